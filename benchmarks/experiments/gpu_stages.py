@@ -12,6 +12,9 @@ hypotheses.
 process (the first rows), over the time of the stage. What it has to do is counted from the frame and from what is made
 of it: reads at random, minima, bytes, and waits, which are reads that each need the one before, and barriers. Shown is
 what takes longest. Instructions and reads of shared memory, which have no ceiling here, are the rest.
+
+The lattice stage has no row: it keeps links within the others, in kernels of its own. What it takes of a whole search
+is "kernel of lattice" less "kernel of best" in `gpu_lattice`.
 """
 
 from collections.abc import Callable, Iterator

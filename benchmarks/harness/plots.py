@@ -5,6 +5,9 @@ from pathlib import Path
 
 Points = Sequence[tuple[float, float]]
 
+SHADES = "winter", "autumn", "copper", "cool_r"  # matplotlib's, one a family of curves
+MARKS = "os^Dv<>Ph"
+
 
 def line_plot(
     path: Path,
@@ -89,25 +92,37 @@ def line_plots(
 ) -> Path:
     """Draws panels side by side with one y axis into a PNG file; every panel is named by its x axis.
 
+    What a name has before its first comma is its family. Curves of the first one are solid and those of others dashed;
+    each family has shades of its own, and each of its curves a mark of its own. Legends stand below the panels.
+
     logarithmic : the panels whose x axis is logarithmic
     """
+    from matplotlib import colormaps
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.0 * len(panels), 5.0), layout="constrained")
+    rows = max((len(series) + 1) // 2 for series in panels.values())
+    figure = Figure(figsize=(6.5 * len(panels), 4.6 + 0.22 * rows), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)
     for axes, (xlabel, series) in zip(grid[0], panels.items(), strict=True):
-        for at, (name, points) in enumerate(series.items()):
-            style = "-" if at < 10 else "--"  # matplotlib's ten colours begin again
-            axes.plot([x for x, _ in points], [y for _, y in points], style, marker="o", markersize=3, label=name)
+        families: dict[str, list[str]] = {}
+        for name in series:
+            families.setdefault(name.split(",")[0], []).append(name)
+        for family, names in enumerate(families.values()):
+            shades = colormaps[SHADES[family % len(SHADES)]]
+            for at, name in enumerate(names):
+                axes.plot(
+                    [x for x, _ in series[name]], [y for _, y in series[name]], "--" if family else "-", label=name,
+                    color=shades(at / max(1, len(names) - 1) * 0.8), marker=MARKS[at % len(MARKS)], markersize=4,
+                )  # fmt: skip
         if xlabel in logarithmic:
             axes.set_xscale("log")
             axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.set_xlabel(xlabel)
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)
-        axes.legend(fontsize="small")
+        axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
     grid[0, 0].set_ylabel(ylabel)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120, metadata={"Software": None})

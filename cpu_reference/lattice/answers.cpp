@@ -26,6 +26,12 @@ void Answerer::decode(const std::vector<Query>& batch, const std::vector<std::si
         if (batch[member].lattice->num_tokens() > 0) {
             answer(batch[member], answers[member]);
         }
+        if (nbest_.bytes() > kMostKept) {
+            nbest_ = {};
+        }
+        if (mbr_.bytes() > kMostKept) {
+            mbr_ = {};
+        }
         answers[member].outcome = AnswerOutcome::kAnswered;
     }
 }

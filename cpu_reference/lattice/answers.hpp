@@ -50,13 +50,15 @@ struct Answer {
 void words_of_links(const Lattice& lattice, const OpenColumn<std::uint32_t>& words_of_arcs,
                     std::vector<std::uint32_t>& words);
 
-// Answers for one lattice at a time, with buffers that are kept for the next.
+// Answers for one lattice at a time, with buffers that are kept for the next if they are of a common size.
 class Answerer {
   public:
     void decode(const std::vector<Query>& batch, const std::vector<std::size_t>& members,
                 const std::atomic<bool>& cancel, std::vector<Answer>& answers);
 
   private:
+    static constexpr std::size_t kMostKept = std::size_t{64} << 20U;  // bytes of a search
+
     void answer(const Query& query, Answer& answer);
     void read_labels(const Query& query, Answer& answer);
 

@@ -83,6 +83,11 @@ class ExpectedEdits {
         return errors;
     }
 
+    // What is kept from call to call.
+    [[nodiscard]] std::size_t bytes() const {
+        return rows_.capacity() * sizeof(double) + masses_.capacity() * sizeof(double);
+    }
+
     static constexpr std::uint32_t kNone = 0xffffffffU;
 
   private:

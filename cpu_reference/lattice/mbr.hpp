@@ -12,6 +12,8 @@
 // Decoding starts with the words of the hypothesis and takes, in each slot of a part, the word of the largest
 // posterior; of equals that of the reference, then the smallest id. That goes on until no word changes, at most 20
 // times.
+//
+// A search that has died has a score of -inf: no word of its path has any confidence, and each counts as an error.
 #pragma once
 
 #include <algorithm>
@@ -33,6 +35,8 @@ struct Mbr {
     std::vector<double> confidences;  // [words]: in [0, 1]
     std::vector<double> begins;       // [words]: frames
     std::vector<double> ends;
+    // [words]: the number of the hypothesis' word if that is the word of the slot, else kNone.
+    std::vector<std::uint32_t> same_as;
     double errors = 0.0;  // expected number of word errors of `words`
     bool truncated = false;
 
@@ -66,7 +70,7 @@ class MbrDecoder {
                              }
                          });
             for (std::size_t i = first; i < found.size(); ++i) {
-                found[i] = std::min(found[i], 1.0);
+                found[i] = lattice.complete ? std::min(found[i], 1.0) : 0.0;
             }
         }
         return truncated_;
@@ -90,9 +94,18 @@ class MbrDecoder {
             write(found);
         }
         found.truncated = truncated_;
+        if (!lattice.complete) {
+            found.confidences.assign(found.words.size(), 0.0);
+            found.errors = static_cast<double>(found.words.size());
+        }
     }
 
+    // What is kept from call to call and may be large.
+    [[nodiscard]] std::size_t bytes() const { return edits_.bytes(); }
+
   private:
+    static constexpr std::uint32_t kNone = ExpectedEdits::kNone;
+
     struct Alignment {
         std::uint32_t slot;
         std::uint32_t word;
@@ -167,9 +180,11 @@ class MbrDecoder {
     // The words that the hypothesis writes in a part; `word` goes from part to part.
     void take_reference(const Part& part, std::size_t& word) {
         reference_.clear();
+        origins_.clear();
         first_word_ = word;
         for (; word < hypothesis_.size() && lattice_->links[hypothesis_[word]].source < part.end; ++word) {
             reference_.push_back(words_[hypothesis_[word]]);
+            origins_.push_back(static_cast<std::uint32_t>(word));
         }
     }
 
@@ -262,14 +277,26 @@ class MbrDecoder {
     // Makes the best words of the slots the reference; says whether it differs from the one before.
     bool choose() {
         chosen_.clear();
+        chosen_origins_.clear();
         for (std::size_t i = 0; i < alignments_.size(); i = end_of_slot(i)) {
             if (best_of(i).word != 0) {
+                const std::uint32_t slot = alignments_[i].slot;
                 chosen_.push_back(best_of(i).word);
+                chosen_origins_.push_back(slot % 2U == 0U ? origins_[slot / 2U - 1U] : kNone);
             }
         }
-        const bool differs = chosen_ != reference_;
+        if (chosen_ == reference_) {
+            return false;
+        }
         reference_.swap(chosen_);
-        return differs;
+        origins_.swap(chosen_origins_);
+        return true;
+    }
+
+    // The word of the hypothesis in the slot of a word of the reference, if it is the same.
+    [[nodiscard]] std::uint32_t same_as(std::size_t at) const {
+        const std::uint32_t origin = origins_[at];
+        return origin != kNone && words_[hypothesis_[origin]] == reference_[at] ? origin : kNone;
     }
 
     void write(Mbr& found) {
@@ -287,6 +314,7 @@ class MbrDecoder {
                 found.confidences.push_back(std::min(one.posterior, 1.0));
                 found.begins.push_back(one.posterior > 0.0 ? one.begin / one.posterior : 0.0);
                 found.ends.push_back(one.posterior > 0.0 ? one.end / one.posterior : 0.0);
+                found.same_as.push_back(same_as(slot / 2U - 1U));
             }
             std::stable_sort(alignments_.begin() + static_cast<std::ptrdiff_t>(i),
                              alignments_.begin() + static_cast<std::ptrdiff_t>(end),
@@ -313,7 +341,9 @@ class MbrDecoder {
     std::vector<Part> parts_;
     std::vector<std::uint32_t> hypothesis_;  // its links with words
     std::vector<std::uint32_t> reference_;   // words, in the part at hand
+    std::vector<std::uint32_t> origins_;     // [reference]: the word of the hypothesis in the slot, kNone: none
     std::vector<std::uint32_t> chosen_;
+    std::vector<std::uint32_t> chosen_origins_;
     std::vector<std::uint32_t> reached_;  // [tokens + 1]
     std::size_t first_word_ = 0;          // of the hypothesis in the part at hand
     std::vector<Alignment> alignments_;

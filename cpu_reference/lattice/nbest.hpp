@@ -19,8 +19,9 @@
 // suffixes within an excess, no suffix beyond it can matter at any other token. And no second pass is needed to
 // know what can matter.
 //
-// A search that has taken `step_limit` steps goes on along the best path alone: its entries are all of the lattice,
-// but what differs from the best path before that place is missing. The result then says `truncated`.
+// A search that has taken `step_limit` steps, or keeps a quarter as many items and suffixes, goes on along the best
+// path alone: its entries are all of the lattice, but what differs from the best path before that place is missing.
+// The result then says `truncated`. Where the search has died, its score is -inf, and so the posterior is 0.
 #pragma once
 
 #include <algorithm>
@@ -58,10 +59,20 @@ class NbestSearch {
         search(step_limit);
         choose(found);
         sum_alignments(weights, total, step_limit, found);
+        if (!lattice.complete) {
+            found.posteriors.assign(found.size(), 0.0);
+        }
+    }
+
+    // What is kept from call to call.
+    [[nodiscard]] std::size_t bytes() const {
+        return items_.capacity() * sizeof(Item) + sums_.capacity() * sizeof(Sum) + wanted_.capacity() +
+               suffixes_.bytes();
     }
 
   private:
     static constexpr std::uint32_t kNone = 0xffffffffU;
+    static constexpr std::size_t kMostKept = 0x7fffffffU;  // items are numbered with 32 bits
 
     struct Item {
         double excess;
@@ -82,6 +93,11 @@ class NbestSearch {
         Scaled weight;
     };
 
+    // Whether the search has taken too many steps, or keeps too much: an item has 24 bytes, a suffix up to 32.
+    [[nodiscard]] bool is_beyond(std::uint64_t step_limit, std::size_t kept) const {
+        return steps_ > step_limit || kept > step_limit / 4U || kept > kMostKept;
+    }
+
     void search(std::uint64_t step_limit) {
         const Lattice& lattice = *lattice_;
         suffixes_.clear();
@@ -91,7 +107,7 @@ class NbestSearch {
         on_best_.clear();
         truncated_ = false;
         for (std::uint32_t token = lattice.num_tokens(); token-- > 0;) {
-            if (!truncated_ && (steps_ > step_limit || items_.size() > kMostItems)) {
+            if (!truncated_ && is_beyond(step_limit, items_.size() + suffixes_.size())) {
                 truncated_ = true;
                 on_best_.assign(lattice.num_tokens(), 0);
                 on_best_[0] = 1;
@@ -273,7 +289,7 @@ class NbestSearch {
         sums_.clear();
         steps_ = 0;
         for (std::uint32_t token = lattice.num_tokens(); token-- > 0;) {
-            if (steps_ > step_limit || sums_.size() > kMostItems) {
+            if (is_beyond(step_limit, sums_.size())) {
                 sum_best_alignments(total, weights, found);
                 return;
             }
@@ -344,8 +360,6 @@ class NbestSearch {
             found.posteriors.push_back(share(weight, total));
         }
     }
-
-    static constexpr std::size_t kMostItems = 0x7fffffffU;  // items are numbered with 32 bits
 
     const Lattice* lattice_ = nullptr;
     const std::uint32_t* words_ = nullptr;

@@ -23,6 +23,10 @@ class Suffixes {
     [[nodiscard]] std::uint32_t rest(std::uint32_t suffix) const { return nodes_[suffix].rest; }
     [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(nodes_.size()); }
 
+    [[nodiscard]] std::size_t bytes() const {
+        return nodes_.capacity() * sizeof(Node) + slots_.capacity() * sizeof(std::uint32_t);
+    }
+
     // The word before a sequence; kEmpty where nobody has added that.
     [[nodiscard]] std::uint32_t find(std::uint32_t word, std::uint32_t rest) const {
         return slots_[slot_of(word, rest)];

@@ -110,6 +110,16 @@ def test_lattices_in_an_archive(run, tmp_path):
     assert list(found) == list(SAID) and len(rows) == 3
 
 
+def test_an_id_that_no_archive_has_is_found_before_anything_is_decoded(run, tmp_path, monkeypatch):
+    np.savez(tmp_path / "spaced.npz", **{"one id": log_probs_of([0, 1, 1])})
+    monkeypatch.setattr(arcbeam.CtcDecoder, "decode", None)
+    result = run(
+        "decode", "graph.arc", str(tmp_path / "spaced.npz"), "--lattice", str(tmp_path / "l.ark"), "-f", "json"
+    )
+    assert result.exit_code == 1 and "'one id' does not fit an archive of lattices" in result.stderr
+    assert not (tmp_path / "l.ark").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -120,6 +130,9 @@ def test_lattices_in_an_archive(run, tmp_path):
         (("--confidence",), "confidences are for --format json or ctm"),
         (("--lattice-beam", "-1"), "expected a number of at least 0"),
         (("--posterior-scale", "nan"), "expected a number of at least 0"),
+        (("--lattice", "-"), "expected the name of a file, got -"),
+        (("--lattice", "l.ark.gz"), "expected a name such as lattices.ark, got l.ark.gz"),
+        (("--lattice", "l.ark", "-o", "./l.ark"), "expected another file than that of --output"),
     ],
 )
 def test_bad_requests_for_answers(run, arguments, message):

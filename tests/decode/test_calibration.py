@@ -103,6 +103,12 @@ def test_wrong_references():
         arcbeam.calibrate_confidence(decoder(), BATCH, "w1 w2")
     with pytest.raises(TypeError, match="references: expected a list of str"):
         arcbeam.calibrate_confidence(decoder(), BATCH[:1], [None])
+    with pytest.raises(TypeError, match="references: expected a list of str, one an utterance, got None"):
+        arcbeam.calibrate_confidence(decoder(), BATCH, None)
+    with pytest.raises(TypeError, match=r"decoder: expected .*CtcDecoder, got NoneType"):
+        arcbeam.calibrate_confidence(None, BATCH, wanted)
+    with pytest.raises(ValueError, match="expected speech in which the decoder finds words, got 0 utterances without"):
+        arcbeam.calibrate_confidence(decoder(), [], [])
     said = [one.text for one in decoder().decode(BATCH)]
     with pytest.raises(ValueError, match="words that are all right; give more speech"):
         arcbeam.calibrate_confidence(decoder(), BATCH, said)

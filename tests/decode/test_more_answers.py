@@ -6,12 +6,13 @@ import pickle
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder, Graph, SymbolTable
+from arcbeam import CtcDecoder, Graph, SymbolTable, TokenTable
 from arcbeam.ctc import _lattice
 from tests.decode import graphs
 from tests.decode.entries import check_entries
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.decode.small_search import ROOMY
+from tests.lattice.oracle import edit_distance
 
 WORDS = [f"w{i}" for i in range(1, 50)]
 GRAPH = Graph(
@@ -157,12 +158,96 @@ def test_dead_refused_and_silent_utterances():
     bad[3, 2] = np.nan
     asked = {"nbest": 4, "confidence": True, "lattice": True, "mbr": True}
     dead, refused, quiet = decoder().decode([dying, bad, silent], errors="return", **asked)
-    assert len(dead.nbest) == 1 and dead.nbest[0].score == -math.inf and dead.confidence == 1.0
+    assert len(dead.nbest) == 1 and dead.nbest[0].score == -math.inf and dead.confidence == 0.0
     assert refused.nbest == [] and refused.confidence == 0.0 and refused.lattice.num_links == 0
-    assert dead.mbr.text == dead.text and dead.mbr.errors == 0.0 and all(len(rivals) == 1 for rivals in dead.sausage)
+    assert dead.words and all(word.confidence == 0.0 for word in [*dead.words, *dead.mbr.words])
+    assert dead.mbr.text == dead.text and dead.mbr.errors == len(dead.words)
+    assert dead.mbr == dead.lattice.mbr and [entry.posterior for entry in dead.nbest] == [0.0]
+    assert all(len(rivals) == 1 for rivals in dead.sausage)
+    nothing = decoder().decode([np.full((4, 12), -np.inf, np.float32)], **asked)[0]
+    assert (nothing.text, nothing.confidence, nothing.mbr.errors) == ("", 0.0, 0.0)
+    assert math.copysign(1.0, nothing.graph_score) == math.copysign(1.0, nothing.nbest[0].graph_score) == 1.0
     assert refused.mbr == ("", [], 0.0, False) and refused.sausage == []
     assert quiet.nbest[0].text == quiet.text and 0 < quiet.confidence <= 1
     assert decoder().decode(BATCH[:1])[0].complete
+
+
+@pytest.mark.parametrize("name", ["confidence", "lattice", "mbr"])
+def test_flags_are_bools(name):
+    one = decoder()
+    for ask in (lambda **asked: one.decode(BATCH, **asked), one.stream):
+        with pytest.raises(TypeError, match=f"{name}: expected a bool, got str"):
+            ask(**{name: "no"})
+
+
+def test_words_of_least_risk_that_the_hypothesis_has_take_their_times_from_it():
+    same = others = 0
+    for seed in range(6):
+        batch = [random_log_probs(seed + at, 20, 12) for at in range(4)]
+        one = decoder(frame_shift=0.04, posterior_scale=0.3)
+        for found in one.decode(batch, mbr=True, lattice=True):
+            known = found._mbr.same_as
+            for word, at in zip(found.mbr.words, known.tolist(), strict=True):
+                if at == 0xFFFFFFFF:
+                    others += 1
+                    continue
+                assert word._replace(confidence=None) == found.words[at]
+                same += 1
+            assert np.all(np.diff(known[known != 0xFFFFFFFF].astype(int)) > 0)
+            assert found.lattice.mbr == found.mbr == pickle.loads(pickle.dumps(found.lattice)).mbr
+            assert found.lattice.prune(20.0).mbr == pickle.loads(pickle.dumps(found.lattice)).prune(20.0).mbr
+    assert same > 20 and others > 5
+
+
+def segmented():
+    """A graph that writes "ab" as one piece or as two, and then "c"; and log-probs of "ab c"."""
+    tokens = TokenTable.from_list(["<blank>", "▁a", "b", "▁ab", "▁c"])
+    arcs = [(0, 0, 1, 0, 0.0), *((0, 0, label + 1, label, 0.5) for label in range(1, 5))]
+    symbols = SymbolTable.from_list(["<eps>", "▁a", "b", "▁ab", "▁c"])
+    graph = Graph.from_arcs(
+        arcs, start=0, finals={0: 0.0}, tokens=tokens, word_symbols=symbols, join="pieces", separator="▁"
+    )
+    likely = [{1: 0.45, 3: 0.5}, {0: 0.9}, {2: 0.5, 0: 0.45}, {0: 0.9}, {4: 0.9}]
+    probs = np.full((len(likely), 5), 1e-4)
+    for row, frame in zip(probs, likely, strict=True):
+        row[list(frame)] = list(frame.values())
+    return graph, np.log(probs / probs.sum(1, keepdims=True)).astype(np.float32)
+
+
+def test_answers_about_pieces_are_of_words():
+    graph, log_probs = segmented()
+    one = CtcDecoder(graph, device="cpu", lattice_beam=12.0, frame_shift=0.04)
+    found = one.decode([log_probs], nbest=10, mbr=True, lattice=True)[0]
+    assert [entry.text for entry in found.nbest].count("ab c") == 2  # entries are sequences of pieces
+    assert found.mbr.text == "ab c" == " ".join(word.word for word in found.mbr.words)
+    assert [word[:5] for word in found.mbr.words] == [word[:5] for word in found.words]
+    for lattice in (found.lattice, pickle.loads(pickle.dumps(found.lattice)), found.lattice.prune(2.0)):
+        assert lattice.mbr.text == "ab c"
+        for reference, errors, words in [
+            ("ab c", 0, ["ab", "c"]), ("a c", 0, ["a", "c"]), ("ab", 0, ["ab"]), ("abc c", 1, ["ab", "c"]),
+            ("", 0, []), ("a b c", 1, ["a", "c"]),
+        ]:  # fmt: skip
+            if lattice.num_links == found.lattice.num_links:
+                least = lattice.oracle_wer(reference)
+                assert least.errors == errors and (errors or least.words == words)
+        assert lattice.oracle_wer("ab c")[:2] == (0, ["ab", "c"])
+
+
+def test_the_oracle_of_pieces_is_that_of_all_paths():
+    one = CtcDecoder(pieces(), device="cpu", **OPTIONS | {"beam": 4.0})
+    rng = np.random.default_rng(1)
+    checked = 0
+    for seed in range(8):
+        found = one.decode([random_log_probs(seed, 6, 12)], nbest=5000, lattice=True)[0]
+        assert found.nbest.is_all
+        texts = [entry.text.split() for entry in found.nbest]
+        for text in [texts[-1], texts[0][::-1], list(rng.permutation([*texts[0], *texts[-1]]))]:
+            reference = tuple(map(str, text))
+            least = found.lattice.oracle_wer(list(reference))
+            assert least.errors == min(edit_distance(tuple(other), reference) for other in texts)
+            assert edit_distance(tuple(least.words), reference) == least.errors and least.words in texts
+            checked += len(texts)
+    assert checked > 100
 
 
 @pytest.mark.parametrize("nbest", [0, -1, 2.5, "3"])

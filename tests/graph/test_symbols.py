@@ -72,6 +72,11 @@ def test_forms_of_a_line(tmp_path):
     assert dict(table.items()) == {0: "<eps>", 1: "the", 3: " ", 4: " 4", 7: "new york", 9: "\u2028"}
 
 
+def test_symbols_come_by_id():
+    table = SymbolTable.from_ids([5, 0, 2], ["c", "a", "b"])
+    assert list(table) == ["a", "b", "c"] == [symbol for _, symbol in table.items()]
+
+
 def test_missing_symbols():
     table = SymbolTable.from_list(["<eps>", "the"])
     with pytest.raises(KeyError, match="id 2 has no symbol; the table has 2"):

@@ -120,6 +120,31 @@ def test_fewest_errors_of_long_speech_take_little_memory():
     assert int(found.stdout) < 120
 
 
+GIVEN_BACK = """
+from arcbeam.ctc import _lattice
+from tests.lattice.test_answers import of
+from tests.lattice.test_limits import parallel
+from tests.lattice.writing import writing
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096 >> 20
+lattice, words = parallel(20, 2, slack=0.25)
+batch, engine = of(lattice), _lattice.AnswerEngine(writing(words), threads=1)
+before = resident()
+found = engine.answers(batch, nbest=1 << 20)
+assert len(found.costs) == 1 << 20
+during = resident()
+del found
+print(during - before, resident() - before)
+"""
+
+
+def test_memory_of_a_long_list_is_given_back():
+    found = subprocess.run([sys.executable, "-c", GIVEN_BACK], capture_output=True, text=True, check=True, timeout=300)
+    during, after = map(int, found.stdout.split())
+    assert during > 80 and after < 40
+
+
 def test_a_limited_search_gives_what_it_found(large):
     batch, words, lattice = large
     found = _lattice.nbest(batch, 0, words, 10, step_limit=1000)
@@ -134,6 +159,15 @@ def test_a_limited_search_gives_what_it_found(large):
     assert ((found.posteriors >= 0) & (found.posteriors <= 1)).all()
     again = _lattice.nbest(batch, 0, words, 10, step_limit=1000)
     assert again.costs.tobytes() == found.costs.tobytes() and again.links.tobytes() == found.links.tobytes()
+
+
+def test_a_search_may_keep_a_quarter_of_its_steps():
+    lattice, words = parallel(12, 2, slack=0.25)
+    batch = of(lattice)
+    entries = 2**12
+    assert len(_lattice.nbest(batch, 0, words, entries).costs) == entries
+    assert not _lattice.nbest(batch, 0, words, entries, step_limit=1 << 17).truncated
+    assert _lattice.nbest(batch, 0, words, entries, step_limit=1 << 14).truncated  # which 2^13 steps do not reach
 
 
 def test_limits_are_said_in_a_batch(large):

@@ -364,7 +364,7 @@ def test_bad_input(plain, models):
         ({"lm_scale": "1"}, TypeError, "lm_scale: expected a number"),
         ({"graph_lm_scale": math.nan}, ValueError, "graph_lm_scale: expected a number"),
         ({"unknown_words": "drop"}, ValueError, "unknown_words: expected one of error, unk, small"),
-        ({"beam": -1.0}, ValueError, "beam: expected a number of at least 0"),
+        ({"beam": -1.0}, ValueError, "^beam: expected a number of at least 0"),
         ({"hypotheses_per_state": 3}, TypeError, "unknown option hypotheses_per_state: expected one of language_model"),
     ):
         with pytest.raises(error, match=message):

@@ -89,6 +89,8 @@ def test_acoustic_costs_are_not_scaled():
     for wrong in (0.0, -1.0, np.inf, np.nan):
         with pytest.raises(ValueError, match="acoustic_scale: expected a number above 0"):
             lattice.to_kaldi(acoustic_scale=wrong)
+    with pytest.raises(TypeError, match="acoustic_scale: expected a number above 0, or None, got str"):
+        lattice.to_kaldi(acoustic_scale="x")
 
 
 @pytest.mark.parametrize("text", [False, True])
@@ -252,6 +254,24 @@ def test_lattices_without_a_best_path():
     cycle = KaldiLattice(0, arcs, empty, zeros, np.zeros(2, FINAL), empty, zeros)
     with pytest.raises(ValueError, match="expected a lattice without cycles"):
         cycle.best_path()
+
+
+class Hypothesis:
+    """What has a lattice and is none."""
+
+
+def test_what_is_no_lattice(tmp_path):
+    lattice = random_lattice(0)
+    for wrong, message in [
+        ({"a": Hypothesis()}, "expected a lattice for 'a', such as hypothesis.lattice .* got Hypothesis"),
+        ({"a": None}, "expected a lattice for 'a', .*lattice=True.* got NoneType"),
+        (lattice, "expected names with lattices, .* got Lattice"),
+        ([lattice], "or pairs .*, got an item of type Lattice"),
+        (None, "expected names with lattices, .* got NoneType"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            arcbeam.write_lattices(tmp_path / "a.ark", wrong)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["", "a b", " a", "a\n", "a\t", 3])

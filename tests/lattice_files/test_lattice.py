@@ -226,6 +226,13 @@ def test_an_utterance_without_a_lattice(tmp_path):
     assert pickle.loads(pickle.dumps(empty)).num_tokens == 0
 
 
+@pytest.mark.parametrize("name", ["a.ark", "a.TXT", "a.scp", "a.fst.gz"])
+def test_names_of_files_of_other_kinds(tmp_path, name):
+    with pytest.raises(ValueError, match=f"expected a name such as lattice.fst, .*got .*{name}; .*write_lattices"):
+        random_lattice(0).write(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_prune_and_oracle():
     pytest.importorskip("arcbeam.ctc._lattice", reason="the lattice's C++ is not built")
     lattice = random_lattice(4)
@@ -239,6 +246,6 @@ def test_prune_and_oracle():
     texts = [lattice.word_symbols[word] for word in words]
     assert lattice.oracle_wer(texts)[:2] == (0, texts)
     assert lattice.oracle_wer(" ".join([*texts, "zebra"])).errors == 1
-    for reference in ([1, 2], [*texts, None]):
+    for reference in ([1, 2], [*texts, None], None, 3):
         with pytest.raises(TypeError, match="reference: expected a str or a list of words, got"):
             lattice.oracle_wer(reference)

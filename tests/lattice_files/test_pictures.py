@@ -82,9 +82,15 @@ def test_a_stretch_and_the_most_words(monkeypatch):
     middle = graph_of(lattice, span=(2.0, 5.0))
     assert [n for n in whole.nodes[1:-1] if 2.0 <= n.frame <= 5.0] == middle.nodes[1:-1]
     assert (middle.nodes[0].frame, middle.nodes[-1].frame) == (2.0, 5.0)
-    monkeypatch.setattr(word_graph, "MOST_WORDS", 1)
+    best = sum(n.best for n in whole.nodes[1:-1])
+    assert 0 < best < len(whole.nodes) - 3
+    monkeypatch.setattr(word_graph, "MOST_WORDS", best + 1)
     few = graph_of(lattice)
     assert {n for n in whole.nodes if n.best} <= set(few.nodes) and few.left_out == len(whole.nodes) - len(few.nodes)
+    assert len(few.nodes) == best + 3
+    monkeypatch.setattr(word_graph, "MOST_WORDS", best - 1)
+    with pytest.raises(ValueError, match=f"expected a stretch of at most {best - 1} words .* got {best}; .* start="):
+        graph_of(lattice)
 
 
 PICTURE = Picture(

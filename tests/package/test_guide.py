@@ -27,13 +27,13 @@ UTTERANCES = 3
 # Pages whose examples are run below; a new block on one of them, or on another page, fails until a test has it.
 PYTHON = {
     "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 1, "guide/boosting.md": 3,
-    "guide/decoding.md": 2, "guide/gpu.md": 1, "guide/graphs.md": 2, "guide/install.md": 1,
+    "guide/decoding.md": 2, "guide/gpu.md": 2, "guide/graphs.md": 2, "guide/install.md": 1,
     "guide/large-language-models.md": 3, "guide/lattices.md": 6, "guide/more-answers.md": 6, "guide/not-yet.md": 1,
     "guide/serving-streams.md": 5, "guide/streams.md": 6, "guide/transducers.md": 3, "guide/word-times.md": 2,
 }  # fmt: skip
 COMMANDS = {
     "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4, "guide/graphs.md": 6,
-    "guide/large-language-models.md": 3, "guide/more-answers.md": 5, "guide/streams.md": 3,
+    "guide/large-language-models.md": 3, "guide/more-answers.md": 2, "guide/streams.md": 3,
     "guide/transducers.md": 2, "guide/troubleshooting.md": 2, "guide/word-times.md": 2,
 }  # fmt: skip
 NOT_RUN = {
@@ -236,10 +236,10 @@ def test_more_answers(there, speech, capsys):
     assert f"[{speech[1][0]!r}" in printed
     assert speech[1][0] in printed and "posterior_scale=" in printed and hypothesis.text == speech[1][0]
     outputs = [command(arguments) for arguments in commands("guide/more-answers.md")]
-    assert json.loads(outputs[0].splitlines()[0])["nbest"][0]["text"] == speech[1][0]
+    answers = json.loads(outputs[0].splitlines()[0])
+    assert answers["nbest"][0]["text"] == answers["mbr"]["text"] == speech[1][0]
+    assert len(answers["word_confidence"]) == len(speech[1][0].split())
     assert 0 <= float(outputs[1].split()[5]) <= 1
-    assert json.loads(outputs[2].splitlines()[0])["mbr"]["text"] == speech[1][0]
-    assert len(json.loads(outputs[3].splitlines()[0])["word_confidence"]) == len(speech[1][0].split())
     assert 0 < hypothesis.word_confidence.min() <= hypothesis.word_confidence.max() <= 1
     assert len(list(arcbeam.read_lattices("lattices.ark"))) == len(speech[0])
 
@@ -342,12 +342,14 @@ def test_baseline(there, speech, arpa, small):
 
 
 def test_gpu(there, speech):
-    (decode,) = examples("guide/gpu.md")
+    decode, decode_at_once = examples("guide/gpu.md")
     utterances, said = speech
     assert 'device="cuda"' in decode
     names = {"arcbeam": arcbeam, "graph": arcbeam.Graph.load("graph.arcbeam"), "log_probs": utterances, "lengths": None}
     run("gpu.md", decode.replace('device="cuda"', 'device="auto"'), names)  # the GPU if there is one
     assert [hypothesis.text for hypothesis in names["hypotheses"]] == said
+    run("gpu.md", decode_at_once, names)
+    assert [hypothesis.nbest[0].text for batch in names["found"] for hypothesis in batch] == said
 
 
 def test_kernels():

@@ -12,7 +12,7 @@ import typer
 from arcbeam.cli import options as opt
 from arcbeam.cli.build_lm import build_lm
 from arcbeam.cli.console import check_output, guarded, note, progress
-from arcbeam.cli.outputs import STDOUT, Format
+from arcbeam.cli.outputs import STDOUT, Format, check_ids, check_lattice_file
 from arcbeam.cli.stream import stream
 from arcbeam.cli.transduce import transduce
 from arcbeam.confidence import resolve
@@ -160,6 +160,7 @@ def decode(
         raise typer.BadParameter("minimum Bayes risk is for --format json", param_hint="'--mbr'")
     if frame_confidence is not None and format is not Format.json:
         raise typer.BadParameter("confidences of labels are for --format json", param_hint="'--frame-confidence'")
+    check_lattice_file(lattice, output)
     if boost_lexicon is not None and not (boost or boost_map):
         raise typer.BadParameter("needs --boost or --boost-map", param_hint="'--boost-lexicon'")
     resolve(frame_confidence, "--frame-confidence")
@@ -208,6 +209,7 @@ def decode(
                 "lattice": lattice is not None,
             },
             boosts=boosts,
+            check=lambda batch: check_ids(batch, format, lattice is not None),
         )  # fmt: skip
     note(speed.describe(frame_shift, describe_device(decoder)))
     if boosts:

@@ -151,7 +151,8 @@ LatticeFile = Annotated[
         metavar="FILE",
         show_default=False,
         rich_help_panel=ANSWERS,
-        help="Also write the lattices to this Kaldi archive (CompactLattice, binary).",
+        help="Also write the lattices to this Kaldi archive (CompactLattice, binary, not compressed), which gets its "
+        "name when it is complete.",
     ),
 ]
 LatticeBeam = Annotated[

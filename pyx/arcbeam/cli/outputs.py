@@ -17,10 +17,12 @@ cannot express infinity, score: null.
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import IO, TYPE_CHECKING, Any
+
+import typer
 
 from arcbeam.cli.console import note
 from arcbeam.errors import FormatError
@@ -90,8 +92,50 @@ def _tell_partial(path: str, utterances: int) -> None:
     elif os.path.exists(path + PARTIAL):
         other = "is unchanged" if os.path.exists(path) else "was not written"
         note(f"note: stopped early: {path + PARTIAL} has what was done, {count}; {path} {other}")
-    elif os.path.exists(path) and not os.path.isfile(path):  # a pipe
+    elif _is_pipe(path):
         note(f"note: stopped early: the output to {path} is incomplete, with {count}")
+
+
+def check_lattice_file(lattice: str | None, output: str) -> None:
+    """Fail on a name that no archive of lattices can have, before any work is done for it."""
+    if lattice is None:
+        return
+    if lattice == STDOUT:
+        wrong = "expected the name of a file, got -; lattices do not go to the standard output"
+    elif lattice.endswith(".gz"):
+        wrong = f"expected a name such as lattices.ark, got {lattice}; compress the archive when it is written"
+    elif output != STDOUT and os.path.realpath(lattice) == os.path.realpath(output) and not _is_pipe(lattice):
+        wrong = f"expected another file than that of --output, got {lattice} for both"
+    else:
+        return
+    raise typer.BadParameter(wrong, param_hint="'--lattice'")
+
+
+def _is_pipe(path: str) -> bool:
+    return os.path.exists(path) and not os.path.isfile(path)
+
+
+def check_ids(batch: Iterable["Utterance"], format: Format, lattices: bool = False) -> None:
+    """Fail on utterance ids that are empty or contain white space, if what is written has no room for them.
+
+    Raises
+    ------
+    FormatError
+        It names the utterance, and what to do.
+    """
+    for utterance in batch:
+        if utterance.id.split() == [utterance.id]:
+            continue
+        if format is not Format.json:
+            where, instead = f"the format {format.value}", "use --format json"
+        elif lattices:
+            where, instead = "an archive of lattices", "leave out --lattice, or name the utterance otherwise"
+        else:
+            continue
+        raise FormatError(
+            f"{utterance.source}: the utterance id {utterance.id!r} does not fit {where}, in which an id must not be "
+            f"empty or contain a space; {instead}"
+        )
 
 
 def write(output: Output, format: Format, utterance: "Utterance", hypothesis: "Hypothesis") -> None:
@@ -100,13 +144,9 @@ def write(output: Output, format: Format, utterance: "Utterance", hypothesis: "H
     Raises
     ------
     FormatError
-        The utterance id does not fit the format: it is empty or contains a space.
+        As of `check_ids`.
     """
-    if format is not Format.json and utterance.id.split() != [utterance.id]:
-        raise FormatError(
-            f"{utterance.source}: the utterance id {utterance.id!r} does not fit the format {format.value}, "
-            "in which an id must not be empty or contain a space; use --format json"
-        )
+    check_ids([utterance], format)
     output.write(WRITERS[format](utterance, hypothesis))
 
 

@@ -118,10 +118,12 @@ def decode_all(
     update: Callable[[int], None] = lambda done: None,
     asked: Mapping[str, Any] = MappingProxyType({}),
     boosts: "Callable[[str], Boost | None] | None" = None,
+    check: Callable[[list[Utterance]], None] = lambda batch: None,
 ) -> Speed:
     """Decode `utterances` in batches and `write` each hypothesis, in order.
 
-    `asked` are more options of `decode`; `boosts` returns the boost of an utterance.
+    `asked` are more options of `decode`; `boosts` returns the boost of an utterance; `check` fails on a batch that
+    could not be written.
 
     Raises
     ------
@@ -134,6 +136,7 @@ def decode_all(
     for batch in batches(utterances, batch_size):
         if referee:
             referee.expect(batch)
+        check(batch)
         check_width(graph, batch)
         start = time.perf_counter()
         boost = {} if boosts is None else {"boost": [boosts(utterance.id) for utterance in batch]}

@@ -50,6 +50,7 @@ cdef extern from "lattice/answers.hpp" namespace "arcbeam::lattice" nogil:
         vector[double] confidences
         vector[double] begins
         vector[double] ends
+        vector[uint32_t] same_as
         double errors
         cbool truncated
         vector[uint32_t] first_rival
@@ -91,7 +92,7 @@ cdef extern from "lattice/answers.hpp" namespace "arcbeam::lattice" nogil:
     cdef cppclass CppAnswerEngine "arcbeam::lattice::AnswerEngine"(AnyEngine):
         CppAnswerEngine(size_t threads) except +
         void start(vector[Query]) except +
-        const vector[Answer]& results()
+        vector[Answer]& results()
 
     void words_of_links(const Lattice&, const OpenColumn[uint32_t]&, vector[uint32_t]&) except +
 
@@ -191,7 +192,10 @@ cdef class AnswerEngine(PooledEngine):
                 batch.push_back(query)
             self.engine.start(move(batch))
             self.finish()
-            return self._read(lattices)
+            try:
+                return self._read(lattices)
+            finally:
+                self.engine.results().clear()  # paths of long lists are large
 
     cdef object _read(self, Lattices lattices):
         cdef const vector[Answer]* found = &self.engine.results()
@@ -270,12 +274,12 @@ cdef class AnswerEngine(PooledEngine):
             rivals += one.rivals.size()
         made = {"first_word": np.zeros(utterances + 1, np.int64), "words": np.empty(words, np.uint32),
                 "confidences": np.empty(words), "begins": np.empty(words), "ends": np.empty(words),
-                "errors": np.empty(utterances), "first_position": np.zeros(utterances + 1, np.int64),
+                "same_as": np.empty(words, np.uint32), "errors": np.empty(utterances), "first_position": np.zeros(utterances + 1, np.int64),
                 "first_rival": np.zeros(positions + 1, np.int64), "rivals": np.empty(rivals, np.uint32),
                 "posteriors": np.empty(rivals), "truncated": np.empty(utterances, np.bool_)}
         cdef long long[::1] first_word = made["first_word"], first_position = made["first_position"]
         cdef long long[::1] first_rival = made["first_rival"]
-        cdef uint32_t[::1] words_ = made["words"], rivals_ = made["rivals"]
+        cdef uint32_t[::1] words_ = made["words"], same_as = made["same_as"], rivals_ = made["rivals"]
         cdef double[::1] confidences = made["confidences"], begins = made["begins"], ends = made["ends"]
         cdef double[::1] errors = made["errors"], posteriors_ = made["posteriors"]
         cdef uint8_t[::1] truncated = made["truncated"].view(np.uint8)
@@ -284,7 +288,7 @@ cdef class AnswerEngine(PooledEngine):
             one = &found.at(i).mbr
             for k in range(one.words.size()):
                 words_[words + k], confidences[words + k] = one.words[k], one.confidences[k]
-                begins[words + k], ends[words + k] = one.begins[k], one.ends[k]
+                begins[words + k], ends[words + k], same_as[words + k] = one.begins[k], one.ends[k], one.same_as[k]
             for k in range(1, one.first_rival.size()):
                 first_rival[positions + k] = rivals + one.first_rival[k]
             for k in range(one.rivals.size()):
@@ -398,8 +402,8 @@ def mbr(Lattices lattices, size_t index, words, *, double scale=1.0, uint64_t st
             sum_forward(lattice[0], weights, sums)
             decoder.decode(lattice[0], words_.data(), weights, sums, step_limit, found)
     return Mbr(uint32s(found.words), doubles(found.confidences), doubles(found.begins), doubles(found.ends),
-               found.errors, uint32s(found.first_rival), uint32s(found.rivals), doubles(found.posteriors),
-               found.truncated)
+               uint32s(found.same_as), found.errors, uint32s(found.first_rival), uint32s(found.rivals),
+               doubles(found.posteriors), found.truncated)
 
 
 def prune(Lattices lattices, size_t index, double beam):

@@ -65,7 +65,7 @@ class WordPath:
     @cached_property
     def graph_score(self) -> float:
         """The graph's part of the score: weights along the path, and the final weight if one was reached."""
-        return -graph_cost(self._graph, self.arcs, self.reached_final)
+        return 0.0 - graph_cost(self._graph, self.arcs, self.reached_final)
 
     @cached_property
     def rescoring_score(self) -> float:
@@ -139,7 +139,8 @@ class Alternative(WordPath):
     score : float
         Natural-log score of the path, comparable with the hypothesis'.
     posterior : float
-        The probability of the words among all that the lattice holds, summed over all their paths; in [0, 1].
+        The probability of the words among all that the lattice holds, summed over all their paths; in [0, 1]. Where the
+        graph writes pieces: of the pieces, and the same words in other pieces are another entry. 0 if the search died.
     reached_final : bool
         As the hypothesis'.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from arcbeam.calls import lists_options
 from arcbeam.checks import shown
+from arcbeam.ctc.decoder import CtcDecoder
 from arcbeam.ctc.hypothesis import Asked, Hypothesis
 
 if TYPE_CHECKING:
-    from arcbeam.ctc.decoder import CtcDecoder
     from arcbeam.ctc.hypothesis import Results
 
 COARSE = tuple(2.0**power for power in range(-3, 4))
@@ -87,7 +87,10 @@ def calibrate_confidence(
     1 + (sum of log c over the right words + sum of log(1 - c) over the wrong ones) / (N H): the normalised cross
     entropy of NIST's evaluations of speech recognition. Confidences count as at most 1 - 1e-7 and at least 1e-7.
     """
-    if isinstance(references, str) or not all(isinstance(reference, str) for reference in references):
+    if not isinstance(decoder, CtcDecoder):
+        raise TypeError(f"decoder: expected an arcbeam.CtcDecoder, got {type(decoder).__name__}")
+    listed = isinstance(references, Iterable) and not isinstance(references, str)
+    if not listed or not all(isinstance(reference, str) for reference in references):
         raise TypeError(f"references: expected a list of str, one an utterance, got {shown(references):.80}")
     if decoder.graph.word_symbols is None:
         raise ValueError("calibrate_confidence: expected a graph that knows its words; give words= to Graph.load")
@@ -99,6 +102,11 @@ def calibrate_confidence(
         for reference, hypothesis in zip(references, found, strict=True)
     ]
     right = np.concatenate([np.zeros(0, np.bool_), *labels])
+    if not len(right):
+        raise ValueError(
+            f"log_probs: expected speech in which the decoder finds words, got {len(found):,} utterances without any; "
+            "give a few hundred utterances, and what was said in each as references"
+        )
     if right.all() or not right.any():
         raise ValueError(
             f"references: expected hypotheses with right and wrong words, got {len(right):,} words that are all "

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.checks import check_count
+from arcbeam.checks import check_bool, check_count
 from arcbeam.ctc.alternatives import Alternative, Nbest, WordPath
 from arcbeam.ctc.boost import Boost, Boosts, boost_of
 from arcbeam.ctc.frame_confidences import Label
 from arcbeam.ctc.lattice import Lattice
-from arcbeam.ctc.mbr_words import mbr_words, sausage_of
+from arcbeam.ctc.mbr_words import Spelled, mbr_words, sausage_of
 from arcbeam.ctc.sentences import NOTHING_BEFORE, Before
 from arcbeam.words import Word, as_dict, finite
 
@@ -79,6 +79,8 @@ class Asked:
     def __post_init__(self) -> None:
         if self.nbest is not None:
             check_count("nbest", self.nbest)
+        for name in ("confidence", "lattice", "mbr"):
+            check_bool(name, getattr(self, name))
 
     def as_typed(self) -> str:
         """What is asked for, as it is typed: ``nbest=5, confidence=True``."""
@@ -280,7 +282,7 @@ class Hypothesis(WordPath):
     def confidence(self) -> float | None:
         """The probability of this sequence of words among all that the lattice holds, in [0, 1]; None if not asked for.
 
-        0 if the utterance could not be decoded.
+        0 if the utterance could not be decoded, or the search died: then all confidences of its words are 0, too.
         """
         return self._results.confidence(self._index)
 
@@ -357,18 +359,21 @@ class Hypothesis(WordPath):
     def mbr(self) -> MbrWords | None:
         """The words of the fewest expected errors, with times and confidences (Xu, Povey, Mangu & Zhu 2011).
 
-        They may be others than the hypothesis'. With ``mbr=True`` they were found while decoding; with a lattice they
-        are found when they are first looked at; without either this is None.
+        They may be others than the hypothesis'; those that are the same have its times. With ``mbr=True`` they were
+        found while decoding; with a lattice they are found when they are first looked at; without either this is None.
         """
         if self._has_mbr:
-            return mbr_words(self._mbr, self._name, self._results.frame_shift, self._before.frames)
+            results, frames = self._results, self._graph.word_reader.label_frames(self.arcs)
+            spelled = Spelled.by(results.graph)
+            return mbr_words(self._mbr, self._name, spelled, frames, results.frame_shift, self._before.frames)
         return None if self.lattice is None else self.lattice.mbr
 
     @cached_property
     def sausage(self) -> Sausage | None:
         """The confusion network: for each position the words that compete there, by falling posterior.
 
-        ``""`` stands for no word. The posteriors of a position sum to 1. It is there when `mbr` is.
+        ``""`` stands for no word. The posteriors of a position sum to 1. It is there when `mbr` is. Where the graph
+        writes pieces, it has pieces.
         """
         if self._has_mbr:
             return sausage_of(self._mbr, self._name)

@@ -23,6 +23,7 @@ from arcbeam.ctc.lattice_forms import LatticeForms
 from arcbeam.ctc.mbr_words import MbrWords, Sausage, mbr_words, sausage_of
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import rescoring_of_lattices
+from arcbeam.ctc.whole_words import whole_words
 from arcbeam.lm.loading import as_language_model, as_large_model
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class Lattice(LatticeForms):
             return Lattice(replace(self._batch, lattices=lattices, lattice_beam=beam, **self._of_its_own), 0)
         part = self._part(lattices, tokens, links)
         part.text, part.lattice_beam, part.truncated = self.text, min(beam, self.lattice_beam), self.truncated
+        part._spelled, part._best_frames = self._spelled, self._best_frames
         return part
 
     def _part(self, lattices: Lattices, tokens: npt.NDArray[np.uint32], links: npt.NDArray[np.uint32]) -> Lattice:
@@ -157,6 +159,8 @@ class Lattice(LatticeForms):
                 "rescore: expected a lattice with the scores of its graph alone, got one that a language model has "
                 "rescored already; decode without language_model=, or rescore the lattice that was not"
             )
+        if beam is not None:
+            check_real("beam", beam, "of at least 0, or None", above=0.0, inclusive=True, infinite=True)
         options = DecoderOptions(
             lm_scale=lm_scale,
             graph_lm_scale=graph_lm_scale,
@@ -219,7 +223,8 @@ class Lattice(LatticeForms):
         Parameters
         ----------
         reference : str or list of str
-            What was said: words with spaces between, or a list of them.
+            What was said: words with spaces between, or a list of them. Where the graph writes pieces of words, they
+            are put together first, and words are compared.
 
         Raises
         ------
@@ -228,12 +233,23 @@ class Lattice(LatticeForms):
         """
         if self.words.any() and not self.word_symbols:
             raise ValueError("oracle_wer: expected a graph that knows its words; give words= to Graph.load")
-        wanted = reference.split() if isinstance(reference, str) else list(reference)
+        wanted = reference.split() if isinstance(reference, str) else reference
+        wanted = list(wanted) if isinstance(wanted, Iterable) else [wanted]
         if not all(isinstance(word, str) for word in wanted):
             raise TypeError(f"reference: expected a str or a list of words, got {shown(reference):.80}")
-        ids = {name: word for word, name in self.word_symbols.items()}
-        found = oracle(*self._found, self.words, [ids.get(word, UNKNOWN) for word in wanted])
-        words = [self.word_symbols[word] for word in self.words[found.links].tolist() if word]
+        if self._spelled.in_pieces and self.num_tokens:
+            names, separator = self.word_symbols, self._spelled.separator
+            whole = whole_words(self._arrays, self.words, names, separator, wanted)
+            words_of = Lattices.of_arrays([whole.arrays])
+            found = oracle(words_of, 0, whole.words, [whole.ids[word] for word in wanted])
+            links = whole.links[found.links]
+            labels = self.words[links[links >= 0]]
+        else:
+            ids = {name: word for word, name in self.word_symbols.items()}
+            found = oracle(*self._found, self.words, [ids.get(word, UNKNOWN) for word in wanted])
+            labels = self.words[found.links]
+        said = [self.word_symbols[label] for label in labels.tolist() if label]
+        words = [word for word, _, _ in self._spelled.words(said)]
         return OracleErrors(found.errors, words, found.errors / len(wanted) if wanted else float("nan"))
 
     @cached_property
@@ -243,13 +259,13 @@ class Lattice(LatticeForms):
     @cached_property
     def mbr(self) -> MbrWords:
         """The words of the fewest expected errors, by minimum Bayes risk decoding (Xu, Povey, Mangu & Zhu 2011)."""
-        return mbr_words(self._mbr, self._name, self.frame_shift, self.first_frame)
+        return mbr_words(self._mbr, self._name, self._spelled, self._best_frames, self.frame_shift, self.first_frame)
 
     @cached_property
     def sausage(self) -> Sausage:
         """The confusion network: for each position the words that compete there, by falling posterior.
 
-        ``""`` stands for no word. The posteriors of a position sum to 1.
+        ``""`` stands for no word. The posteriors of a position sum to 1. Where the graph writes pieces, it has pieces.
         """
         return sausage_of(self._mbr, self._name)
 

@@ -89,6 +89,7 @@ class MbrBatch:
         The words of utterance i are ``[first_word[i], first_word[i + 1])``.
     words : uint32
     confidences, begins, ends : float64[words]
+    same_as : uint32[words]
     errors : float64[utterances]
     first_position : int64[utterances + 1]
         The positions of utterance i are ``[first_position[i], first_position[i + 1])``.
@@ -103,6 +104,7 @@ class MbrBatch:
     confidences: npt.NDArray[np.float64]
     begins: npt.NDArray[np.float64]
     ends: npt.NDArray[np.float64]
+    same_as: npt.NDArray[np.uint32]
     errors: npt.NDArray[np.float64]
     first_position: npt.NDArray[np.int64]
     first_rival: npt.NDArray[np.int64]
@@ -121,6 +123,7 @@ class MbrBatch:
             self.confidences[words],
             self.begins[words],
             self.ends[words],
+            self.same_as[words],
             self.errors.item(index),
             (bounds - bounds[0]).astype(np.uint32),
             self.rivals[rivals],
@@ -175,6 +178,8 @@ class Mbr:
     confidences : float64[words]
     begins, ends : float64[words]
         Frames: expected begin and end of the link that writes the word.
+    same_as : uint32[words]
+        The number of the hypothesis' word if that is the word of the slot; 0xffffffff if another, or none, is.
     errors : float
         Expected number of word errors of `words`.
     first_rival : uint32[positions + 1]
@@ -190,6 +195,7 @@ class Mbr:
     confidences: npt.NDArray[np.float64]
     begins: npt.NDArray[np.float64]
     ends: npt.NDArray[np.float64]
+    same_as: npt.NDArray[np.uint32]
     errors: float
     first_rival: npt.NDArray[np.uint32]
     rivals: npt.NDArray[np.uint32]

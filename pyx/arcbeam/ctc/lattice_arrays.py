@@ -15,6 +15,7 @@ from arcbeam.ctc._lattice import posteriors
 from arcbeam.ctc._lattice_scores import boosts, deviations
 from arcbeam.ctc._lattices import Lattices
 from arcbeam.ctc.boost import Boost, Boosts, boost_of, opened
+from arcbeam.ctc.mbr_words import Frames, Spelled
 from arcbeam.ctc.sentences import NOTHING_BEFORE, Before
 from arcbeam.graph.openfst import symbol_bytes
 from arcbeam.show import shown_as
@@ -31,7 +32,7 @@ Floats = npt.NDArray[np.float64]
 DERIVED = (
     "_arrays", "columns", "words", "word_symbols", "label_symbols", "frame_shift", "acoustic_scale", "posterior_scale",
     "acoustic_scores", "graph_scores", "rescoring_scores", "boost_scores", "_final_parts", "text", "lattice_beam",
-    "truncated", "first_frame",
+    "truncated", "first_frame", "_spelled", "_best_frames",
 )  # fmt: skip
 
 WITHOUT = ("_batch", "_index", "_found")  # attributes that a pickle lacks
@@ -328,6 +329,16 @@ class LatticeArrays:
     def _of_its_own(self) -> dict[str, Any]:
         """What a batch of this lattice alone says of it."""
         return {"boosts": self._boost, "before": {0: self._before}}
+
+    @cached_property
+    def _spelled(self) -> Spelled:
+        """How what links write makes words."""
+        return Spelled.by(self._batch.graph)
+
+    @cached_property
+    def _best_frames(self) -> Frames:
+        """Where the labels of the best path begin and end."""
+        return self._graph.word_reader.label_frames(self.links["arc"][self.best])
 
     def _name(self, word: int) -> str:
         return self.word_symbols.get(word, str(word)) if word else ""

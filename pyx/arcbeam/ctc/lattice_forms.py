@@ -20,6 +20,7 @@ from arcbeam.lattices.openfst_objects import read_back
 from arcbeam.lattices.word_graph import word_graph
 
 MOST_WORDS = 0x7FFFFFFF
+OTHER_KINDS = ".ark", ".scp", ".txt", ".gz"
 
 
 class LatticeForms(LatticeArrays):
@@ -32,8 +33,14 @@ class LatticeForms(LatticeArrays):
         Parameters
         ----------
         path
-            Where to write.
+            Where to write; not a name that ends with .ark, .scp, .txt or .gz, which files of other kinds have.
         """
+        if os.fspath(path).lower().endswith(OTHER_KINDS):
+            raise ValueError(
+                f"path: expected a name such as lattice.fst, because write makes a binary OpenFst file, got {path}; "
+                'for archives of Kaldi type arcbeam.write_lattices("lattices.ark", {"utterance": lattice}), and for '
+                "their text form text=True, too"
+            )
         links = self.links
         labels = np.where(self.columns == EPSILON_COLUMN, 0, self.columns.astype(np.int32) + 1)
         inputs, outputs = self._symbols
@@ -79,8 +86,7 @@ class LatticeForms(LatticeArrays):
             Kaldi's acoustic costs are not scaled, so they are divided by this; None takes that of the decoder.
         """
         scale = self.acoustic_scale if acoustic_scale is None else acoustic_scale
-        if not 0.0 < scale < np.inf:
-            raise ValueError(f"acoustic_scale: expected a number above 0, got {scale!r}")
+        check_real("acoustic_scale", scale, "above 0, or None", above=0.0)
         folded = self.folded
         arcs = np.empty(len(folded.words), ARC)
         arcs["source"], arcs["target"] = folded.sources, folded.targets
@@ -130,8 +136,8 @@ class LatticeForms(LatticeArrays):
         A box is a word where the graph writes it; links that write the same word within six frames of each other are
         one box. The circles are the start and the end. The more probable a box or a line, the thicker and the less
         transparent it is; the best path has a colour of its own, and no box covers another. At most
-        200 words are drawn, and the picture says how many are left out. It is meant for some ten words: draw a stretch
-        of longer speech.
+        200 words are drawn, those of the best path among them, and the picture says how many are left out. It is meant
+        for some ten words: draw a stretch of longer speech.
 
         Parameters
         ----------
@@ -150,6 +156,8 @@ class LatticeForms(LatticeArrays):
         ------
         MissingDependencyError
             matplotlib is missing.
+        ValueError
+            The best path has more than 200 words in the stretch.
         """
         return pictures.plot(self._picture(least, start, end), ax)
 

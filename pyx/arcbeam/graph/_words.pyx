@@ -136,6 +136,17 @@ cdef class WordReader:
                 found.append(word(spoken, start, end, start * frame_shift, end * frame_shift, confidence))
         return found
 
+    def label_frames(self, const uint32_t[::1] arcs):
+        """The frames ``[start, end)`` of each output label of a path: int64[labels], twice."""
+        cdef PathTokens tokens = path_tokens(self.source, path_of(arcs))
+        cdef vector[Span] spans = label_spans(self.source, tokens)
+        found = np.empty((2, spans.size()), np.int64)
+        cdef int64_t[:, ::1] into = found
+        cdef size_t i
+        for i in range(spans.size()):
+            into[0, i], into[1, i] = spans[i].start, spans[i].end
+        return found[0], found[1]
+
     def num_stable(self, const uint32_t[::1] arcs):
         """How many words of a path, from the first, keep their text and frames whatever arcs follow it."""
         return self.stable(path_of(arcs))[0]

@@ -131,6 +131,9 @@ class SymbolTable:
             self._by_symbol = {known: found for found, known in self.items()}
         return self._by_symbol[symbol]
 
+    def __iter__(self) -> Iterator[str]:
+        return (symbol for _, symbol in self.items())
+
     def __contains__(self, symbol: object) -> bool:
         try:
             self.id(symbol)  # type: ignore[arg-type]

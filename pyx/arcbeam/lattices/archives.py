@@ -18,6 +18,8 @@ from arcbeam.lattices.kaldi_lattice import KaldiLattice
 
 StrPath: TypeAlias = str | os.PathLike[str]
 
+EXPECTED = 'names with lattices, such as {"utterance": hypothesis.lattice}, or pairs (name, lattice)'
+
 
 class HasKaldiForm(Protocol):
     """A lattice that Kaldi's form can be made of: `arcbeam.Lattice`."""
@@ -56,7 +58,11 @@ def write_lattices(
     ------
     ValueError
         An utterance's name is empty or has white space.
+    TypeError
+        What is no lattice.
     """
+    if not isinstance(lattices, Iterable):
+        raise TypeError(f"lattices: expected {EXPECTED}, got {type(lattices).__name__}")
     pairs = lattices.items() if isinstance(lattices, Mapping) else lattices
     encode = kaldi_text.encode if text else kaldi_binary.encode
     with replacing(path) as archive:
@@ -79,7 +85,15 @@ def _write(
     archive: IO[bytes], pairs: Iterable[Any], encode: Any, scale: float | None, index: IO[str] | None, path: StrPath
 ) -> None:
     place = 0
-    for utterance, lattice in pairs:
+    for pair in pairs:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise TypeError(f"lattices: expected {EXPECTED}, got an item of type {type(pair).__name__}")
+        utterance, lattice = pair
+        if not hasattr(lattice, "to_kaldi") and not isinstance(lattice, KaldiLattice):
+            raise TypeError(
+                f"lattices: expected a lattice for {utterance!r}, such as hypothesis.lattice of "
+                f"decode(..., lattice=True), got {type(lattice).__name__}"
+            )
         if (
             not isinstance(utterance, str)
             or not utterance

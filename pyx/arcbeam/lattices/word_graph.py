@@ -76,9 +76,15 @@ def word_graph(
     best : uint32
         The links of the best path, whose words are never left out.
     least : float
-        Words and edges of smaller posteriors are left out, and all but the `MOST_WORDS` most probable words.
+        Words and edges of smaller posteriors are left out, and of the others the least probable, so that with those of
+        the best path there are at most `MOST_WORDS`.
     span : (float, float)
         Words outside of these frames are left out.
+
+    Raises
+    ------
+    ValueError
+        The best path alone has more words there.
     """
     groups, of_link = _occurrences(links["source"], words, steps)
     weights = np.maximum(posteriors, np.finfo(float).tiny)
@@ -91,9 +97,13 @@ def word_graph(
     best_groups = of_link[best[words[best] != 0]] - 1
     on_best[best_groups] = True
     within = (mean >= span[0]) & (mean <= span[1])
-    likely = np.zeros(len(total), bool)
-    likely[np.argsort(-total, kind="stable")[:MOST_WORDS]] = True
-    kept = np.flatnonzero(within & (on_best | (likely & (total >= least))))
+    drawn, others = np.flatnonzero(within & on_best), np.flatnonzero(within & ~on_best & (total >= least))
+    if len(drawn) > MOST_WORDS:
+        raise ValueError(
+            f"start, end: expected a stretch of at most {MOST_WORDS} words of the best path, which can be drawn, got "
+            f"{len(drawn):,}; draw some seconds of the speech, such as start=10.0, end=15.0"
+        )
+    kept = np.append(drawn, others[np.argsort(-total[others], kind="stable")[: MOST_WORDS - len(drawn)]])
     kept = kept[np.lexsort((kept, mean[kept]))]
     number = np.full(len(total) + 1, LEFT_OUT)
     number[kept + 1] = FIRST_WORD + np.arange(len(kept))

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 
-def join_pieces(pieces: list[str], separator: str | None) -> list[tuple[str, int, int]]:
+
+def split_piece(piece: str, separator: str | None) -> tuple[bool, str]:
+    """Whether a piece ends the word before it, and what it adds to a word, or begins one with; "" for nothing."""
+    ends = separator is not None and piece.startswith(separator)
+    return ends, piece[len(separator) :] if ends and separator is not None else piece
+
+
+def join_pieces(pieces: Sequence[str], separator: str | None) -> list[tuple[str, int, int]]:
     """Puts words together from pieces: (word, index of its first piece, index of its last).
 
     A piece that starts with the separator opens a word; one that is the separator alone only ends the word before.
@@ -11,9 +19,8 @@ def join_pieces(pieces: list[str], separator: str | None) -> list[tuple[str, int
     words: list[tuple[str, int, int]] = []
     open_word = False
     for i, piece in enumerate(pieces):
-        opens = separator is not None and piece.startswith(separator)
-        rest = piece[len(separator) :] if opens and separator is not None else piece
-        if opens:
+        ends, rest = split_piece(piece, separator)
+        if ends:
             open_word = False
         if not rest:
             continue
