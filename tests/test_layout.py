@@ -267,7 +267,8 @@ MAY_INCLUDE = {
     PYX + "transducer/_token_ngrams": {PYX + "transducer/_token_ngrams", "kenlm", "shared"},
     PYX + "ctc/gpu/_staging": {PYX + "ctc/gpu/_staging", "pool", "decode"},
     PYX + "ctc/_boost": {PYX + "ctc/_boost", "boost", "pool"},
-    PYX + "ctc/gpu/_lattice_memory": {PYX + "ctc/gpu/_lattice_memory", "decode", "graph", "lattice", "pool", "shared"},
+    PYX + "ctc/gpu/_lattice_memory": {PYX + f"ctc/gpu/_{name}" for name in ("lattice_memory", "requests")}
+    | {"decode", "graph", "lattice", "pool", "shared"},
     PYX + "ctc/gpu/_requests": {PYX + "ctc/gpu/_requests", "kenlm", "shared"},
     PYX + "ctc/gpu/_streams": {PYX + f"ctc/gpu/_{name}" for name in ("streams", "requests")}
     | {"decode", "graph", "rescore", "shared"},

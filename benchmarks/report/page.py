@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -137,12 +138,22 @@ def tests(measured: Sequence[Result], table_of: Callable[[str], str]) -> Iterato
         )
         yield from tables.table(columns, result.rows)
     for result in latest(measured, SANITIZERS):
-        clean = sum(row.get("findings") == 0 and not row.get("status") for row in result.rows)
-        yield ""
-        yield (
-            f"{clean} of {len(result.rows)} runs of compute-sanitizer found nothing: {_run(result)}; "
-            f"[more]({table_of(SANITIZERS)})."
-        )
+        yield from ("", f"{_sanitized(result.rows)}: {_run(result)}; [more]({table_of(SANITIZERS)}).")
+
+
+def _sanitized(rows: Sequence[Row]) -> str:
+    """How many runs found nothing, and which were not run."""
+    clean = sum(row.get("findings") == 0 and not row.get("status") for row in rows)
+    of_all = Counter(map(_sanitizer, rows))
+    left_out = Counter(_sanitizer(row) for row in rows if str(row.get("status", "")).startswith("missing"))
+    said = f"{clean} of {len(rows)} runs of compute-sanitizer found nothing"
+    if left_out:
+        said += "; not run: " + ", ".join(f"{n} of {of_all[name]} of {name}" for name, n in left_out.items())
+    return said
+
+
+def _sanitizer(row: Row) -> str:
+    return f"{row['tool']}{' with lanes that grow' if row.get('begins') == 'grow' else ''}"
 
 
 def latest(measured: Sequence[Result], name: str) -> list[Result]:

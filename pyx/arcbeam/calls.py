@@ -17,13 +17,13 @@ Kind = TypeVar("Kind", bound=type[Any])
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-def lists_options(**renamed: str) -> Callable[[Callable[P, Returned]], Callable[P, Returned]]:
+def lists_options(**hints: str) -> Callable[[Callable[P, Returned]], Callable[P, Returned]]:
     """Decorates a function or method: TypeError for unknown options, which lists the known ones.
 
     Parameters
     ----------
-    **renamed : str
-        The present name of an option that used to have this name.
+    **hints : str
+        What is said of an unknown option, after its name: how it is called now, or what to use instead.
     """
 
     def decorate(function: Callable[P, Returned]) -> Callable[P, Returned]:
@@ -34,7 +34,7 @@ def lists_options(**renamed: str) -> Callable[[Callable[P, Returned]], Callable[
         @functools.wraps(function)
         def call(*arguments: P.args, **options: P.kwargs) -> Returned:
             if not names.issuperset(options):
-                raise TypeError(_message(sorted(options.keys() - names), known, renamed))
+                raise TypeError(_message(sorted(options.keys() - names), known, hints))
             return function(*arguments, **options)
 
         return call
@@ -48,6 +48,6 @@ def lists_fields(kind: Kind) -> Kind:
     return kind
 
 
-def _message(unknown: list[str], known: list[str], renamed: dict[str, str]) -> str:
-    now = [f"; {name} is now called {renamed[name]}" for name in unknown if name in renamed]
-    return f"unknown option {', '.join(unknown)}: expected one of {', '.join(known)}{''.join(now)}"
+def _message(unknown: list[str], known: list[str], hints: dict[str, str]) -> str:
+    said = [f"; {name} {hints[name]}" for name in unknown if name in hints]
+    return f"unknown option {', '.join(unknown)}: expected one of {', '.join(known)}{''.join(said)}"

@@ -179,8 +179,10 @@ def test_the_page_quotes_the_tests_on_a_gpu():
 
 
 def test_the_sanitizers_are_one_sentence(tmp_path):
-    rows = [{"tool": tool, "findings": 0} for tool in "abc"] + [{"tool": "d", "status": "missing: not run"}]
+    rows = [{"tool": tool, "findings": 0} for tool in "abc"]
+    rows += [{"tool": "a", "begins": "grow", "status": "missing: not run"}]
     made = result(tmp_path, "gpu_sanitizers", rows, stale=True)
     text = " ".join(page.tests([made], lambda name: f"{name}.md"))
-    assert "3 of 4 runs of compute-sanitizer found nothing: NVIDIA H200, commit c7d62caa35c0" in text
+    told = "3 of 4 runs of compute-sanitizer found nothing; not run: 1 of 1 of a with lanes that grow: NVIDIA H200"
+    assert f"{told}, commit c7d62caa35c0" in text
     assert "04:33 UTC **STALE**; " in text and "[more](gpu_sanitizers.md)" in text

@@ -54,14 +54,26 @@ class Shape(ctypes.Structure):
 
 
 class EmulatedGpu:
-    """Launches go to the emulator, in blocks of `threads` whatever the launch says: no byte depends on it."""
+    """Launches go to the emulator, in blocks of 64 threads whatever the launch says: no byte depends on it.
+
+    Attributes
+    ----------
+    threads : int or None
+        Threads of a block; None for those of the launch.
+    detect_races : bool
+        Whether the emulator reports races of kernels; it does not know what belongs to them in memory.
+    searches : list of str
+        The key in `SOURCES` of each launch's kernel.
+    """
 
     def __init__(self, fake: Any, monkeypatch: Any) -> None:
         self.fake = fake
         self.monkeypatch = monkeypatch
-        self.threads = 64
+        self.threads: int | None = 64
+        self.detect_races = False
         self.seed = 0
         self.errors: list[BaseException] = []
+        self.searches: list[str] = []
         self.launched: list[tuple[str, int]] = []
         self.shapes: list[tuple[int, int, int]] = []
         kind = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.POINTER(Shape), ctypes.c_void_p)
@@ -124,11 +136,13 @@ class EmulatedGpu:
             one = shape.contents
             self.shapes.append((one.blocks, one.threads, one.shared_bytes))
             search, kernel = name.decode().removeprefix("arcbeam_").rsplit("_", 1)
+            self.searches.append(search)
             self.launched.append((kernel, one.cluster))
             params = (ctypes.c_char * PARAMETER_BYTES[search]).from_address(parameter)
             build.load(SOURCES[search]).launch(
-                name.decode(), params, grid=one.blocks, block=self.threads, cluster=one.cluster,
-                shared_bytes=one.shared_bytes, seed=self.seed, detect_races=False,
+                name.decode(), params, grid=one.blocks, block=self.threads or one.threads, cluster=one.cluster,
+                shared_bytes=one.shared_bytes, seed=self.seed,
+                detect_races=self.detect_races,
             )  # fmt: skip
         except BaseException as error:
             self.errors.append(error)

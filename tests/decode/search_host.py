@@ -283,7 +283,9 @@ class Lattices:
         for number, stream in enumerate(streams or ()):
             stream.view_links(number, self.streams[number], self.keep, frames[number] + 1)
         self.prune_above = room.prune_above
-        self.taken, self.early = {}, {}
+        self.read_early = 0
+        self.taken: dict[int, FoundLattice] = {}
+        self.early_results, self.early_pool = np.zeros_like(self.results), np.zeros_like(self.pool)
         for number in range(lanes):
             self.grow_links(number, room.links)
 
@@ -315,11 +317,12 @@ class Lattices:
         self.keep[f"links[{number}]"] = larger
         lane["links"], lane["link_capacity"] = larger.ctypes.data, capacity
 
-    def look(self):
-        """Reads what has been written so far, as the host does while a kernel runs."""
-        for utterance, place in enumerate(self.results):
-            if place["written"] and utterance not in self.taken and utterance not in self.early:
-                self.early[utterance] = FoundLattice.read(place, self.pool)
+    def looking(self):
+        """What looking.cpp looks at while a kernel runs; it reads what has been written so far."""
+        return build.kernel_params(
+            results=self.results, pool=self.pool, early_results=self.early_results, early_pool=self.early_pool,
+            utterances=np.uint64(len(self.results)),
+        )  # fmt: skip
 
     def take(self, results):
         """Reads what the last launch has written, and makes room for more."""
@@ -330,9 +333,14 @@ class Lattices:
                 assert told == (result["total_cost"], result["reached_final"], result["frames"])
                 assert place["alive"] == result["alive"]
                 self.taken[utterance] = found = FoundLattice.read(place, self.pool)
-                assert found.bytes() == self.early.get(utterance, found).bytes()
+                early = self.early_results[utterance]
+                if early["written"]:
+                    assert found.bytes() == FoundLattice.read(early, self.early_pool).bytes()
+                    self.read_early += 1
+                early["written"] = 1  # the next launch has another pool
         if self.used[0] > len(self.pool):
             self.pool = np.zeros(2 * int(self.used[0]), np.uint8)
+            self.early_pool = np.zeros_like(self.pool)
         self.used[0] = 0
 
 
@@ -341,10 +349,15 @@ class SearchHost:
     sources_of_the_host: tuple[Path, ...] = ()
 
     def __init__(
-        self, graph: Any, *, beam, max_active=None, acoustic_scale=1.0, blank_penalty=0.0, room=None, lattice_beam=None
-    ):
+        self, graph: Any, *, beam, max_active=None, acoustic_scale=1.0, blank_penalty=0.0, room=None,
+        lattice_beam=None, looks_every=0,
+    ):  # fmt: skip
+        """`looks_every`: scheduling points between the host's looks for lattices that have been written"""
         self.graph = graph
         self.room = room or Room()
+        self.looks_every = looks_every
+        if looks_every:
+            self.sources_of_the_host = (Path(__file__).with_name("looking.cpp"),)
         self.options = (beam, acoustic_scale, blank_penalty, max_active or 0)
         self.lattice_beam = lattice_beam
         if lattice_beam is not None:
@@ -390,7 +403,6 @@ class SearchHost:
 
     control_bytes = 208
     wait_cycles = 10**6
-    looks_every = 0  # scheduling points between the host's looks for lattices that have been written
     has_clusters = True  # the kernel has an entry for them
     streams_apart = True  # their lattices come from kernels of their own
 
@@ -462,9 +474,10 @@ class SearchHost:
             shared += self.tokens_bytes(room.capacity)
             shared += self.workspace_bytes(room.capacity, room.candidates, room.table_size)
             host = self.beside()
-            if host is None and lattices is not None and self.looks_every:
-                look = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: lattices.look())
-                host = (ctypes.cast(look, ctypes.c_void_p).value, None, self.looks_every)
+            if lattices is not None and self.looks_every:
+                looking = lattices.looking()
+                look = ctypes.cast(kernels.library.look_for_lattices, ctypes.c_void_p).value
+                host = (look, ctypes.addressof(looking), self.looks_every)
             arrays = keep | {f"log_probs[{i}]": logp for i, logp in enumerate(batch) if logp.size}
             if from_host:
                 arrays = keep | {"log_probs": coming.memory}
@@ -510,7 +523,7 @@ class SearchHost:
         found = [self._found(result, pool) for result in results]
         for utterance, lattice in lattices.taken.items() if lattices is not None else ():
             found[utterance].lattice = lattice
-        self.read_early = len(lattices.early) if lattices is not None else 0
+        self.read_early = lattices.read_early if lattices is not None else 0
         for stream, one, result in zip(streams or (), found, results, strict=False):
             if one.outcome == DECODED:
                 stream.take(one, result)

@@ -172,10 +172,10 @@ def test_more_links_than_tokens():
 
 def test_the_host_reads_what_has_been_written_while_others_decode():
     """Whenever it looks, a lattice is whole; `SearchHost` compares what it has read with what is there at the end."""
-    host = SearchHost(GRAPH, beam=OPTIONS["beam"], room=Room(links=512, log=4096), lattice_beam=2.0)
-    host.looks_every = 20
+    room = Room(links=512, log=4096)
+    host = SearchHost(GRAPH, beam=OPTIONS["beam"], room=room, lattice_beam=2.0, looks_every=20)
     early = 0
-    for schedule in schedules(20):
+    for schedule in schedules(10):
         for block in (32, 128):
             host.decode(LONG, Shape(lanes=2, block=block), **schedule)
             early += host.read_early

@@ -9,6 +9,7 @@ from tests.simt.ptx import functions, inexact_arithmetic, nvcc, ptx_of
 
 RELAXED = ["--expt-relaxed-constexpr"]  # as the package is built
 SOURCE = ROOT / "cuda" / "decode" / "search.cu"
+OTHERS = sorted(set(SOURCE.parent.glob("*.cu")) - {SOURCE})
 SHAPES = ("wide", "dense", "cluster")
 needs_nvcc = pytest.mark.skipif(nvcc() is None, reason="nvcc is neither on the PATH nor under CUDA_HOME")
 
@@ -25,6 +26,16 @@ def test_nothing_is_fused(architecture):
     for shape in SHAPES:
         assert "mul.rn.f32" in bodies[f"arcbeam_search_{shape}"]
         assert "add.rn.f32" in bodies[f"arcbeam_search_{shape}"]
+
+
+@needs_nvcc
+@pytest.mark.long
+@pytest.mark.parametrize("source", OTHERS, ids=lambda source: source.stem)
+def test_nothing_is_fused_where_there_are_lattices(source):
+    ptx = ptx_of(source, flags=RELAXED)
+    bodies = list(functions(ptx))
+    assert {f"arcbeam_{source.stem}_{shape}" for shape in SHAPES} <= set(bodies)
+    assert inexact_arithmetic(ptx, bodies) == []
 
 
 @needs_nvcc

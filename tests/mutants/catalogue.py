@@ -1,4 +1,4 @@
-"""The mutants: wrong rules in kernels and in the code that answers them, each of which one test must see.
+"""The mutants: wrong rules in kernels and in the host's code beside them, each of which one test must see.
 ``mutants.toml`` holds them.
 
 A mutant is a number, what is wrong, the text that it changes, and the function that kills it. The text is code of
@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.simt.build import ENGINE, HERE, ROOT
 
 LIST = Path(__file__).with_name("mutants.toml")
-PLACES = (ROOT / "cuda", HERE / "kernels", ENGINE)
+PLACES = (ROOT / "cuda", HERE / "kernels", ENGINE / "_requests", ENGINE / "_lattice_memory")
 OF_THE_CODE = {".cu", ".cuh", ".hpp", ".cpp"}
 _SKIPPED = re.compile(r"\s+|//[^\n]*|/\*.*?\*/", re.DOTALL)
 

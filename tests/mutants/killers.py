@@ -138,6 +138,12 @@ def answers_that_are_mapped():
             )  # fmt: skip
 
 
+def answers_by_the_cache():
+    """Of KenLM, which another block has asked for."""
+    with tempfile.TemporaryDirectory() as folder:
+        requests_emulated.test_words_of_histories_that_another_block_has_asked_for(Path(folder))
+
+
 def questions_that_are_shared():
     with tempfile.TemporaryDirectory() as folder:
         requests_emulated.test_histories_share_a_question_of_the_large_model(Path(folder))
@@ -191,7 +197,6 @@ def lattices():
     """Of searches in which all has room and of such in which nothing has, one of which dies; of logs that are pruned;
     and of a search in which all is tied, so that slacks are as large as the beam."""
     lattice_emulated.test_more_links_than_tokens()
-    lattice_emulated.test_the_host_reads_what_has_been_written_while_others_decode()
     graph = graphs.random_graph(4, states=120, columns=12)
     batch = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 70, 9))]
     batch[2][6:] = -np.inf
@@ -207,6 +212,11 @@ def lattices():
         for schedule in schedules(5):
             assert of_kernel(graph, batch, host.decode(batch, shape, **schedule)) == wanted
     lattice_emulated.test_the_log_is_pruned_before_it_grows()
+
+
+def lattices_read_early():
+    """By the host, while others decode."""
+    lattice_emulated.test_the_host_reads_what_has_been_written_while_others_decode()
 
 
 def rescored_lattices():

@@ -188,6 +188,11 @@ def test_the_stream_has_another_name(decode):
         decode(None, [], stream=2)
 
 
+def test_kaldi_s_least_number_of_tokens_is_answered_by_the_beam():
+    with pytest.raises(TypeError, match=r"^unknown option min_active: .*; min_active is .*: use a wider beam \(docs/"):
+        arcbeam.CtcDecoder(None, min_active=200)
+
+
 @pytest.mark.parametrize(
     ("name", "module"),
     [(name, "transducer") for name in transducer.__all__ if name not in arcbeam.__all__]

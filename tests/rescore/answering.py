@@ -8,7 +8,8 @@ import numpy as np
 from arcbeam.ctc.gpu._requests import HostLookups
 from tests.simt.build import ENGINE, HERE, Kernels
 
-SOURCES = (HERE.parent / "rescore" / "answering.cpp", ENGINE / "server.cpp", ENGINE / "copied_answers.cpp")
+REQUESTS = ENGINE / "_requests"
+SOURCES = (HERE.parent / "rescore" / "answering.cpp", REQUESTS / "server.cpp", REQUESTS / "copied_answers.cpp")
 
 
 class Answering:

@@ -251,6 +251,25 @@ def test_histories_share_a_question_of_the_large_model(tmp_path):
             assert (host.lookups.questions, host.lookups.rounds) == (4, 3)  # a and b; c; </s>
 
 
+def test_words_of_histories_that_another_block_has_asked_for(tmp_path):
+    """The first utterance asks about all words at once. The second one comes when they are in the cache: it compares
+    what a and b leave, asks nothing, and so owes their order to the block that has waited for the answers."""
+    kenlm_files.need_kenlm()
+    words = ["b", "a", "d", "e", "f", "c"]
+    large = KenLM(tied_arpa(tmp_path / "lm.arpa", words, words[:5]))
+    small = language_model(words, {(): (dict.fromkeys([*words, "</s>"], 0.5), 0.0)})
+    said = [(0, 1, 1 + (word > 2), word, 0.0) for word in range(1, 6)]  # a and b in one column, the others in another
+    plain = Graph.from_arcs([*said, (1, 1, 1, 0, 0.0)], finals={1: 0.0}, num_columns=2)
+    batch = [np.full((40, 2), np.log(0.5), np.float32), np.array([[0.0, -40.0]] * 2, np.float32)]
+    for schedule in schedules(5):
+        for step in (2000, 8000):
+            check(
+                over(plain, small, words), (large, small), batch, beam=8.0, hypotheses_per_state=1, asks=MODEL,
+                room=GENEROUS, shape=Shape(lanes=2, block=32), schedule=schedule, cache=4096, answers_every=20,
+                from_host=FromHost(batch, 64, [0.5], [0, step]), **BESIDE,
+            )  # fmt: skip
+
+
 def test_log_probs_come_late_too(graph, asked, batch):
     for number, schedule in enumerate(schedules(10)):
         random = np.random.default_rng(number)

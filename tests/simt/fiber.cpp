@@ -29,6 +29,10 @@ unsigned char* StackPool::stack(std::size_t index) {
     return chunks_[index / kPerChunk] + index % kPerChunk * kStride + kGuardBytes;
 }
 
+void StackPool::give_back() {
+    for (; chunks_.size() > kKeptChunks; chunks_.pop_back()) munmap(chunks_.back(), kPerChunk * kStride);
+}
+
 #if ARCBEAM_FIBER_UCONTEXT
 
 void make_fiber(Fiber& fiber, unsigned char* stack, void (*entry)()) {

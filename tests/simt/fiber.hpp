@@ -21,7 +21,9 @@ struct Fiber {
 #endif
 };
 
-// Stacks that are kept from launch to launch; below each lies a page that faults, so that an overflow is no riddle.
+// Below each stack lies a page that faults, so that an overflow is no riddle. As many stacks as most launches take
+// are kept from launch to launch. Each costs two of the mappings that a process may have, and each library has a
+// pool.
 class StackPool {
   public:
     static constexpr std::size_t kStackBytes = 256U * 1024U;
@@ -30,9 +32,11 @@ class StackPool {
     StackPool& operator=(const StackPool&) = delete;
     ~StackPool();
     unsigned char* stack(std::size_t index);  // lowest address that may be used
+    void give_back();                         // those beyond what is kept, after a launch
 
   private:
     static constexpr std::size_t kPerChunk = 64U;
+    static constexpr std::size_t kKeptChunks = 8U;
     std::vector<unsigned char*> chunks_;
 };
 

@@ -325,7 +325,10 @@ std::uint64_t launch(const char* kernel, const Launch& options, const void* para
     Machine running(*found, options, params, stacks);
     machine = &running;
     struct Reset {
-        ~Reset() { machine = nullptr; }
+        ~Reset() {
+            machine = nullptr;
+            stacks.give_back();
+        }
     } reset;
     return running.run();
 }

@@ -28,12 +28,16 @@ class Shape(ctypes.Structure):
 
 
 class EmulatedGpu:
-    """Launches go to the emulator, in blocks of 64 threads whatever the launch says: no byte depends on it."""
+    """Launches go to the emulator, in blocks of 64 threads whatever the launch says: no byte depends on it.
+
+    threads : threads of a block; None for those of the launch
+    """
 
     def __init__(self, fake: Any, monkeypatch: Any) -> None:
         self.fake = fake
         self.kernels = build.load("cuda/transducer/transducer.cu")
         self.fused_kernels = build.load("cuda/transducer/transducer_fused.cu")
+        self.threads: int | None = 64
         self.seed = 0
         self.resident = 0
         self.after_loop: Callable[[], None] = lambda: None
@@ -67,8 +71,8 @@ class EmulatedGpu:
             params = (ctypes.c_char * BYTES[kind]).from_address(parameter)
             kernels = self.fused_kernels if kind.endswith("fused") else self.kernels
             kernels.launch(
-                kernel, params, grid=one.blocks, block=64, shared_bytes=one.shared_bytes, seed=self.seed,
-                detect_races=False, resident=self.resident,
+                kernel, params, grid=one.blocks, block=self.threads or one.threads, shared_bytes=one.shared_bytes,
+                seed=self.seed, detect_races=False, resident=self.resident,
             )  # fmt: skip
             if kind != "project":
                 self.after_loop()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from arcbeam import BoostingTree, TransducerDecoder
 from arcbeam.confidence import measure
+from arcbeam.gpu.tuned import transducer_plan
 from arcbeam.transducer.fusion import fusions_of
 from arcbeam.transducer.network import from_mapping
 from arcbeam.transducer.ngram_lm import token_automaton
@@ -138,6 +139,18 @@ def test_the_engine(gpu, kind, algorithm, arpa):
         [found] = decoder.decode([chunk], boost=TREES[0], state=[state])
         same_hypotheses([found], twin.decode([chunk], boost=TREES[0], state=[state]))
         state = found.state
+
+
+@pytest.mark.parametrize("kernel", transducer_plan.KERNELS)
+@pytest.mark.parametrize("trees", [None, TREES])
+def test_as_many_threads_as_the_engine_launches(gpu, monkeypatch, trees, kernel):
+    """Other tests of the engine take blocks of 64, for the emulator's time's sake."""
+    gpu.threads = None
+    shape = transducer_plan.loop_shape(kernel, len(BATCH), 2, 4)
+    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda *_: (shape,))
+    same_hypotheses(make("cuda").decode(BATCH, boost=trees), make("cpu").decode(BATCH, boost=trees))
+    ran = {kind: threads for kind, _, threads, _ in gpu.launches}
+    assert ran == {"project": 256, kernel if trees is None else f"{kernel}_fused": 512 if kernel == "kept" else 256}
 
 
 def test_kernels_that_fuse_are_loaded_when_they_are_needed(gpu):

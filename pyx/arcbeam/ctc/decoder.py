@@ -144,7 +144,7 @@ class CtcDecoder:
     device that the options name; a graph or a language model that is mapped from a file is pickled by its path.
     """
 
-    @lists_options()
+    @lists_options(min_active="is an option of other decoders: use a wider beam (docs/guide/beam-and-scales.md)")
     def __init__(
         self,
         graph: Graph,
@@ -282,7 +282,7 @@ class CtcDecoder:
             if engine is not None:
                 engine.release()
 
-    @lists_options(stream="cuda_stream")
+    @lists_options(stream="is now called cuda_stream")
     def decode(
         self,
         log_probs: Any,

@@ -472,7 +472,7 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         """
         self._engine.release()
 
-    @lists_options(stream="cuda_stream")
+    @lists_options(stream="is now called cuda_stream")
     def decode(
         self,
         encoder_output: Any,

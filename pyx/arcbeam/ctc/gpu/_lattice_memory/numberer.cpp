@@ -6,6 +6,7 @@
 #include <exception>
 #include <utility>
 
+#include "arcbeam/ctc/gpu/_lattice_memory/written.hpp"
 #include "lattice/number.hpp"
 
 namespace arcbeam {
@@ -43,10 +44,6 @@ lattice::Lattice number(const GraphView& graph, const unsigned char* memory, con
                                        : lattice::number(OpenGraph(graph, *wanted.new_words), found);
 }
 
-bool is_written(const WantedLattice& wanted) {
-    return __atomic_load_n(&wanted.result->written, __ATOMIC_ACQUIRE) != 0;
-}
-
 }  // namespace
 
 void Numberer::begin(const GraphView& graph, std::vector<WantedLattice> wanted) {
@@ -67,7 +64,7 @@ void Numberer::start(const unsigned char* memory) {
 
 void Numberer::look() {
     const auto first =
-        std::partition(wanted_.begin(), wanted_.end(), [](const auto& one) { return !is_written(one); });
+        std::partition(wanted_.begin(), wanted_.end(), [](const auto& one) { return !is_written(*one.result); });
     if (first == wanted_.end()) {
         return;
     }
