@@ -11,6 +11,7 @@ import typer
 from arcbeam.cli import options as opt
 from arcbeam.cli.console import Failure, guarded, note, progress
 from arcbeam.cli.outputs import STDOUT, Format
+from arcbeam.errors import FormatError
 
 if TYPE_CHECKING:
     from arcbeam.cli.inputs import Utterance
@@ -50,8 +51,11 @@ def transduce(
     boosting_tree_alpha: Annotated[float, typer.Option(
         "--boosting-tree-alpha", metavar="FACTOR", help="The factor of the scores of these phrases.")] = 1.0,
     ngram_lm: Annotated[Path | None, typer.Option(
-        "--ngram-lm", metavar="FILE", help="ARPA or KenLM binary of tokens, whose words are NeMo's: the character 100 "
-        "+ token.")] = None,
+        "--ngram-lm", metavar="FILE", help="ARPA or KenLM binary of tokens, whose words are NeMo's, the character 100 "
+        "+ token, or those of --ngram-lm-tokens.")] = None,
+    ngram_lm_tokens: Annotated[Path | None, typer.Option(
+        "--ngram-lm-tokens", metavar="FILE", show_default="NeMo's", help="The words of --ngram-lm: the first word of "
+        "each line is that of a token, from token 0 on; an empty line stands for one that the model lacks.")] = None,
     ngram_lm_alpha: Annotated[float, typer.Option(
         "--ngram-lm-alpha", metavar="FACTOR", help="The factor of the natural logs of --ngram-lm.")] = 0.2,
     frame_shift: opt.EncoderFrameShift = None,
@@ -82,6 +86,7 @@ def transduce(
         "tokenizer": tokenizer, "max_symbols": max_symbols, "confidence": confidence, "frame_shift": frame_shift,
         "device": device, "precision": precision, "threads": threads, "max_bytes": max_bytes,
         "boosting_tree_alpha": boosting_tree_alpha, "ngram_lm_model": ngram_lm, "ngram_lm_alpha": ngram_lm_alpha,
+        "ngram_lm_tokens": None if ngram_lm_tokens is None else _first_words(ngram_lm_tokens),
     }  # fmt: skip
     make = TransducerDecoder.from_icefall if _is_of_icefall(model) else TransducerDecoder.from_nemo
     decoder = make(model, **{name: value for name, value in given.items() if value is not None})
@@ -117,9 +122,22 @@ def _reader(decoder: "TransducerDecoder", tokenizer: Path | None) -> "Callable[[
     def read(path: Path) -> BoostingTree:
         if source is None:
             raise Failure(f"{path}: the model has no pieces to make phrases of; give --tokenizer")
-        return BoostingTree.read(path, source)
+        try:
+            return BoostingTree.read(path, source)
+        except FormatError:  # which names the file
+            raise
+        except ValueError as error:
+            raise Failure(f"{path}: {error}") from error
 
     return read
+
+
+def _first_words(path: Path) -> list[str | None]:
+    """The first word of each line, None where there is none."""
+    from arcbeam.files.lines import read_lines
+
+    words = [next(iter(line.split()), None) for _, line in read_lines(path)]
+    return words[:-1] if words[-1] is None else words  # behind the last line feed
 
 
 def _is_of_icefall(model: Path) -> bool:

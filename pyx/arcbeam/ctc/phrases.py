@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from arcbeam.checks import as_float
+from arcbeam.checks import as_float, check_text
 from arcbeam.ctc._boost import are_plain
 from arcbeam.show import shortened
 
@@ -19,13 +19,7 @@ def normalised(names: list[Any]) -> list[str]:
     for at, name in enumerate(names):
         if not isinstance(name, str):
             raise TypeError(f"phrases: expected str, got {type(name).__name__} for phrase {at}")
-        try:
-            name.encode()
-        except UnicodeEncodeError:
-            raise ValueError(
-                f"phrases: expected text, got {shortened(name)}, which has half of a surrogate pair; decode the phrase "
-                "from its bytes anew"
-            ) from None
+        check_text("phrases", name)
     normal = [" ".join(name.split()) for name in names]
     if "" in normal:
         raise ValueError(f"phrases: expected phrases with at least one word, got {shortened(names[normal.index('')])}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from arcbeam.checks import check_count
 from arcbeam.errors import FormatError
 from arcbeam.files.lines import read_lines
+from arcbeam.pieces import stuck_at
 
 if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph
@@ -64,15 +65,15 @@ class Spellings:
             raise _Unspelled(f"it has {len(word):,} characters, more than {LONGEST_WORD:,}")
         if word in self._given:
             return list(dict.fromkeys(_by_name(tokens, graph) for tokens in self._given[word]))
-        marks = graph.separator if graph.separator_column is None else None
-        return _by_pieces((marks or "") + word, pieces, self._most)
+        mark = graph.separator if graph.separator_column is None else None
+        return _by_pieces((mark or "") + word, pieces, self._most, mark)
 
 
 class _Unspelled(Exception):
     """A word has no spelling: the message says why."""
 
 
-def _by_pieces(text: str, pieces: dict[str, int], most: int) -> list[Columns]:
+def _by_pieces(text: str, pieces: dict[str, int], most: int, mark: str | None = None) -> list[Columns]:
     """The ways to cut a text into tokens, those of the fewest tokens first, then by their columns.
 
     Ways from a place on share what they have in common: each is the number of its tokens, the column of the first, and
@@ -89,7 +90,9 @@ def _by_pieces(text: str, pieces: dict[str, int], most: int) -> list[Columns]:
         )
         ways[begin] = heapq.nsmallest(most, found)
     if not ways[0]:
-        raise _Unspelled(_stuck(text, pieces, longest))
+        letter = stuck_at(text, pieces, longest, mark)
+        cased = next((c for c in (letter.lower(), letter.upper()) if c != letter and c in pieces), None)
+        raise _Unspelled(f"no token for {letter!r}" + (f", but one for {cased!r}" if cased else ""))
     spelled = []
     for way in ways[0]:
         columns = []
@@ -99,16 +102,6 @@ def _by_pieces(text: str, pieces: dict[str, int], most: int) -> list[Columns]:
             way = ways[end][rank]
         spelled.append(tuple(columns))
     return spelled
-
-
-def _stuck(text: str, pieces: dict[str, int], longest: int) -> str:
-    """Why no tokens make up a text: the first character that none goes on with."""
-    reached = [True] + [False] * len(text)
-    for end in range(1, len(text) + 1):
-        reached[end] = any(reached[at] and text[at:end] in pieces for at in range(max(0, end - longest), end))
-    letter = text[max(at for at, is_reached in enumerate(reached) if is_reached)]
-    cased = next((c for c in (letter.lower(), letter.upper()) if c != letter and c in pieces), None)
-    return f"no token for {letter!r}" + (f", but one for {cased!r}" if cased else "")
 
 
 def pieces_of(graph: Graph) -> dict[str, int]:

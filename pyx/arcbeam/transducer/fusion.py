@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from arcbeam.show import shortened
 from arcbeam.transducer.boosting_tree import BoostingTree
 from arcbeam.transducer.hypothesis import TransducerState
 from arcbeam.transducer.token_automaton import Fusion, Fusions, TokenAutomaton
@@ -16,7 +17,7 @@ NO_DIGESTS = ("", "")
 
 
 def trees_of(boost: Boosts, batch: int, tokens: int, blank: int) -> list[BoostingTree | None]:
-    """The boosting tree of each utterance.
+    """The boosting tree of each utterance; None for one without phrases, too.
 
     Raises
     ------
@@ -44,9 +45,9 @@ def trees_of(boost: Boosts, batch: int, tokens: int, blank: int) -> list[Boostin
             raise ValueError(f"boost[{i}]: expected a tree of {expected} tokens, got one of {tree.vocab_size}")
         phrase = tree.phrase_with(blank)
         if phrase is not None:
-            raise ValueError(f"boost[{i}]: phrase {phrase!r} has the token {blank}, which is the blank")
+            raise ValueError(f"boost[{i}]: phrase {shortened(phrase)} has the token {blank}, which is the blank")
         checked.add(id(tree))
-    return trees
+    return [tree or None for tree in trees]
 
 
 def fusions_of(
