@@ -59,6 +59,14 @@ def test_boosted_phrases(run, models):
     options = ["--boost", models / "phrases", "--boosting-tree-alpha", "2"]
     result = run("transduce", models / "m.nemo", models / "in.npz", *options)
     assert result.stdout.splitlines() == [f"{k} {h.text}" for k, h in zip(FRAMES, expected, strict=True)]
+    scores = {"context_score": 0.5, "depth_scaling": 3.0, "unk_score": 0.25}
+    expected = decoder.decode(list(FRAMES.values()), boost=BoostingTree(["abd", "fl"], decoder.pieces, **scores))
+    (models / "phrases").write_text("abd\nfl\n")
+    given = [part for name, score in scores.items() for part in (f"--{name.replace('_', '-')}", score)]
+    result = run("transduce", models / "m.nemo", models / "in.npz", *options, *given)
+    assert result.stdout.splitlines() == [f"{k} {h.text}" for k, h in zip(FRAMES, expected, strict=True)]
+    drawn = run("transduce", models / "m.nemo", models / "in.npz", *options, "--use-bpe-dropout")
+    assert "use_bpe_dropout: expected a SentencePiece model as tokenizer" in drawn.stderr
     (models / "phrases").write_text("a\nzz\n")
     wrong = run("transduce", models / "m.nemo", models / "in.npz", *options)
     assert wrong.exit_code and "phrases: phrase 'zz' has characters that the tokenizer does not" in wrong.output
