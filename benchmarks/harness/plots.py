@@ -85,11 +85,19 @@ def stacked_bars(
 
 
 def line_plots(
-    path: Path, panels: Mapping[str, Mapping[str, Points]], ylabel: str, *, logarithmic: Collection[str] = ()
+    path: Path,
+    panels: Mapping[str, Mapping[str, Points]],
+    ylabel: str,
+    *,
+    logarithmic: Collection[str] = (),
+    limits: tuple[float, float | None] = (0.0, None),
+    marks: tuple[str, Mapping[str, float]] = ("", {}),
 ) -> Path:
     """Draws panels side by side with one y axis into a PNG file; every panel is named by its x axis.
 
     logarithmic : the panels whose x axis is logarithmic
+    limits : where the y axis begins and ends; curves are cut there
+    marks : what a ring around a point means, and the x of that point by the name of its curve
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -97,6 +105,8 @@ def line_plots(
     figure = Figure(figsize=(6.0 * len(panels), 5.0), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)
+    of_rings, ringed = marks
+    told: set[tuple[str, ...]] = set()  # names of curves that a legend has
     for axes, (xlabel, series) in zip(grid[0], panels.items(), strict=True):
         for at, (name, points) in enumerate(series.items()):
             style = "-" if at < 10 else "--"  # matplotlib's ten colours begin again
@@ -105,9 +115,14 @@ def line_plots(
             axes.set_xscale("log")
             axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.set_xlabel(xlabel)
-        axes.set_ylim(bottom=0)
+        rings = [point for name, points in series.items() for point in points if point[0] == ringed.get(name)]
+        if rings:
+            axes.plot(*zip(*rings, strict=True), "o", markersize=8, fillstyle="none", color="black", label=of_rings)
+        axes.set_ylim(*limits)
         axes.grid(alpha=0.3)
-        axes.legend(fontsize="small")
+        if tuple(series) not in told:
+            axes.legend(fontsize="small")
+            told.add(tuple(series))
     grid[0, 0].set_ylabel(ylabel)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120, metadata={"Software": None})
