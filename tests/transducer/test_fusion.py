@@ -15,6 +15,7 @@ import arcbeam
 from arcbeam import BoostingTree, TransducerDecoder
 from arcbeam.transducer._boosting_tree import walk
 from arcbeam.transducer._transducer import available_kernels
+from arcbeam.transducer.fusion import trees_of
 from arcbeam.transducer.ngram_lm import token_automaton
 from arcbeam.transducer.phrase_tokens import Sampler
 from tests.transducer import fusion_oracle, oracle
@@ -315,6 +316,17 @@ def test_boosts_that_are_refused():
     ]:  # fmt: skip
         with pytest.raises(error, match=message):
             decoder.decode(FRAMES, boost=boost)
+
+
+def test_a_tree_is_checked_for_each_vocabulary():
+    tree = BoostingTree([(1, 3)], vocab_size=5)
+    for _ in range(2):  # it is remembered, for this vocabulary alone
+        assert trees_of([None, tree], 2, 5, 4) == [None, tree]
+        with pytest.raises(ValueError, match=r"boost\[1\]: phrase \(1, 3\) has the token 3, which"):
+            trees_of([None, tree], 2, 5, 3)
+        with pytest.raises(ValueError, match=r"boost\[1\]: expected a tree of 8 or 9 tokens, got one of 5"):
+            trees_of([None, tree], 2, 9, 8)
+    assert trees_of(pickle.loads(pickle.dumps(tree)), 1, 6, 5)[0].digest == tree.digest
 
 
 def test_models_that_are_refused(tmp_path):

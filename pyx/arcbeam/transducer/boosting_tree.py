@@ -6,7 +6,7 @@ import numbers
 import os
 from collections.abc import Iterable, Mapping
 from decimal import Context, Decimal
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -18,7 +18,7 @@ from arcbeam.files.phrase_file import read_phrases
 from arcbeam.show import shortened, shown_as
 from arcbeam.transducer._boosting_tree import build
 from arcbeam.transducer.phrase_tokens import PhraseTokenizer, Sampler, TokensOf
-from arcbeam.transducer.token_automaton import TokenAutomaton
+from arcbeam.transducer.token_automaton import Digests, Fusion, TokenAutomaton, from_the_start
 
 LARGEST_SCORE = 1000.0
 MOST_STATES = 2**31 - 1
@@ -138,6 +138,7 @@ class BoostingTree:
                 if isinstance(phrase, str):
                     found += sampler.alternatives(phrase, found[0], num_of_transcriptions)
         self.automaton = _compiled(segmented, list(self._phrases.values()), depth_scaling, unk_score, self.vocab_size)
+        self._fits: set[tuple[int, int]] = set()  # tokens and blank of the decoders that it was checked for
         self._used = frozenset(token for alternatives in segmented for tokens in alternatives for token in tokens)
         self._segmented = segmented
 
@@ -214,6 +215,11 @@ bpe_alpha, seed
             f"BoostingTree of {len(self):,} phrase{'s'[: len(self) != 1]}", f"{self.automaton.num_states:,} states",
             f"vocab_size={self.vocab_size}",
         )  # fmt: skip
+
+    @cached_property
+    def _alone(self) -> tuple[Fusion, Digests]:
+        """What an utterance without a state and an n-gram model is scored with: most are, so it is made once."""
+        return from_the_start(None, self.automaton)
 
     def phrase_with(self, token: int) -> Phrase | None:
         """A phrase that has this token, or None."""
