@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 
 from arcbeam.ctc._boost import WordIndex
@@ -11,7 +12,7 @@ from arcbeam.graph.graph import Graph
 from arcbeam.show import shortened
 from arcbeam.warn import warn
 
-SHOWN = 10
+SHOWN, SAMPLE = 10, 1000  # words that the warning names, and words that are looked at for hints
 
 
 def warn_of_left_out(
@@ -32,34 +33,27 @@ def warn_of_left_out(
         Where each of the lists comes from, such as " of utterance 3", or "".
     """
     count, of = phrases
+    sample = list(itertools.islice(words, SAMPLE))
     where = lists[0] + (f" and {len(lists) - 1:,} more" if len(lists) > 1 else "")
     if graph.open_slot is None:
-        shown = [shortened(word) for word in words]
-        cased = next((c for word in words for c in (word.lower(), word.upper()) if c != word and c in written), None)
+        shown = [shortened(word) for word in sample[:SHOWN]]
+        cased = next((c for word in sample for c in (word.lower(), word.upper()) if c != word and c in written), None)
         advice = f"it has {cased!r}; " if cased else ""
         advice += "a graph built with open_slot=True (--open-slot) can write words that it lacks"
     else:
-        shown = [f"{shortened(word)}: {reason}" for word, reason in words.items()]
+        shown = [f"{shortened(word)}: {words[word]}" for word in sample[:SHOWN]]
         advice = f"pronunciations= (--boost-lexicon) spells words in the graph's tokens{_example(graph)}"
-    if any(map(_is_number, words)):
+    if any(map(_is_number, sample)):
         advice = f"in a file a score follows its phrase after a tab, not after a space; {advice}"
     warn(
         f"boost: {count:,} of {of:,} phrase{'s'[: of != 1]}{where} {'is' if count == 1 else 'are'} left out, because "
-        f"the graph cannot write {_listed(shown)}; {advice}"
+        f"the graph cannot write {len(words):,} word{'s'[: len(words) != 1]} ({', '.join(shown)}"
+        f"{', ...' if len(words) > SHOWN else ''}); {advice}"
     )
 
 
 def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
-
-
-def _listed(words: list[str]) -> str:
-    more = ", ..." if len(words) > SHOWN else ""
-    return f"{len(words):,} word{'s'[: len(words) != 1]} ({', '.join(words[:SHOWN])}{more})"
+    return re.fullmatch(r"[+-]?[\d.]*\d", word) is not None
 
 
 def _example(graph: Graph) -> str:

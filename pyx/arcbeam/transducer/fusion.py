@@ -48,7 +48,10 @@ def _check_fits(i: int, tree: BoostingTree, tokens: int, blank: int) -> None:
     sizes = {tokens, tokens - 1} if blank == tokens - 1 else {tokens}
     if tree.vocab_size not in sizes:
         expected = " or ".join(map(str, sorted(sizes)))
-        raise ValueError(f"boost[{i}]: expected a tree of {expected} tokens, got one of {tree.vocab_size}")
+        raise ValueError(
+            f"boost[{i}]: expected a tree of {expected} tokens, got one of {tree.vocab_size}; is its tokenizer "
+            "(--tokenizer) that of the model?"
+        )
     phrase = tree.phrase_with(blank)
     if phrase is not None:
         raise ValueError(f"boost[{i}]: phrase {shortened(phrase)} has the token {blank}, which is the blank")
