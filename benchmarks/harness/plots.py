@@ -88,7 +88,13 @@ def stacked_bars(
 
 
 def line_plots(
-    path: Path, panels: Mapping[str, Mapping[str, Points]], ylabel: str, *, logarithmic: Collection[str] = ()
+    path: Path,
+    panels: Mapping[str, Mapping[str, Points]],
+    ylabel: str,
+    *,
+    logarithmic: Collection[str] = (),
+    limits: tuple[float, float | None] = (0.0, None),
+    marks: tuple[str, Mapping[str, float]] = ("", {}),
 ) -> Path:
     """Draws panels side by side with one y axis into a PNG file; every panel is named by its x axis.
 
@@ -96,6 +102,8 @@ def line_plots(
     each family has shades of its own, and each of its curves a mark of its own. Legends stand below the panels.
 
     logarithmic : the panels whose x axis is logarithmic
+    limits : where the y axis begins and ends; curves are cut there
+    marks : what a ring around a point means, and the x of that point by the name of its curve
     """
     from matplotlib import colormaps
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -105,6 +113,8 @@ def line_plots(
     figure = Figure(figsize=(6.5 * len(panels), 4.6 + 0.22 * rows), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)
+    of_rings, ringed = marks
+    told: set[tuple[str, ...]] = set()  # names of curves that a legend has
     for axes, (xlabel, series) in zip(grid[0], panels.items(), strict=True):
         families: dict[str, list[str]] = {}
         for name in series:
@@ -120,9 +130,14 @@ def line_plots(
             axes.set_xscale("log")
             axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.set_xlabel(xlabel)
-        axes.set_ylim(bottom=0)
+        rings = [point for name, points in series.items() for point in points if point[0] == ringed.get(name)]
+        if rings:
+            axes.plot(*zip(*rings, strict=True), "o", markersize=8, fillstyle="none", color="black", label=of_rings)
+        axes.set_ylim(*limits)
         axes.grid(alpha=0.3)
-        axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
+        if tuple(series) not in told:
+            axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
+            told.add(tuple(series))
     grid[0, 0].set_ylabel(ylabel)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120, metadata={"Software": None})

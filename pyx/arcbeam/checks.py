@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import numbers
 
+from arcbeam.show import shortened
+
 # The engines compute in float32. There a factor beyond the largest number is infinite, and a factor below the smallest
 # is 0: infinity times a log-prob of 0 is NaN, and so is 0 times -inf.
 SMALLEST, LARGEST = 1.1754943508222875e-38, 3.4028234663852886e38
@@ -43,6 +45,17 @@ def check_float32(name: str, value: float, smallest: float = 0.0, largest: float
     if not smallest <= abs(value) <= largest:
         span = f"{smallest:.2g} to {largest:.2g}"
         raise ValueError(f"{name}: expected a number within the range of float32, {span}, got {value!r}")
+
+
+def check_text(name: str, text: str) -> None:
+    """Raises ValueError if a str has half of a surrogate pair, which is no character and cannot be written as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"{name}: expected text, got {shortened(text)}, which has half of a surrogate pair; decode it from its "
+            "bytes anew"
+        ) from None
 
 
 def check_bool(name: str, value: object) -> None:

@@ -18,3 +18,9 @@ def changed(options: Any, *without: str) -> list[str]:
 def shown_as(what: str, *details: str) -> str:
     """``<what, detail, detail>``."""
     return f"<{', '.join((what, *details))}>"
+
+
+def shortened(value: Any, most: int = 60) -> str:
+    """The ``repr`` of a value, cut if it is longer than `most` characters."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 3]}..."

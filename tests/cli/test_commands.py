@@ -83,18 +83,19 @@ def test_boosts(run, tmp_path):
     assert [(b["phrase"], b["score"]) for b in one["boosts"]] == [("ah bee", 1.5), ("bee", 2.5)]
     assert [(b["phrase"], b["score"], b["first_word"]) for b in two["boosts"]] == [("sea", 1.5, 0), ("sea", 1.5, 1)]
     assert (one["boost_score"], two["boost_score"], three["boost_score"]) == (4.0, 3.0, 0.0)
-    assert "boost: 1 of 2 phrases are left out" in result.stderr and "'xylophone'" in result.stderr
+    assert "1 of 2 phrases of " in result.stderr
+    assert "all.txt is left out, because the graph cannot write 1 word ('xylophone'); " in result.stderr
     assert "note: --boost-map: the input lacks 1 utterance: four" in result.stderr
 
 
 @pytest.mark.parametrize(
     ("option", "text", "message"),
     [
-        ("--boost", "a\tmuch\n", "line 1: could not convert"),
+        ("--boost", "a\tnine\n", "line 1: expected a score after the tab, such as 3.5, got 'nine'"),
         ("--boost", "a\na\n", "line 2: phrase 'a' occurs twice"),
         ("--boost-map", "one\n", "line 1: expected an utterance and the file of its boost, got 'one'"),
         ("--boost-map", "one x\none y\n", "line 2: utterance 'one' occurs twice"),
-        ("--boost-map", "one absent.txt\n", "absent.txt"),
+        ("--boost-map", "one bad.txt\ntwo absent.txt\n", "line 2: the list of 'two' cannot be read: "),
     ],
 )
 def test_bad_boosts(run, tmp_path, option, text, message):

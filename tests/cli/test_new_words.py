@@ -86,19 +86,23 @@ def test_utterances_have_lists_of_their_own(run, open_graph, tmp_path):
 @pytest.mark.parametrize(
     ("boost", "lexicon", "message"),
     [
-        ("ax\n", None, "'ax'"),
-        ("Ann\n", "Ann\n", "names.txt, line 1"),
-        ("Ann\n", "Ann a q\n", "'q'"),
-        ("Ann\n", "Ann a <blank>\n", "the blank"),
-        ("Ann\n", "Bob b\n", "'Ann'"),
+        ("ax\n", None, "'ax': no token for 'x'"),
+        ("Ann\n", "Ann a q\n", "'Ann': its spelling has 'q', which is no token"),
+        ("Ann\n", "Ann a <blank>\n", "'Ann': its spelling has the blank"),
+        ("Ann\n", "Bob b\n", "'Ann': no token for 'A', but one for 'a'"),
+        ("ab 9\n", None, "'9': no token for '9'); in a file a score follows its phrase after a tab, not after a space"),
     ],
 )
-def test_bad_spellings(decode, boost, lexicon, message):
-    result = decode(boost, lexicon=lexicon)
+def test_words_without_a_spelling_are_left_out(decode, boost, lexicon, message):
+    result = decode(f"cc\n{boost}", lexicon=lexicon)
+    assert [one["text"] for one in found_in(result)] == ["ah bee", "cc", ""]
+    assert message in result.stderr and "boost.txt is left out" in result.stderr
+
+
+def test_a_lexicon_without_spellings(decode):
+    result = decode("Ann\n", lexicon="Ann\n")
     assert result.exit_code == 1
-    last = result.stderr.splitlines()[-1]
-    assert last.startswith("error: ")
-    assert message in last
+    assert "names.txt, line 1: expected tokens after the word 'Ann'" in result.stderr.splitlines()[-1]
 
 
 def test_a_lexicon_without_a_list(run, open_graph, tmp_path):
@@ -112,4 +116,14 @@ def test_a_graph_without_a_slot_says_what_it_leaves_out(run, tmp_path):
     (tmp_path / "boost.txt").write_text("ab\nbee\n")
     result = run("decode", "graph.arc", "in.npz", "-f", "json", "--boost", tmp_path / "boost.txt", "--boost-score", "1")
     assert found_in(result)[0]["text"] == "ah bee"
-    assert "boost: 1 of 2 phrases are left out" in result.stderr
+    assert "boost.txt is left out, because the graph cannot write 1 word ('ab'); " in result.stderr
+    assert "--open-slot" in result.stderr
+
+
+def test_a_lexicon_for_a_graph_without_a_slot(run, tmp_path):
+    (tmp_path / "boost.txt").write_text("bee\n")
+    (tmp_path / "names.txt").write_text("Ann a b\n")
+    given = ("--boost", tmp_path / "boost.txt", "--boost-lexicon", tmp_path / "names.txt")
+    result = run("decode", "graph.arc", "in.npz", *given)
+    assert result.exit_code == 0
+    assert "names.txt spells no words, because the graph has no slot" in result.stderr

@@ -59,9 +59,20 @@ def test_boosted_phrases(run, models):
     options = ["--boost", models / "phrases", "--boosting-tree-alpha", "2"]
     result = run("transduce", models / "m.nemo", models / "in.npz", *options)
     assert result.stdout.splitlines() == [f"{k} {h.text}" for k, h in zip(FRAMES, expected, strict=True)]
+    scores = {"context_score": 0.5, "depth_scaling": 3.0, "unk_score": 0.25}
+    expected = decoder.decode(list(FRAMES.values()), boost=BoostingTree(["abd", "fl"], decoder.pieces, **scores))
+    (models / "phrases").write_text("abd\nfl\n")
+    given = [part for name, score in scores.items() for part in (f"--{name.replace('_', '-')}", score)]
+    result = run("transduce", models / "m.nemo", models / "in.npz", *options, *given)
+    assert result.stdout.splitlines() == [f"{k} {h.text}" for k, h in zip(FRAMES, expected, strict=True)]
+    drawn = run("transduce", models / "m.nemo", models / "in.npz", *options, "--use-bpe-dropout")
+    assert "use_bpe_dropout: expected a SentencePiece model as tokenizer" in drawn.stderr
     (models / "phrases").write_text("a\nzz\n")
     wrong = run("transduce", models / "m.nemo", models / "in.npz", *options)
-    assert wrong.exit_code and "phrase 'zz' cannot be made of the tokenizer's pieces" in wrong.output
+    assert wrong.exit_code and "phrases: phrase 'zz' has characters that the tokenizer does not" in wrong.output
+    (models / "phrases").write_text("\n")
+    plain = run("transduce", models / "m.nemo", models / "in.npz")
+    assert run("transduce", models / "m.nemo", models / "in.npz", *options).stdout == plain.stdout
     missing = run("transduce", models / "m.pt", models / "in.npz", *options)
     assert missing.exit_code and "the model has no pieces to make phrases of; give --tokenizer" in missing.output
 
@@ -92,7 +103,7 @@ def test_phrases_of_single_utterances(run, models):
         ("one\n", "line 1: expected an utterance and the file of its boost, got 'one'"),
         ("one x\none y\n", "line 2: utterance 'one' occurs twice"),
         ("one absent\n", "absent"),
-        ("four wrong\n", "wrong, line 2: 'a' occurs twice"),
+        ("four wrong\n", "wrong, line 2: phrase 'a' occurs twice"),
     ],
 )
 def test_bad_maps(run, models, text, message):
@@ -108,9 +119,22 @@ def test_a_model_of_tokens(run, models):
         warnings.simplefilter("ignore")
         decoder = TransducerDecoder.from_nemo(models / "m.nemo", ngram_lm_model=arpa, ngram_lm_alpha=0.9)
     expected = decoder.decode(list(FRAMES.values()))
+    lines = [f"{k} {h.text}" for k, h in zip(FRAMES, expected, strict=True)]
     result = run("transduce", models / "m.nemo", models / "in.npz", "--ngram-lm", arpa, "--ngram-lm-alpha", "0.9")
-    lines = [line for line in result.stdout.splitlines() if line]
-    assert lines == [f"{k} {h.text}" for k, h in zip(FRAMES, expected, strict=True)]
+    assert result.stdout.splitlines() == lines
+    named = random_arpa(models / "named.arpa", range(12), word_of=lambda token: f"piece{token}")
+    given = ("transduce", models / "m.nemo", models / "in.npz", "--ngram-lm", named, "--ngram-lm-alpha", "0.9")
+    assert "knows 0 of their 12 words" in run(*given).stderr
+    (models / "names.txt").write_text("".join(f"piece{token}\t-3.5\n" for token in range(12)))
+    names = [f"piece{token}" for token in range(12)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        decoder = TransducerDecoder.from_nemo(
+            models / "m.nemo", ngram_lm_model=named, ngram_lm_alpha=0.9, ngram_lm_tokens=names
+        )
+    expected = decoder.decode(list(FRAMES.values()))
+    result = run(*given, "--ngram-lm-tokens", models / "names.txt")
+    assert result.stdout.splitlines() == [f"{k} {h.text}" for k, h in zip(FRAMES, expected, strict=True)]
 
 
 def test_precision_and_device(run, models):

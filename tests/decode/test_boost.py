@@ -285,7 +285,10 @@ def test_one_boost_serves_several_graphs():
         ({"a": "4"}, None, TypeError, "score of 'a': expected a number"),
         ({"a": True}, None, TypeError, "score of 'a'"),
         ({"a": 1.0}, 2.0, ValueError, "score: expected None"),
-        (["a"], 10.0**6, ValueError, "score of 'a'"),
+        (["a"], 10.0**6, ValueError, "score: expected a natural log from -1000 to 1000"),
+        ([], math.nan, ValueError, "score: expected a natural log from -1000 to 1000, got nan"),
+        (["a " * 50, "a " * 50], 1.0, ValueError, r"^phrases: '(a ){28}\.\.\. occurs twice$"),
+        (["b", "dash\ud800wood"], 1.0, ValueError, r"expected text, got 'dash\\ud800wood', which has half of a surr"),
     ],
 )
 def test_bad_lists_are_refused(phrases, score, kind, message):
@@ -325,8 +328,12 @@ def test_graphs_without_words_are_refused():
 def test_scores_that_add_up_to_too_much_are_refused():
     graph = line([[1] * 20])
     nested = {" ".join(["a"] * n): 900.0 for n in range(1, 12)}
-    with pytest.raises(ValueError, match="change a score by 10718"):
+    with pytest.raises(ValueError, match="boost: the phrases that end with 'a' change a score by 10718"):
         Boost(nested).compiled(graph)
+    one = CtcDecoder(graph, device="cpu")
+    with pytest.raises(ValueError, match="the phrases of utterance 1 that end with 'a'"):
+        one.decode([said([1])] * 2, boost=[None, Boost(nested)])
+    assert repr(Boost([])) == "<Boost of 0 phrases>"
 
 
 def test_reads_files(tmp_path):
@@ -334,7 +341,7 @@ def test_reads_files(tmp_path):
     path.write_text("a  b\t2.5\n\nc\n")
     assert Boost.read(path, 3.0).phrases == {"a b": 2.5, "c": 3.0}
     for text, message in (
-        ("a\nb\tx\n", "line 2: could not convert"),
+        ("a\nb\tx\n", "line 2: expected a score after the tab, such as 3.5, got 'x'"),
         ("a\n a\n", "line 2: phrase 'a' occurs twice"),
         ("\t3\n", "line 1: phrases: expected phrases with at least one word"),
         ("a\tnan\n", "line 1: score of 'a'"),

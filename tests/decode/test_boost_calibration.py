@@ -60,7 +60,7 @@ def test_more_false_alarms_allow_larger_scores_and_longer_lists_smaller_ones():
 def test_scores_keep_their_ratios_and_negative_ones_stay():
     one, two, three, bad = unsaid(4)
     boost = Boost({one: 1.0, f"{two} {three}": 3.0, "absent": 2.0, bad: -1.5}, depth_scaling=2.0)
-    with pytest.warns(UserWarning, match="1 of 4 phrases are left out") as warned:
+    with pytest.warns(UserWarning, match="1 of 4 phrases is left out") as warned:
         found = boost.calibrate(decoder(), BATCH, false_alarms=0.05)
     assert len(warned) == 1
     largest = found.phrases[f"{two} {three}"]

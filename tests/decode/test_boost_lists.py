@@ -81,9 +81,21 @@ def test_names_of_another_kind_of_str_are_plain_afterwards():
     assert [type(name) for name in Boost([Name("a b")]).phrases] == [str]
 
 
-def test_a_phrase_that_is_no_text_is_refused():
-    with pytest.raises(UnicodeEncodeError):
-        Boost(["w1 \udc80"]).compiled(GRAPH)
+def test_the_lists_of_a_batch_give_one_warning():
+    boosts = [Boost([f"w1 absent{i}", "W2"]) for i in range(13)]
+    with pytest.warns(UserWarning) as told:
+        CtcDecoder(GRAPH, device="cpu").decode([graphs.random_log_probs(1, 3)] * 14, boost=[None, *boosts])
+    [message] = [str(one.message) for one in told]
+    assert message.startswith("boost: 26 of 26 phrases of utterance 1 and 12 more are left out, because the graph ")
+    assert "cannot write 14 words ('absent0', 'W2', 'absent1', " in message and "'absent8', ...); " in message
+    assert "; it has 'w2'; a graph built with open_slot=True (--open-slot) can write words " in message
+
+
+def test_a_list_from_a_file_is_called_by_it(tmp_path):
+    (tmp_path / "list.txt").write_text("w1\nabsent\n")
+    boost = Boost.read(tmp_path / "list.txt")
+    with pytest.warns(UserWarning, match="1 of 2 phrases of .*list.txt is left out"):
+        compiled_for(GRAPH, [None, boost])
 
 
 STARVED = """

@@ -2,7 +2,6 @@
 
 import math
 import pickle
-import re
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import Boost, CtcDecoder, FormatError, Graph, SymbolTable, TokenTable
+from arcbeam.ctc.spellings import _by_pieces
 from arcbeam.graph.graph import OpenSlot
 from arcbeam.graph.new_words import Joined
 from tests.decode import graphs, lattice_oracle, rescoring_oracle
@@ -286,22 +286,61 @@ def test_bad_pronunciations_are_refused(given, kind, message):
 @pytest.mark.parametrize(
     ("word", "given", "message"),
     [
-        ("xQ", None, "new word 'xQ' cannot be spelled: expected characters that the graph's tokens have, got 'Q'"),
-        (
-            "xY",
-            None,
-            "got 'Y'; the tokens have 'y'; give its spelling in tokens, such as pronunciations={'xY': 'x y z'}",
-        ),
-        ("word", {"word": "x q"}, "tokens of the graph in the spelling of 'word', got 'q', which is none"),
-        ("word", {"word": "x <blank>"}, "in the spelling of 'word', got the blank"),
+        ("xQ", None, "'xQ': no token for 'Q'"),
+        ("xY", None, "'xY': no token for 'Y', but one for 'y'"),
+        ("word", {"word": "x q"}, "'word': its spelling has 'q', which is no token"),
+        ("word", {"word": "x <blank>"}, "'word': its spelling has the blank"),
+        ("x" * 1001, None, f"'{'x' * 56}...: it has 1,001 characters, more than 1,000"),
     ],
 )
-def test_words_that_cannot_be_spelled_are_named(word, given, message):
-    graph, logp = small_graph(1), said("x-")
-    one = CtcDecoder(graph, device="cpu")
-    with pytest.raises(ValueError, match=re.escape(message)):
-        one.decode([logp], boost=Boost(["a", f"b {word}"], pronunciations=given))
-    assert one.decode([logp])[0].complete
+def test_words_that_cannot_be_spelled_are_left_out(word, given, message):
+    """Their phrases change nothing, and the other words of these phrases are no new words either."""
+    graph, batch = small_graph(1), [said("xz-y-"), said("zz-x")]
+    one, kept = CtcDecoder(graph, device="cpu"), {"a": 2.0, "zz": 3.0}
+    boost = Boost(kept | {f"yx {word} zz": 9.0}, pronunciations=given)
+    with pytest.warns(UserWarning, match="1 of 3 phrases is left out.*pronunciations=.*such as 'x y z'") as told:
+        found = one.decode(batch, boost=boost)
+    assert f"the graph cannot write 1 word ({message}); " in str(told[0].message)
+    same(found, one.decode(batch, boost=Boost(kept)))
+    assert boost.unknown(graph) == {f"yx {word} zz": [word]}
+    assert boost.new_words(graph) == {"zz": [("z", "z")]}
+
+
+def test_a_graph_that_does_not_know_its_tokens_has_no_new_words():
+    graph = Graph(**small_graph(1).fields() | {"tokens": None})
+    with pytest.warns(UserWarning, match="'zz': the graph does not know its tokens; give tokens= to Graph.load"):
+        assert Boost(["zz"]).unknown(graph) == {"zz": ["zz"]}
+
+
+def test_long_words_take_little_memory():
+    """Ways to cut a word share what they have in common; those of a word of 1,000 letters had 4 million columns."""
+    graph = small_graph(1)
+    pieces = {"x" * n: n for n in range(1, 20)}
+    ways = _by_pieces("x" * 1000, pieces, 64)
+    assert [len(way) for way in ways] == [53] * 64
+    assert ways == sorted(ways) and len(set(ways)) == 64
+    assert Boost(["x" * 1000]).new_words(graph) == {"x" * 1000: [("x",) * 1000]}
+    with pytest.raises(ValueError, match="segmentations: expected a whole number of at most 64"):
+        Boost(["x"], segmentations=65)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_ways_to_cut_a_word_are_those_of_the_fewest_pieces(seed):
+    rng = np.random.default_rng(seed)
+    names = {"".join(rng.choice(list("ab"), rng.integers(1, 4))) for _ in range(6)} | {"b"}
+    pieces = dict(zip(sorted(names), rng.permutation(len(names)).tolist(), strict=True))
+    text = "".join(rng.choice(list("ab"), 7))
+
+    def ways(rest):
+        begun = [piece for piece in pieces if rest.startswith(piece)]
+        return [(pieces[one], *way) for one in begun for way in ways(rest.removeprefix(one))] if rest else [()]
+
+    wanted = sorted(ways(text), key=lambda way: (len(way), way))[:5]
+    if wanted:
+        assert _by_pieces(text, pieces, 5) == wanted
+    else:
+        with pytest.raises(Exception, match="no token for 'a'"):
+            _by_pieces(text, pieces, 5)
 
 
 def test_files_of_pronunciations(tmp_path):
@@ -318,7 +357,7 @@ def test_files_of_pronunciations(tmp_path):
 
 def test_without_a_slot_they_are_left_out():
     graph = Graph(**small_graph(1).fields() | {"open_slot": None})
-    with pytest.warns(UserWarning, match="1 of 1 phrases are left out, because the graph cannot write 1 word .*'zz'"):
+    with pytest.warns(UserWarning, match=r"1 of 1 phrase is left out.* 1 word \('zz'\); .*open_slot=True"):
         (got,) = CtcDecoder(graph, device="cpu").decode([said("zz")], boost=Boost(["zz"]))
     assert "zz" not in got.text.split()
 

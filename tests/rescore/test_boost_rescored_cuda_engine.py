@@ -127,5 +127,6 @@ def test_more_beginnings_than_a_history_has_room_for(emulated_gpu, monkeypatch):
     monkeypatch.setattr(_models, "most_beginnings", lambda *states: beginnings)
     equal(on_gpu, on_cpu, BATCH, boost)
     monkeypatch.setattr(_models, "most_beginnings", lambda *states: beginnings - 1)
-    with pytest.raises(UnsupportedError, match=f"at most {beginnings - 1} different beginnings.*got {beginnings}"):
-        on_gpu.decode(BATCH, boost=boost)
+    told = f"at most {beginnings - 1} different beginnings.*got {beginnings} in the list of utterance 1;"
+    with pytest.raises(UnsupportedError, match=told):
+        on_gpu.decode(BATCH, boost=[None, *[boost] * (len(BATCH) - 1)])

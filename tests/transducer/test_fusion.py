@@ -15,6 +15,7 @@ import arcbeam
 from arcbeam import BoostingTree, TransducerDecoder
 from arcbeam.transducer._boosting_tree import walk
 from arcbeam.transducer._transducer import available_kernels
+from arcbeam.transducer.fusion import trees_of
 from arcbeam.transducer.ngram_lm import token_automaton
 from arcbeam.transducer.phrase_tokens import Sampler
 from tests.transducer import fusion_oracle, oracle
@@ -255,7 +256,6 @@ def test_words_of_the_model(tmp_path):
     ("phrases", "options", "error", "message"),
     [
         ("a", {}, TypeError, r"expected a list of phrases, .* got str; for one phrase write \['a'\]"),
-        ([], {}, ValueError, "expected at least one phrase, got none"),
         ([()], {}, ValueError, r"at least one token, got \(\)"),
         ([" "], {}, ValueError, "at least one word, got ' '"),
         ([3], {}, TypeError, "expected a str or a tuple of tokens, got 3"),
@@ -268,13 +268,17 @@ def test_words_of_the_model(tmp_path):
         ({(1, 2): "3"}, {}, TypeError, r"score of \(1, 2\): expected a number"),
         ([(1,)], {"context_score": float("nan")}, ValueError, "context_score"),
         ([(1,)], {"depth_scaling": 1e9}, ValueError, "depth_scaling: expected a number from -1000 to 1000"),
+        ([(1,)], {"depth_scaling": -1}, ValueError, "depth_scaling: expected a number above 0, got -1"),
         ([(1,)], {"unk_score": float("inf")}, ValueError, "unk_score"),
         ([(1,)], {"use_bpe_dropout": True}, ValueError, "use_bpe_dropout: expected a SentencePiece model"),
         ([(1,)], {"bpe_alpha": 2.0}, ValueError, "bpe_alpha"),
         ([(1,)], {"num_of_transcriptions": 0}, ValueError, "num_of_transcriptions"),
         (["a b"], {}, ValueError, "tokenizer: expected one, because phrase 'a b' is text"),
         (["a", "a  "], {"tokenizer": ["\u2581a"]}, ValueError, "'a' occurs twice"),
-        (["a"], {"tokenizer": ["b"]}, ValueError, "phrase 'a' cannot be made of the tokenizer's pieces"),
+        (["a"], {"tokenizer": ["b"]}, ValueError, "phrase 'a' has .* does not know: '\u2581a'"),
+        (["Hi you"], {"tokenizer": ["\u2581", *"hiyou"]}, ValueError, "does not know: 'H'; it knows 'hi you'"),
+        (["a\ud800"], {"tokenizer": ["a"]}, ValueError, "expected text, got .*, which has half of a surrogate pair"),
+        (["a" * 99], {"tokenizer": ["b"]}, ValueError, r"phrase 'a{56}\.\.\. has"),
         (["a"], {"tokenizer": lambda text: []}, ValueError, "phrase 'a' has no tokens"),
         (["a"], {"tokenizer": lambda text: [30]}, ValueError, "phrase 'a': expected tokens from 0 to 8, got 30"),
         (["a"], {"tokenizer": 3}, TypeError, "tokenizer: expected the path"),
@@ -285,6 +289,19 @@ def test_words_of_the_model(tmp_path):
 def test_phrases_that_are_refused(phrases, options, error, message):
     with pytest.raises(error, match=message):
         BoostingTree(phrases, **{"vocab_size": 9, **options})
+
+
+def test_a_tree_without_phrases_is_none(tmp_path):
+    (tmp_path / "empty.txt").write_text("\n")
+    for tree in (BoostingTree([], vocab_size=12), BoostingTree.read(tmp_path / "empty.txt", [*"abcdefghijkl"])):
+        decoder = decoder_of()
+        found, plain = (
+            decoder.decode(FRAMES, boost=[tree, None, TREE]),
+            decoder.decode(FRAMES, boost=[None, None, TREE]),
+        )
+        same(found, plain)
+        assert found[0].state.boosting_tree == plain[0].state.boosting_tree
+        assert (len(tree), tree.phrases) == (0, {}) and decoder.stream(boost=tree).boost is None
 
 
 def test_boosts_that_are_refused():
@@ -301,10 +318,27 @@ def test_boosts_that_are_refused():
             decoder.decode(FRAMES, boost=boost)
 
 
+def test_a_tree_is_checked_for_each_vocabulary():
+    tree = BoostingTree([(1, 3)], vocab_size=5)
+    for _ in range(2):  # it is remembered, for this vocabulary alone
+        assert trees_of([None, tree], 2, 5, 4) == [None, tree]
+        with pytest.raises(ValueError, match=r"boost\[1\]: phrase \(1, 3\) has the token 3, which"):
+            trees_of([None, tree], 2, 5, 3)
+        with pytest.raises(ValueError, match=r"boost\[1\]: expected a tree of 8 or 9 tokens, got one of 5"):
+            trees_of([None, tree], 2, 9, 8)
+    assert trees_of(pickle.loads(pickle.dumps(tree)), 1, 6, 5)[0].digest == tree.digest
+
+
 def test_models_that_are_refused(tmp_path):
     words = random_arpa(tmp_path / "words.arpa", range(5), word_of=lambda token: f"word{token}")
+    named = [chr(100 + token) if token < 5 else f"piece{token}" for token in range(12)]  # some are NeMo's by chance
+    pieces = random_arpa(tmp_path / "pieces.arpa", range(12), word_of=named.__getitem__)
+    decoder_of(pieces, ngram_lm_tokens=named)
+    decoder_of(pieces, ngram_lm_tokens=[*named[:5], *[None] * 7])
     for arpa, options, error, message in [
-        (words, {}, ValueError, "ngram_lm_model: expected a model of tokens, got one that has none of their words"),
+        (words, {}, ValueError, r"of tokens, got one that knows 0 of their 12 words \('d', 'e', 'f', "),
+        (pieces, {}, ValueError, r"knows 5 of their 12 words .*; give ngram_lm_tokens= \(--ngram-lm-tokens\) with the"),
+        (pieces, {"ngram_lm_tokens": [*named[:5], *"mnopqrs"]}, ValueError, "knows 5 of their 12 words"),
         (words, {"ngram_lm_tokens": ["word1"]}, ValueError, "ngram_lm_tokens: expected 13 words, .* got 1"),
         (words, {"ngram_lm_tokens": ["word1"] * 12}, ValueError, "tokens 0 and 1 have the same word 'word1'"),
         (words, {"ngram_lm_tokens": [3] * 12}, TypeError, "words that are str or None, got int"),
@@ -325,11 +359,10 @@ def test_phrases_from_a_file(tmp_path):
     assert tree.phrases == {"ab c": 2.5, "abc": 1.0, "a b": -1.0}
     assert tree.tokens == {"ab c": [(2, 4, 3)], "abc": [(2, 3)], "a b": [(0, 4, 1)]}
     for text, message in [
-        ("a\na\n", "line 2: 'a' occurs twice"),
-        ("a\tx\n", "line 1: could not convert string to float"),
+        ("a\na\n", "line 2: phrase 'a' occurs twice"),
+        ("a\tx\n", "line 1: expected a score after the tab, such as 3.5, got 'x'"),
         ("b\n\t1\n", "line 2: phrases: expected phrases with at least one word"),
         ("a\tnan\n", "line 1: score of 'a'"),
-        ("\n", "expected at least one phrase"),
     ]:
         path.write_text(text)
         with pytest.raises(arcbeam.FormatError, match=message):
@@ -361,7 +394,7 @@ def test_other_segmentations(tmp_path, kind):
         assert "\u2581" not in {model.id_to_piece(one[0]) for one in alternatives[1:]}
     others = [BoostingTree(phrases, path, **options, seed=seed).tokens for seed in range(20)]
     assert sum(len(one) for other in others for one in other.values()) > 40
-    with pytest.raises(ValueError, match="phrase 'xyz' has characters that the tokenizer does not know"):
+    with pytest.raises(ValueError, match=r"phrase 'xyz' has characters that the tokenizer does not know: 'xyz'$"):
         BoostingTree(["beam", "xyz"], path)
 
 

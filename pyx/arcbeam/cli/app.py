@@ -171,7 +171,7 @@ def decode(
         hypotheses_per_state=hypotheses_per_state or None, unknown_words=unknown_words, placement=placement,
         gpu_budget=gpu_budget, arc_cache=arc_cache, memory_limit=memory_limit,
     )  # fmt: skip
-    from arcbeam.cli.boosts import word_boosts
+    from arcbeam.cli.boosts import tell_unused, word_boosts
     from arcbeam.cli.graphs import describe_device, load_graph
     from arcbeam.cli.inputs import count, find_inputs, read_all
     from arcbeam.cli.models import check_given, make_decoder
@@ -190,6 +190,7 @@ def decode(
     )  # fmt: skip
     if loaded.word_symbols is None:
         note("note: the graph has no word symbols, so words are numbers; give --words")
+    tell_unused(boost_lexicon, loaded)
     decoder = make_decoder(loaded, language_model, graph_language_model, dataclasses.asdict(settings), max_bytes)
     with (
         open_output(output) as file,

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from arcbeam.cli.console import note
+from arcbeam.cli.console import explain, note
 from arcbeam.cli.run import named
 from arcbeam.errors import FormatError
 
 if TYPE_CHECKING:
     from arcbeam.ctc.boost import Boost
+    from arcbeam.graph.graph import Graph
 
 List = TypeVar("List")
 
@@ -31,10 +32,16 @@ class BoostFiles(Generic[List]):
         self._reader = read
         self._read: dict[Path, List] = {}
         self._common = None if common is None else self._list(common)
-        self._paths: dict[str, Path] = {} if by_utterance is None else _read_map(by_utterance)
+        entries: dict[str, _Entry] = {} if by_utterance is None else _read_map(by_utterance)
+        self._paths = {utterance: entry.path for utterance, entry in entries.items()}
         self._waiting = set(self._paths)
-        for path in self._paths.values():
-            self._list(path)
+        for utterance, entry in entries.items():
+            try:
+                self._list(entry.path)
+            except OSError as error:
+                raise FormatError(
+                    f"{by_utterance}, line {entry.line}: the list of {utterance!r} cannot be read: {explain(error)}"
+                ) from None
 
     def __call__(self, utterance: str) -> List | None:
         """The boost of an utterance, if it has one."""
@@ -64,10 +71,24 @@ def word_boosts(
     return BoostFiles(lambda path: Boost.read(path, score, pronunciations=lexicon), common, by_utterance)
 
 
-def _read_map(path: Path) -> dict[str, Path]:
-    from arcbeam.graph.symbols import read_lines
+def tell_unused(lexicon: Path | None, graph: "Graph") -> None:
+    """Notes that a graph has no new words for `lexicon` to spell."""
+    if lexicon is not None and graph.open_slot is None:
+        note(
+            f"note: --boost-lexicon: {lexicon} spells no words, because the graph has no slot for new ones; build it "
+            "with arcbeam build-graph --open-slot"
+        )
 
-    found: dict[str, Path] = {}
+
+class _Entry(NamedTuple):
+    line: int
+    path: Path
+
+
+def _read_map(path: Path) -> dict[str, _Entry]:
+    from arcbeam.files.lines import read_lines
+
+    found: dict[str, _Entry] = {}
     for number, line in read_lines(path):
         parts = line.split(maxsplit=1)
         if not parts:
@@ -76,5 +97,5 @@ def _read_map(path: Path) -> dict[str, Path]:
             raise FormatError(f"{path}, line {number}: expected an utterance and the file of its boost, got {line!r}")
         if parts[0] in found:
             raise FormatError(f"{path}, line {number}: utterance {parts[0]!r} occurs twice")
-        found[parts[0]] = path.parent / parts[1].strip()
+        found[parts[0]] = _Entry(number, path.parent / parts[1].strip())
     return found

@@ -94,7 +94,7 @@ def stream(
     import numpy as np
 
     from arcbeam import CtcDecoder, Endpoint
-    from arcbeam.cli.boosts import word_boosts
+    from arcbeam.cli.boosts import tell_unused, word_boosts
     from arcbeam.cli.graphs import load_graph
     from arcbeam.cli.inputs import find_inputs, read_all
     from arcbeam.cli.run import check_width
@@ -104,6 +104,7 @@ def stream(
         graph, words=words, tokens=tokens, lexicon=lexicon, blank=opt.parse_blank(blank),
         label_to_column=label_to_column, max_bytes=max_bytes,
     )  # fmt: skip
+    tell_unused(boost_lexicon, loaded)
     decoder = CtcDecoder(
         loaded, beam=beam, max_active=max_active or None, acoustic_scale=acoustic_scale, blank_penalty=blank_penalty,
         lattice_beam=lattice_beam, posterior_scale=posterior_scale, frame_shift=frame_shift, threads=1, device="cpu",

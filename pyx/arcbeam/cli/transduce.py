@@ -11,6 +11,7 @@ import typer
 from arcbeam.cli import options as opt
 from arcbeam.cli.console import Failure, guarded, note, progress
 from arcbeam.cli.outputs import STDOUT, Format
+from arcbeam.errors import FormatError
 
 if TYPE_CHECKING:
     from arcbeam.cli.inputs import Utterance
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from arcbeam.transducer.decoder import TransducerDecoder
     from arcbeam.transducer.hypothesis import TransducerHypothesis
 
+TOKEN_MODEL = "Language model of tokens"
 KINDS = (".nemo", ".pt", ".safetensors")
 
 
@@ -44,16 +46,35 @@ def transduce(
         "--confidence", metavar="METHOD", show_default="none",
         help="max_prob or entropy: the confidence of each token, for json.")] = None,
     boost: Annotated[Path | None, typer.Option(
-        "--boost", metavar="FILE", help="Phrases to make likelier: one a line, and after a tab its context score, if "
-        "it has its own. Text becomes tokens by --tokenizer, or else by the fewest pieces of MODEL.")] = None,
+        "--boost", metavar="FILE", rich_help_panel=opt.BOOSTING, help="Phrases to make likelier: one a line, and after "
+        "a tab its context score, if it has its own. Text becomes tokens by --tokenizer, or else by the fewest pieces "
+        "of MODEL.")] = None,
     boost_map: opt.BoostMap = None,
     boosting_tree_alpha: Annotated[float, typer.Option(
-        "--boosting-tree-alpha", metavar="FACTOR", help="The factor of the scores of these phrases.")] = 1.0,
+        "--boosting-tree-alpha", metavar="FACTOR", rich_help_panel=opt.BOOSTING,
+        help="The factor of the scores of these phrases.")] = 1.0,
+    context_score: Annotated[float, typer.Option(
+        "--context-score", metavar="NATS", rich_help_panel=opt.BOOSTING,
+        help="The score of each token of a phrase, for phrases without their own.")] = 1.0,
+    depth_scaling: Annotated[float, typer.Option(
+        "--depth-scaling", metavar="FACTOR", rich_help_panel=opt.BOOSTING,
+        help="The factor of the context score for all tokens but a phrase's first.")] = 2.0,
+    unk_score: Annotated[float, typer.Option(
+        "--unk-score", metavar="NATS", rich_help_panel=opt.BOOSTING,
+        help="The score of tokens that begin no phrase.")] = 0.0,
+    use_bpe_dropout: Annotated[bool, typer.Option(
+        "--use-bpe-dropout", rich_help_panel=opt.BOOSTING,
+        help="Also boost other segmentations of each phrase, drawn by --tokenizer.")] = False,
     ngram_lm: Annotated[Path | None, typer.Option(
-        "--ngram-lm", metavar="FILE", help="ARPA or KenLM binary of tokens, whose words are NeMo's: the character 100 "
-        "+ token.")] = None,
+        "--ngram-lm", metavar="FILE", rich_help_panel=TOKEN_MODEL, help="ARPA or KenLM binary of tokens, whose words "
+        "are NeMo's, the character 100 + token, or those of --ngram-lm-tokens.")] = None,
+    ngram_lm_tokens: Annotated[Path | None, typer.Option(
+        "--ngram-lm-tokens", metavar="FILE", show_default="NeMo's", rich_help_panel=TOKEN_MODEL, help="The words of "
+        "--ngram-lm: the first word of each line is that of a token, from token 0 on; an empty line stands for a token "
+        "that the model lacks.")] = None,
     ngram_lm_alpha: Annotated[float, typer.Option(
-        "--ngram-lm-alpha", metavar="FACTOR", help="The factor of the natural logs of --ngram-lm.")] = 0.2,
+        "--ngram-lm-alpha", metavar="FACTOR", rich_help_panel=TOKEN_MODEL,
+        help="The factor of the natural logs of --ngram-lm.")] = 0.2,
     frame_shift: opt.EncoderFrameShift = None,
     device: opt.Device = opt.DEFAULT.device,
     precision: Annotated[str, typer.Option(
@@ -82,12 +103,17 @@ def transduce(
         "tokenizer": tokenizer, "max_symbols": max_symbols, "confidence": confidence, "frame_shift": frame_shift,
         "device": device, "precision": precision, "threads": threads, "max_bytes": max_bytes,
         "boosting_tree_alpha": boosting_tree_alpha, "ngram_lm_model": ngram_lm, "ngram_lm_alpha": ngram_lm_alpha,
+        "ngram_lm_tokens": None if ngram_lm_tokens is None else _first_words(ngram_lm_tokens),
     }  # fmt: skip
     make = TransducerDecoder.from_icefall if _is_of_icefall(model) else TransducerDecoder.from_nemo
     decoder = make(model, **{name: value for name, value in given.items() if value is not None})
     if not decoder.has_text:
         note("note: the model has no pieces, so tokens are numbers; give --tokenizer")
-    trees = BoostFiles(_reader(decoder, tokenizer), boost, boost_map) if boost or boost_map else None
+    scores: dict[str, Any] = {
+        "context_score": context_score, "depth_scaling": depth_scaling, "unk_score": unk_score,
+        "use_bpe_dropout": use_bpe_dropout,
+    }  # fmt: skip
+    trees = BoostFiles(_reader(decoder, tokenizer, scores), boost, boost_map) if boost or boost_map else None
     speed = Speed()
     with open_output(output) as file, progress("decoding", lambda: count(found)) as update:
         for batch in batches(read_all(found), batch_size):
@@ -108,8 +134,10 @@ def transduce(
         trees.tell_absent()
 
 
-def _reader(decoder: "TransducerDecoder", tokenizer: Path | None) -> "Callable[[Path], BoostingTree]":
-    """Reads lists of phrases, by the tokenizer or else by the model's pieces."""
+def _reader(
+    decoder: "TransducerDecoder", tokenizer: Path | None, scores: dict[str, Any]
+) -> "Callable[[Path], BoostingTree]":
+    """Reads lists of phrases, by the tokenizer or else by the model's pieces; `scores` are options of the tree."""
     from arcbeam import BoostingTree
 
     source = decoder.pieces if tokenizer is None else tokenizer
@@ -117,9 +145,22 @@ def _reader(decoder: "TransducerDecoder", tokenizer: Path | None) -> "Callable[[
     def read(path: Path) -> BoostingTree:
         if source is None:
             raise Failure(f"{path}: the model has no pieces to make phrases of; give --tokenizer")
-        return BoostingTree.read(path, source)
+        try:
+            return BoostingTree.read(path, source, **scores)
+        except FormatError:  # which names the file
+            raise
+        except ValueError as error:
+            raise Failure(f"{path}: {error}") from error
 
     return read
+
+
+def _first_words(path: Path) -> list[str | None]:
+    """The first word of each line, None where there is none."""
+    from arcbeam.files.lines import read_lines
+
+    words = [next(iter(line.split()), None) for _, line in read_lines(path)]
+    return words[:-1] if words[-1] is None else words  # behind the last line feed
 
 
 def _is_of_icefall(model: Path) -> bool:

@@ -119,12 +119,16 @@ cdef class BoostList:
 
 
 def are_plain(list phrases):
-    """Whether all are str, have words, one space between two words, and no other white space. False if it is not known."""
+    """Whether all are text with words, one space between two words, and no other white space. False if it is not known."""
     cdef Py_ssize_t size
     for phrase in phrases:
         if type(phrase) is not str:
             return False
         if not PyUnicode_IS_ASCII(phrase):
+            try:
+                (<str> phrase).encode()
+            except UnicodeEncodeError:
+                return False
             if phrase != " ".join((<str> phrase).split()):
                 return False
             continue

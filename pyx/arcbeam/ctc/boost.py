@@ -8,25 +8,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from arcbeam.calls import lists_options
-from arcbeam.checks import as_float, check_real
-from arcbeam.ctc._boost import BoostList, WordIndex, are_plain, compiled
+from arcbeam.checks import check_real
+from arcbeam.ctc._boost import BoostList, WordIndex, compiled
+from arcbeam.ctc.left_out import warn_of_left_out
 from arcbeam.ctc.options import DEFAULT_BOOST
+from arcbeam.ctc.phrases import checked_score, normalised, refuse_repeated
 from arcbeam.ctc.spellings import Pronounced, Spellings
-from arcbeam.errors import FormatError, GraphError, UnsupportedError
+from arcbeam.errors import GraphError, UnsupportedError
+from arcbeam.files.phrase_file import read_phrases
 from arcbeam.graph.graph import Graph
 from arcbeam.graph.new_words import NewWords, OpenGraph
-from arcbeam.graph.symbols import is_far_beyond, read_lines
-from arcbeam.show import shown_as
-from arcbeam.warn import warn
+from arcbeam.graph.symbols import is_far_beyond
+from arcbeam.show import shortened, shown_as
 
 if TYPE_CHECKING:
     from arcbeam.ctc.decoder import CtcDecoder
 
-UNITS = 1024  # scores are rounded to 1/1024
-LARGEST_SCORE = 1000.0
 LARGEST_SUM = 8192.0  # below which sums of multiples of 1/1024 are exact in float32
-SHOWN = 10
 
 Boosts: TypeAlias = "Boost | Sequence[Boost | None] | None"
 """Of all utterances, or of each."""
@@ -83,16 +84,17 @@ class Boost:
         How words that the graph lacks are spelled, for a graph with an open slot: the names of the model's tokens with
         spaces between them, one str for each spelling; or a file with lines ``word token token ...``. Other new words
         are spelled in characters, or in all ways in which the tokens make pieces of them, those of few pieces first.
+        Words that the graph has keep the spellings of the graph.
     segmentations : int
-        The most spellings in pieces of a word without pronunciations.
+        The most spellings in pieces of a word without pronunciations, up to 64.
 
     Raises
     ------
     TypeError
         Phrases that are not str, scores that are not numbers, or a single str instead of a list.
     ValueError
-        A phrase without words, one that occurs twice, or a score that is NaN or beyond 1000 in size; the message names
-        the phrase. A word with an empty spelling.
+        A phrase without words, one that occurs twice or is no text (half of a surrogate pair), or a score that is NaN
+        or beyond 1000 in size; the message names the phrase. A word with an empty spelling.
     FormatError
         A file of pronunciations breaks its format; the message names the line.
 
@@ -126,14 +128,14 @@ class Boost:
         check_real("depth_scaling", depth_scaling, "above 0", above=0.0)
         self.depth_scaling = float(depth_scaling)
         self._spellings = Spellings(pronunciations, segmentations)
-        normal = _normalised(names)
+        normal = normalised(names)
         if scores is None:  # one for all, which is checked once
-            [value] = _checked(names[:1] or ["no phrase"], [DEFAULT_BOOST if score is None else score])
-            self._phrases = dict.fromkeys(normal, value)
+            self._phrases = dict.fromkeys(normal, checked_score(None, DEFAULT_BOOST if score is None else score))
         else:
-            self._phrases = dict(zip(normal, _checked(names, scores), strict=True))
+            self._phrases = dict(zip(normal, map(checked_score, normal, scores), strict=True))
         if len(self._phrases) != len(normal):
-            _refuse_repeated(normal)
+            refuse_repeated(normal)
+        self._file: str | None = None  # that it was read from, for messages
         self._lists: WeakKeyDictionary[Graph, BoostList] = WeakKeyDictionary()
 
     @classmethod
@@ -163,22 +165,11 @@ class Boost:
         OSError
             The file cannot be read.
         """
-        phrases: dict[str, float] = {}
-        for number, line in read_lines(path):
-            if not line.strip():
-                continue
-            text, tab, given = line.partition("\t")
-            phrase = " ".join(text.split())
-            try:
-                value = float(given) if tab else DEFAULT_BOOST if score is None else score
-                if phrase in phrases:
-                    raise ValueError(f"phrase {phrase!r} occurs twice")
-                _normalised([text])
-                _checked([text], [value])
-            except ValueError as error:
-                raise FormatError(f"{path}, line {number}: {error}") from None
-            phrases[phrase] = value
-        return cls(phrases, depth_scaling=depth_scaling, pronunciations=pronunciations, segmentations=segmentations)
+        given = DEFAULT_BOOST if score is None else score
+        phrases = read_phrases(path, given, lambda text: normalised([text])[0], checked_score)
+        made = cls(phrases, depth_scaling=depth_scaling, pronunciations=pronunciations, segmentations=segmentations)
+        made._file = os.fspath(path)
+        return made
 
     @property
     def phrases(self) -> Mapping[str, float]:
@@ -190,8 +181,9 @@ class Boost:
 
     def __repr__(self) -> str:
         shown = [f"{phrase!r}: {score:g}" for phrase, score in itertools.islice(self._phrases.items(), 3)]
-        more = "..." if len(self) > len(shown) else ""
-        return shown_as(f"Boost of {len(self):,} phrase{'s'[: len(self) != 1]}", ", ".join([*shown, more][: len(self)]))
+        return shown_as(
+            f"Boost of {len(self):,} phrase{'s'[: len(self) != 1]}", *shown, *["..."][: len(self) > len(shown)]
+        )
 
     def __reduce__(self) -> Any:
         return _restored, (self._phrases, self.depth_scaling, self._spellings)
@@ -201,11 +193,16 @@ class Boost:
         return _restored(dict(phrases), self.depth_scaling, self._spellings)
 
     def unknown(self, graph: Graph) -> dict[str, list[str]]:
-        """The phrases that a graph cannot write, each with the words that the graph lacks.
+        """The phrases that a graph cannot write, each with the words that it cannot write.
 
-        They are left out when a decoder of that graph uses the list. A graph with an open slot can write all.
+        They are left out when a decoder of that graph uses the list. Without an open slot these are the words that the
+        graph lacks; with one, those that cannot be spelled in its tokens.
         """
-        return self._lacking(self.compiled(graph), _index_of(graph))
+        lacking = self._lacking(self.compiled(graph), _index_of(graph))
+        if graph.open_slot is None:
+            return lacking
+        _, reasons = self._spelled(lacking, graph)
+        return {phrase: [word for word in words if word in reasons] for phrase, words in lacking.items()}
 
     def new_words(self, graph: Graph) -> dict[str, list[tuple[str, ...]]]:
         """The words that a graph lacks and writes in its open slot, each with its spellings, as tuples of tokens."""
@@ -219,13 +216,17 @@ class Boost:
         }
 
     def _lacking(self, made: BoostList, index: WordIndex) -> dict[str, list[str]]:
+        """The phrases that were left out, each with the words that the graph lacks."""
         left_out = itertools.compress(self._phrases, made.is_known == 0)
         return {phrase: [word for word in phrase.split() if word not in index] for phrase in left_out}
 
-    def _new_words(self, graph: Graph, made: BoostList, index: WordIndex) -> NewWords:
-        """The words of the phrases that are not known."""
-        lacking = self._lacking(made, index).values()
-        return NewWords(graph, self._spellings.of(itertools.chain.from_iterable(lacking), graph))
+    def _spelled(
+        self, lacking: Mapping[str, list[str]], graph: Graph
+    ) -> tuple[dict[str, list[tuple[int, ...]]], dict[str, str]]:
+        """The new words of phrases all of whose words can be spelled; and other words, with the reason."""
+        spellings, reasons = self._spellings.of(itertools.chain.from_iterable(lacking.values()), graph)
+        usable = [words for words in lacking.values() if reasons.keys().isdisjoint(words)]
+        return {word: spellings[word] for word in itertools.chain.from_iterable(usable)}, reasons
 
     def compiled(self, graph: Graph) -> BoostList:
         """The list as the engines of this graph read it.
@@ -237,33 +238,20 @@ class Boost:
         UnsupportedError
             The graph writes pieces of words.
         ValueError
-            So many phrases end with the same word that they change a score by more than 8192. A new word cannot be
-            spelled in the tokens of a graph with an open slot; the message names it.
+            So many phrases end with the same word that they change a score by more than 8192; the message names it.
 
         Warns
         -----
         UserWarning
-            Once for each graph: it cannot write some of the phrases.
+            Once for each graph: it cannot write some of the phrases, which are left out. The message names words, and
+            says what to do. With an open slot these are words of more than 1,000 characters, or without a spelling.
         """
         made = self._lists.get(graph)
-        return _compile(graph, [self], 1)[0] if made is None else made
+        return _compile(graph, {self: self._named("")}, 1)[0] if made is None else made
 
-    def _take(self, graph: Graph, made: BoostList) -> None:
-        """Keeps what was compiled for a graph; warns of phrases that the graph cannot write."""
-        if made.largest >= LARGEST_SUM:
-            raise ValueError(
-                f"boost: phrases within one another change a score by {made.largest:g} at one word; expected less than "
-                f"{LARGEST_SUM:g}, up to which sums are exact"
-            )
-        self._lists[graph] = made
-        if not made.all_known:
-            unknown = self._lacking(made, _index_of(graph))
-            words = list(dict.fromkeys(word for lacking in unknown.values() for word in lacking))
-            shown = ", ".join(map(repr, words[:SHOWN])) + (", ..." if len(words) > SHOWN else "")
-            warn(
-                f"boost: {len(unknown):,} of {len(self):,} phrases are left out, because the graph cannot write "
-                f"{len(words):,} word{'s'[: len(words) != 1]} of them ({shown}); boost.unknown(graph) lists them"
-            )
+    def _named(self, otherwise: str) -> str:
+        """The end of a message's "phrases": the file that they were read from, or something else."""
+        return otherwise if self._file is None else f" of {self._file}"
 
     @lists_options()
     def calibrate(
@@ -361,30 +349,61 @@ def compiled_for(graph: Graph, boosts: Boosts, threads: int = 1) -> BoostList | 
                 f"utterance {at}"
             )
     found = [None if boost is None else boost._lists.get(graph) for boost in boosts]
-    new = [boost for boost, made in zip(boosts, found, strict=True) if boost is not None and made is None]
+    new: dict[Boost, str] = {}
+    for at, (boost, made) in enumerate(zip(boosts, found, strict=True)):
+        if boost is not None and made is None:
+            new.setdefault(boost, boost._named(f" of utterance {at}"))
     if not new:
         return found
-    _compile(graph, list(dict.fromkeys(new)), threads)
+    _compile(graph, new, threads)
     return [None if boost is None else boost._lists[graph] for boost in boosts]
 
 
-def _compile(graph: Graph, boosts: list[Boost], threads: int) -> list[BoostList]:
-    """Compiles lists that are new to a graph."""
-    index = _index_of(graph)
+def _compile(graph: Graph, named: Mapping[Boost, str], threads: int) -> list[BoostList]:
+    """Compiles lists that are new to a graph; each has a name for messages.
+
+    Warns of phrases that the graph cannot write.
+    """
+    boosts, index = list(named), _index_of(graph)
 
     def made(some: list[Boost], new_words: Sequence[NewWords | None]) -> list[BoostList]:
         scalings = [boost.depth_scaling for boost in some]
         return compiled(index, [boost._phrases for boost in some], scalings, list(new_words), threads)
 
     found = made(boosts, [None] * len(boosts))
-    if graph.open_slot is not None:
-        lacking = [at for at, one in enumerate(found) if not one.all_known]
-        new_words = [boosts[at]._new_words(graph, found[at], index) for at in lacking]
-        for at, one in zip(lacking, made([boosts[at] for at in lacking], new_words), strict=True):
+    lacking = {at: boosts[at]._lacking(one, index) for at, one in enumerate(found) if not one.all_known}
+    if graph.open_slot is None:
+        words = dict.fromkeys(word for phrases in lacking.values() for some in phrases.values() for word in some)
+        unwritten = dict.fromkeys(words, "")
+    else:
+        spelled = {at: boosts[at]._spelled(phrases, graph) for at, phrases in lacking.items()}
+        unwritten = {word: reason for _, reasons in spelled.values() for word, reason in reasons.items()}
+        new_words = {at: NewWords(graph, spellings) for at, (spellings, _) in spelled.items() if spellings}
+        again = made([boosts[at] for at in new_words], list(new_words.values()))
+        for at, one in zip(new_words, again, strict=True):
             found[at] = one
     for boost, one in zip(boosts, found, strict=True):
-        boost._take(graph, one)
+        _check_sums(graph, one, named[boost])
+        boost._lists[graph] = one
+    if unwritten:
+        lists = [at for at, one in enumerate(found) if not one.all_known]
+        left_out = sum(int((found[at].is_known == 0).sum()) for at in lists), sum(len(boosts[at]) for at in lists)
+        warn_of_left_out(graph, index, unwritten, left_out, [named[boosts[at]] for at in lists])
     return found
+
+
+def _check_sums(graph: Graph, made: BoostList, name: str) -> None:
+    if made.largest < LARGEST_SUM:
+        return
+    assert graph.word_symbols is not None
+    word = int(made.arcs["word"][np.abs(made.arcs["cost"]).argmax()])
+    is_new = made.new_words is not None and word >= made.new_words.first_word
+    symbols = made.new_words.symbols if made.new_words is not None and is_new else graph.word_symbols
+    raise ValueError(
+        f"boost: the phrases{name} that end with {shortened(symbols[word])} change a score by {made.largest:g}; "
+        f"expected less than {LARGEST_SUM:g}, up to which sums are exact: give lower scores, or fewer phrases within "
+        "one another"
+    )
 
 
 def opened(graph: Graph, boost: Boost | None) -> Graph | OpenGraph:
@@ -404,41 +423,6 @@ def _restored(phrases: dict[str, float], depth_scaling: float, spellings: Spelli
     made = Boost(phrases, depth_scaling=depth_scaling)
     made._spellings = spellings
     return made
-
-
-def _normalised(names: list[Any]) -> list[str]:
-    """The phrases with one space between words."""
-    if are_plain(names):  # as nearly all lists are, which may be long
-        return names
-    for at, name in enumerate(names):
-        if not isinstance(name, str):
-            raise TypeError(f"phrases: expected str, got {type(name).__name__} for phrase {at}")
-    normal = [" ".join(name.split()) for name in names]
-    if "" in normal:
-        raise ValueError(f"phrases: expected phrases with at least one word, got {names[normal.index('')]!r}")
-    return normal
-
-
-def _refuse_repeated(normal: list[str]) -> None:
-    seen: set[str] = set()
-    for phrase in normal:
-        if phrase in seen:
-            raise ValueError(f"phrases: {phrase!r} occurs twice")
-        seen.add(phrase)
-
-
-def _checked(names: Sequence[str], scores: Sequence[Any]) -> list[float]:
-    """The scores, rounded; errors name the phrase."""
-    rounded = []
-    for name, score in zip(names, scores, strict=True):
-        # Lists are long, and nearly all scores are plain floats.
-        value = score if type(score) is float else as_float(f"score of {name!r}", score, "that is a natural log")
-        if not abs(value) <= LARGEST_SCORE:  # NaN compares false
-            raise ValueError(
-                f"score of {name!r}: expected a natural log from -{LARGEST_SCORE:g} to {LARGEST_SCORE:g}, got {value!r}"
-            )
-        rounded.append(round(value * UNITS) / UNITS)
-    return rounded
 
 
 def _index_of(graph: Graph) -> WordIndex:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from arcbeam.checks import as_float, check_real
-from arcbeam.ctc.boost import LARGEST_SCORE, Boost
+from arcbeam.ctc.boost import Boost
+from arcbeam.ctc.phrases import LARGEST_SCORE
 
 if TYPE_CHECKING:
     from arcbeam.ctc.decoder import CtcDecoder

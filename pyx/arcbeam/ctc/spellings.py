@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import heapq
-import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from arcbeam.checks import check_count
 from arcbeam.errors import FormatError
-from arcbeam.graph.symbols import read_lines
+from arcbeam.files.lines import read_lines
+from arcbeam.pieces import stuck_at
 
 if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph
-    from arcbeam.graph.symbols import TokenTable
 
 Pronounced: TypeAlias = Mapping[str, str | Sequence[str]]
 Columns: TypeAlias = tuple[int, ...]
+
+LONGEST_WORD = 1000  # characters
+MOST_SEGMENTATIONS = 64
 
 
 class Spellings:
@@ -39,59 +41,73 @@ class Spellings:
     """
 
     def __init__(self, given: Pronounced | str | os.PathLike[str] | None, segmentations: int) -> None:
-        check_count("segmentations", segmentations, or_none="")
+        check_count("segmentations", segmentations, MOST_SEGMENTATIONS + 1, or_none="")
         self._most = segmentations
         self._given = _read(given) if isinstance(given, (str, os.PathLike)) else _checked(given or {})
 
-    def of(self, words: Iterable[str], graph: Graph) -> dict[str, list[Columns]]:
-        """The spellings of words in the columns of a graph; ValueError if one has none."""
+    def of(self, words: Iterable[str], graph: Graph) -> tuple[dict[str, list[Columns]], dict[str, str]]:
+        """The spellings of words in the columns of a graph; and of the words that have none, the reason."""
         words = sorted(set(words))
         if graph.tokens is None:
-            raise ValueError(
-                f"boost: the new word {words[0]!r} cannot be spelled, because the graph does not know its tokens; give "
-                "tokens= to Graph.load"
-            )
-        pieces = _pieces_of(graph.tokens, graph)
-        return {
-            word: _unique(_by_name(word, tokens, graph) for tokens in self._given[word])
-            if word in self._given
-            else self._by_pieces(word, pieces, graph)
-            for word in words
-        }
+            return {}, dict.fromkeys(words, "the graph does not know its tokens; give tokens= to Graph.load")
+        pieces = pieces_of(graph)
+        found: dict[str, list[Columns]] = {}
+        reasons: dict[str, str] = {}
+        for word in words:
+            try:
+                found[word] = self._of(word, pieces, graph)
+            except _Unspelled as error:
+                reasons[word] = str(error)
+        return found, reasons
 
-    def _by_pieces(self, word: str, pieces: dict[str, int], graph: Graph) -> list[Columns]:
-        """The ways to cut a word into tokens, those of the fewest tokens first, then by their columns."""
-        text, marks = word, graph.separator if graph.separator_column is None else None
-        if marks is not None:  # what the first piece of a word begins with
-            text = marks + word
-        longest = max(map(len, pieces), default=0)
-        ways: list[list[Columns]] = [[()]]
-        for end in range(1, len(text) + 1):
-            found = (
-                (*way, pieces[text[begin:end]])
-                for begin in range(max(0, end - longest), end)
-                if text[begin:end] in pieces
-                for way in ways[begin]
-            )
-            ways.append(heapq.nsmallest(self._most, found, key=lambda way: (len(way), way)))
-        if ways[-1]:
-            return ways[-1]
-        reached = max(at for at, way in enumerate(ways) if way)
-        stuck = text[reached : reached + 1]
-        cased = [c for c in (stuck.lower(), stuck.upper()) if c != stuck and c in pieces]
-        hint = f"; the tokens have {cased[0]!r}" if cased else ""
-        example = " ".join(itertools.islice((t for t in pieces if t != marks), 3))
-        raise ValueError(
-            f"boost: the new word {word!r} cannot be spelled: expected characters that the graph's tokens have, got "
-            f"{stuck!r}{hint}; give its spelling in tokens, such as pronunciations={{{word!r}: {example!r}}}, or leave "
-            "the word out"
+    def _of(self, word: str, pieces: dict[str, int], graph: Graph) -> list[Columns]:
+        if len(word) > LONGEST_WORD:
+            raise _Unspelled(f"it has {len(word):,} characters, more than {LONGEST_WORD:,}")
+        if word in self._given:
+            return list(dict.fromkeys(_by_name(tokens, graph) for tokens in self._given[word]))
+        mark = graph.separator if graph.separator_column is None else None
+        return _by_pieces((mark or "") + word, pieces, self._most, mark)
+
+
+class _Unspelled(Exception):
+    """A word has no spelling: the message says why."""
+
+
+def _by_pieces(text: str, pieces: dict[str, int], most: int, mark: str | None = None) -> list[Columns]:
+    """The ways to cut a text into tokens, those of the fewest tokens first, then by their columns.
+
+    Ways from a place on share what they have in common: each is the number of its tokens, the column of the first, and
+    the number of the way that goes on behind it, which is at the place `end`.
+    """
+    longest = max(map(len, pieces), default=0)
+    ways: list[list[tuple[int, int, int, int]]] = [[] for _ in text] + [[(0, 0, 0, 0)]]
+    for begin in reversed(range(len(text))):
+        found = (
+            (1 + way[0], pieces[text[begin:end]], rank, end)
+            for end in range(begin + 1, min(begin + longest, len(text)) + 1)
+            if text[begin:end] in pieces
+            for rank, way in enumerate(ways[end])
         )
+        ways[begin] = heapq.nsmallest(most, found)
+    if not ways[0]:
+        letter = stuck_at(text, pieces, longest, mark)
+        cased = next((c for c in (letter.lower(), letter.upper()) if c != letter and c in pieces), None)
+        raise _Unspelled(f"no token for {letter!r}" + (f", but one for {cased!r}" if cased else ""))
+    spelled = []
+    for way in ways[0]:
+        columns = []
+        while way[0]:
+            _, column, rank, end = way
+            columns.append(column)
+            way = ways[end][rank]
+        spelled.append(tuple(columns))
+    return spelled
 
 
-def _pieces_of(table: TokenTable, graph: Graph) -> dict[str, int]:
+def pieces_of(graph: Graph) -> dict[str, int]:
     """The columns of tokens that can be parts of words."""
     columns: dict[str, int] = {}
-    for column, token in enumerate(table.tokens):
+    for column, token in enumerate(() if graph.tokens is None else graph.tokens.tokens):
         if column not in (graph.blank, graph.separator_column) and not _is_special(token):
             columns.setdefault(token, column)
     return columns
@@ -101,20 +117,16 @@ def _is_special(token: str) -> bool:
     return len(token) > 2 and token[0] + token[-1] in ("<>", "[]")
 
 
-def _by_name(word: str, tokens: Sequence[str], graph: Graph) -> Columns:
+def _by_name(tokens: Sequence[str], graph: Graph) -> Columns:
     assert graph.tokens is not None
     found = []
     for token in tokens:
         column = graph.tokens.column(token) if token in graph.tokens else None
         if column is None or column == graph.blank:
-            got = "the blank" if column is not None else f"{token!r}, which is none"
-            raise ValueError(f"pronunciations: expected tokens of the graph in the spelling of {word!r}, got {got}")
+            got = "the blank" if column is not None else f"{token!r}, which is no token"
+            raise _Unspelled(f"its spelling has {got}")
         found.append(column)
     return tuple(found)
-
-
-def _unique(spellings: Iterable[Columns]) -> list[Columns]:
-    return list(dict.fromkeys(spellings))
 
 
 def _checked(given: Any) -> dict[str, list[list[str]]]:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph
 
 EPSILON_COLUMN = 0xFFFF
+SEVERAL = -1
+ARC = np.dtype([("next_state", "<u4"), ("weight", "<f4"), ("column", "<u2"), ("word", "<u4")])
+Arc = tuple[int, float, int, int]  # its fields
 Spelling = tuple[int, ...]  # columns
 
 
@@ -69,30 +72,32 @@ class NewWords:
         exits, group_of = np.unique(slot.exits, return_inverse=True)
         firsts: list[int] = []
         records: list[tuple[int, int, float, int]] = []
-        arcs: list[tuple[int, float, int, int]] = []  # next state, weight, column, word
         depth = graph.states["depth"][slot.entrances]
-        for group, leave_to in enumerate(exits.tolist()):
-            first = self.first_state + len(records)
-            firsts.append(first)
-            outermost = int(depth[group_of == group].max()) + 1
-            for leaving in tree.states(first, leave_to, rules):
-                epsilons = sum(arc[2] == EPSILON_COLUMN for arc in leaving)
-                begin = self.first_arc + len(slot.entrances) + len(arcs)
-                smallest = 0.0 if epsilons < len(leaving) else np.inf
-                at_depth = outermost if self.first_state + len(records) == first else 0
-                records.append((begin, begin + epsilons, smallest, at_depth))
-                arcs.extend(leaving)
-        end = self.first_arc + len(slot.entrances) + len(arcs)
-        records.append((end, end, np.inf, 0))
+
+        def leave() -> Iterator[Arc]:  # they are many, and take less room in an array
+            begin = self.first_arc + len(slot.entrances)
+            for group, leave_to in enumerate(exits.tolist()):
+                first = self.first_state + len(records)
+                firsts.append(first)
+                outermost = int(depth[group_of == group].max()) + 1
+                for leaving in tree.states(first, leave_to, rules):
+                    epsilons = sum(arc[2] == EPSILON_COLUMN for arc in leaving)
+                    smallest = 0.0 if epsilons < len(leaving) else np.inf
+                    at_depth = outermost if self.first_state + len(records) == first else 0
+                    records.append((begin, begin + epsilons, smallest, at_depth))
+                    begin += len(leaving)
+                    yield from leaving
+            records.append((begin, begin, np.inf, 0))
+
+        arcs = np.fromiter(leave(), ARC)
         self.states = np.array(records, _graph.STATE_DTYPE)
-        entering = [
-            (firsts[group], weight, EPSILON_COLUMN, 0)
-            for group, weight in zip(group_of.tolist(), slot.weights.tolist(), strict=True)
-        ]
-        own = [*entering, *arcs]
-        self.targets = np.array([arc[:2] for arc in own], _graph.TARGET_DTYPE)
-        self.columns = np.array([arc[2] for arc in own], "<u2")
-        self.words = np.array([arc[3] for arc in own], "<u4")
+        entering = np.zeros(len(slot.entrances), ARC)
+        entering["next_state"], entering["weight"] = np.array(firsts, "<u4")[group_of], slot.weights
+        entering["column"] = EPSILON_COLUMN
+        own = np.concatenate([entering, arcs])
+        self.targets = np.empty(len(own), _graph.TARGET_DTYPE)
+        self.targets["next_state"], self.targets["weight"] = own["next_state"], own["weight"]
+        self.columns, self.words = own["column"].copy(), own["word"].copy()
         self.finals = np.full(len(records) - 1, np.inf, "<f4")
 
     def __len__(self) -> int:
@@ -198,11 +203,13 @@ class _Rules:
 
 
 class _Node:
+    __slots__ = ("blank_state", "children", "column", "endings", "state", "word")
+
     def __init__(self, column: int) -> None:
         self.column = column
         self.children: dict[int, _Node] = {}
         self.endings: list[int] = []  # words
-        self.words: set[int] = set()  # that pass through here
+        self.word = 0  # that passes through here; SEVERAL if there are more
         self.state = self.blank_state = 0
 
 
@@ -214,8 +221,10 @@ class _Tree:
         for word, spelling in spellings:
             node = self._root
             for column in spelling:
-                node = node.children.setdefault(column, _Node(column))
-                node.words.add(word)
+                if column not in node.children:
+                    node.children[column] = _Node(column)
+                node = node.children[column]
+                node.word = word if node.word in (0, word) else SEVERAL
             if word not in node.endings:
                 node.endings.append(word)
         self._nodes: list[_Node] = []
@@ -225,7 +234,7 @@ class _Tree:
             self._nodes.append(node)
             waiting.extend(node.children[column] for column in sorted(node.children, reverse=True))
 
-    def states(self, first: int, leave_to: int, rules: _Rules) -> Iterable[list[tuple[int, float, int, int]]]:
+    def states(self, first: int, leave_to: int, rules: _Rules) -> Iterable[list[Arc]]:
         """The arcs of each state from the id `first` on: (next state, weight, column, word), in their order."""
         at = first
         for node in self._nodes:
@@ -240,7 +249,7 @@ class _Tree:
             if node is self._root:
                 yield _sorted(entering)
                 continue
-            is_written = len(node.words) == 1  # by this arc, or by one before
+            is_written = node.word != SEVERAL  # by this arc, or by one before
             own = [(leave_to, 0.0, EPSILON_COLUMN, 0 if is_written else word) for word in sorted(node.endings)]
             if rules.loops:
                 own.append((node.state, 0.0, node.column, 0))
@@ -255,10 +264,10 @@ class _Tree:
 
     def _written(self, node: _Node, child: _Node) -> int:
         """The word that an arc from a node to its child writes: 0, unless it is the first that belongs to it alone."""
-        is_first = node is self._root or len(node.words) > 1
-        return min(child.words) if is_first and len(child.words) == 1 else 0
+        is_first = node is self._root or node.word == SEVERAL
+        return child.word if is_first and child.word != SEVERAL else 0
 
 
-def _sorted(arcs: list[tuple[int, float, int, int]]) -> list[tuple[int, float, int, int]]:
+def _sorted(arcs: list[Arc]) -> list[Arc]:
     """Epsilon arcs, then the others by column, as in a graph."""
     return sorted(arcs, key=lambda arc: -1 if arc[2] == EPSILON_COLUMN else arc[2])

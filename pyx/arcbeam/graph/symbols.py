@@ -4,7 +4,6 @@ import itertools
 import numbers
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from pathlib import Path
 from typing import Self, TypeVar
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from arcbeam.calls import lists_options
 from arcbeam.errors import FormatError
+from arcbeam.files.lines import read_lines
 from arcbeam.files.writing import replacing
 from arcbeam.show import shown_as
 
@@ -410,15 +410,3 @@ def split_line(line: str) -> tuple[str, int | None]:
         return line, None
     symbol = text[:cut].rstrip(SPACES)
     return symbol or " ", int(digits)
-
-
-def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
-    """Lines of a UTF-8 file with their numbers from 1; only a line feed ends a line, as symbols may hold the rest."""
-    data = Path(path).read_bytes()
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        number = data.count(b"\n", 0, error.start) + 1
-        raise FormatError(f"{path}, line {number}: expected UTF-8, got {error}") from None
-    for number, line in enumerate(text.split("\n"), 1):
-        yield number, line.removesuffix("\r")

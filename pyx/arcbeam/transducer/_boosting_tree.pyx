@@ -41,7 +41,7 @@ def build(const uint32_t[::1] tokens, const size_t[::1] ends, const double[::1] 
     tokens : uint32[all phrases' tokens]
         Below `num_tokens`; they are not checked.
     ends : uintp[phrases]
-        Of each phrase's tokens; there is at least one phrase, and none is empty.
+        Of each phrase's tokens; none is empty.
     scores : float64[phrases]
     logs : float64[longest phrase + 1]
         Natural logs, of 1 on.
@@ -52,7 +52,9 @@ def build(const uint32_t[::1] tokens, const size_t[::1] ends, const double[::1] 
         As ``cuda/shared/token_automaton.hpp`` has them.
     """
     cdef BoostingTree tree
-    cdef Phrases phrases = Phrases(&tokens[0], &ends[0], &scores[0], ends.shape[0])
+    cdef Phrases phrases = Phrases(NULL, NULL, NULL, 0)
+    if ends.shape[0]:
+        phrases = Phrases(&tokens[0], &ends[0], &scores[0], ends.shape[0])
     cdef TreeOptions options = TreeOptions(depth_scaling, unk_score, &logs[0], num_tokens)
     with nogil:
         tree = build_boosting_tree(phrases, options)

@@ -6,21 +6,19 @@ import numbers
 import os
 from collections.abc import Iterable, Mapping
 from decimal import Context, Decimal
-from functools import lru_cache
-from pathlib import Path
+from functools import cached_property, lru_cache
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from arcbeam.calls import lists_options
-from arcbeam.checks import as_float, check_count
-from arcbeam.errors import FormatError
-from arcbeam.files.reading import reading
-from arcbeam.show import shown_as
+from arcbeam.checks import as_float, check_count, check_real, check_text
+from arcbeam.files.phrase_file import read_phrases
+from arcbeam.show import shortened, shown_as
 from arcbeam.transducer._boosting_tree import build
 from arcbeam.transducer.phrase_tokens import PhraseTokenizer, Sampler, TokensOf
-from arcbeam.transducer.token_automaton import TokenAutomaton
+from arcbeam.transducer.token_automaton import Digests, Fusion, TokenAutomaton, from_the_start
 
 LARGEST_SCORE = 1000.0
 MOST_STATES = 2**31 - 1
@@ -44,7 +42,8 @@ class BoostingTree:
     ----------
     phrases : mapping of phrase to float, or sequence of phrases
         A phrase is a str, or a tuple of tokens. With a mapping, each has its own context score. A negative one makes a
-        phrase less likely: it is added to the score of its last token, and changes nothing else.
+        phrase less likely: it is added to the score of its last token, and changes nothing else. A tree without phrases
+        is the same as no tree.
     tokenizer : path, sequence of str or function, optional
         What turns text into tokens: a SentencePiece model, a function from str to tokens, or the pieces by token,
         from which the fewest are taken, of equally many the longest first. Not needed for tuples of tokens.
@@ -54,7 +53,8 @@ class BoostingTree:
     context_score : float
         The score of every token of a phrase, a natural log, for phrases without their own.
     depth_scaling : float
-        The factor of the context score for all tokens but a phrase's first. NeMo 3.0 has 2 for RNN-T and TDT, too.
+        The factor of the context score for all tokens but a phrase's first, above 0. NeMo 3.0 has 2 for RNN-T and TDT,
+        too.
     unk_score : float
         The score of tokens that begin no phrase, at a place where no phrase has begun.
     use_bpe_dropout : bool
@@ -79,8 +79,8 @@ class BoostingTree:
         Phrases that are neither str nor tuples of whole numbers, scores that are not numbers, or a single phrase
         instead of a list.
     ValueError
-        No phrases; a phrase that is empty, or occurs twice, or has tokens that are not in the vocabulary or characters
-        that the tokenizer does not know; a score that is NaN or beyond 1000 in size. The message names the phrase.
+        A phrase that is empty, or occurs twice, or has tokens that are not in the vocabulary or characters that the
+        tokenizer does not know; a score that is NaN or beyond 1000 in size. The message names the phrase.
 
     Examples
     --------
@@ -108,16 +108,15 @@ class BoostingTree:
                 f"phrases: expected a list of phrases, or a mapping of phrases to scores, got {type(phrases).__name__}"
                 + (f"; for one phrase write [{phrases!r}]" if isinstance(phrases, (str, tuple)) else "")
             )
+        check_real("depth_scaling", depth_scaling, "above 0", above=0.0)
         for option, value in (("depth_scaling", depth_scaling), ("unk_score", unk_score)):
             _check_score(option, value)
         if not 0.0 <= as_float("bpe_alpha", bpe_alpha, "from 0 to 1") <= 1.0:
             raise ValueError(f"bpe_alpha: expected a number from 0 to 1, got {bpe_alpha!r}")
         check_count("num_of_transcriptions", num_of_transcriptions)
         names = list(phrases)
-        if not names:
-            raise ValueError("phrases: expected at least one phrase, got none; give boost=None to boost nothing")
         if isinstance(phrases, Mapping):
-            scores = [_check_score(f"score of {_shown(name)}", score) for name, score in phrases.items()]
+            scores = [_checked(name, score) for name, score in phrases.items()]
         else:
             scores = [_check_score("context_score", context_score)] * len(names)
         tokens_of = None if tokenizer is None else TokensOf(tokenizer)
@@ -128,7 +127,7 @@ class BoostingTree:
         for name, score in zip(names, scores, strict=True):
             key = _key(name)
             if key in self._phrases:
-                raise ValueError(f"phrases: {_shown(key)} occurs twice")
+                raise ValueError(f"phrases: {shortened(key)} occurs twice")
             self._phrases[key] = score
         segmented = [[_tokens_of(phrase, tokens_of, self.vocab_size)] for phrase in self._phrases]
         if use_bpe_dropout:
@@ -139,6 +138,7 @@ class BoostingTree:
                 if isinstance(phrase, str):
                     found += sampler.alternatives(phrase, found[0], num_of_transcriptions)
         self.automaton = _compiled(segmented, list(self._phrases.values()), depth_scaling, unk_score, self.vocab_size)
+        self._fits: set[tuple[int, int]] = set()  # tokens and blank of the decoders that it was checked for
         self._used = frozenset(token for alternatives in segmented for tokens in alternatives for token in tokens)
         self._segmented = segmented
 
@@ -175,24 +175,8 @@ bpe_alpha, seed
         OSError
             The file cannot be read.
         """
-        phrases: dict[Phrase, float] = {}
-        with reading(path, "a list of phrases"):
-            text = Path(path).read_text(encoding="utf-8-sig")
-        for number, line in enumerate(text.split("\n"), 1):
-            if not line.strip():
-                continue
-            name, tab, score = line.partition("\t")
-            try:
-                phrase = _key(name)
-                if phrase in phrases:
-                    raise ValueError(f"{_shown(phrase)} occurs twice")
-                phrases[phrase] = _check_score(f"score of {_shown(phrase)}", float(score) if tab else context_score)
-            except ValueError as error:
-                raise FormatError(f"{os.fspath(path)}, line {number}: {error}") from None
-        if not phrases:
-            raise FormatError(f"{os.fspath(path)}: expected at least one phrase, got none")
         return cls(
-            phrases,
+            read_phrases(path, context_score, _key, _checked),
             tokenizer,
             vocab_size=vocab_size,
             depth_scaling=depth_scaling,
@@ -232,6 +216,11 @@ bpe_alpha, seed
             f"vocab_size={self.vocab_size}",
         )  # fmt: skip
 
+    @cached_property
+    def _alone(self) -> tuple[Fusion, Digests]:
+        """What an utterance without a state and an n-gram model is scored with: most are, so it is made once."""
+        return from_the_start(None, self.automaton)
+
     def phrase_with(self, token: int) -> Phrase | None:
         """A phrase that has this token, or None."""
         if token not in self._used:
@@ -254,10 +243,11 @@ def _key(phrase: Any) -> Phrase:
     if isinstance(phrase, str):
         normal = " ".join(phrase.split())
         if not normal:
-            raise ValueError(f"phrases: expected phrases with at least one word, got {phrase!r}")
+            raise ValueError(f"phrases: expected phrases with at least one word, got {shortened(phrase)}")
+        check_text("phrases", phrase)
         return normal
     if not isinstance(phrase, tuple) or not all(map(_is_whole, phrase)):
-        raise TypeError(f"phrases: expected a str or a tuple of tokens, got {_shown(phrase)}")
+        raise TypeError(f"phrases: expected a str or a tuple of tokens, got {shortened(phrase)}")
     if not phrase:
         raise ValueError("phrases: expected phrases with at least one token, got ()")
     return tuple(map(int, phrase))
@@ -266,18 +256,20 @@ def _key(phrase: Any) -> Phrase:
 def _tokens_of(phrase: Phrase, tokens_of: TokensOf | None, vocab_size: int) -> tuple[int, ...]:
     if isinstance(phrase, str):
         if tokens_of is None:
-            raise ValueError(f"tokenizer: expected one, because phrase {phrase!r} is text; or give tuples of tokens")
+            raise ValueError(
+                f"tokenizer: expected one, because phrase {shortened(phrase)} is text; or give tuples of tokens"
+            )
         found = tokens_of(phrase)
         if not found:
-            raise ValueError(f"phrase {phrase!r} has no tokens")
+            raise ValueError(f"phrase {shortened(phrase)} has no tokens")
         wrong = next((token for token in found if not _is_whole(token)), None)
         if wrong is not None:
-            raise TypeError(f"phrase {_shown(phrase)}: expected tokens that are whole numbers, got {wrong!r}")
+            raise TypeError(f"phrase {shortened(phrase)}: expected tokens that are whole numbers, got {wrong!r}")
     else:
         found = phrase
     if min(found) < 0 or max(found) >= vocab_size:
         token = next(token for token in found if not 0 <= token < vocab_size)
-        raise ValueError(f"phrase {_shown(phrase)}: expected tokens from 0 to {vocab_size - 1}, got {token}")
+        raise ValueError(f"phrase {shortened(phrase)}: expected tokens from 0 to {vocab_size - 1}, got {token}")
     return tuple(map(int, found))
 
 
@@ -294,7 +286,7 @@ def _compiled(
         flat,
         np.cumsum(lengths, dtype=np.uintp),
         repeated,
-        logs_up_to(int(lengths.max())),
+        logs_up_to(int(lengths.max(initial=1))),
         depth_scaling=depth_scaling,
         unk_score=unk_score,
         num_tokens=tokens,
@@ -322,10 +314,9 @@ def _check_score(name: str, score: Any) -> float:
     return value
 
 
+def _checked(phrase: Phrase, score: Any) -> float:
+    return _check_score(f"score of {shortened(phrase)}", score)
+
+
 def _is_whole(token: Any) -> bool:
     return type(token) is int or (isinstance(token, (int, np.integer)) and not isinstance(token, bool))
-
-
-def _shown(phrase: Any) -> str:
-    text = repr(phrase)
-    return text if len(text) <= 60 else text[:57] + "..."

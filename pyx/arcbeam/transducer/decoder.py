@@ -83,6 +83,7 @@ class TransducerDecoder:
         The factor of its natural logs, which are added to the logits of labels.
     ngram_lm_tokens : sequence of str or None, optional
         The model's word for each token, None for tokens that it has not; by default NeMo's, the character 100 + token.
+        A model that knows fewer than half of these words is refused.
 
     Raises
     ------

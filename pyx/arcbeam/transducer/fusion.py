@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from arcbeam.show import shortened
 from arcbeam.transducer.boosting_tree import BoostingTree
 from arcbeam.transducer.hypothesis import TransducerState
-from arcbeam.transducer.token_automaton import Fusion, Fusions, TokenAutomaton
+from arcbeam.transducer.token_automaton import Digests, Fusion, Fusions, TokenAutomaton, from_the_start
 
 Boosts: TypeAlias = BoostingTree | Sequence[BoostingTree | None] | None
 """Of all utterances, or of each."""
 
-NO_DIGESTS = ("", "")
-
 
 def trees_of(boost: Boosts, batch: int, tokens: int, blank: int) -> list[BoostingTree | None]:
-    """The boosting tree of each utterance.
+    """The boosting tree of each utterance; None for one without phrases, too.
 
     Raises
     ------
@@ -32,26 +31,36 @@ def trees_of(boost: Boosts, batch: int, tokens: int, blank: int) -> list[Boostin
         trees = list(boost)
         if len(trees) != batch:
             raise ValueError(f"boost: expected a tree or None for each of {batch} utterances, got {len(trees)}")
-    checked: set[int] = set()
+    vocabulary = (tokens, blank)
     for i, tree in enumerate(trees):
-        if tree is None or id(tree) in checked:
+        if tree is None:
             continue
         if not isinstance(tree, BoostingTree):
             raise TypeError(f"boost[{i}]: expected an arcbeam.BoostingTree or None, got {type(tree).__name__}")
-        sizes = {tokens, tokens - 1} if blank == tokens - 1 else {tokens}
-        if tree.vocab_size not in sizes:
-            expected = " or ".join(map(str, sorted(sizes)))
-            raise ValueError(f"boost[{i}]: expected a tree of {expected} tokens, got one of {tree.vocab_size}")
-        phrase = tree.phrase_with(blank)
-        if phrase is not None:
-            raise ValueError(f"boost[{i}]: phrase {phrase!r} has the token {blank}, which is the blank")
-        checked.add(id(tree))
+        if vocabulary not in tree._fits:  # nearly all trees have been met before
+            _check_fits(i, tree, tokens, blank)
+        if not len(tree):
+            trees[i] = None
     return trees
+
+
+def _check_fits(i: int, tree: BoostingTree, tokens: int, blank: int) -> None:
+    sizes = {tokens, tokens - 1} if blank == tokens - 1 else {tokens}
+    if tree.vocab_size not in sizes:
+        expected = " or ".join(map(str, sorted(sizes)))
+        raise ValueError(
+            f"boost[{i}]: expected a tree of {expected} tokens, got one of {tree.vocab_size}; is its tokenizer "
+            "(--tokenizer) that of the model?"
+        )
+    phrase = tree.phrase_with(blank)
+    if phrase is not None:
+        raise ValueError(f"boost[{i}]: phrase {shortened(phrase)} has the token {blank}, which is the blank")
+    tree._fits.add((tokens, blank))
 
 
 def fusions_of(
     trees: list[BoostingTree | None], ngram_lm: TokenAutomaton | None, states: Sequence[TransducerState | None]
-) -> tuple[Fusions, list[tuple[str, str]]]:
+) -> tuple[Fusions, list[Digests]]:
     """What the engine takes for each utterance, and the digests that the next states get: of the model, of the tree.
 
     Raises
@@ -59,21 +68,21 @@ def fusions_of(
     ValueError
         A state was made with another tree or model.
     """
-    automata = [(ngram_lm, None if tree is None else tree.automaton) for tree in trees]
-    of_model = "" if ngram_lm is None else ngram_lm.digest
-    digests = [(of_model, "" if tree is None else tree.digest) for _, tree in automata]
-    is_plain = ngram_lm is None and all(tree is None for tree in trees)
-    if is_plain and all(state is None for state in states):
-        return None, digests
-    fusions = []
-    for i, ((model, tree), state) in enumerate(zip(automata, states, strict=True)):
-        starts = (0 if model is None else model.start, 0 if tree is None else tree.start)
+    without_tree = from_the_start(ngram_lm, None)
+    fused = [
+        without_tree if tree is None else tree._alone if ngram_lm is None else from_the_start(ngram_lm, tree.automaton)
+        for tree in trees
+    ]
+    fusions, digests = [fusion for fusion, _ in fused], [digest for _, digest in fused]
+    for i, state in enumerate(states):
         if state is not None:
+            model, tree, _ = fusions[i]
             starts = (
                 _goes_on(i, "n-gram model", "ngram_lm_model", state.ngram_lm, model),
                 _goes_on(i, "boosting tree", "boost", state.boosting_tree, tree),
             )
-        fusions.append(Fusion(model, tree, starts))
+            fusions[i] = Fusion(model, tree, starts)
+    is_plain = ngram_lm is None and all(tree is None for tree in trees)
     return None if is_plain else fusions, digests
 
 

@@ -23,6 +23,7 @@ NO_TOKEN = -1
 LARGEST_WEIGHT = 1e6  # sums of them stay finite
 UNKNOWN_COST = np.float32(230.2585093)  # kUnknownCost; KenLM gives a model without <unk> the same
 MOST_NGRAMS = 2**31 - 1
+SHOWN = 5
 
 
 def token_words(words: Sequence[str | None] | None, tokens: int, blank: int) -> list[str | None]:
@@ -62,7 +63,8 @@ def token_automaton(model: NgramLm, words: Sequence[str | None] | None, tokens: 
     Raises
     ------
     TypeError, ValueError
-        Not a model; words that are not one for each token, or the same for two; or the model knows none of them.
+        Not a model; words that are not one for each token, or the same for two; or the model knows fewer than half of
+        them, so that they are others.
     FormatError, OSError
         The file is not a model, or cannot be read.
     """
@@ -129,7 +131,11 @@ def _of_language_model(lm: LanguageModel, words: list[str | None], blank: int) -
 
 
 def _check_words(words: list[str | None], labels: dict[int, int]) -> None:
-    """ValueError if the model knows no token's word, or two tokens have the same one; labels are by token."""
+    """ValueError if the model knows few of the tokens' words, or two tokens have the same one; labels are by token.
+
+    A model of words or of pieces has some of the characters that stand for tokens, too. Tokens without a word count as
+    neither, so a user can name those that a small model lacks.
+    """
     token_of: dict[int, int] = {}
     for token, label in labels.items():
         if label in token_of:
@@ -137,11 +143,13 @@ def _check_words(words: list[str | None], labels: dict[int, int]) -> None:
                 f"ngram_lm_tokens: tokens {token_of[label]} and {token} have the same word {words[token]!r}"
             )
         token_of[label] = token
-    if not token_of:
-        shown = ", ".join(repr(word) for word in words if word is not None)[:40]
+    wanted = [word for word in words if word is not None]
+    if 2 * len(token_of) < len(wanted) or not token_of:
+        shown = ", ".join(map(repr, wanted[:SHOWN])) + ", ..." * (len(wanted) > SHOWN)
         raise ValueError(
-            f"ngram_lm_model: expected a model of tokens, got one that has none of their words ({shown}, ...); give "
-            "ngram_lm_tokens= with the word that the model has for each token"
+            f"ngram_lm_model: expected a model of tokens, got one that knows {len(token_of)} of their {len(wanted)} "
+            f"words ({shown}); give ngram_lm_tokens= (--ngram-lm-tokens) with the word that the model has for each "
+            "token, None for a token that it lacks"
         )
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from arcbeam.files.sentencepiece_file import load_model
+from arcbeam.pieces import stuck_at
+from arcbeam.show import shortened
 from arcbeam.transducer.text import WORD_START
 
 PhraseTokenizer: TypeAlias = str | os.PathLike[str] | Sequence[str] | Callable[[str], Sequence[int]]
@@ -50,10 +52,32 @@ class TokensOf:
 
     def __call__(self, phrase: str) -> tuple[int, ...]:
         """The tokens of a phrase. Raises ValueError if the tokenizer does not know its characters."""
+        try:
+            return self._known(phrase)
+        except _UnknownError as error:
+            cased = next((one for one in (phrase.lower(), phrase.upper()) if one != phrase and self._knows(one)), None)
+            raise ValueError(
+                f"phrase {shortened(phrase)} has characters that the tokenizer does not know: {error}"
+                + (f"; it knows {shortened(cased)}" if cased else "")
+            ) from None
+
+    def _known(self, phrase: str) -> tuple[int, ...]:
         found = tuple(self._function(phrase))
         if self._unknown in found:
-            raise ValueError(f"phrase {phrase!r} has characters that the tokenizer does not know")
+            surfaces = zip(found, self.model.encode(phrase, out_type=str), strict=True)
+            unknown = (surface.removeprefix(WORD_START) for token, surface in surfaces if token == self._unknown)
+            raise _UnknownError(", ".join(map(repr, dict.fromkeys(unknown))))
         return found
+
+    def _knows(self, phrase: str) -> bool:
+        try:
+            return bool(self._known(phrase))
+        except _UnknownError:
+            return False
+
+
+class _UnknownError(Exception):
+    """Characters that a tokenizer does not know."""
 
 
 def _fewest_pieces(pieces: Sequence[str]) -> Callable[[str], Sequence[int]]:
@@ -80,7 +104,7 @@ def _fewest_pieces(pieces: Sequence[str]) -> Callable[[str], Sequence[int]]:
         while at < len(text):
             length = -best[at][1]
             if not length:
-                raise ValueError(f"phrase {phrase!r} cannot be made of the tokenizer's pieces")
+                raise _UnknownError(repr(stuck_at(text, tokens, longest, WORD_START)))
             result.append(tokens[text[at : at + length]])
             at += length
         return result

@@ -62,5 +62,15 @@ class Fusion(NamedTuple):
     states: tuple[int, int]
 
 
+Digests: TypeAlias = tuple[str, str]
+"""Of the n-gram model and the boosting tree; "" for none."""
+
+
+def from_the_start(model: TokenAutomaton | None, tree: TokenAutomaton | None) -> tuple[Fusion, Digests]:
+    """What an utterance without a state is scored with, and the digests of that."""
+    states = 0 if model is None else model.start, 0 if tree is None else tree.start
+    return Fusion(model, tree, states), ("" if model is None else model.digest, "" if tree is None else tree.digest)
+
+
 Fusions: TypeAlias = list[Fusion] | None
 """One for each utterance; None if no utterance has any."""

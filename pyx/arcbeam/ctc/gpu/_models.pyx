@@ -333,13 +333,14 @@ cdef class DeviceRescoring:
         """Raises UnsupportedError for lists that no kernel takes with these models."""
         cdef BoostList boost
         cdef size_t most = most_beginnings(self._large_states(), self.small.view.num_states)
-        for boost in lists:
+        for at, boost in enumerate(lists):
             if boost is not None and len(boost.states) > most:
+                where = f" in the list of utterance {at}" if len(lists) > 1 else ""
                 raise UnsupportedError(
                     f"boost: on a GPU expected phrases with at most {most:,} different beginnings, which is what a token "
                     f"has room for beside histories of {self._large_states():,} and "
-                    f"{self.small.view.num_states:,} states, got {len(boost.states):,}; use fewer phrases, or decode "
-                    "with device='cpu'")
+                    f"{self.small.view.num_states:,} states, got {len(boost.states):,}{where}; use fewer phrases, or "
+                    "decode with device='cpu'")
         return 0
 
     cdef uint64_t _large_states(self) noexcept:

@@ -61,16 +61,12 @@ cdef class FusionMemory:
         """Sends what a group needs: automata that are not there yet, in one copy, and where each lane begins."""
         cdef uint32_t n = <uint32_t> len(fusions)
         cdef uint64_t biases_at, next_at, start
-        pairs = [automaton for fusion in fusions for automaton in fusion[:MODELS]]
-        known = {id(automaton): automaton for automaton in pairs if automaton is not None}
-        self._send(known.values())
+        cdef uint64_t at = 0
+        cdef uint32_t state
+        views = b"".join(self._views([automaton for fusion in fusions for automaton in fusion[:MODELS]]))
         self.lanes = n
-        view_of = {key: self.tables[automaton].view for key, automaton in known.items()}
-        view_of[id(None)] = NOTHING
-        views = b"".join([view_of[id(automaton)] for automaton in pairs])
-        states = np.array([fusion.states for fusion in fusions], np.uint32)
         self.states_at = padded16(<uint64_t> len(views))
-        self.keys_at = padded16(self.states_at + <uint64_t> states.nbytes)
+        self.keys_at = padded16(self.states_at + <uint64_t> MODELS * n * sizeof(uint32_t))
         self.key_bytes = <uint64_t> 8 * kKeyBuffers * tests
         biases_at = padded16(self.keys_at + self.key_bytes)
         next_at = padded16(biases_at + <uint64_t> 4 * n * tokens)
@@ -78,7 +74,11 @@ cdef class FusionMemory:
         start = self.work.address
         head = np.zeros(self.keys_at, np.uint8)
         head[:len(views)] = np.frombuffer(views, np.uint8)
-        head[self.states_at:self.states_at + states.nbytes] = states.reshape(-1).view(np.uint8)
+        cdef uint32_t[::1] starts = head[self.states_at:self.keys_at].view(np.uint32)
+        for fusion in fusions:
+            for state in <tuple> fusion[MODELS]:
+                starts[at] = state
+                at += 1
         self.work.write(head)
         self.params.automata = <const TokenAutomaton*> <uintptr_t> start
         self.params.states = <uint32_t*> <uintptr_t> (start + self.states_at)
@@ -98,10 +98,17 @@ cdef class FusionMemory:
         data = self.work.read(4 * MODELS * self.lanes, self.states_at)
         return np.frombuffer(data, np.uint32).reshape(self.lanes, MODELS)
 
-    def _send(self, automata):
-        new = [automaton for automaton in automata if automaton not in self.tables]
-        if not new:
-            return
+    def _views(self, list automata):
+        """list of bytes : the view of each automaton, None included; those that are not on the device are sent."""
+        tables = [None if automaton is None else self.tables.get(automaton) for automaton in automata]
+        pairs = zip(automata, tables, strict=True)
+        new = list(dict.fromkeys(automaton for automaton, table in pairs if table is None and automaton is not None))
+        if new:
+            self._send(new)
+            tables = [None if automaton is None else self.tables[automaton] for automaton in automata]
+        return [NOTHING if table is None else table.view for table in tables]
+
+    def _send(self, list new):
         places, at = [], 0
         for automaton in new:
             for name in ARRAYS:
