@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from arcbeam import Boost, CtcDecoder, Graph, Partial, Stream, SymbolTable
 from arcbeam.ctc import engines
+from arcbeam.streams import Partials
 from tests.decode import graphs, word_times_oracle
 from tests.decode.equality import same
 from tests.decode.language_models import over, random_model
@@ -180,6 +181,10 @@ def test_arrays_and_lengths():
     assert found.texts() == [one.text for one in found]
     assert decoder.stats.frames == 17
     assert decoder.decode_chunks([], []) == []
+    for partials in (found, Partials(found)):
+        assert (partials[-1], partials[0:2]) == (found[2], [found[0], found[1]])
+        with pytest.raises(IndexError, match="partials: expected an index below 3, the number of streams, got 99"):
+            partials[99]
 
 
 def test_before_the_first_chunk_nothing_is_said():
@@ -220,8 +225,51 @@ def test_a_chunk_behind_the_last_is_refused():
     assert fine.num_frames == len(BATCH[2])
     assert "behind the last" in str(refused.error)
     assert done.partial is final
-    with pytest.raises(ValueError, match="behind the last"):
+    with pytest.raises(ValueError, match=r"^stream: expected no chunk behind the last"):
         done.finish()
+
+
+@pytest.mark.parametrize("links", [False, True])
+def test_what_is_wrong_with_some_harms_no_other(links):
+    """Streams that cannot be decoded, and arrays that do not fit, are refused one by one if errors are returned."""
+    decoder, whole = CtcDecoder(GRAPH, **OPTIONS), BATCH[0]
+    fine, twice, kept = (decoder.stream(nbest=2 if links else None) for _ in range(3))
+    foreign, done = CtcDecoder(GRAPH, **OPTIONS).stream(nbest=2), decoder.stream()
+    done.finish()
+    bad = whole.copy()
+    bad[3, 2] = np.nan
+    streams = [fine, twice, foreign, twice, done, kept, *(decoder.stream() for _ in range(4))]
+    chunks = [whole] * 5 + [whole[:, :3], whole.astype(np.float64), whole[0], None, bad]
+    last = [True, True, True, True, False, True, True, True, True, True]
+    found = decoder.decode_chunks(streams, chunks, [40, 23, *[40] * 8], last=last, errors="return")
+    same([found[0], found[1]], decoder.decode([whole, whole[:23]]))
+    assert (found[0].nbest is not None) == links
+    assert [type(one.error) for one in found[2:]] == [ValueError] * 4 + [TypeError, ValueError, TypeError, ValueError]
+    said = [
+        "stream 2: expected one of this decoder", "stream 3: expected each stream once, got the same at 1 and 3",
+        "stream 4: expected no chunk behind the last", "log_probs[5]: expected 12 columns, got 3",
+        "log_probs[6]: expected float32 or float16", "log_probs[7]: expected [frames, columns]",
+        "log_probs[8]: expected an array", "got nan in utterance 9",
+    ]  # fmt: skip
+    for one, words in zip(found[2:], said, strict=True):
+        assert words in str(one.error) and one.text == ""
+    assert [stream.num_frames for stream in streams] == [40, 23, 0, 23, 0, 0, 0, 0, 0, 0]
+    same([kept.decode_chunk(whole, last=True)], decoder.decode([whole]))
+    with pytest.raises(ValueError, match=r"log_probs\[1\]: expected 12 columns, got 3"):
+        decoder.decode_chunks([decoder.stream(), decoder.stream()], [whole, whole[:, :3]])
+    nothing = decoder.decode_chunks([decoder.stream()], [whole[:, :3]], errors="return")
+    assert "expected 12 columns" in str(nothing[0].error)
+    with pytest.raises(ValueError, match="cuda_stream: expected None"):
+        decoder.decode_chunks([decoder.stream()], [whole], cuda_stream=7)
+
+
+def test_widths_that_differ_are_refused_but_for_the_first():
+    """Where a graph takes any number of columns behind its own."""
+    decoder = CtcDecoder(Graph(**GRAPH.fields() | {"width_is_exact": False}), **OPTIONS)
+    wide = np.pad(BATCH[0], ((0, 0), (0, 2)))
+    found = decoder.decode_chunks([decoder.stream() for _ in range(3)], [wide, BATCH[0], wide], errors="return")
+    assert [one.error is None for one in found] == [True, False, True]
+    assert "expected 14 columns, as at 0, got 12" in str(found[1].error)
 
 
 @pytest.mark.parametrize(
@@ -231,8 +279,13 @@ def test_a_chunk_behind_the_last_is_refused():
         (lambda d: 3, {}, TypeError, "expected a list of streams, got int"),
         (lambda d: [None, None], {}, TypeError, "got NoneType at 0"),
         (lambda d: [d.stream()] * 2, {}, ValueError, "the same at 0 and 1"),
-        (lambda d: [d.stream(), CtcDecoder(GRAPH, **OPTIONS).stream()], {}, ValueError, "stream 1 belongs to another"),
-        (lambda d: [d.stream()], {}, ValueError, "expected one for each of 2 chunks, got 1"),
+        (
+            lambda d: [d.stream(), CtcDecoder(GRAPH, **OPTIONS).stream()],
+            {},
+            ValueError,
+            "stream 1: expected one of this",
+        ),
+        (lambda d: [d.stream()], {}, ValueError, "a chunk for each stream, 1, got 2"),
         (lambda d: [d.stream(), d.stream()], {"last": [True]}, ValueError, "each of 2 streams, got 1"),
         (lambda d: [d.stream(), d.stream()], {"last": "yes"}, TypeError, "expected a bool, or one for each"),
         (lambda d: [d.stream(), d.stream()], {"last": [1, 0]}, TypeError, "expected bool, got int for stream 0"),
@@ -270,7 +323,7 @@ def test_ctrl_c_breaks_the_stream_that_it_interrupts_and_no_other():
         broken.decode_chunk(long)
         time.sleep(30)  # should the machine be so fast that the chunk ended first
     timer.join()
-    with pytest.raises(ValueError, match="stream 0: it was interrupted in the middle of a chunk"):
+    with pytest.raises(ValueError, match="stream: it was interrupted in the middle of a chunk"):
         broken.finish()
     same([other.decode_chunk(BATCH[0][10:], last=True)], decoder.decode([BATCH[0]]))
 

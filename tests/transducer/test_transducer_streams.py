@@ -163,6 +163,25 @@ def test_a_chunk_behind_the_last_is_refused():
         done.finish()
 
 
+def test_what_is_wrong_with_some_harms_no_other():
+    one, whole = decoder(), BATCH[0]
+    fine, twice, done = one.stream(), one.stream(boost=TREE), one.stream()
+    foreign = TransducerDecoder.from_arrays(random_arrays(4, blank=12, units=9), 12, device="cpu").stream()
+    foreign.decode_chunk(whole[:5])
+    done.finish()
+    streams = [fine, twice, foreign, twice, done, one.stream(), one.stream()]
+    chunks = [whole] * 5 + [whole[:, :3], whole.astype(np.float64)]
+    found = one.decode_chunks(streams, chunks, [60, 23, *[60] * 5], last=[True, True, *[False] * 5], errors="return")
+    same([found[0], found[1]], one.decode([whole, whole[:23]], boost=[None, TREE]))
+    assert [type(other.error) for other in found[2:]] == [ValueError] * 4 + [TypeError]
+    said = ["one of this decoder", "the same at 1 and 3", "behind the last", "[5]: expected 7 features, got 3", "[6]: "]
+    for other, words in zip(found[2:], said, strict=True):
+        assert words in str(other.error) and other.tokens.tolist() == []
+    assert [stream.num_frames for stream in streams] == [60, 23, 5, 23, 0, 0, 0]
+    with pytest.raises(ValueError, match="expected 7 features, got 3"):
+        one.decode_chunks([one.stream(), one.stream()], [whole, whole[:, :3]])
+
+
 @pytest.mark.parametrize(
     ("streams", "arguments", "error", "said"),
     [
@@ -175,7 +194,7 @@ def test_a_chunk_behind_the_last_is_refused():
             r"decoder\.stream\(\) returns, got Stream",
         ),
         (lambda d: [d.stream()] * 2, {}, ValueError, "the same at 0 and 1"),
-        (lambda d: [d.stream(), decoder().stream()], {}, ValueError, "stream 1 belongs to another"),
+        (lambda d: [d.stream(), decoder().stream()], {}, ValueError, "stream 1: expected one of this"),
         (lambda d: [d.stream()], {}, ValueError, "a chunk for each stream, 1, got 2"),
         (lambda d: [d.stream(), d.stream()], {"last": [True]}, ValueError, "each of 2 streams, got 1"),
         (lambda d: [d.stream(), d.stream()], {"errors": "ignore"}, ValueError, "errors"),

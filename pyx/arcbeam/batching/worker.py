@@ -24,7 +24,7 @@ class ChunkDecoder(Protocol):
         """Decodes the next chunk of each of some streams."""
         ...
 
-    def _keep_chunk(self, chunk: Any) -> KeptChunk: ...
+    def _keep_chunk(self, chunk: Any, cuda_stream: Any) -> KeptChunk: ...
 
 
 class Outcome(NamedTuple):
@@ -159,9 +159,7 @@ def _place(chunk: Chunk) -> tuple[int, str | None]:
 
 def _told(error: ValueError, at: int) -> ValueError:
     """The error of a chunk, without its place in a round, of which those who submitted it know nothing."""
-    return ValueError(
-        str(error).replace(f" in utterance {at}, ", " in ").replace(f"streams: stream {at}: ", "stream: ")
-    )
+    return ValueError(str(error).replace(f" in utterance {at}, ", " in ").replace(f"stream {at}: ", "stream: "))
 
 
 def _settle_cancelled(taken: Round, meters: Meters) -> None:

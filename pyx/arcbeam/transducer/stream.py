@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from arcbeam._any_stream import AnyStream
 from arcbeam.calls import lists_options
+from arcbeam.errors import Fault
 from arcbeam.transducer.hypothesis import FIELDS, HypothesisForm, TransducerHypothesis, TransducerState
 from arcbeam.transducer.sentences import End, TransducerRules
 from arcbeam.transducer.stream_state import SavedStream, read, write
@@ -49,7 +50,7 @@ class TransducerPartial(TransducerHypothesis):
         written: dict[str, np.ndarray],
         state: TransducerState | None,
         is_final: bool,
-        error: ValueError | None = None,
+        error: Fault | None = None,
         first_frame: int = 0,
         endpoint: str | None = None,
     ) -> None:
@@ -309,7 +310,7 @@ class TransducerStream(AnyStream):
         """A number that changes with every frame that has been taken."""
         return self.num_frames + self.num_waiting
 
-    def _refused(self, error: ValueError) -> TransducerPartial:
+    def _refused(self, error: Fault) -> TransducerPartial:
         """The result of a chunk that has an error; the stream is as before."""
         nothing = {name: array[:0] for name, array in self._written.items()}
         return TransducerPartial(self._form, nothing, self._state, False, error, self._first_frame)
