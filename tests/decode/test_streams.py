@@ -1,5 +1,6 @@
 """Streams of speech: any chunks, in any company, give the bytes of the whole, and a stable word is never taken back."""
 
+import copy
 import itertools
 import multiprocessing
 import os
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from arcbeam import Boost, CtcDecoder, Graph, Partial, Stream, SymbolTable
 from arcbeam.ctc import engines
+from arcbeam.graph._words import GrowingPath
 from arcbeam.streams import Partials
 from tests.decode import graphs, word_times_oracle
 from tests.decode.equality import same
@@ -145,17 +147,25 @@ def test_a_partial_result_is_the_best_path_without_final_weights(data, graph, lo
 @given(
     st.lists(st.tuples(st.sampled_from([None, *range(4)]), st.sampled_from([0, 0, 0, 1, 2, 3, 4])), max_size=30),
     st.sampled_from([None, 0]),
+    st.integers(1, 5),
 )
-def test_settled_words_are_those_of_the_oracle(written, separator):
+def test_settled_words_are_those_of_the_oracle(written, separator, step):
     graph = Graph.from_arcs(
         WRITERS, start=0, finals={0: 0.0}, tokens=TOKENS, pronunciations=HEARD, separator_column=separator
     )
     columns = [None if column == word_times_oracle.EPSILON_COLUMN else column for column in graph.columns.tolist()]
     arcs = {pair: arc for arc, pair in reversed(list(enumerate(zip(columns, graph.words.tolist(), strict=True))))}
     path = np.array([arcs[pair] for pair in written if pair in arcs], np.uint32)
+    growing, before, wanted = GrowingPath(lambda: graph.word_reader, path), 0, []
     for end in range(len(path) + 1):
         _, settled = word_times_oracle.spans_and_settled(graph, path[:end])
         assert graph.word_reader.num_stable(path[:end]) == settled
+        wanted.append((settled, " ".join(graph.word_reader.text(path[:end]).split()[:settled])))
+        if end % step == 0:  # what was read before is not read again
+            assert growing.stable(end) == wanted[end]
+            assert before <= growing.stable_from <= end
+            before = growing.stable_from
+    assert growing.stable(len(path) // 2) == wanted[len(path) // 2]  # an old question
 
 
 def test_what_is_kept_does_not_grow(monkeypatch):
@@ -212,6 +222,13 @@ def test_a_bad_chunk_is_refused_and_the_stream_goes_on():
         assert streams[0].partial is before
         assert streams[0].num_frames == 10
     same([streams[0].decode_chunk(BATCH[0][10:], last=True), streams[1].partial], decoder.decode([BATCH[0], BATCH[4]]))
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_stream_is_not_copied(copied):
+    stream = CtcDecoder(GRAPH, **OPTIONS).stream()
+    with pytest.raises(TypeError, match=r"the bytes of stream\.save\(\), from which decoder\.restore\(data\)"):
+        copied(stream)
 
 
 def test_a_chunk_behind_the_last_is_refused():

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -265,3 +266,24 @@ def test_with_an_ngram_model(tmp_path):
     found, _ = in_chunks(one, BATCH, np.random.default_rng(3), boosts)
     same(found, one.decode(BATCH, boost=boosts))
     assert found[0].tokens.tolist() != decoder().decode(BATCH[:1], boost=TREE)[0].tokens.tolist()
+
+
+def test_the_history_of_an_ngram_model_goes_on(tmp_path):
+    """A sentence has the bytes of its frames decoded from the state in which the model was."""
+    random_arpa(tmp_path / "tokens.arpa", range(12))
+    one = decoder(ngram_lm_model=tmp_path / "tokens.arpa", ngram_lm_alpha=3.0)
+    stream, anew = one.stream(), one.stream()
+    before, _ = (each.decode_chunk(BATCH[0], last=True) for each in (stream, anew))
+    stream.reset(keep_history=True)
+    anew.reset()
+    [start] = one.decode([BATCH[0][:0]])
+    heard = replace(start.state, ngram_lm=before.state.ngram_lm)
+    [wanted], [other] = (one.decode([BATCH[4]], state=[state]) for state in (heard, start.state))
+    found, without = stream.decode_chunk(BATCH[4], last=True), anew.decode_chunk(BATCH[4], last=True)
+    assert before.state.ngram_lm != start.state.ngram_lm and wanted.log_probs.tolist() != other.log_probs.tolist()
+    for got, whole in ((found, wanted), (without, other)):
+        assert (got.tokens.tolist(), got.log_probs.tolist()) == (whole.tokens.tolist(), whole.log_probs.tolist())
+    with pytest.raises(ValueError, match="keep_history: expected False, because the decoder has no n-gram model"):
+        decoder().stream().reset(keep_history=True)
+    with pytest.raises(TypeError, match="keep_history"):
+        stream.reset(keep_history=1)

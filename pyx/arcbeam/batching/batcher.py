@@ -224,7 +224,7 @@ class Batcher:
     def _check_process(self) -> None:
         if self._process != os.getpid():
             raise BatcherClosedError(
-                f"submit: expected the process that made this Batcher, {self._process}, got {os.getpid()}, which was "
+                f"Batcher: expected the process that made this one, {self._process}, got {os.getpid()}, which was "
                 "forked from it and has no thread of it; make a Batcher here"
             )
 
