@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, SupportsIndex, TypeVar, overload
 
@@ -106,6 +107,9 @@ def _faults_of_streams(decoder: Any, streams: list[Any], kind: type[AnyStream]) 
         elif first != at:
             said = f"expected each stream once, got the same at {first} and {at}"
             faults[at] = fault_of_stream(at, streams, f"{said}; join its chunks, or call decode_chunks once for each")
+        elif stream._worker not in (0, threading.get_ident()):
+            said = "expected one without chunks that wait in a Batcher, which come before this one"
+            faults[at] = fault_of_stream(at, streams, f"{said}; submit this one there, too, or wait for their results")
     return faults
 
 

@@ -13,7 +13,7 @@ PATIENCE_S = 60  # for what has to come; no test waits for it to pass
 class Stream:
     def __init__(self, decoder, name):
         self._decoder, self.name, self.num_frames, self.is_finished = decoder, name, 0, False
-        self.partial = None
+        self.partial, self._worker = None, 0
 
     def _progress(self):
         return self.num_frames

@@ -268,6 +268,7 @@ def test_with_an_ngram_model(tmp_path):
     assert found[0].tokens.tolist() != decoder().decode(BATCH[:1], boost=TREE)[0].tokens.tolist()
 
 
+@pytest.mark.filterwarnings("ignore:.*probabilities do not sum:UserWarning")
 def test_the_history_of_an_ngram_model_goes_on(tmp_path):
     """A sentence has the bytes of its frames decoded from the state in which the model was."""
     random_arpa(tmp_path / "tokens.arpa", range(12))

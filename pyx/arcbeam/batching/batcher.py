@@ -65,7 +65,7 @@ class Batcher:
     The thread ends with :meth:`close`, at the end of a ``with`` block, or once nothing refers to the Batcher any more
     and what waits has been decoded. When the interpreter ends, a round that has begun is finished, and what waits is
     given up. A forked child has no such thread: make a Batcher there. Streams of a Batcher may also be decoded by calls
-    of the decoder, as long as none of their chunks waits.
+    of the decoder, or of another Batcher, as long as none of their chunks waits; before, these raise a ValueError.
     """
 
     @lists_options()

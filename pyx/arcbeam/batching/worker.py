@@ -51,6 +51,7 @@ def start(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters) -> thre
     """Starts the thread. It does not refer to the Batcher, which may go before the thread has ended."""
     thread = threading.Thread(target=_work, args=(decoder, waiting, meters), name="arcbeam-batcher", daemon=True)
     thread.start()
+    waiting.worker = thread.ident or 0
     _running[thread] = os.getpid(), waiting
     return thread
 

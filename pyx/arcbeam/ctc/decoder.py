@@ -546,6 +546,19 @@ class CtcDecoder:
         check_errors(errors)
         members, wrong = check_streams(self, streams, Stream, errors)
         ends = check_last(last, len(members))
+        return self._decode_next(members, wrong, log_probs, lengths, ends, cuda_stream, errors)
+
+    def _decode_next(
+        self,
+        members: list[Stream],
+        wrong: dict[int, Fault],
+        log_probs: Any,
+        lengths: Any,
+        ends: list[bool],
+        cuda_stream: Any,
+        errors: str,
+    ) -> Partials[Partial]:
+        """The same for streams that have been checked."""
         self._check_files()
         engine: Any = self._engine
         with engine.turn():  # until what was found is with the streams

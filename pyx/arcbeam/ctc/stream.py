@@ -379,7 +379,7 @@ class Stream(SentenceStream):
             pieces = [rows[at : at + PIECE] for rows in waiting for at in range(0, len(rows), PIECE)]
             while pieces and self.partial.endpoint is None:
                 piece = pieces.pop(0)
-                decoder.decode_chunks([self], [piece], last=ended and not pieces)
+                decoder._decode_next([self], {}, [piece], None, [ended and not pieces], None, "raise")
             self._waiting += pieces
             self._last_came |= ended
             return self.partial

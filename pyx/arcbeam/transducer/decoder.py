@@ -21,6 +21,7 @@ from arcbeam.arrays.intake import KeptChunk, kept_chunk, take_batch, take_chunks
 from arcbeam.calls import lists_options
 from arcbeam.confidence import ConfidenceMethod
 from arcbeam.endpoints import Endpoint, check_endpoint
+from arcbeam.errors import Fault
 from arcbeam.show import changed, shown_as
 from arcbeam.streams import Partials, check_last, check_streams, fault_of_stream
 from arcbeam.transducer.boosting_tree import BoostingTree
@@ -678,6 +679,19 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         check_errors(errors)
         members, wrong = check_streams(self, streams, TransducerStream, errors)
         ends = check_last(last, len(members))
+        return self._decode_next(members, wrong, encoder_output, lengths, ends, cuda_stream, errors)
+
+    def _decode_next(
+        self,
+        members: list[TransducerStream],
+        wrong: dict[int, Fault],
+        encoder_output: Any,
+        lengths: Any,
+        ends: list[bool],
+        cuda_stream: Any,
+        errors: str,
+    ) -> Partials[TransducerPartial]:
+        """The same for streams that have been checked."""
         with self._turn():  # until what was found is with the streams
             faults = {at: fault for at, stream in enumerate(members) if (fault := stream._fault()) is not None}
             refused = {at: fault_of_stream(at, members, fault) for at, fault in faults.items()} | wrong

@@ -238,12 +238,12 @@ class TransducerStream(AnyStream):
             while pieces and not self._is_stopped:
                 rows = pieces.pop(0)
                 try:
-                    decoder.decode_chunks([self], [rows])
+                    decoder._decode_next([self], {}, [rows], None, [False], None, "raise")
                 except ValueError as error:
                     wrong.append(error)
             self._waiting += pieces
             if ended:
-                decoder.decode_chunks([self], [rows[:0]], last=True)
+                decoder._decode_next([self], {}, [rows[:0]], None, [True], None, "raise")
         if wrong:
             raise wrong[0]
         return self._partial
