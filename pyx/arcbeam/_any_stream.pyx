@@ -1,6 +1,7 @@
 """What streams of all decoders are to the code that takes their chunks: one loop without Python, for there may be
 thousands."""
 
+from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stdint cimport uint64_t
 
 cdef uint64_t calls = 0
@@ -11,17 +12,20 @@ cdef class AnyStream:
 
 
 def are_sound(list streams, kind, decoder):
-    """Whether all are streams of this class and of this decoder, and none is there twice."""
+    """Whether all are streams of this class and of this decoder, none is there twice, and no other thread has chunks of
+    any.
+    """
     global calls
     cdef AnyStream stream
     cdef uint64_t call
+    cdef unsigned long me = PyThread_get_thread_ident()
     calls += 1
     call = calls
     for item in streams:
         if not isinstance(item, kind):
             return False
         stream = <AnyStream?> item
-        if stream._decoder is not decoder or stream.call == call:
+        if stream._decoder is not decoder or stream.call == call or (stream._worker != 0 and stream._worker != me):
             return False
         stream.call = call
     return True

@@ -1,5 +1,10 @@
 """The exceptions that arcbeam raises in addition to Python's own ``ValueError``, ``TypeError`` and ``OSError``."""
 
+from typing import TypeAlias
+
+Fault: TypeAlias = TypeError | ValueError
+"""What is wrong with one utterance or chunk, and harms no other."""
+
 
 class ArcbeamError(Exception):
     """Base of all of arcbeam's own exceptions."""

@@ -13,7 +13,7 @@ PATIENCE_S = 60  # for what has to come; no test waits for it to pass
 class Stream:
     def __init__(self, decoder, name):
         self._decoder, self.name, self.num_frames, self.is_finished = decoder, name, 0, False
-        self.partial = None
+        self.partial, self._worker = None, 0
 
     def _progress(self):
         return self.num_frames
@@ -41,7 +41,7 @@ class Decoder:
     def stream(self, name):
         return Stream(self, name)
 
-    def _keep_chunk(self, chunk):
+    def _keep_chunk(self, chunk, cuda_stream):
         width, on_host = (3, True) if np.isscalar(chunk) else chunk[1:]
         return KeptChunk(chunk if np.isscalar(chunk) else chunk[0], 1, width, on_host)
 
@@ -62,7 +62,7 @@ class Decoder:
             if chunk < 0:
                 error = ValueError(f"log_probs: expected something, got {chunk} in utterance {at}, frame 0, column 0")
             elif stream._fault():
-                error = ValueError(f"streams: stream {at}: {stream._fault()}")
+                error = ValueError(f"stream {at}: {stream._fault()}")
             else:
                 stream.num_frames, stream.is_finished = stream.num_frames + 1, ends
             found.append(SimpleNamespace(text=name, error=error))

@@ -119,6 +119,40 @@ def test_wrong_arrays_never_reach_a_round(speech):
         assert all(future.result(PATIENCE_S).num_frames for future in (*others, *futures))
 
 
+def test_chunks_that_wait_come_first(speech):
+    """A call that would overtake them is refused; once nothing waits, the stream may be decoded anywhere."""
+    decoder, whole = speech.decoder, speech.utterances[0]
+    stream = decoder.stream()
+    with batcher_of(speech, max_wait_ms=60_000, max_batch=2) as batcher, batcher_of(speech) as other:
+        first = batcher.submit(stream, whole[:3])
+        behind = batcher.submit(stream, whole[3:5])
+        for call in (lambda: stream.decode_chunk(whole[5:7]), stream.finish):
+            with pytest.raises(ValueError, match="stream: expected one without chunks that wait in a Batcher"):
+                call()
+        with pytest.raises(ValueError, match="stream: expected one without chunks that wait in another Batcher"):
+            other.submit(stream, whole[5:7])
+        refused, fine = decoder.decode_chunks([stream, decoder.stream()], [whole, whole], errors="return")
+        assert "stream 0: expected one without chunks" in str(refused.error) and fine.num_frames == len(whole)
+        assert stream.num_frames == 0 and stream.reset().num_frames == 0
+        for future in (first, behind):
+            batcher.submit(decoder.stream(), whole[:1])  # the round is full
+            future.result(PATIENCE_S)
+        assert stream.decode_chunk(whole[5:7]).num_frames == 7
+        speech.check(other.submit(stream, whole[7:], last=True).result(PATIENCE_S), 0, 0)
+
+
+@pytest.mark.parametrize("how", ["cancelled", "closed"])
+def test_a_stream_whose_chunks_are_given_up_may_be_decoded(speech, how):
+    stream, whole = speech.decoder.stream(), speech.utterances[0]
+    batcher = batcher_of(speech, max_wait_ms=60_000, max_batch=2)
+    future = batcher.submit(stream, whole[:3])
+    if how == "cancelled":
+        assert future.cancel()
+        batcher.submit(speech.decoder.stream(), whole[:1]).result(PATIENCE_S)
+    batcher.close(drain=False)
+    speech.check(stream.decode_chunk(whole, last=True), 0, 0)
+
+
 def test_widths_may_differ():
     """Where a graph does not say how many columns there are, each client may have its own number."""
     decoder = CtcDecoder(Graph(**GRAPH.fields() | {"width_is_exact": False}), **OPTIONS)

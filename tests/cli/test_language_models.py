@@ -82,6 +82,19 @@ def test_every_kind_of_file(decode, models):
     assert theirs["one"]["score"] == pytest.approx(ours["one"]["score"], abs=1e-3)
 
 
+def test_streams_have_the_same_models(run, decode, models):
+    """With the bytes of whole utterances, chunk by chunk."""
+    asked = "--nbest", 2, "--lm-scale", 2
+    shown = run(
+        "stream", models / "graph.arc", "in.npz", "--format", "json", "--chunk-frames", 2, "--threads", 2, "--device",
+        "cpu", "--language-model", models / "large.lm", "--graph-language-model", models / "small.lm", *asked,
+    )  # fmt: skip
+    assert shown.exit_code == 0, shown.output
+    rows = [row for row in map(json.loads, shown.stdout.splitlines()) if row["is_final"]]
+    wholes = fields_of(decode("large.lm", *asked))
+    assert {row["utterance"]: row["nbest"] for row in rows} == {name: one["nbest"] for name, one in wholes.items()}
+
+
 def test_options_reach_the_decoder(decode):
     once, twice = (fields_of(decode("large.lm", "--lm-scale", scale))["two"] for scale in (1, 2))
     assert twice["rescoring_score"] - once["rescoring_score"] == pytest.approx(-3 * np.log(10), abs=1e-4)

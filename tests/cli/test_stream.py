@@ -1,7 +1,9 @@
 """``arcbeam stream``: log-probs in chunks, and what is known of the words after each chunk."""
 
 import json
+import re
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -83,9 +85,40 @@ def test_standard_input(run):
     data = np.ascontiguousarray(rows, np.float32).tobytes()
     result = run("stream", "graph.arc", "-", "--chunk-frames", "4", input=data)
     assert result.stdout.splitlines() == [f"- {SAID[name]}"]
-    cut = run("stream", "graph.arc", "-", input=data[:-3])
+    cut = run("stream", "graph.arc", "-", input=data + b"abc")
     assert cut.exit_code == 1
-    assert "bytes more" in cut.stderr
+    assert cut.stdout.splitlines() == [f"- {SAID[name]}"]
+    assert "3 bytes more behind the last; is it float16" in cut.stderr
+    np.save("one.npy", rows)
+    file = run("stream", "graph.arc", "-", input=Path("one.npy").read_bytes())
+    assert (file.exit_code, file.stdout) == (1, "")
+    assert "got a .npy file; give the file's name instead of -" in file.stderr
+
+
+def test_ctrl_c_shows_what_was_said(run, monkeypatch):
+    sleeps = iter([0, 0, 0])
+
+    def sleep(seconds):
+        if next(sleeps, None) is None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    result = run("stream", "graph.arc", "in.npz", "--real-time", "--frame-shift", "0.02", "--chunk-frames", "2")
+    name, said = next(iter(SAID.items()))
+    assert result.exit_code == 130
+    assert result.stdout.splitlines() == [f"{name} {said}"]
+
+
+def test_the_newest_words_of_a_long_caption_are_shown(run):
+    """On a terminal with fewer lines than the caption has."""
+    np.savez("long.npz", talk=np.tile(np.load("in.npz")["one"], (40, 1)))
+    terminal = {"FORCE_COLOR": "1", "COLUMNS": "17", "LINES": "4", "TERM": "xterm"}
+    shown = run("stream", "graph.arc", "long.npz", "--chunk-frames", "7", env=terminal).stderr
+    captions = re.split(r"\r\x1b\[2K(?:\x1b\[1A\x1b\[2K)*", shown)
+    for caption in captions[10:38]:
+        *before, last = re.sub(r"\x1b\[[0-9;]*m", "", caption).split("\n")
+        assert [line.rstrip() in ("ah bee ah bee ah", "bee ah bee ah bee") for line in before] == [True, True]
+        assert last in "ah bee ah bee ah bee"
 
 
 @pytest.mark.parametrize("rules", ["kaldi", "sherpa"])
@@ -119,9 +152,13 @@ def test_endpoints(run, rules):
         (["in.npz", "--confidence"], "--format json"),
         (["in.npz", "--mbr"], "--format json"),
         (["in.npz", "--posteriors"], "--format json"),
-        (["in.npz", "--nbest", "2", "-f", "json", "--lattice-beam", "-1"], "lattice_beam"),
+        (["in.npz", "--nbest", "2", "-f", "json", "--lattice-beam", "-1"], "--lattice-beam"),
         (["-", "in.npz"], "expected - alone"),
         (["in.npz", "--chunk-frames", "0"], "--chunk-frames"),
+        (["in.npz", "--threads", "0"], "--threads"),
+        (["in.npz", "--device", "gpu"], "--device"),
+        (["in.npz", "--memory-limit", "2G"], "--memory-limit"),
+        (["in.npz", "--lm-scale", "2"], "needs --language-model"),
         (["absent.npz"], "absent.npz"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 
 from arcbeam.arrays._dlpack import Import
 from arcbeam.arrays.batches import Wanted
-from arcbeam.arrays.intake import kept_chunk
+from arcbeam.arrays.intake import kept_chunk, take_chunks
 from arcbeam.arrays.on_device import import_array, is_on_device, stream_address
 from arcbeam.gpu import _cuda
 from arcbeam.gpu._launch import Stream
@@ -59,6 +59,33 @@ def test_a_chunk_that_is_decoded_later(reader):
     assert kept_chunk(None, wanted, engine)[1:] == (0, 4, True)
     with pytest.raises(TypeError, match="expected an array in CPU memory"):
         kept_chunk(chunk, wanted, SimpleNamespace(stream=None))
+    with pytest.raises(ValueError, match="cuda_stream: expected None"):
+        kept_chunk(on_host, wanted, engine, 2)
+
+
+def test_a_chunk_that_is_written_on_a_stream(reader, fake):
+    chunk = InterfaceOnly(shape=(3, 4), stream=1)
+    kept_chunk(chunk, Wanted(4, False), SimpleNamespace(stream=reader), 2)
+    assert [line[:2] for line in fake.journal()] == [["record", "2"], ["wait", str(reader.address)]]
+
+
+def test_chunks_that_do_not_fit_are_left_out(reader):
+    """Those of the others have their addresses; lengths count all."""
+    engine, wanted = SimpleNamespace(stream=reader), Wanted(4, True)
+    chunks = [
+        Exporter((5, 4)), Exporter((5, 3)), np.ones((5, 4), np.float32), Exporter((5, 4), (1, 5)),
+        InterfaceOnly(shape=(2, 4), strides=(32, 4)),
+    ]  # fmt: skip
+    taken = take_chunks(chunks, [4, 5, 5, 5, 2], 5, wanted, engine, None, "return")
+    assert taken.utterances.table[[0, 4]].tolist() == [[0x10000, 4, 4, 0], [0x20000, 8, 2, 0]]
+    assert taken.utterances.table[1:4, 2].tolist() == [0, 0, 0] and not taken.on_host
+    said = {at: f"{type(error).__name__} {error}" for at, error in taken.faults.items()}
+    assert list(said) == [1, 2, 3]
+    assert "ValueError log_probs[1]: expected 4 columns, got 3" in said[1]
+    assert "TypeError log_probs[2]: expected an array on cuda:0" in said[2]
+    assert "ValueError log_probs[3]: expected the values of a frame side by side" in said[3]
+    alone = take_chunks([Exporter((5, 3))], None, 1, wanted, engine, 2, "return")
+    assert alone.utterances.table[0, 2] == 0 and list(alone.faults) == [0]
 
 
 def test_an_empty_batch(reader):

@@ -12,8 +12,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Boost, CtcDecoder, Endpoint, EndpointRule, Graph, Partial, Partials, SymbolTable
+from arcbeam import (
+    Boost,
+    CtcDecoder,
+    Endpoint,
+    EndpointRule,
+    Graph,
+    Partial,
+    Partials,
+    SymbolTable,
+    TokenTable,
+)
 from arcbeam.graph._words import GrowingPath, WordReader
+from arcbeam.graph.pronunciations import Pronunciations
 from tests.decode import graphs
 from tests.decode.equality import same
 from tests.decode.test_new_words import PHRASES, boost_of, open_graphs
@@ -57,6 +68,9 @@ def test_a_growing_path_has_the_text_of_all_its_arcs(form, symbols, parts, data)
         assert path.arcs(count, rest).tolist() == whole.tolist()
         assert path.text(count, rest) == graph.word_reader.text(whole)
         assert path.text(count, rest) == graph.word_reader.text(whole)
+        stable = GrowingPath(lambda: graph.word_reader, all_arcs[:count]).stable(count)
+        assert path.stable(count) == stable and stable[0] == graph.word_reader.num_stable(all_arcs[:count])
+        assert graph.word_reader.text(all_arcs[:count]).startswith(stable[1])
 
 
 def test_a_text_that_has_not_changed_is_not_made_anew():
@@ -70,6 +84,20 @@ def test_a_text_that_has_not_changed_is_not_made_anew():
     assert path.text(3, b[:0]) is text
     assert path.text(4, b[:0]) == "bcd b\u00fc"
     assert path.text(3, b[:0]) == text  # an old question
+
+
+@pytest.mark.parametrize("spelled", [False, True])
+def test_stable_words_of_a_long_sentence_are_not_read_from_its_beginning(spelled):
+    tokens = TokenTable.from_list(["-", "a", "b"])
+    arcs = [(0, 0, 1, 0, 0.0), (0, 0, 2, 1, 0.0), (0, 0, 3, 0, 0.0)]
+    heard = Pronunciations.from_lists([(1, [1, 2])]) if spelled else None
+    graph = Graph.from_arcs(arcs, start=0, finals={0: 0.0}, tokens=tokens, pronunciations=heard)
+    path = GrowingPath(lambda: graph.word_reader, np.tile(np.argsort(graph.columns).astype(np.uint32), 1000))
+    for end in range(0, 3001, 30):
+        count, text = path.stable(end)
+        assert text == " ".join(["1"] * count) and (count in (end // 3 - 1, end // 3 - 2) or end == 0)
+        assert end - path.stable_from < 10
+    assert path.stable(300) == GrowingPath(lambda: graph.word_reader, path.arcs(300)).stable(300)
 
 
 def looked_at_somehow(rng, partials, streams):

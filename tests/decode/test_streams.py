@@ -1,5 +1,6 @@
 """Streams of speech: any chunks, in any company, give the bytes of the whole, and a stable word is never taken back."""
 
+import copy
 import itertools
 import multiprocessing
 import os
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 
 from arcbeam import Boost, CtcDecoder, Graph, Partial, Stream, SymbolTable
 from arcbeam.ctc import engines
+from arcbeam.graph._words import GrowingPath
+from arcbeam.streams import Partials
 from tests.decode import graphs, word_times_oracle
 from tests.decode.equality import same
 from tests.decode.language_models import over, random_model
@@ -144,17 +147,25 @@ def test_a_partial_result_is_the_best_path_without_final_weights(data, graph, lo
 @given(
     st.lists(st.tuples(st.sampled_from([None, *range(4)]), st.sampled_from([0, 0, 0, 1, 2, 3, 4])), max_size=30),
     st.sampled_from([None, 0]),
+    st.integers(1, 5),
 )
-def test_settled_words_are_those_of_the_oracle(written, separator):
+def test_settled_words_are_those_of_the_oracle(written, separator, step):
     graph = Graph.from_arcs(
         WRITERS, start=0, finals={0: 0.0}, tokens=TOKENS, pronunciations=HEARD, separator_column=separator
     )
     columns = [None if column == word_times_oracle.EPSILON_COLUMN else column for column in graph.columns.tolist()]
     arcs = {pair: arc for arc, pair in reversed(list(enumerate(zip(columns, graph.words.tolist(), strict=True))))}
     path = np.array([arcs[pair] for pair in written if pair in arcs], np.uint32)
+    growing, before, wanted = GrowingPath(lambda: graph.word_reader, path), 0, []
     for end in range(len(path) + 1):
         _, settled = word_times_oracle.spans_and_settled(graph, path[:end])
         assert graph.word_reader.num_stable(path[:end]) == settled
+        wanted.append((settled, " ".join(graph.word_reader.text(path[:end]).split()[:settled])))
+        if end % step == 0:  # what was read before is not read again
+            assert growing.stable(end) == wanted[end]
+            assert before <= growing.stable_from <= end
+            before = growing.stable_from
+    assert growing.stable(len(path) // 2) == wanted[len(path) // 2]  # an old question
 
 
 def test_what_is_kept_does_not_grow(monkeypatch):
@@ -180,6 +191,10 @@ def test_arrays_and_lengths():
     assert found.texts() == [one.text for one in found]
     assert decoder.stats.frames == 17
     assert decoder.decode_chunks([], []) == []
+    for partials in (found, Partials(found)):
+        assert (partials[-1], partials[0:2]) == (found[2], [found[0], found[1]])
+        with pytest.raises(IndexError, match="partials: expected an index below 3, the number of streams, got 99"):
+            partials[99]
 
 
 def test_before_the_first_chunk_nothing_is_said():
@@ -209,6 +224,13 @@ def test_a_bad_chunk_is_refused_and_the_stream_goes_on():
     same([streams[0].decode_chunk(BATCH[0][10:], last=True), streams[1].partial], decoder.decode([BATCH[0], BATCH[4]]))
 
 
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_stream_is_not_copied(copied):
+    stream = CtcDecoder(GRAPH, **OPTIONS).stream()
+    with pytest.raises(TypeError, match=r"the bytes of stream\.save\(\), from which decoder\.restore\(data\)"):
+        copied(stream)
+
+
 def test_a_chunk_behind_the_last_is_refused():
     decoder = CtcDecoder(GRAPH, **OPTIONS)
     done, open_ = decoder.stream(), decoder.stream()
@@ -220,8 +242,51 @@ def test_a_chunk_behind_the_last_is_refused():
     assert fine.num_frames == len(BATCH[2])
     assert "behind the last" in str(refused.error)
     assert done.partial is final
-    with pytest.raises(ValueError, match="behind the last"):
+    with pytest.raises(ValueError, match=r"^stream: expected no chunk behind the last"):
         done.finish()
+
+
+@pytest.mark.parametrize("links", [False, True])
+def test_what_is_wrong_with_some_harms_no_other(links):
+    """Streams that cannot be decoded, and arrays that do not fit, are refused one by one if errors are returned."""
+    decoder, whole = CtcDecoder(GRAPH, **OPTIONS), BATCH[0]
+    fine, twice, kept = (decoder.stream(nbest=2 if links else None) for _ in range(3))
+    foreign, done = CtcDecoder(GRAPH, **OPTIONS).stream(nbest=2), decoder.stream()
+    done.finish()
+    bad = whole.copy()
+    bad[3, 2] = np.nan
+    streams = [fine, twice, foreign, twice, done, kept, *(decoder.stream() for _ in range(4))]
+    chunks = [whole] * 5 + [whole[:, :3], whole.astype(np.float64), whole[0], None, bad]
+    last = [True, True, True, True, False, True, True, True, True, True]
+    found = decoder.decode_chunks(streams, chunks, [40, 23, *[40] * 8], last=last, errors="return")
+    same([found[0], found[1]], decoder.decode([whole, whole[:23]]))
+    assert (found[0].nbest is not None) == links
+    assert [type(one.error) for one in found[2:]] == [ValueError] * 4 + [TypeError, ValueError, TypeError, ValueError]
+    said = [
+        "stream 2: expected one of this decoder", "stream 3: expected each stream once, got the same at 1 and 3",
+        "stream 4: expected no chunk behind the last", "log_probs[5]: expected 12 columns, got 3",
+        "log_probs[6]: expected float32 or float16", "log_probs[7]: expected [frames, columns]",
+        "log_probs[8]: expected an array", "got nan in utterance 9",
+    ]  # fmt: skip
+    for one, words in zip(found[2:], said, strict=True):
+        assert words in str(one.error) and one.text == ""
+    assert [stream.num_frames for stream in streams] == [40, 23, 0, 23, 0, 0, 0, 0, 0, 0]
+    same([kept.decode_chunk(whole, last=True)], decoder.decode([whole]))
+    with pytest.raises(ValueError, match=r"log_probs\[1\]: expected 12 columns, got 3"):
+        decoder.decode_chunks([decoder.stream(), decoder.stream()], [whole, whole[:, :3]])
+    nothing = decoder.decode_chunks([decoder.stream()], [whole[:, :3]], errors="return")
+    assert "expected 12 columns" in str(nothing[0].error)
+    with pytest.raises(ValueError, match="cuda_stream: expected None"):
+        decoder.decode_chunks([decoder.stream()], [whole], cuda_stream=7)
+
+
+def test_widths_that_differ_are_refused_but_for_the_first():
+    """Where a graph takes any number of columns behind its own."""
+    decoder = CtcDecoder(Graph(**GRAPH.fields() | {"width_is_exact": False}), **OPTIONS)
+    wide = np.pad(BATCH[0], ((0, 0), (0, 2)))
+    found = decoder.decode_chunks([decoder.stream() for _ in range(3)], [wide, BATCH[0], wide], errors="return")
+    assert [one.error is None for one in found] == [True, False, True]
+    assert "expected 14 columns, as at 0, got 12" in str(found[1].error)
 
 
 @pytest.mark.parametrize(
@@ -231,8 +296,13 @@ def test_a_chunk_behind_the_last_is_refused():
         (lambda d: 3, {}, TypeError, "expected a list of streams, got int"),
         (lambda d: [None, None], {}, TypeError, "got NoneType at 0"),
         (lambda d: [d.stream()] * 2, {}, ValueError, "the same at 0 and 1"),
-        (lambda d: [d.stream(), CtcDecoder(GRAPH, **OPTIONS).stream()], {}, ValueError, "stream 1 belongs to another"),
-        (lambda d: [d.stream()], {}, ValueError, "expected one for each of 2 chunks, got 1"),
+        (
+            lambda d: [d.stream(), CtcDecoder(GRAPH, **OPTIONS).stream()],
+            {},
+            ValueError,
+            "stream 1: expected one of this",
+        ),
+        (lambda d: [d.stream()], {}, ValueError, "a chunk for each stream, 1, got 2"),
         (lambda d: [d.stream(), d.stream()], {"last": [True]}, ValueError, "each of 2 streams, got 1"),
         (lambda d: [d.stream(), d.stream()], {"last": "yes"}, TypeError, "expected a bool, or one for each"),
         (lambda d: [d.stream(), d.stream()], {"last": [1, 0]}, TypeError, "expected bool, got int for stream 0"),
@@ -270,7 +340,7 @@ def test_ctrl_c_breaks_the_stream_that_it_interrupts_and_no_other():
         broken.decode_chunk(long)
         time.sleep(30)  # should the machine be so fast that the chunk ended first
     timer.join()
-    with pytest.raises(ValueError, match="stream 0: it was interrupted in the middle of a chunk"):
+    with pytest.raises(ValueError, match="stream: it was interrupted in the middle of a chunk"):
         broken.finish()
     same([other.decode_chunk(BATCH[0][10:], last=True)], decoder.decode([BATCH[0]]))
 

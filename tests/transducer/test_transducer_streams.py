@@ -2,6 +2,7 @@
 
 import multiprocessing
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -163,6 +164,25 @@ def test_a_chunk_behind_the_last_is_refused():
         done.finish()
 
 
+def test_what_is_wrong_with_some_harms_no_other():
+    one, whole = decoder(), BATCH[0]
+    fine, twice, done = one.stream(), one.stream(boost=TREE), one.stream()
+    foreign = TransducerDecoder.from_arrays(random_arrays(4, blank=12, units=9), 12, device="cpu").stream()
+    foreign.decode_chunk(whole[:5])
+    done.finish()
+    streams = [fine, twice, foreign, twice, done, one.stream(), one.stream()]
+    chunks = [whole] * 5 + [whole[:, :3], whole.astype(np.float64)]
+    found = one.decode_chunks(streams, chunks, [60, 23, *[60] * 5], last=[True, True, *[False] * 5], errors="return")
+    same([found[0], found[1]], one.decode([whole, whole[:23]], boost=[None, TREE]))
+    assert [type(other.error) for other in found[2:]] == [ValueError] * 4 + [TypeError]
+    said = ["one of this decoder", "the same at 1 and 3", "behind the last", "[5]: expected 7 features, got 3", "[6]: "]
+    for other, words in zip(found[2:], said, strict=True):
+        assert words in str(other.error) and other.tokens.tolist() == []
+    assert [stream.num_frames for stream in streams] == [60, 23, 5, 23, 0, 0, 0]
+    with pytest.raises(ValueError, match="expected 7 features, got 3"):
+        one.decode_chunks([one.stream(), one.stream()], [whole, whole[:, :3]])
+
+
 @pytest.mark.parametrize(
     ("streams", "arguments", "error", "said"),
     [
@@ -175,7 +195,7 @@ def test_a_chunk_behind_the_last_is_refused():
             r"decoder\.stream\(\) returns, got Stream",
         ),
         (lambda d: [d.stream()] * 2, {}, ValueError, "the same at 0 and 1"),
-        (lambda d: [d.stream(), decoder().stream()], {}, ValueError, "stream 1 belongs to another"),
+        (lambda d: [d.stream(), decoder().stream()], {}, ValueError, "stream 1: expected one of this"),
         (lambda d: [d.stream()], {}, ValueError, "a chunk for each stream, 1, got 2"),
         (lambda d: [d.stream(), d.stream()], {"last": [True]}, ValueError, "each of 2 streams, got 1"),
         (lambda d: [d.stream(), d.stream()], {"errors": "ignore"}, ValueError, "errors"),
@@ -246,3 +266,25 @@ def test_with_an_ngram_model(tmp_path):
     found, _ = in_chunks(one, BATCH, np.random.default_rng(3), boosts)
     same(found, one.decode(BATCH, boost=boosts))
     assert found[0].tokens.tolist() != decoder().decode(BATCH[:1], boost=TREE)[0].tokens.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:.*probabilities do not sum:UserWarning")
+def test_the_history_of_an_ngram_model_goes_on(tmp_path):
+    """A sentence has the bytes of its frames decoded from the state in which the model was."""
+    random_arpa(tmp_path / "tokens.arpa", range(12))
+    one = decoder(ngram_lm_model=tmp_path / "tokens.arpa", ngram_lm_alpha=3.0)
+    stream, anew = one.stream(), one.stream()
+    before, _ = (each.decode_chunk(BATCH[0], last=True) for each in (stream, anew))
+    stream.reset(keep_history=True)
+    anew.reset()
+    [start] = one.decode([BATCH[0][:0]])
+    heard = replace(start.state, ngram_lm=before.state.ngram_lm)
+    [wanted], [other] = (one.decode([BATCH[4]], state=[state]) for state in (heard, start.state))
+    found, without = stream.decode_chunk(BATCH[4], last=True), anew.decode_chunk(BATCH[4], last=True)
+    assert before.state.ngram_lm != start.state.ngram_lm and wanted.log_probs.tolist() != other.log_probs.tolist()
+    for got, whole in ((found, wanted), (without, other)):
+        assert (got.tokens.tolist(), got.log_probs.tolist()) == (whole.tokens.tolist(), whole.log_probs.tolist())
+    with pytest.raises(ValueError, match="keep_history: expected False, because the decoder has no n-gram model"):
+        decoder().stream().reset(keep_history=True)
+    with pytest.raises(TypeError, match="keep_history"):
+        stream.reset(keep_history=1)

@@ -111,6 +111,13 @@ def as_utterances(log_probs: Any, lengths: Any, wanted: Wanted) -> Utterances:
     return Utterances(table_of(np.array(rows, dtype=np.int64), lengths), one_width(widths, columns), arrays)
 
 
+def host_width(item: Any, name: str, wanted: Wanted) -> int:
+    """The columns of one array of a list, which is checked as `as_utterances` checks it."""
+    array = _as_numpy(item, name, wanted.values)
+    check_shape(array.shape, name, ("frames", wanted.axis), wanted.columns, wanted.exact)
+    return int(array.shape[1])
+
+
 def as_copy(chunk: Any, wanted: Wanted) -> np.ndarray:
     """A copy of an array [frames, columns] in the host's memory, which is checked as `as_utterances` checks it."""
     array = _as_numpy(chunk, wanted.name, wanted.values)

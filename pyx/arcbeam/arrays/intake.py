@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from arcbeam.arrays.bad_values import check_errors, log_prob_errors
-from arcbeam.arrays.batches import Utterances, Wanted, as_copy, as_utterances
+from arcbeam.arrays.batches import Utterances, Wanted, as_copy, as_utterances, host_width, table_of
 from arcbeam.arrays.engine import Bad, Engine
 from arcbeam.arrays.input_looks import InputLooks
-from arcbeam.arrays.on_device import as_device_utterances, copied_to_host, is_on_device, refuse_capture
+from arcbeam.arrays.on_device import (
+    as_device_utterances,
+    copied_to_host,
+    device_width,
+    is_on_device,
+    refuse_capture,
+)
+from arcbeam.errors import Fault
 
 Answers = TypeVar("Answers")
+ANY_FRAMES = 2**31 - 1  # as many as an array may have
 LogProbEngine: TypeAlias = Engine[..., tuple[Answers, dict[str, Any], list[Bad]]]
 """Its `decode` takes a Table, columns, whether the table is of the host's memory, Looks or None, and what is wanted."""
 
@@ -30,11 +38,91 @@ def take_batch(
     on_device = reader is not None and is_on_device(batch)
     if on_device:
         return as_device_utterances(batch, lengths, wanted, reader=reader, cuda_stream=cuda_stream), False
-    if cuda_stream is not None:
-        raise ValueError(f"cuda_stream: expected None, because {wanted.name} or the decoder is not on a GPU")
+    _refuse_stream(wanted, cuda_stream)
     if reader is not None:
         refuse_capture(reader)
     return as_utterances(batch, lengths, wanted), True
+
+
+def _refuse_stream(wanted: Wanted, cuda_stream: Any) -> None:
+    if cuda_stream is not None:
+        raise ValueError(f"cuda_stream: expected None, because {wanted.name} or the decoder is not on a GPU")
+
+
+class Chunks(NamedTuple):
+    """The chunks of some streams, as the engine takes them.
+
+    Attributes
+    ----------
+    utterances : Utterances
+        Chunks with a fault have no frames.
+    on_host : bool
+        Whether they lie in the host's memory.
+    faults : dict of int to TypeError or ValueError
+        What is wrong with an array, by its place.
+    """
+
+    utterances: Utterances
+    on_host: bool
+    faults: dict[int, Fault]
+
+
+def take_chunks(
+    chunks: Any, lengths: Any, streams: int, wanted: Wanted, engine: Engine[..., Any], cuda_stream: Any, errors: str
+) -> Chunks:
+    """Takes chunks as `take_batch` takes utterances. With ``errors="return"`` each array of a list has its own fault.
+
+    Raises TypeError, ValueError or CudaError as `take_batch` does, for a fault that is not one of single arrays; and
+    ValueError for another number of chunks than of streams.
+    """
+    taken = _chunks_of(chunks, lengths, wanted, engine, cuda_stream, errors)
+    if len(taken.utterances.table) != streams:
+        got = len(taken.utterances.table)
+        raise ValueError(f"{wanted.name}: expected a chunk for each stream, {streams}, got {got}")
+    return taken
+
+
+def _chunks_of(
+    chunks: Any, lengths: Any, wanted: Wanted, engine: Engine[..., Any], cuda_stream: Any, errors: str
+) -> Chunks:
+    try:
+        return Chunks(*take_batch(chunks, lengths, wanted, engine, cuda_stream), {})
+    except (TypeError, ValueError) as error:
+        if errors == "raise" or not isinstance(chunks, (list, tuple)):
+            raise
+        of_all = error.with_traceback(None)  # which would keep the arrays
+    faults = _faults_of(chunks, wanted, engine)
+    if not faults:
+        raise of_all
+    sound = [at for at in range(len(chunks)) if at not in faults]
+    cuda_stream = cuda_stream if sound else None
+    utterances, on_host = take_batch([chunks[at] for at in sound], None, wanted, engine, cuda_stream)
+    table = np.zeros((len(chunks), 4), np.int64)
+    table[sound] = utterances.table
+    table[list(faults), 2] = ANY_FRAMES  # a length fits
+    table = table_of(table, lengths)
+    table[list(faults), 2] = 0
+    return Chunks(replace(utterances, table=table), on_host, faults)
+
+
+def _faults_of(chunks: Sequence[Any], wanted: Wanted, engine: Engine[..., Any]) -> dict[int, Fault]:
+    """What is wrong with single arrays, which have the place and the width of the first one without a fault."""
+    reader = engine.stream
+    on_device = reader is not None and is_on_device(chunks)
+    faults: dict[int, Fault] = {}
+    widths: dict[int, int] = {}
+    for at, chunk in enumerate(chunks):
+        name = f"{wanted.name}[{at}]"
+        try:
+            width = device_width(chunk, name, wanted, reader) if on_device else host_width(chunk, name, wanted)
+        except (TypeError, ValueError) as error:
+            faults[at] = error.with_traceback(None)
+            continue
+        widths[at] = width
+        first = min(widths)
+        if width != widths[first]:
+            faults[at] = ValueError(f"{name}: expected {widths[first]} {wanted.axis}, as at {first}, got {width}")
+    return faults
 
 
 class KeptChunk(NamedTuple):
@@ -54,7 +142,7 @@ class KeptChunk(NamedTuple):
     on_host: bool
 
 
-def kept_chunk(chunk: Any, wanted: Wanted, engine: Engine[..., Any]) -> KeptChunk:
+def kept_chunk(chunk: Any, wanted: Wanted, engine: Engine[..., Any], cuda_stream: Any = None) -> KeptChunk:
     """Checks a chunk now, in the thread that has it, so that it can be decoded later, by another thread.
 
     The caller may write to a chunk in the host's memory again. One on a GPU is not copied; what writes it there is
@@ -66,8 +154,9 @@ def kept_chunk(chunk: Any, wanted: Wanted, engine: Engine[..., Any]) -> KeptChun
         chunk = np.empty((0, wanted.columns), np.float32)
     reader = engine.stream
     if reader is not None and is_on_device([chunk]):
-        table = (taken := as_device_utterances([chunk], None, wanted, reader=reader)).table
-        return KeptChunk(chunk, int(table[0, 2]), taken.columns, False)
+        taken = as_device_utterances([chunk], None, wanted, reader=reader, cuda_stream=cuda_stream)
+        return KeptChunk(chunk, int(taken.table[0, 2]), taken.columns, False)
+    _refuse_stream(wanted, cuda_stream)
     copy = as_copy(chunk, wanted)
     frames, columns = copy.shape
     return KeptChunk(copy, frames, columns, True)
@@ -132,9 +221,9 @@ class LogProbIntake:
         self._wanted = Wanted(columns, exact)
         self._looks = InputLooks(columns, blank, exact, token)
 
-    def keep(self, engine: LogProbEngine[Any], chunk: Any) -> KeptChunk:
+    def keep(self, engine: LogProbEngine[Any], chunk: Any, cuda_stream: Any) -> KeptChunk:
         """A chunk that will be decoded later: `kept_chunk`."""
-        return kept_chunk(chunk, self._wanted, engine)
+        return kept_chunk(chunk, self._wanted, engine, cuda_stream)
 
     def decode(
         self,
@@ -151,9 +240,19 @@ class LogProbIntake:
         """
         check_errors(errors)
         utterances, on_host = take_batch(log_probs, lengths, self._wanted, engine, cuda_stream)
-        looks = self._looks.looks
-        answers, work, bad = engine.decode(utterances.table, utterances.columns, on_host, looks, **wanted)
+        return self.decode_taken(engine, Chunks(utterances, on_host, {}), errors, **wanted)
+
+    def take_chunks(
+        self, engine: LogProbEngine[Any], log_probs: Any, lengths: Any, streams: int, errors: str, cuda_stream: Any
+    ) -> Chunks:
+        """The next chunk of each of so many streams: `take_chunks`."""
+        return take_chunks(log_probs, lengths, streams, self._wanted, engine, cuda_stream, errors)
+
+    def decode_taken(self, engine: LogProbEngine[Any], chunks: Chunks, errors: str, **wanted: Any) -> Decoded:
+        """As `decode`, of what has been taken in."""
+        utterances, looks = chunks.utterances, self._looks.looks
+        answers, work, bad = engine.decode(utterances.table, utterances.columns, chunks.on_host, looks, **wanted)
         if looks.has_news:
             self._looks.tell()
         found = log_prob_errors(bad, utterances, errors)
-        return Decoded(answers, work, found, utterances, on_host, engine.stream)
+        return Decoded(answers, work, found, utterances, chunks.on_host, engine.stream)

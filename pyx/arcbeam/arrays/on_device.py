@@ -134,6 +134,14 @@ def as_device_utterances(
     return Utterances(table_of(table, lengths), one_width(widths, columns), owners)
 
 
+def device_width(item: Any, name: str, wanted: Wanted, reader: Any) -> int:
+    """The columns of one array of a list, which is checked as `as_device_utterances` checks it."""
+    array = import_array(item, name, reader, False, wanted.values)
+    check_shape(array.shape, name, ("frames", wanted.axis), wanted.columns, wanted.exact)
+    _check_values_together(array.shape, array.strides, name)
+    return array.shape[1]
+
+
 def copied_to_host(utterances: Utterances, reader: Any) -> Utterances:
     """The same batch with its values in the host's memory, copied once by the stream `reader`."""
     table = utterances.table.copy()

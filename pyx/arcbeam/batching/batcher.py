@@ -65,7 +65,7 @@ class Batcher:
     The thread ends with :meth:`close`, at the end of a ``with`` block, or once nothing refers to the Batcher any more
     and what waits has been decoded. When the interpreter ends, a round that has begun is finished, and what waits is
     given up. A forked child has no such thread: make a Batcher there. Streams of a Batcher may also be decoded by calls
-    of the decoder, as long as none of their chunks waits.
+    of the decoder, or of another Batcher, as long as none of their chunks waits; before, these raise a ValueError.
     """
 
     @lists_options()
@@ -99,7 +99,7 @@ class Batcher:
         return self._decoder
 
     @lists_options()
-    def submit(self, stream: AnyStream, chunk: Any, *, last: bool = False) -> Future[Any]:
+    def submit(self, stream: AnyStream, chunk: Any, *, last: bool = False, cuda_stream: Any = None) -> Future[Any]:
         """Has the next chunk of a stream decoded, and returns at once. Any thread may call this.
 
         The future's ``result()`` is what ``decode_chunks`` returns for the chunk, a :class:`Partial` or a
@@ -116,6 +116,8 @@ class Batcher:
             done.
         last : bool
             Whether it is the stream's last chunk, so that the result is the final one.
+        cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
+            Where an array on a GPU is being written. By default its library is asked.
 
         Returns
         -------
@@ -141,7 +143,7 @@ class Batcher:
                 raise TypeError(f"stream: expected what decoder.stream() returns, got {type(stream).__name__}")
             raise ValueError("stream: expected one of the Batcher's decoder, got one of another decoder")
         [is_last] = check_last(last, 1)
-        waits = Chunk(stream, self._decoder._keep_chunk(chunk), is_last)
+        waits = Chunk(stream, self._decoder._keep_chunk(chunk, cuda_stream), is_last)
         try:
             self._waiting.put(waits)
         except BatcherClosedError:
@@ -152,14 +154,14 @@ class Batcher:
         return waits.future
 
     @lists_options()
-    async def decode_chunk(self, stream: AnyStream, chunk: Any, *, last: bool = False) -> Any:
+    async def decode_chunk(self, stream: AnyStream, chunk: Any, *, last: bool = False, cuda_stream: Any = None) -> Any:
         """The same for asyncio: awaits the result.
 
         If the awaiting task is cancelled, so is the chunk, unless its round has begun: then the stream has the chunk.
 
         Parameters
         ----------
-        stream, chunk, last
+        stream, chunk, last, cuda_stream
             As of :meth:`submit`.
 
         Returns
@@ -171,7 +173,7 @@ class Batcher:
         TypeError, ValueError, BatcherFullError, BatcherClosedError
             As of :meth:`submit` and its future.
         """
-        return await asyncio.wrap_future(self.submit(stream, chunk, last=last))
+        return await asyncio.wrap_future(self.submit(stream, chunk, last=last, cuda_stream=cuda_stream))
 
     def stats(self) -> BatcherStats:
         """What the Batcher has done so far."""
@@ -222,7 +224,7 @@ class Batcher:
     def _check_process(self) -> None:
         if self._process != os.getpid():
             raise BatcherClosedError(
-                f"submit: expected the process that made this Batcher, {self._process}, got {os.getpid()}, which was "
+                f"Batcher: expected the process that made this one, {self._process}, got {os.getpid()}, which was "
                 "forked from it and has no thread of it; make a Batcher here"
             )
 

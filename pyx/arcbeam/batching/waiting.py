@@ -102,6 +102,7 @@ class WaitingChunks:
         self._broken: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # streams that cannot go on, and why
         self._waiting = 0
         self._is_closed = False
+        self.worker = 0  # threading.get_ident() of the thread that takes them: no other decodes streams that have some
 
     def __len__(self) -> int:
         return self._waiting
@@ -120,11 +121,17 @@ class WaitingChunks:
                 raise BatcherClosedError("submit: expected an open Batcher, but this one has been closed; make another")
             if chunk.stream in self._broken:
                 raise cannot_go_on(self._broken[chunk.stream])
+            if chunk.stream._worker not in (0, self.worker):
+                raise ValueError(
+                    "stream: expected one without chunks that wait in another Batcher, which come before this one; "
+                    "submit this one there, too, or wait for their results"
+                )
             line = self._lines.get(chunk.stream)
             self._check_room(0 if line is None else len(line))
             self._waiting += 1
             if line is None:
                 self._lines[chunk.stream] = deque([chunk])
+                chunk.stream._worker = self.worker
                 self._make_ready(chunk.stream)
                 if len(self._ready) in (1, self.max_batch):
                     self._changed.notify()
@@ -176,9 +183,14 @@ class WaitingChunks:
     def _give_up(self, stream: Any, why: str) -> deque[Chunk]:
         """Marks a stream that cannot go on; its waiting chunks."""
         self._broken[stream] = why
-        line = self._lines.pop(stream)
+        line = self._end_line(stream)
         self._waiting -= len(line)
         return line
+
+    def _end_line(self, stream: Any) -> deque[Chunk]:
+        """The line of a stream, which others may decode from now on."""
+        stream._worker = 0
+        return self._lines.pop(stream)
 
     def done(self, chunks: Sequence[Chunk], broken: Mapping[Any, str]) -> list[Chunk]:
         """Makes the streams of a round ready again, but those that are `broken`; the waiting chunks of these."""
@@ -190,7 +202,7 @@ class WaitingChunks:
                 elif self._lines[chunk.stream]:
                     self._make_ready(chunk.stream)
                 else:
-                    del self._lines[chunk.stream]
+                    self._end_line(chunk.stream)
         return behind
 
     def close(self, drain: bool) -> list[Chunk]:
@@ -203,7 +215,7 @@ class WaitingChunks:
                     rest.extend(line)
                     line.clear()
                 for stream in self._ready:
-                    del self._lines[stream]
+                    self._end_line(stream)
                 self._ready.clear()
                 self._waiting = 0
             self._changed.notify()

@@ -24,7 +24,7 @@ class ChunkDecoder(Protocol):
         """Decodes the next chunk of each of some streams."""
         ...
 
-    def _keep_chunk(self, chunk: Any) -> KeptChunk: ...
+    def _keep_chunk(self, chunk: Any, cuda_stream: Any) -> KeptChunk: ...
 
 
 class Outcome(NamedTuple):
@@ -51,6 +51,7 @@ def start(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters) -> thre
     """Starts the thread. It does not refer to the Batcher, which may go before the thread has ended."""
     thread = threading.Thread(target=_work, args=(decoder, waiting, meters), name="arcbeam-batcher", daemon=True)
     thread.start()
+    waiting.worker = thread.ident or 0
     _running[thread] = os.getpid(), waiting
     return thread
 
@@ -159,9 +160,7 @@ def _place(chunk: Chunk) -> tuple[int, str | None]:
 
 def _told(error: ValueError, at: int) -> ValueError:
     """The error of a chunk, without its place in a round, of which those who submitted it know nothing."""
-    return ValueError(
-        str(error).replace(f" in utterance {at}, ", " in ").replace(f"streams: stream {at}: ", "stream: ")
-    )
+    return ValueError(str(error).replace(f" in utterance {at}, ", " in ").replace(f"stream {at}: ", "stream: "))
 
 
 def _settle_cancelled(taken: Round, meters: Meters) -> None:

@@ -315,7 +315,10 @@ def build_graph(
     note(f"wrote {output}: {graph.num_states} states, {graph.num_arcs} arcs, {output.stat().st_size / 1e6:.1f} MB")
 
 
-app.command(epilog="Example: arcbeam stream TLG.arcbeam log_probs.npz --frame-shift 0.02 --real-time")(stream)
+app.command(
+    epilog="Examples: arcbeam stream TLG.arcbeam log_probs.npz --frame-shift 0.02 --real-time; "
+    "model | arcbeam stream TLG.arcbeam - --frame-shift 0.02"
+)(stream)
 app.command(epilog="Example: arcbeam transduce parakeet.nemo encoder_output.npz -f json")(transduce)
 app.command("build-lm", epilog="Example: arcbeam build-lm 4gram.arpa.xz -o 4gram.lm")(build_lm)
 

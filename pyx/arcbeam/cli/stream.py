@@ -1,10 +1,11 @@
 """The command ``arcbeam stream``: log-probs in chunks, and what is known of the words after each chunk."""
 
+import dataclasses
 import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from arcbeam.ctc.stream import Partial, Stream
 
 STDIN = "-"
+NPY = b"\x93NUMPY"  # how such files begin
 ANSWERS = ("confidence", "confidence_truncated", "nbest", "nbest_is_all", "nbest_truncated", "mbr", "sausage")
 
 
@@ -43,7 +45,7 @@ def stream(
     graph: opt.GraphFile,
     inputs: Annotated[list[str], typer.Argument(
         metavar="INPUT", help="Log-probs (natural logs): .npz, .npy, Kaldi .ark or .scp, or a folder of them; or - for "
-        "the standard input: float32 values of the graph's columns, one frame after the other.")],
+        "the standard input: float32 values of the graph's columns, one frame after the other, without a header.")],
     format: Annotated[Shown, typer.Option(
         "--format", "-f", help="text: 'id words' at the end of each utterance, and on a terminal what is said so far; "
         "json: an object after each chunk.")] = Shown.text,
@@ -71,6 +73,20 @@ def stream(
         "--format json.")] = False,
     lattice_beam: opt.LatticeBeam = opt.DEFAULT.lattice_beam,
     posterior_scale: opt.PosteriorScale = opt.DEFAULT.posterior_scale,
+    threads: Annotated[int, typer.Option(
+        "--threads", metavar="N", min=1, rich_help_panel=opt.SEARCH,
+        help="CPU threads. A stream is decoded by one; others look words up for a GPU.")] = 1,
+    device: opt.Device = "cpu",
+    memory_limit: opt.MemoryLimit = None,
+    language_model: opt.LargeModel = None,
+    graph_language_model: opt.GraphModel = None,
+    lm_scale: opt.LmScale = opt.DEFAULT.lm_scale,
+    graph_lm_scale: opt.GraphLmScale = None,
+    hypotheses_per_state: opt.HypothesesPerState = 0,
+    unknown_words: opt.UnknownWords = opt.DEFAULT.unknown_words,
+    placement: opt.Placement = opt.DEFAULT.placement,
+    gpu_budget: opt.GpuBudget = None,
+    arc_cache: opt.ArcCache = None,
     words: opt.Words = None,
     tokens: opt.Tokens = None,
     lexicon: opt.Lexicon = None,
@@ -91,24 +107,30 @@ def stream(
             raise typer.BadParameter("expected --format json, which alone shows it", param_hint=f"'--{name}'")
     if STDIN in inputs and len(inputs) > 1:
         raise typer.BadParameter("expected - alone, without files", param_hint="'INPUT'")
+    settings = opt.decoder_options(
+        beam=beam, max_active=max_active, acoustic_scale=acoustic_scale, blank_penalty=blank_penalty,
+        lattice_beam=lattice_beam, posterior_scale=posterior_scale, frame_shift=frame_shift, device=device,
+        threads=threads, lm_scale=lm_scale, graph_lm_scale=graph_lm_scale,
+        hypotheses_per_state=hypotheses_per_state or None, unknown_words=unknown_words, placement=placement,
+        gpu_budget=gpu_budget, arc_cache=arc_cache, memory_limit=memory_limit,
+    )  # fmt: skip
     import numpy as np
 
-    from arcbeam import CtcDecoder, Endpoint
+    from arcbeam import Endpoint
     from arcbeam.cli.boosts import tell_unused, word_boosts
     from arcbeam.cli.graphs import load_graph
     from arcbeam.cli.inputs import find_inputs, read_all
+    from arcbeam.cli.models import check_given, make_decoder
     from arcbeam.cli.run import check_width
 
+    check_given(language_model, graph_language_model, settings)
     boosts = word_boosts(boost, boost_map, boost_score, boost_lexicon)
     loaded = load_graph(
         graph, words=words, tokens=tokens, lexicon=lexicon, blank=opt.parse_blank(blank),
         label_to_column=label_to_column, max_bytes=max_bytes,
     )  # fmt: skip
     tell_unused(boost_lexicon, loaded)
-    decoder = CtcDecoder(
-        loaded, beam=beam, max_active=max_active or None, acoustic_scale=acoustic_scale, blank_penalty=blank_penalty,
-        lattice_beam=lattice_beam, posterior_scale=posterior_scale, frame_shift=frame_shift, threads=1, device="cpu",
-    )  # fmt: skip
+    decoder = make_decoder(loaded, language_model, graph_language_model, dataclasses.asdict(settings), max_bytes)
     pace = frame_shift if real_time and frame_shift is not None else None
     rules = None if endpoint is None else Endpoint.kaldi() if endpoint is Rules.kaldi else Endpoint.sherpa()
     seconds: list[float] = []
@@ -119,14 +141,20 @@ def stream(
             boost=list_of, endpoint=rules, nbest=nbest or None, confidence=confidence, mbr=mbr, posteriors=posteriors
         )
         with _shown(name, format, rules is not None) as show:
-            for chunk in chunks:
-                if pace is not None:
-                    time.sleep(max(0.0, began + pace * (ours.num_frames + len(chunk)) - time.monotonic()))
-                partial = _timed(ours, chunk, seconds)
-                show(partial)
-                while partial.endpoint is not None:
-                    partial = ours.reset()
+            try:
+                for chunk in chunks:
+                    if pace is not None:
+                        time.sleep(max(0.0, began + pace * (ours.num_frames + len(chunk)) - time.monotonic()))
+                    partial = _timed(ours, chunk, seconds)
                     show(partial)
+                    while partial.endpoint is not None:
+                        partial = ours.reset()
+                        show(partial)
+            except BaseException:  # also Ctrl-C: what has been said is shown first
+                if ours.num_frames:
+                    with suppress(ValueError):  # of a stream that was interrupted in the middle of a chunk
+                        show(ours.finish())
+                raise
             show(ours.finish())
 
     if STDIN in inputs:
@@ -158,13 +186,22 @@ def _rows(source: BinaryIO, columns: int, frames: int) -> Iterator["np.ndarray"]
     """Chunks of frames from a pipe, each as soon as it is there."""
     import numpy as np
 
-    size = 4 * columns
+    size, is_first = 4 * columns, True
     while data := source.read(size * frames):
-        if more := len(data) % size:
+        if is_first and data.startswith(NPY):
             raise Failure(
-                f"standard input: expected frames of {columns} float32 values, {size} bytes each, got {more} bytes more"
+                "standard input: expected float32 values without a header, got a .npy file; give the file's name "
+                "instead of -"
             )
-        yield np.frombuffer(data, "<f4").reshape(-1, columns)
+        is_first = False
+        whole = len(data) // size
+        if whole:
+            yield np.frombuffer(data, "<f4", whole * columns).reshape(-1, columns)
+        if more := len(data) - whole * size:
+            raise Failure(
+                f"standard input: expected frames of {columns} float32 values, {size} bytes each, got {more} bytes "
+                "more behind the last; is it float16, or are there other columns? Write log_probs.astype('float32')"
+            )
 
 
 @contextmanager
@@ -195,8 +232,13 @@ def _shown(name: str, format: Shown, in_sentences: bool) -> Iterator[Callable[["
                     print(f"{name}-{number} {partial.text}", flush=True)
                 live.start()
             elif console.is_terminal:
-                guess = " ".join(word.word for word in partial.words[partial.num_stable :])
-                live.update(Text.assemble((partial.stable_text, "bold"), " ", (guess, "dim")), refresh=True)
+                stable = partial.stable_text
+                said = Text.assemble((stable, "bold"), (partial.text.removeprefix(stable), "dim"))
+                width, height = console.width, console.height - 1
+                block = (width + 1) * (height + 1)  # at least a line more than fits, which may begin within a word
+                newest = said[max(0, len(said) // block - 1) * block :]  # lines stay as they are for a block
+                lines = newest.wrap(console, width)
+                live.update(Text("\n").join(lines[-height:]), refresh=True)
 
         yield show
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -31,12 +31,13 @@ from arcbeam.ctc.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_devi
 from arcbeam.ctc.stats import NOTHING, DecoderMemory, DecodeStats
 from arcbeam.ctc.stream import CtcPartials, Partial, Stream, check_boost
 from arcbeam.endpoints import Endpoint, check_endpoint
+from arcbeam.errors import Fault
 from arcbeam.gpu.devices import resolve_device
 from arcbeam.graph.graph import Graph
 from arcbeam.lm.language_model import LanguageModel
 from arcbeam.lm.loading import as_language_model, as_large_model
 from arcbeam.show import changed, shown_as
-from arcbeam.streams import Partials, check_last, check_streams
+from arcbeam.streams import Partials, check_last, check_streams, fault_of_stream
 from arcbeam.threads import usable_cores
 
 if TYPE_CHECKING:
@@ -480,7 +481,7 @@ class CtcDecoder:
         made: SearchState = engine.new_stream(compiled, rules, heard, saved, **links)
         return made
 
-    @lists_options()
+    @lists_options(stream="cuda_stream")
     def decode_chunks(
         self,
         streams: Sequence[Stream],
@@ -488,6 +489,7 @@ class CtcDecoder:
         lengths: Any = None,
         *,
         last: bool | Sequence[bool] = False,
+        cuda_stream: Any = None,
         errors: str = "raise",
     ) -> Partials[Partial]:
         """Decodes the next chunk of each of some streams.
@@ -507,11 +509,15 @@ class CtcDecoder:
         last : bool, or sequence of bool [streams]
             Whether this is the last chunk: of all, or of each. Its result is the final one, unless the sentence has
             ended at an endpoint before.
+        cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
+            As of :meth:`decode`.
         errors : "raise" or "return"
-            What happens to a chunk with NaN or +inf, which is refused as a whole, and to a chunk behind the last.
-            "raise": a ValueError; the other streams have taken their chunks, and have the results as ``partial``. A
-            chunk behind the last is found before any chunk is decoded. "return": in its place stands a result without
-            words, whose ``error`` is that ValueError. In both cases its stream is as if the chunk had not been there.
+            What happens to a chunk that is refused, whose stream is as if it had not been there: one with NaN or +inf,
+            behind the last, of another decoder's stream, of a stream that is there twice (the second one), and an array
+            of a list with a wrong type, shape or place. "raise": a ValueError or TypeError. For NaN or +inf the other
+            streams have taken their chunks, and have the results as ``partial``; anything else is found before any
+            chunk is decoded. "return": in its place stands a result without words, whose ``error`` is that exception;
+            the others are the same as without it.
 
         Returns
         -------
@@ -521,8 +527,8 @@ class CtcDecoder:
         Raises
         ------
         TypeError, ValueError, FormatError, MemoryError, CapacityError
-            As of :meth:`decode`; a stream of another decoder, or one that is there twice. After a MemoryError, a
-            CapacityError or an interrupt, streams whose chunks were not decoded to the end cannot go on.
+            As of :meth:`decode`; and what `errors` says. After a MemoryError, a CapacityError or an interrupt, streams
+            whose chunks were not decoded to the end cannot go on.
 
         Warns
         -----
@@ -538,24 +544,37 @@ class CtcDecoder:
         >>> hypothesis = stream.finish()
         """
         check_errors(errors)
-        members = check_streams(self, streams, Stream)
+        members, wrong = check_streams(self, streams, Stream, errors)
         ends = check_last(last, len(members))
+        return self._decode_next(members, wrong, log_probs, lengths, ends, cuda_stream, errors)
+
+    def _decode_next(
+        self,
+        members: list[Stream],
+        wrong: dict[int, Fault],
+        log_probs: Any,
+        lengths: Any,
+        ends: list[bool],
+        cuda_stream: Any,
+        errors: str,
+    ) -> Partials[Partial]:
+        """The same for streams that have been checked."""
         self._check_files()
         engine: Any = self._engine
         with engine.turn():  # until what was found is with the streams
             states, stopped, asks = taking(members)
-            wrong = {at: ValueError(f"streams: stream {at}: {members[at]._fault()}") for at in stopped}
+            wrong = {at: fault_of_stream(at, members, members[at]._fault()) for at in stopped} | wrong
             if errors == "raise" and wrong:
                 raise wrong[min(wrong)]
+            chunks = self._intake.take_chunks(engine, log_probs, lengths, len(members), errors, cuda_stream)
+            wrong = chunks.faults | wrong
             for at in wrong:
                 states[at] = engine.new_stream()
             beam = self._options.lattice_beam if asks else None
-            found = self._intake.decode(
-                engine, log_probs, lengths, "return", lattice_beam=beam, streams=states, last=ends
-            )
+            found = self._intake.decode_taken(engine, chunks, "return", lattice_beam=beam, streams=states, last=ends)
             self._check_files()
             self._of_thread.stats = found.work
-            wrong = found.errors | wrong
+            wrong = {**found.errors, **wrong}
             refused = {at: members[at]._refused(error) for at, error in wrong.items()}
             *paths, lattices = (*found.answers, None) if beam is None else found.answers
             results = self._results(Paths(*paths), wrong)
@@ -565,11 +584,11 @@ class CtcDecoder:
             raise wrong[min(wrong)]
         return CtcPartials(taken)
 
-    def _keep_chunk(self, chunk: Any) -> KeptChunk:
+    def _keep_chunk(self, chunk: Any, cuda_stream: Any) -> KeptChunk:
         """A chunk, checked, that will be decoded later."""
-        return self._intake.keep(self._engine, chunk)
+        return self._intake.keep(self._engine, chunk, cuda_stream)
 
-    def _results(self, paths: Paths, errors: dict[int, ValueError]) -> Results:
+    def _results(self, paths: Paths, errors: Mapping[int, Fault]) -> Results:
         """What results of chunks share; their boosts are those of their sentences."""
         return Results(self._graph, self._options.frame_shift, self._rescoring, paths, errors)
 

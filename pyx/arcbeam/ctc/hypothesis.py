@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from arcbeam.ctc.mbr_words import MbrWords, Sausage
     from arcbeam.ctc.rescoring import Rescoring
     from arcbeam.ctc.stats import DecodeStats
+    from arcbeam.errors import Fault
     from arcbeam.graph.graph import Graph
 
 # Attributes that are derived when they are read; a pickle has them instead of the batch, the graph and the models.
@@ -108,7 +109,7 @@ class Results:
     frame_shift: float | None
     rescoring: Rescoring | None
     paths: Paths
-    errors: dict[int, ValueError]
+    errors: Mapping[int, Fault]
     lattices: LatticeBatch | None = None
     asked: Asked = NOTHING_ASKED
     answers: LatticeAnswers | None = None
@@ -247,7 +248,7 @@ class Hypothesis(WordPath):
         return self._read()["reached_final"]
 
     @cached_property
-    def error(self) -> ValueError | None:
+    def error(self) -> Fault | None:
         """Why the utterance could not be decoded, with ``errors="return"``; None if it was.
 
         There are no words then, ``complete`` is False and scores are -inf.

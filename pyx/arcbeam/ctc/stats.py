@@ -93,7 +93,7 @@ class DecoderMemory:
     boosts : int
         Boost lists that are in use.
     streams : int
-        The states of streams, two for each.
+        The states of streams, two for each; 0 on a CPU, where they are not counted.
     bucketed : int
         The part of ``pinned`` for a model in buckets, whose index has no room on the device
         (``placement="host-direct"``).

@@ -19,8 +19,8 @@ from arcbeam.ctc.hypothesis import Asked, Hypothesis, Paths, Results
 from arcbeam.ctc.sentences import Before, Heard, SavedSearch
 from arcbeam.ctc.stream_state import StreamState, read, write
 from arcbeam.endpoints import Endpoint
-from arcbeam.errors import UnsupportedError
-from arcbeam.streams import Partials
+from arcbeam.errors import Fault, UnsupportedError
+from arcbeam.streams import Partials, places_of
 from arcbeam.words import Word
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class CtcPartials(Partials[Partial]):
     @overload
     def __getitem__(self, index: slice) -> list[Partial]: ...
     def __getitem__(self, index: SupportsIndex | slice) -> Partial | list[Partial]:
-        places = range(len(self))[index]
+        places = places_of(len(self), index)
         return self._round.item(places) if isinstance(places, int) else list(map(self._round.item, places))
 
     def __len__(self) -> int:
@@ -379,7 +379,7 @@ class Stream(SentenceStream):
             pieces = [rows[at : at + PIECE] for rows in waiting for at in range(0, len(rows), PIECE)]
             while pieces and self.partial.endpoint is None:
                 piece = pieces.pop(0)
-                decoder.decode_chunks([self], [piece], last=ended and not pieces)
+                decoder._decode_next([self], {}, [piece], None, [ended and not pieces], None, "raise")
             self._waiting += pieces
             self._last_came |= ended
             return self.partial
@@ -448,7 +448,7 @@ class Stream(SentenceStream):
         """A number that changes with every frame that has been taken."""
         return int(self._state.frames) + self.num_waiting
 
-    def _refused(self, error: ValueError) -> Partial:
+    def _refused(self, error: Fault) -> Partial:
         """The result of a chunk that has an error; the stream is as before."""
         sentence = self._new(self.boost, self._sentence.first_frame)
         return Partial(self._decoder._results(REFUSED, {0: error}), 0, sentence, 0, self.num_frames, False)
@@ -456,6 +456,12 @@ class Stream(SentenceStream):
     def _keep(self, chunks: Decoded, index: int, taken: int) -> None:
         """Keeps the frames of a chunk that lie behind the end of the sentence."""
         self._waiting.append(chunks.rows(index, taken, self._decoder._width))
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "Stream: expected the bytes of stream.save(), from which decoder.restore(data) makes a stream; "
+            "a stream itself is neither pickled nor copied"
+        )
 
     def __repr__(self) -> str:
         waiting = f", {self.num_waiting} more wait" if self._waiting else ""

@@ -175,9 +175,9 @@ def read_sections(path: object, kind: Kind, data: Any, size: int) -> dict[str, n
         raise FormatError(f"{path}: the header is corrupted (its checksum does not fit)")
     if expected != size:
         what = "truncated" if size < expected else "too long"
-        raise FormatError(f"{path}: the file is {what}: expected {expected} bytes, got {size}")
+        raise FormatError(f"{path}: {what}: expected {expected} bytes, got {size}")
     if sections > MOST_SECTIONS or HEADER.size + SECTION.size * sections > size:
-        raise FormatError(f"{path}: {sections} sections do not fit into the file")
+        raise FormatError(f"{path}: {sections} sections do not fit into its bytes")
     table = data[HEADER.size : HEADER.size + SECTION.size * sections]
     if table_sum != checksum(table):
         raise FormatError(f"{path}: the section table is corrupted (its checksum does not fit)")

@@ -67,7 +67,6 @@ cdef extern from "arcbeam/graph/_words/text.hpp" namespace "arcbeam::words" nogi
         size_t last
 
     PathTokens path_tokens(const WordSource& source, const PathView& path) except +
-    size_t settled_labels(const WordSource& source, const PathTokens& tokens) except +
     vector[Span] label_spans(const WordSource& source, const PathTokens& tokens) except +
 
     cdef cppclass SpanReader(LabelReader):
@@ -78,6 +77,14 @@ cdef extern from "arcbeam/graph/_words/text.hpp" namespace "arcbeam::words" nogi
 
     cdef cppclass TextEnd:
         pass
+
+    cdef cppclass StableWords:
+        size_t count
+        size_t size
+        string text
+        size_t arcs
+        void read(const WordSource& source, const PathView& path) except +
+        size_t begin()
 
     void write_text(const WordSource& source, const PathView& path, TextEnd& end, string& text) except +
 
@@ -112,6 +119,7 @@ cdef class WordReader:
     cdef Spellings _spellings(self, pronunciations)
     cdef list spoken(self, const uint32_t* labels, size_t count, const Span* spans, frame_shift, word, confidences)
     cdef tuple stable(self, PathView path)
+    cdef tuple stable_after(self, StableWords& words, PathView path)
     cdef vector[string] texts(self, const vector[uint32_t]& labels) except *
     cdef size_t labels_of(self, const vector[uint32_t]& labels, size_t words) except? 0
 
@@ -121,6 +129,7 @@ cdef class GrowingPath:
     cdef WordReader reader
     cdef vector[uint32_t] settled
     cdef KeptText kept
+    cdef StableWords stable_words
     cdef str text_before  # the last one; None before the first
     cdef size_t kept_before  # bytes of it that are kept
     cdef int add(self, const uint32_t* arcs, size_t count) except -1

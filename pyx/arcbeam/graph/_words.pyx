@@ -153,14 +153,13 @@ cdef class WordReader:
 
     cdef tuple stable(self, PathView path):
         """That number, and the text of these words."""
-        cdef PathTokens tokens = path_tokens(self.source, path)
-        cdef size_t settled = settled_labels(self.source, tokens)
-        cdef string text
-        cdef vector[TextRange] ranges = write_words(self.source, tokens.labels.data(), tokens.labels.size(), text)
-        cdef size_t count = 0
-        while count + 1 < ranges.size() and ranges[count].last < settled:
-            count += 1
-        return count, PyUnicode_DecodeUTF8(text.data(), ranges[count - 1].end if count else 0, NULL)
+        cdef StableWords words
+        return self.stable_after(words, path)
+
+    cdef tuple stable_after(self, StableWords& words, PathView path):
+        """The same, where the words of the first arcs have been read before."""
+        words.read(self.source, path)
+        return words.count, PyUnicode_DecodeUTF8(words.text.data(), words.size, NULL)
 
     cdef vector[string] texts(self, const vector[uint32_t]& labels) except *:
         """The words of labels, one by one."""
@@ -200,7 +199,7 @@ cdef PathView path_of(const uint32_t[::1] arcs):
 cdef class GrowingPath:
     """A path to which arcs are added, with the text of those that it has: what is settled of a sentence.
 
-    Text is read from an arc once. What lies behind the arcs changes, and is given with each question; old questions,
+    Text is read from an arc once, and a word that is stable is not read again. What lies behind the arcs changes, and is given with each question; old questions,
     about fewer arcs than there are now, can still be asked.
 
     Parameters
@@ -242,7 +241,14 @@ cdef class GrowingPath:
         cdef PathView path
         self.prepare()
         path.arcs, path.size = self.settled.data(), count
-        return self.reader.stable(path)
+        if count < self.stable_words.arcs:
+            return self.reader.stable(path)
+        return self.reader.stable_after(self.stable_words, path)
+
+    @property
+    def stable_from(self):
+        """The arc from which stable words are read next: what lies before is known."""
+        return self.stable_words.begin()
 
     cdef int add(self, const uint32_t* arcs, size_t count) except -1:
         self.settled.insert(self.settled.end(), arcs, arcs + count)

@@ -17,12 +17,13 @@ import numpy as np
 from arcbeam._pooled_engine import PooledEngine
 from arcbeam.arrays.bad_values import check_errors, encoder_output_errors
 from arcbeam.arrays.batches import Utterances, Wanted, as_utterances
-from arcbeam.arrays.intake import KeptChunk, kept_chunk, take_batch
+from arcbeam.arrays.intake import KeptChunk, kept_chunk, take_batch, take_chunks
 from arcbeam.calls import lists_options
 from arcbeam.confidence import ConfidenceMethod
 from arcbeam.endpoints import Endpoint, check_endpoint
+from arcbeam.errors import Fault
 from arcbeam.show import changed, shown_as
-from arcbeam.streams import Partials, check_last, check_streams
+from arcbeam.streams import Partials, check_last, check_streams, fault_of_stream
 from arcbeam.transducer.boosting_tree import BoostingTree
 from arcbeam.transducer.device import TransducerMemory, ordinal_of
 from arcbeam.transducer.engines import make_engine
@@ -620,7 +621,7 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         [start] = self._decode(as_utterances(nothing, None, self._wanted), True, None, tree, "raise")
         return replace(start.state, frames=frames)
 
-    @lists_options()
+    @lists_options(stream="cuda_stream")
     def decode_chunks(
         self,
         streams: Sequence[TransducerStream],
@@ -650,10 +651,12 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
             As of :meth:`decode`.
         errors : "raise" or "return"
-            What happens to a chunk whose values are not finite, which is refused as a whole, and to a chunk behind the
-            last. "raise": a ValueError; the other streams have taken their chunks, and have the results as ``partial``.
-            A chunk behind the last is found before any chunk is decoded. "return": in its place stands a result without
-            tokens, whose ``error`` is that ValueError. In both cases its stream is as if the chunk had not been there.
+            What happens to a chunk that is refused, whose stream is as if it had not been there: one whose values are
+            not finite, behind the last, of another decoder's stream, of a stream that is there twice (the second one),
+            and an array of a list with a wrong type, shape or place. "raise": a ValueError or TypeError. For values
+            that are not finite the other streams have taken their chunks, and have the results as ``partial``; anything
+            else is found before any chunk is decoded. "return": in its place stands a result without tokens, whose
+            ``error`` is that exception; the others are the same as without it.
 
         Returns
         -------
@@ -663,8 +666,8 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         Raises
         ------
         TypeError, ValueError, MemoryError, CudaOutOfMemoryError, CudaError
-            As of :meth:`decode`; a stream of another decoder, or one that is there twice. After an error that is not a
-            ValueError of some chunks, all streams are as before.
+            As of :meth:`decode`; and what `errors` says. After an error that is not one of values, all streams are as
+            before.
 
         Examples
         --------
@@ -675,27 +678,36 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         >>> hypothesis = stream.finish()
         """
         check_errors(errors)
-        members = check_streams(self, streams, TransducerStream)
+        members, wrong = check_streams(self, streams, TransducerStream, errors)
         ends = check_last(last, len(members))
+        return self._decode_next(members, wrong, encoder_output, lengths, ends, cuda_stream, errors)
+
+    def _decode_next(
+        self,
+        members: list[TransducerStream],
+        wrong: dict[int, Fault],
+        encoder_output: Any,
+        lengths: Any,
+        ends: list[bool],
+        cuda_stream: Any,
+        errors: str,
+    ) -> Partials[TransducerPartial]:
+        """The same for streams that have been checked."""
         with self._turn():  # until what was found is with the streams
             faults = {at: fault for at, stream in enumerate(members) if (fault := stream._fault()) is not None}
-            refused = {at: ValueError(f"streams: stream {at}: {fault}") for at, fault in faults.items()}
+            refused = {at: fault_of_stream(at, members, fault) for at, fault in faults.items()} | wrong
             if errors == "raise" and refused:
                 raise refused[min(refused)]
-            utterances, on_host = take_batch(encoder_output, lengths, self._wanted, self._engine, cuda_stream)
-            if len(utterances.table) != len(members):
-                raise ValueError(
-                    f"encoder_output: expected a chunk for each stream, {len(members)}, got {len(utterances.table)}"
-                )
-            found = Round(self, members, utterances, on_host)
-            partials = Partials(found.decoded(ends, refused))
+            chunks = take_chunks(encoder_output, lengths, len(members), self._wanted, self._engine, cuda_stream, errors)
+            found = Round(self, members, chunks.utterances, chunks.on_host)
+            partials = Partials(found.decoded(ends, chunks.faults | refused))
         if errors == "raise" and found.wrong:
             raise next(iter(found.wrong.values()))
         return partials
 
-    def _keep_chunk(self, chunk: Any) -> KeptChunk:
+    def _keep_chunk(self, chunk: Any, cuda_stream: Any) -> KeptChunk:
         """A chunk, checked, that will be decoded later."""
-        return kept_chunk(chunk, self._wanted, self._engine)
+        return kept_chunk(chunk, self._wanted, self._engine, cuda_stream)
 
     def _turn(self) -> AbstractContextManager[Any]:
         """The lock to go on with streams under; in a forked child that of the CPU's engine is a new one."""

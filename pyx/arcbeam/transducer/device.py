@@ -31,6 +31,8 @@ class TransducerMemory:
         Memory of the host: encoder output on its way to the device, results on their way back.
     automata : int
         Boosting trees and the n-gram model, of GPUs.
+
+    The states of streams lie in the host's memory, and are not counted.
     """
 
     weights: int

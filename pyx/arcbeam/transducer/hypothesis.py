@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from arcbeam.errors import Fault
 from arcbeam.words import finite
 
 FIELDS = {
@@ -71,7 +72,7 @@ class TransducerHypothesis:
         The confidence of each token by the decoder's option; None without that option.
     state : TransducerState
         The state from which the next chunk goes on.
-    error : ValueError or None
+    error : ValueError, TypeError or None
         Why the frames could not be decoded, with ``errors="return"``: then there are no tokens, and the state is the
         one before them.
     """
@@ -88,7 +89,7 @@ class TransducerHypothesis:
         take: Callable[[int], tuple[Any, ...]],
         place: int,
         form: HypothesisForm,
-        error: ValueError | None = None,
+        error: Fault | None = None,
         digests: tuple[str, str] = ("", ""),
     ) -> None:
         self._digests = digests

@@ -6,7 +6,7 @@ once more, for the state behind them; the others wait. So a round without an end
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from arcbeam.arrays.bad_values import encoder_output_errors
 from arcbeam.arrays.batches import Utterances
 from arcbeam.arrays.on_device import copied_to_host
+from arcbeam.errors import Fault
 from arcbeam.transducer.hypothesis import TransducerHypothesis, TransducerState
 from arcbeam.transducer.sentences import End
 
@@ -42,14 +43,15 @@ class Round:
     ) -> None:
         self._decoder, self._streams = decoder, streams
         self._utterances, self._on_host = utterances, on_host
-        self.wrong: dict[int, ValueError] = {}
+        self.wrong: dict[int, Fault] = {}
 
-    def decoded(self, ends: Sequence[bool], refused: dict[int, ValueError]) -> list[TransducerPartial]:
+    def decoded(self, ends: Sequence[bool], refused: dict[int, Fault]) -> list[TransducerPartial]:
         """The results of all streams, which have taken their chunks; `wrong` says whose chunks were refused."""
         streams = self._streams
         stopped = [at for at, stream in enumerate(streams) if stream._is_stopped and at not in refused]
-        found = self._found(stopped)
-        wrong = {at: one.error for at, one in enumerate(found) if one.error is not None} | refused
+        found = self._found(stopped, refused)
+        wrong: dict[int, Fault] = {at: one.error for at, one in enumerate(found) if one.error is not None}
+        wrong |= refused
         sentence_ends: dict[int, End] = {}
         for at, stream in enumerate(streams):
             if stream._rules is None or at in refused or at in stopped:
@@ -81,15 +83,17 @@ class Round:
                 partials.append(stream._take(found[at], ends[at], fired))
         return partials
 
-    def _found(self, stopped: Sequence[int]) -> list[TransducerHypothesis]:
-        """The hypotheses of all chunks, those of streams that have stopped without frames."""
+    def _found(self, stopped: Sequence[int], refused: Collection[int]) -> list[TransducerHypothesis]:
+        """The hypotheses of all chunks: of nothing for those that were refused, and for streams that have stopped."""
         utterances = self._utterances
-        if stopped:
+        if stopped or refused:
             table = utterances.table.copy()
-            table[stopped, 2] = 0
+            table[[*stopped, *refused], 2] = 0
             utterances = replace(utterances, table=table)
-        states = [stream._state for stream in self._streams]
-        return self._decoder._decode(utterances, self._on_host, states, [one.boost for one in self._streams], "return")
+        taking = [None if at in refused else stream for at, stream in enumerate(self._streams)]
+        states = [None if one is None else one._state for one in taking]
+        boosts = [None if one is None else one.boost for one in taking]
+        return self._decoder._decode(utterances, self._on_host, states, boosts, "return")
 
     def _of(self, at: int, first: int, end: int, state: TransducerState | None) -> TransducerHypothesis:
         """That of some frames of one chunk."""
@@ -118,7 +122,7 @@ class Round:
         self,
         at: int,
         found: list[TransducerHypothesis],
-        wrong: dict[int, ValueError],
+        wrong: dict[int, Fault],
         ends: dict[int, End],
     ) -> None:
         """Where a network's output was not finite, perhaps behind an end: decodes from look to look, up to the first.

@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from arcbeam._any_stream import AnyStream
 from arcbeam.calls import lists_options
+from arcbeam.checks import check_bool
+from arcbeam.errors import Fault
 from arcbeam.transducer.hypothesis import FIELDS, HypothesisForm, TransducerHypothesis, TransducerState
 from arcbeam.transducer.sentences import End, TransducerRules
 from arcbeam.transducer.stream_state import SavedStream, read, write
@@ -49,7 +51,7 @@ class TransducerPartial(TransducerHypothesis):
         written: dict[str, np.ndarray],
         state: TransducerState | None,
         is_final: bool,
-        error: ValueError | None = None,
+        error: Fault | None = None,
         first_frame: int = 0,
         endpoint: str | None = None,
     ) -> None:
@@ -179,7 +181,7 @@ class TransducerStream(AnyStream):
         return self.decode_chunk(np.empty((0, self._decoder.features), np.float32), last=True)
 
     @lists_options()
-    def reset(self, *, boost: BoostingTree | None = None) -> TransducerPartial:
+    def reset(self, *, boost: BoostingTree | None = None, keep_history: bool = False) -> TransducerPartial:
         """Begins the next sentence with the frames that wait, and returns its first result.
 
         Time goes on: frames and times of tokens count from the beginning of the stream. The prediction network, the
@@ -190,6 +192,9 @@ class TransducerStream(AnyStream):
         ----------
         boost : BoostingTree, optional
             The tree from now on; None keeps the one that the stream has.
+        keep_history : bool
+            Whether the n-gram model goes on with the last tokens, as far as it sees back, instead of with the beginning
+            of a sentence. The prediction network begins anew.
 
         Returns
         -------
@@ -200,7 +205,8 @@ class TransducerStream(AnyStream):
         Raises
         ------
         ValueError
-            The network's output was not finite for frames that waited: these are left out, and the stream goes on.
+            `keep_history` without an n-gram model. Or the network's output was not finite for frames that waited: these
+            are left out, and the stream goes on.
         TypeError, MemoryError, CudaOutOfMemoryError, CudaError
             As of :meth:`TransducerDecoder.stream` and :meth:`TransducerDecoder.decode_chunks`.
 
@@ -213,9 +219,17 @@ class TransducerStream(AnyStream):
         ...         partial = stream.reset()
         """
         decoder = self._decoder
+        check_bool("keep_history", keep_history)
+        if keep_history and decoder._ngram_lm is None:
+            raise ValueError(
+                "keep_history: expected False, because the decoder has no n-gram model whose history could go on; make "
+                "it with ngram_lm_model=..."
+            )
         tree = self._boost if boost is None else decoder._tree(boost)
         with decoder._turn():
             start = decoder._start(tree, self.num_frames)  # before anything that waits is taken out
+            if keep_history and self._state is not None:
+                start = replace(start, ngram_lm=self._state.ngram_lm)
             pieces = [rows[at : at + PIECE] for rows in self._waiting for at in range(0, len(rows), PIECE)]
             ended = self._last_came and bool(pieces)
             self._begin(tree, start)
@@ -224,12 +238,12 @@ class TransducerStream(AnyStream):
             while pieces and not self._is_stopped:
                 rows = pieces.pop(0)
                 try:
-                    decoder.decode_chunks([self], [rows])
+                    decoder._decode_next([self], {}, [rows], None, [False], None, "raise")
                 except ValueError as error:
                     wrong.append(error)
             self._waiting += pieces
             if ended:
-                decoder.decode_chunks([self], [rows[:0]], last=True)
+                decoder._decode_next([self], {}, [rows[:0]], None, [True], None, "raise")
         if wrong:
             raise wrong[0]
         return self._partial
@@ -309,7 +323,7 @@ class TransducerStream(AnyStream):
         """A number that changes with every frame that has been taken."""
         return self.num_frames + self.num_waiting
 
-    def _refused(self, error: ValueError) -> TransducerPartial:
+    def _refused(self, error: Fault) -> TransducerPartial:
         """The result of a chunk that has an error; the stream is as before."""
         nothing = {name: array[:0] for name, array in self._written.items()}
         return TransducerPartial(self._form, nothing, self._state, False, error, self._first_frame)

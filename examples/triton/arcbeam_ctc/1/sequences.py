@@ -82,10 +82,6 @@ class Sequences:
         rows, last = [chunk.log_probs for chunk in chunks], [chunk.end for chunk in chunks]
         try:
             partials = self._decoder.decode_chunks(streams, rows, last=last, errors="return")
-        except (TypeError, ValueError) as error:  # one does not fit; nothing has been decoded
-            if len(streams) == 1:
-                return [error]
-            return [self._decoded([stream], [chunk])[0] for stream, chunk in zip(streams, chunks, strict=True)]
         except Exception as error:  # of all of them, such as a GPU that is lost
             return [error] * len(streams)
         return [partial if partial.error is None else partial.error for partial in partials]

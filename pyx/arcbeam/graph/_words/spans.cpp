@@ -21,8 +21,12 @@ Span written_span(const PathTokens& tokens, std::size_t word, std::int64_t earli
 // Finds the words of a path among its tokens, one after the other.
 class Speller {
   public:
-    Speller(const WordSource& source, const PathTokens& tokens)
-        : source_(source), tokens_(tokens), count_(static_cast<std::int64_t>(tokens.columns.size())) {
+    Speller(const WordSource& source, const PathTokens& tokens, std::int64_t first_token = 0)
+        : source_(source),
+          tokens_(tokens),
+          count_(static_cast<std::int64_t>(tokens.columns.size())),
+          from_(first_token),
+          next_token_(first_token) {
         // A word is looked at from several places, so its spellings are sought once.
         spellings_.reserve(tokens.labels.size());
         for (const std::uint32_t label : tokens.labels) {
@@ -49,6 +53,10 @@ class Speller {
                 ++settled_;
                 // The end of a word that is not found depends on where the next word begins.
                 last_is_spelled_ = is_spelled;
+                if (is_spelled) {
+                    next_ = word + 1U;
+                    next_token_ = at.end;
+                }
             }
             if (!is_spelled) {
                 found.push_back(written_span(tokens_, word, spelled_until, INT64_MAX));
@@ -70,7 +78,9 @@ class Speller {
     }
 
     // Of the spans: how many, from the first, stay as they are whatever follows the path.
-    [[nodiscard]] std::size_t settled() const { return settled_ - (last_is_spelled_ ? 0U : 1U); }
+    [[nodiscard]] SettledLabels settled() const {
+        return {settled_ - (last_is_spelled_ ? 0U : 1U), next_, next_token_};
+    }
 
   private:
     // Numbers [first, end) among all spellings.
@@ -202,10 +212,12 @@ class Speller {
     const PathTokens& tokens_;
     std::int64_t count_;
     std::vector<SpellingsOfWord> spellings_;  // of each word
-    std::int64_t from_ = 0;                   // the first token that the words before leave
+    std::int64_t from_;                       // the first token that the words before leave
     bool follows_ = true;                     // the word before was found, so the next one follows it
     std::size_t settled_ = 0;
     bool last_is_spelled_ = true;  // of the settled words
+    std::size_t next_ = 0;         // the word behind the last settled one that is spelled
+    std::int64_t next_token_ = 0;  // and the first token behind that
 };
 
 // The columns of a graph without new words, where an arc needs no comparison to be found.
@@ -215,15 +227,12 @@ struct PlainColumns {
     const ArcTarget* targets;
 };
 
+// Reads up to the arc that writes one label more than `labels`, or reads one token more than `most`.
 template <typename Columns>
-PathTokens tokens_of(const Columns& graph, const WordSource& source, const PathView& path) {
-    PathTokens tokens;
-    tokens.columns.reserve(path.size / 2U);
-    tokens.frames.reserve(path.size / 2U);
-    std::uint32_t state = source.graph.start;
-    std::uint16_t before = kEpsilonColumn;
-    std::int64_t frame = 0;
-    for (std::size_t i = 0; i < path.size; ++i) {
+void read_arcs(const Columns& graph, const WordSource& source, const PathView& path, std::size_t labels,
+               std::size_t most, PathPoint& point, PathTokens& tokens) {
+    auto [i, state, before, frame] = point;
+    for (; i < path.size; ++i) {
         const std::uint32_t arc = path.arcs[i];
         const std::uint32_t ahead = path.arc_ahead(i);
         __builtin_prefetch(graph.columns + ahead);
@@ -234,16 +243,20 @@ PathTokens tokens_of(const Columns& graph, const WordSource& source, const PathV
         const std::uint32_t next_state = graph.targets[arc].next_state;
         const std::int64_t begin = frame;
         const auto before_arc = static_cast<std::int64_t>(tokens.columns.size());
+        // A repeated token goes round its state's self-loop and writes nothing; any other non-blank arc is a new
+        // token.
+        const bool is_repeat = next_state == state && word == kNoWord && column == before;
+        const bool is_token = column != kEpsilonColumn && !is_repeat && column != source.blank;
+        if ((word != kNoWord && tokens.labels.size() == labels) || (is_token && tokens.columns.size() == most)) {
+            break;
+        }
         if (column != kEpsilonColumn) {
-            // A repeated token goes round its state's self-loop and writes nothing; any other non-blank arc is a
-            // new token.
-            const bool is_repeat = next_state == state && word == kNoWord && column == before;
             if (is_repeat) {
                 if (!tokens.frames.empty() && tokens.frames.back().end == frame &&
                     tokens.columns.back() == column) {
                     tokens.frames.back().end = frame + 1;
                 }
-            } else if (column != source.blank) {
+            } else if (is_token) {
                 tokens.columns.push_back(column);
                 tokens.frames.push_back({frame, frame + 1});
             }
@@ -258,17 +271,50 @@ PathTokens tokens_of(const Columns& graph, const WordSource& source, const PathV
         }
         state = next_state;
     }
-    return tokens;
+    point = {i, state, before, frame};
+}
+
+void read(const WordSource& source, const PathView& path, std::size_t labels, std::size_t most, PathPoint& point,
+          PathTokens& tokens) {
+    const OpenGraph& graph = source.graph;
+    if (graph.first_word != OpenGraph::kNoNewWord) {
+        read_arcs(graph, source, path, labels, most, point, tokens);
+    } else {
+        const PlainColumns plain{graph.columns + 0U, graph.words + 0U, graph.targets + 0U};
+        read_arcs(plain, source, path, labels, most, point, tokens);
+    }
 }
 
 }  // namespace
 
-PathTokens path_tokens(const WordSource& source, const PathView& path) {
-    const OpenGraph& graph = source.graph;
-    if (graph.first_word != OpenGraph::kNoNewWord) {
-        return tokens_of(graph, source, path);
-    }
-    return tokens_of(PlainColumns{graph.columns + 0U, graph.words + 0U, graph.targets + 0U}, source, path);
+PathPoint path_begin(const WordSource& source) {
+    PathPoint begin;
+    begin.state = source.graph.start;
+    return begin;
+}
+
+PathTokens path_tokens(const WordSource& source, const PathView& path, const PathPoint& from) {
+    PathTokens tokens;
+    tokens.columns.reserve((path.size - from.arc) / 2U);
+    tokens.frames.reserve((path.size - from.arc) / 2U);
+    PathPoint point = from;
+    read(source, path, SIZE_MAX, SIZE_MAX, point, tokens);
+    return tokens;
+}
+
+Passed advance(const WordSource& source, const PathView& path, std::size_t label, std::int64_t token,
+               PathPoint& point) {
+    PathTokens passed;
+    read(source, path, label, static_cast<std::size_t>(token), point, passed);
+    return {passed.labels.size(), static_cast<std::int64_t>(passed.columns.size())};
+}
+
+void PathTokens::drop_labels(std::size_t count) {
+    const auto first = static_cast<std::ptrdiff_t>(count);
+    labels.erase(labels.begin(), labels.begin() + first);
+    labels_at.erase(labels_at.begin(), labels_at.begin() + first);
+    tokens_before.erase(tokens_before.begin(), tokens_before.begin() + first);
+    tokens_with.erase(tokens_with.begin(), tokens_with.begin() + first);
 }
 
 std::vector<Span> label_spans(const WordSource& source, const PathTokens& tokens) {
@@ -285,13 +331,14 @@ std::vector<Span> label_spans(const WordSource& source, const PathTokens& tokens
     return found;
 }
 
-std::size_t settled_labels(const WordSource& source, const PathTokens& tokens) {
+SettledLabels settled_labels(const WordSource& source, const PathTokens& tokens, std::int64_t first_token) {
     if (!source.pieces && source.spellings.words != nullptr) {
-        Speller speller(source, tokens);
+        Speller speller(source, tokens, first_token);
         speller.spans();
         return speller.settled();
     }
-    return tokens.labels.empty() ? 0 : tokens.labels.size() - 1U;
+    const std::size_t count = tokens.labels.empty() ? 0 : tokens.labels.size() - 1U;
+    return {count, count, INT64_MAX};
 }
 
 void SpanReader::read(const std::uint32_t* arcs, std::size_t count, PathLabels& to) const {

@@ -22,9 +22,36 @@ struct PathTokens {
     std::vector<std::int64_t> labels_at;  // the frame that a label's arc reads, or that follows if it reads none
     std::vector<std::int64_t> tokens_before;  // the tokens read before a label's arc
     std::vector<std::int64_t> tokens_with;    // and with the one that its arc reads, if any
+
+    void drop_labels(std::size_t count);  // the first ones
 };
 
-PathTokens path_tokens(const WordSource& source, const PathView& path);
+// Where the reading of a path is: the next arc, and what its meaning depends on.
+struct PathPoint {
+    std::size_t arc = 0;
+    std::uint32_t state = 0;
+    std::uint16_t before = kEpsilonColumn;  // the column that was read last
+    std::int64_t frame = 0;
+};
+
+PathPoint path_begin(const WordSource& source);
+
+PathTokens path_tokens(const WordSource& source, const PathView& path, const PathPoint& from);
+
+inline PathTokens path_tokens(const WordSource& source, const PathView& path) {
+    return path_tokens(source, path, path_begin(source));
+}
+
+// How many labels and tokens were passed on the way to a point.
+struct Passed {
+    std::size_t labels;
+    std::int64_t tokens;
+};
+
+// Goes on to the arc that writes the label with this number, or to the one that reads the token with this number,
+// whichever comes first; both count from the point.
+Passed advance(const WordSource& source, const PathView& path, std::size_t label, std::int64_t token,
+               PathPoint& point);
 
 // One span for each label, word by word from the first (law 10): the frames of the tokens that spell it.
 //
@@ -42,8 +69,16 @@ PathTokens path_tokens(const WordSource& source, const PathView& path);
 //    That is the rule for all words if the graph has no pronunciations.
 std::vector<Span> label_spans(const WordSource& source, const PathTokens& tokens);
 
-// How many labels, from the first, are closed and keep their spans whatever arcs follow the path.
-std::size_t settled_labels(const WordSource& source, const PathTokens& tokens);
+// How many labels, from the first, are closed and keep their spans whatever arcs follow the path. The words behind
+// can be found without what lies before label `next`, which follows a settled one, and token `next_token`.
+struct SettledLabels {
+    std::size_t count;
+    std::size_t next;
+    std::int64_t next_token;
+};
+
+// `first_token` is where the first label's word begins at the earliest.
+SettledLabels settled_labels(const WordSource& source, const PathTokens& tokens, std::int64_t first_token);
 
 // Reads labels with their spans; the source must outlive it.
 class SpanReader final : public LabelReader {

@@ -77,9 +77,10 @@ bool is_ascii(const char* text, std::size_t size) {
 }  // namespace
 
 std::vector<TextRange> write_words(const WordSource& source, const std::uint32_t* labels, std::size_t count,
-                                   std::string& text) {
+                                   std::string& text, bool follows) {
     std::vector<TextRange> found;
     TextEnd end;
+    end.has_words = follows;
     std::string scratch;
     std::size_t begin = 0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -121,6 +122,38 @@ void KeptText::read(const WordSource& source, const PathView& path) {
     is_ascii = is_ascii && words::is_ascii(text.data() + before, text.size() - before);
     end = after;
     arcs += path.size;
+}
+
+void StableWords::read(const WordSource& source, const PathView& path) {
+    if (!has_begun_) {
+        point_ = path_begin(source);
+        has_begun_ = true;
+    }
+    PathTokens tokens = path_tokens(source, path, point_);
+    tokens.drop_labels(passed_labels_);
+    const SettledLabels settled = settled_labels(source, tokens, token_);
+    text.resize(words_size_);
+    const std::vector<TextRange> words =
+        write_words(source, tokens.labels.data(), tokens.labels.size(), text, words_ > 0);
+    const auto end_of = [&](std::size_t n) { return n == 0 ? words_size_ : words[n - 1U].end; };
+    std::size_t stable = 0, passed = 0;  // words
+    while (stable + 1U < words.size() && words[stable].last < settled.count) {
+        ++stable;
+    }
+    while (passed < stable && words[passed].last < settled.next) {
+        ++passed;
+    }
+    count = words_ + stable;
+    size = end_of(stable);
+    arcs = path.size;
+    if (passed > 0) {
+        const std::size_t next = passed_labels_ + words[passed].first;
+        const Passed on_the_way = advance(source, path, next, settled.next_token, point_);
+        words_ += passed;
+        words_size_ = end_of(passed);
+        passed_labels_ = next - on_the_way.labels;
+        token_ = settled.next_token == INT64_MAX ? 0 : settled.next_token - on_the_way.tokens;
+    }
 }
 
 void read_kept(const std::vector<Unread>& paths) {

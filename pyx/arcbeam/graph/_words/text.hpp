@@ -23,9 +23,10 @@ struct TextEnd {
     bool is_open = false;  // of pieces: whether the next one goes on with the last word
 };
 
-// Appends the words of the labels to `text`, a space between them.
+// Appends the words of the labels to `text`, a space between them, and before the first if it `follows` another
+// word.
 std::vector<TextRange> write_words(const WordSource& source, const std::uint32_t* labels, std::size_t count,
-                                   std::string& text);
+                                   std::string& text, bool follows = false);
 
 // Appends the text of a path that goes on from `end`, and leaves there where it ends.
 void write_text(const WordSource& source, const PathView& path, TextEnd& end, std::string& text);
@@ -39,6 +40,30 @@ struct KeptText {
 
     // Reads the arcs of the path behind those that it has.
     void read(const WordSource& source, const PathView& path);
+};
+
+// The words of the first arcs of a path that stay whatever follows (law 10). What is stable is not read again: only
+// the arcs from the first one on that words behind depend on.
+class StableWords {
+  public:
+    std::size_t count = 0;
+    std::size_t size = 0;  // of their text, which `text` begins with
+    std::string text;
+    std::size_t arcs = 0;  // that are read
+
+    // Reads the path, which begins with the arcs that are read.
+    void read(const WordSource& source, const PathView& path);
+
+    // The arc from which it is read next.
+    [[nodiscard]] std::size_t begin() const { return point_.arc; }
+
+  private:
+    PathPoint point_;  // from which the path is read
+    bool has_begun_ = false;
+    std::size_t passed_labels_ = 0;  // behind it, of stable words that were written ahead of tokens
+    std::int64_t token_ = 0;         // behind it, where the first word that is not passed begins at the earliest
+    std::size_t words_ = 0;          // that are passed
+    std::size_t words_size_ = 0;     // of their text
 };
 
 // What a kept text has not read yet of its path.
