@@ -481,7 +481,7 @@ class CtcDecoder:
         made: SearchState = engine.new_stream(compiled, rules, heard, saved, **links)
         return made
 
-    @lists_options(stream="cuda_stream")
+    @lists_options(stream="is called cuda_stream here")
     def decode_chunks(
         self,
         streams: Sequence[Stream],

@@ -621,7 +621,7 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         [start] = self._decode(as_utterances(nothing, None, self._wanted), True, None, tree, "raise")
         return replace(start.state, frames=frames)
 
-    @lists_options(stream="cuda_stream")
+    @lists_options(stream="is called cuda_stream here")
     def decode_chunks(
         self,
         streams: Sequence[TransducerStream],
