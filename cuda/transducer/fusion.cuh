@@ -3,9 +3,13 @@
 // in    lanes: list, count; states
 // out   biases [lane][tokens]; next_states [count % 2][lane][model][tokens]
 //
-// A thread works out one token of a lane at a time, from the longest history down (shared/token_automaton.hpp). The
-// state after each token is kept until the label is known. Blocks learn the label at different times, so the states
-// after it are written to the other of two buffers.
+// A warp works out the scores of kFillTokens tokens of a lane at a time. It goes down from the longest history
+// (shared/token_automaton.hpp) and puts the arcs of every state in the places of tokens that have none yet; tokens
+// without a place at the end have the arcs of the empty history. So the loads of a state are few and on their way
+// together, where each token by itself would have to search for its arc.
+//
+// The state after each token is kept until the label is known. Blocks learn the label at different times, so the
+// states after it are written to the other of two buffers.
 #pragma once
 
 #include <type_traits>
@@ -27,6 +31,10 @@ struct PlainLabels {
 // The fused labels of a launch. The blank is decided without them.
 struct FusedLabels {
     static constexpr bool kFused = true;
+
+    static constexpr std::uint32_t kEach = 4U;  // tokens, or arcs, of a thread
+    static constexpr std::uint32_t kFillTokens = kEach * simt::kWarpSize;
+    static constexpr std::uint32_t kFillWords = 2U * kFillTokens;  // of scratch memory
 
     const LoopParams* loop;
     const FusionParams* params;
@@ -61,18 +69,21 @@ struct FusedLabels {
         }
     }
 
-    // The key of a token of a test; 0 for the blank.
-    [[nodiscard]] ARCBEAM_DEVICE std::uint64_t key(std::uint32_t lane, std::uint32_t token, float logit) const {
-        if (token == loop->blank) {
-            return 0U;
-        }
-        const std::size_t at = static_cast<std::size_t>(lane) * loop->network.tokens + token;
-        return rank_key(fused_logit(logit, simt::load(params->biases + at)), token);
+    // What is added to the logit of a token of a lane.
+    [[nodiscard]] ARCBEAM_DEVICE float bias_of(std::uint32_t lane, std::uint32_t token) const {
+        return simt::load(params->biases + static_cast<std::size_t>(lane) * loop->network.tokens + token);
     }
 
-    // A barrier of the block must follow.
+    // The key of a token; 0 for the blank.
+    [[nodiscard]] ARCBEAM_DEVICE std::uint64_t key(std::uint32_t token, float logit, float bias) const {
+        return token == loop->blank ? 0U : rank_key(fused_logit(logit, bias), token);
+    }
+
+    // By other threads than those that fetch the other results meanwhile. A barrier of the block must follow.
     ARCBEAM_DEVICE void fetch(std::uint32_t round, std::uint32_t num_tests) const {
-        for (std::uint32_t i = simt::thread_rank(); i < num_tests; i += simt::block_size()) {
+        const std::uint32_t half = simt::block_size() / 2U;
+        const std::uint32_t rank = simt::thread_rank();
+        for (std::uint32_t i = rank < half ? rank + half : rank - half; i < num_tests; i += simt::block_size()) {
             simt::store(best.at(i), simt::load(keys_of(round) + i));
         }
     }
@@ -84,33 +95,31 @@ struct FusedLabels {
 
     // Goes on after a label, which is the one after `count` others.
     ARCBEAM_DEVICE void follow(std::uint32_t lane, std::uint32_t count, std::uint32_t token) const {
+        std::uint32_t next[kFusionModels];
         for (std::uint32_t model = 0U; model < kFusionModels; ++model) {
-            simt::store(states.at(kFusionModels * lane + model),
-                        simt::load(next_states_of(lane, count, model) + token));
+            next[model] = simt::load(next_states_of(lane, count, model) + token);
+        }
+        for (std::uint32_t model = 0U; model < kFusionModels; ++model) {
+            simt::store(states.at(kFusionModels * lane + model), next[model]);
         }
     }
 
-    // The rows of the listed lanes, by the threads of the grid, several lanes at a time if there are threads for
-    // them. Consecutive threads have consecutive tokens. A barrier of the grid must follow.
-    ARCBEAM_DEVICE void fill(const Lanes& lanes) const {
-        const std::uint32_t tokens = loop->network.tokens;
-        const std::uint32_t threads = simt::block_size() * simt::grid_size();
-        const std::uint32_t rank =
-            (simt::warp() * simt::grid_size() + simt::block_rank()) * simt::kWarpSize + simt::warp_thread();
-        const std::uint32_t at_once = threads < tokens ? 1U : threads / tokens;
-        const std::uint32_t first = threads < tokens ? 0U : rank / tokens;
-        if (first >= at_once) {
-            return;
-        }
-        for (std::uint32_t i = first; i < lanes.listed(); i += at_once) {
-            const std::uint32_t lane = simt::load(lanes.list.at(i));
-            for (std::uint32_t token = rank - first * tokens; token < tokens; token += threads) {
-                fill_one(lanes, lane, token);
-            }
+    // The rows of the listed lanes, by the warps of the grid. It starts with the last warps behind those that make
+    // records, because the first ones have tiles to do. `scratch` belongs to the warp. A barrier of the grid must
+    // follow.
+    ARCBEAM_DEVICE void fill(const Lanes& lanes, float* scratch) const {
+        const std::uint32_t warps = simt::num_warps() * simt::grid_size();
+        const std::uint32_t from_last = warps - 1U - (simt::warp() * simt::grid_size() + simt::block_rank());
+        const std::uint32_t parts = (loop->network.tokens + kFillTokens - 1U) / kFillTokens;
+        const std::uint32_t listed = lanes.listed();
+        for (std::uint32_t i = (from_last + warps - listed % warps) % warps; i < listed * parts; i += warps) {
+            fill_part(lanes, simt::load(lanes.list.at(i / parts)), i % parts * kFillTokens, scratch);
         }
     }
 
   private:
+    static constexpr std::uint32_t kNoArc = 0xffffffffU;  // in the place of the state that it leads to
+
     [[nodiscard]] ARCBEAM_DEVICE std::uint32_t* next_states_of(std::uint32_t lane, std::uint32_t count,
                                                                std::uint32_t model) const {
         const std::size_t row =
@@ -118,21 +127,114 @@ struct FusedLabels {
         return params->next_states + row * loop->network.tokens;
     }
 
-    ARCBEAM_DEVICE void fill_one(const Lanes& lanes, std::uint32_t lane, std::uint32_t token) const {
-        float shares[kFusionModels];
+    // The tokens from `first` on.
+    ARCBEAM_DEVICE void fill_part(const Lanes& lanes, std::uint32_t lane, std::uint32_t first,
+                                  float* scratch) const {
+        float biases[kEach];
         for (std::uint32_t model = 0U; model < kFusionModels; ++model) {
+            TokenStep steps[kEach];
             const TokenAutomaton automaton = params->automata[kFusionModels * lane + model];
-            const std::uint32_t state = simt::load(states.at(kFusionModels * lane + model));
-            TokenStep step{0.0F, state};
-            const bool scores = token < automaton.num_tokens;
-            if (scores) {
-                step = token_step(automaton, state, token);
+            steps_of(automaton, simt::load(states.at(kFusionModels * lane + model)), first, scratch, steps);
+            std::uint32_t* const next_states = next_states_of(lane, simt::load(lanes.count.at(lane)), model);
+            for (std::uint32_t k = 0U; k < kEach; ++k) {
+                const std::uint32_t token = first + k * simt::kWarpSize + simt::warp_thread();
+                const float share =
+                    token < automaton.num_tokens ? fusion_share(params->alphas[model], steps[k].score) : 0.0F;
+                biases[k] = model == 0U ? share : fused_bias(biases[k], share);
+                if (token < loop->network.tokens) {
+                    simt::store(next_states + token, steps[k].next_state);
+                }
             }
-            shares[model] = scores ? fusion_share(params->alphas[model], step.score) : 0.0F;
-            simt::store(next_states_of(lane, simt::load(lanes.count.at(lane)), model) + token, step.next_state);
         }
-        simt::store(params->biases + static_cast<std::size_t>(lane) * loop->network.tokens + token,
-                    fused_bias(shares[0], shares[1]));
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t token = first + k * simt::kWarpSize + simt::warp_thread();
+            if (token < loop->network.tokens) {
+                simt::store(params->biases + static_cast<std::size_t>(lane) * loop->network.tokens + token,
+                            biases[k]);
+            }
+        }
+    }
+
+    // token_step for every token of a part; those that are not scored lead back to the state.
+    ARCBEAM_DEVICE static void steps_of(const TokenAutomaton& automaton, std::uint32_t state, std::uint32_t first,
+                                        float* scratch, TokenStep* steps) {
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            steps[k] = {0.0F, state};
+        }
+        if (first >= automaton.num_tokens) {
+            return;
+        }
+        auto* const next_states = reinterpret_cast<std::uint32_t*>(scratch);
+        float* const scores = scratch + kFillTokens;
+        TokenArc of_empty_history[kEach] = {};
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t place = k * simt::kWarpSize + simt::warp_thread();
+            if (first + place < automaton.num_tokens) {
+                of_empty_history[k] = simt::load_readonly(automaton.arcs + first + place);
+            }
+            simt::store(next_states + place, kNoArc);
+        }
+        float backoffs = 0.0F;
+        while (state != 0U) {
+            const std::uint32_t begin = simt::load_readonly(automaton.first_arcs + state);
+            const std::uint32_t end = simt::load_readonly(automaton.first_arcs + state + 1U);
+            const TokenArc back = simt::load_readonly(automaton.backoffs + state);
+            simt::warp_sync(simt::kAllThreads);
+            put_arcs(automaton, narrowed(automaton, {begin, end}, first), first, backoffs, next_states, scores);
+            backoffs = token_back_off(backoffs, back.weight);
+            state = back.next_state;
+        }
+        simt::warp_sync(simt::kAllThreads);
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t place = k * simt::kWarpSize + simt::warp_thread();
+            if (first + place < automaton.num_tokens) {
+                const std::uint32_t next = simt::load(next_states + place);
+                steps[k] = next == kNoArc ? token_found(backoffs, of_empty_history[k])
+                                          : TokenStep{simt::load(scores + place), next};
+            }
+        }
+        simt::warp_sync(simt::kAllThreads);
+    }
+
+    struct Arcs {
+        std::uint32_t begin;
+        std::uint32_t end;
+    };
+
+    // Those of many arcs of a state among which all arcs of a part are: each thread looks at one of 32.
+    [[nodiscard]] ARCBEAM_DEVICE static Arcs narrowed(const TokenAutomaton& automaton, Arcs all,
+                                                      std::uint32_t first) {
+        if (all.end - all.begin <= kFillTokens) {
+            return all;
+        }
+        const std::uint32_t apart = (all.end - all.begin + simt::kWarpSize - 1U) / simt::kWarpSize;
+        const std::uint32_t at = all.begin + simt::warp_thread() * apart;
+        const std::uint32_t token = at < all.end ? simt::load_readonly(automaton.arc_tokens + at) : kNoArc;
+        const std::uint32_t below = simt::popcount(simt::ballot(simt::kAllThreads, token < first));
+        const std::uint32_t up_to = simt::popcount(simt::ballot(simt::kAllThreads, token < first + kFillTokens));
+        const std::uint32_t end = all.begin + up_to * apart;
+        return {all.begin + (below > 0U ? below - 1U : 0U) * apart, end < all.end ? end : all.end};
+    }
+
+    // Arcs of one state have different tokens, so threads have different places.
+    ARCBEAM_DEVICE static void put_arcs(const TokenAutomaton& automaton, Arcs some, std::uint32_t first,
+                                        float backoffs, std::uint32_t* next_states, float* scores) {
+        for (std::uint32_t from = some.begin + simt::warp_thread(); from < some.end; from += kFillTokens) {
+            std::uint32_t places[kEach];
+            TokenArc arcs[kEach];
+            for (std::uint32_t k = 0U; k < kEach; ++k) {
+                const std::uint32_t at = from + k * simt::kWarpSize;
+                places[k] = at < some.end ? simt::load_readonly(automaton.arc_tokens + at) - first : kNoArc;
+                arcs[k] = simt::load_readonly(automaton.arcs + (at < some.end ? at : from));
+            }
+            for (std::uint32_t k = 0U; k < kEach; ++k) {
+                if (places[k] < kFillTokens && simt::load(next_states + places[k]) == kNoArc) {
+                    const TokenStep step = token_found(backoffs, arcs[k]);
+                    simt::store(next_states + places[k], step.next_state);
+                    simt::store(scores + places[k], step.score);
+                }
+            }
+        }
     }
 };
 

@@ -106,17 +106,40 @@ struct OutputStage {
     template <int kRows, int kColumns>
     ARCBEAM_DEVICE void tile(std::uint32_t first_row, std::uint32_t first_column) const {
         constexpr auto kTests = static_cast<std::uint32_t>(kColumns);
-        multiply<kRows, kColumns>(rows, first_row, hidden, first_column, num_tests, scratch);
-        simt::warp_sync(simt::kAllThreads);
         const DeviceNetwork& network = params.network;
         const std::uint32_t test = first_column + simt::warp_thread() % kTests;
+        // The thread's value number k is that of row first_row + (k * kWarpSize + thread) / kTests.
+        constexpr std::uint32_t kValues = static_cast<std::uint32_t>(kRows * kColumns);
+        constexpr std::uint32_t kEach = (kValues + simt::kWarpSize - 1U) / simt::kWarpSize;
+        // Biases are on their way while products are computed, unless they would take those too many registers.
+        constexpr bool kFetchAhead = kEach <= 4U;
+        float biases[kEach] = {};
+        const auto fetch_biases = [&] {
+            if constexpr (Labels::kFused) {
+                for (std::uint32_t k = 0U; k < kEach; ++k) {
+                    const std::uint32_t i = k * simt::kWarpSize + simt::warp_thread();
+                    const std::uint32_t local = first_row + i / kTests;
+                    if (i < kValues && local < num_rows && test < num_tests && offset + local < network.tokens) {
+                        biases[k] = labels.bias_of(simt::load(lanes.test_lane.at(test)), offset + local);
+                    }
+                }
+            }
+        };
+        if constexpr (kFetchAhead) {
+            fetch_biases();
+        }
+        multiply<kRows, kColumns>(rows, first_row, hidden, first_column, num_tests, scratch);
+        simt::warp_sync(simt::kAllThreads);
+        if constexpr (!kFetchAhead) {
+            fetch_biases();
+        }
         std::uint64_t best = 0U;
         std::uint64_t best_length = 0U;
         std::uint64_t best_label = 0U;
-        for (std::uint32_t i = simt::warp_thread(); i < static_cast<std::uint32_t>(kRows * kColumns);
-             i += simt::kWarpSize) {
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t i = k * simt::kWarpSize + simt::warp_thread();
             const std::uint32_t local = first_row + i / kTests;
-            if (local >= num_rows || test >= num_tests) {
+            if (i >= kValues || local >= num_rows || test >= num_tests) {
                 continue;
             }
             const std::uint32_t row = offset + local;
@@ -129,7 +152,7 @@ struct OutputStage {
                 const std::uint64_t key = rank_key(logit, row);
                 best = key > best ? key : best;
                 if constexpr (Labels::kFused) {
-                    const std::uint64_t fused = labels.key(simt::load(lanes.test_lane.at(test)), row, logit);
+                    const std::uint64_t fused = labels.key(row, logit, biases[k]);
                     best_label = fused > best_label ? fused : best_label;
                 }
             } else {

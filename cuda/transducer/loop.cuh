@@ -57,12 +57,14 @@ class Loop {
             if (begins || lanes_.listed() > 0U) {
                 if (!begins) {
                     record_found();
+                    fill_labels();
                 }
                 if (!predict()) {
                     return;
                 }
                 if (begins) {
                     lanes_.make_list([this](std::uint32_t i) { return is_good(i); });
+                    fill_labels();
                     begins = false;
                 }
                 if (!project_predictions()) {
@@ -115,6 +117,14 @@ class Loop {
         record_all<kFused>(params_, lanes_, [this](std::uint32_t test) {
             return PlainLogits{params_.logits + static_cast<std::size_t>(test) * params_.network.output.rows};
         });
+    }
+
+    // What is added to the next labels' logits of the listed lanes, which are known from here on.
+    ARCBEAM_DEVICE void fill_labels() const {
+        if constexpr (kFused) {
+            static_assert(FusedLabels::kFillWords <= kScratch);
+            labels_.fill(lanes_, scratch_);
+        }
     }
 
     // Runs the tests of this round; their results are in the keys afterwards.
@@ -210,9 +220,6 @@ class Loop {
         const std::uint32_t listed = lanes_.listed();
         if (listed == 0U) {
             return true;
-        }
-        if constexpr (kFused) {
-            labels_.fill(lanes_);
         }
         const bool stateless = network.num_layers == 0U;
         if (stateless) {

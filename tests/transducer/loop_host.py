@@ -121,7 +121,7 @@ class LoopHost:
         logits, resumed = np.zeros((tests, outputs), np.float32), 0
         lengths = np.array(self.options.get("durations") or [0], np.uint32)
         status = np.zeros(1, np.uint32)
-        fused = None if fusions is None else self._fused(fusions)
+        fused = None if fusions is None else self._fused(fusions, arrays)
         kernels, suffix = (self.kernels, "") if fused is None else (self.fused_kernels, "_fused")
         while True:
             ending = np.full(1, 99, np.uint32)
@@ -169,13 +169,14 @@ class LoopHost:
             for i, lane in enumerate(lanes)
         ]  # fmt: skip
 
-    def _fused(self, fusions):
-        """The automata, the states that the lanes begin with, and room for rows and next states."""
+    def _fused(self, fusions, known):
+        """The automata, whose arrays become known; the states that lanes begin with; room for rows and next states."""
         views, tokens = np.zeros((len(fusions), 2), VIEW_OF_AUTOMATON), self.prediction.tokens
         for i, fusion in enumerate(fusions):
             for model, one in enumerate(fusion[:2]):
                 if one is not None:
                     arrays = (one.first_arcs, one.arc_tokens, one.arcs, one.backoffs)
+                    known |= {f"automaton at {a.ctypes.data:x}": a for a in arrays if a.size}
                     views[i, model] = (*(a.ctypes.data for a in arrays), one.num_states, one.num_tokens)
         return {
             "automata": views,

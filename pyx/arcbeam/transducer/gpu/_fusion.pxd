@@ -2,8 +2,10 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
+from arcbeam.gpu._host_buffers cimport HostBuffer
 from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
+from arcbeam.transducer._token_automaton cimport TokenAutomaton
 from arcbeam.transducer.gpu._network cimport FusionParams
 
 
@@ -11,10 +13,17 @@ cdef class FusionMemory:
     cdef MemoryPool pool
     cdef Stream stream
     cdef DeviceBuffer work
-    cdef object tables
+    cdef HostBuffer head  # of work: what is sent, and the states that come back
+    cdef dict tables
     cdef uint32_t lanes
     cdef uint64_t states_at, keys_at, key_bytes
     cdef FusionParams params
     cdef int begin(self, list fusions, uint32_t tokens, uint32_t tests) except -1
+    cdef int _put_views(self, list fusions, TokenAutomaton* views) except -1
+    cdef int _send(self, list new) except -1
     cdef int begin_again(self) except -1
+    cdef bint fetches_at_once(self) noexcept nogil
+    cdef int fetch(self) except -1 nogil
+    cdef object states(self)
     cdef void clear(self) noexcept
+    cdef int release(self) except -1

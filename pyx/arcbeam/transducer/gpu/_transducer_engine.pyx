@@ -152,6 +152,7 @@ cdef class CudaEngine:
             fused = self.fusion.memory()
             found = {"weights": self.weights.capacity, "automata": fused["automata"], **self.group.memory()}
             found["batch"] += fused["rows"]
+            found["pinned"] += fused["pinned"]
             return found
 
     def release(self):
@@ -162,6 +163,7 @@ cdef class CudaEngine:
             self._give_back()
             self.halvings = 0
             self.group.release()
+            self.fusion.release()
 
     def decode(self, const int64_t[:, ::1] utterances, list states, bint on_host, list fusions=None):
         """Decodes a batch.
@@ -319,7 +321,7 @@ cdef class CudaEngine:
 
     cdef int _start(self, const int64_t[:, ::1] utterances, list states, bint on_host, list fusions) except -1:
         self._plan(<uint32_t> utterances.shape[0])
-        if self.fuses:  # before the group, because this waits for the stream
+        if self.fuses:
             self.fusion.begin(fusions, self.params.network.tokens, self.params.most_tests)
         self.group.begin(utterances, states, on_host)
         self._launch_project()
@@ -353,9 +355,18 @@ cdef class CudaEngine:
         else:
             launch(self.kernel, &self.shape, &self.params[0], self.stream)
         self.in_flight = True
-        if self.group.fetches_at_once():
-            self.group.fetch()
+        if self._fetches_at_once():
+            self._fetch()
         self.done.record(self.stream)
+        return 0
+
+    cdef bint _fetches_at_once(self) noexcept nogil:
+        return self.group.fetches_at_once() and (not self.fuses or self.fusion.fetches_at_once())
+
+    cdef int _fetch(self) except -1 nogil:
+        self.group.fetch()
+        if self.fuses:
+            self.fusion.fetch()
         return 0
 
     cdef int _finish(self) except -1:
@@ -369,9 +380,9 @@ cdef class CudaEngine:
                 if not reached:
                     PyErr_CheckSignals()
             self.in_flight = False
-            if not self.group.fetches_at_once():
+            if not self._fetches_at_once():
                 with nogil:
-                    self.group.fetch()
+                    self._fetch()
                     self.stream.synchronize()
             if self.group.status() != 0:
                 raise CudaError(
