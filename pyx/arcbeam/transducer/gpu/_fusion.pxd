@@ -10,6 +10,7 @@ from arcbeam.transducer.gpu._network cimport FusionParams
 
 
 cdef class FusionMemory:
+    cdef object __weakref__
     cdef MemoryPool pool
     cdef Stream stream
     cdef DeviceBuffer work

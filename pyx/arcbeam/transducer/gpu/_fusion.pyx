@@ -163,10 +163,13 @@ cdef class FusionMemory:
             table.view.backoffs = <const TokenArc*> <uintptr_t> (memory.address + <uint64_t> next(found))
             table.view.num_states, table.view.num_tokens = automaton.num_states, automaton.num_tokens
             table.memory = memory
-            table.automaton = ref(automaton, partial(forget, self.tables, id(automaton)))
+            table.automaton = ref(automaton, partial(forget, ref(self), id(automaton)))
             self.tables[id(automaton)] = table
         return 0
 
 
-def forget(tables, number, _):
-    tables.pop(number, None)
+def forget(memory, number, _):
+    """`memory`: a weak reference, because its tables hold those that call this."""
+    cdef FusionMemory found = memory()
+    if found is not None:
+        found.tables.pop(number, None)
