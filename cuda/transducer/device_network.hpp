@@ -169,6 +169,7 @@ struct FusionParams {
     std::uint32_t* next_states;  // [2][num_lanes][kFusionModels][tokens]: after it; by parity of the labels so far
     std::uint64_t* keys;         // [kKeyBuffers][most_tests], 0 at first: best fused label
     float alphas[kFusionModels];
+    std::uint32_t used[kFusionModels];  // 1: some lane has one; 0: none, and their states stay 0
 };
 
 struct FusedLoopParams {

@@ -8,8 +8,8 @@
 // without a place at the end have the arcs of the empty history. So the loads of a state are few and on their way
 // together, where each token by itself would have to search for its arc.
 //
-// The state after each token is kept until the label is known. Blocks learn the label at different times, so the
-// states after it are written to the other of two buffers.
+// The state after each token is kept until the next label is known, and read when its own scores are worked out.
+// Blocks learn the label at different times, so the states after it are written to the other of two buffers.
 #pragma once
 
 #include <type_traits>
@@ -25,7 +25,7 @@ struct PlainLabels {
     [[nodiscard]] ARCBEAM_DEVICE std::uint32_t label(std::uint32_t, std::uint64_t of_token) const {
         return index_of(of_token);
     }
-    ARCBEAM_DEVICE void follow(std::uint32_t, std::uint32_t, std::uint32_t) const {}
+    ARCBEAM_DEVICE void follow(std::uint32_t) const {}
 };
 
 // The fused labels of a launch. The blank is decided without them.
@@ -52,9 +52,10 @@ struct FusedLabels {
         }
     }
 
-    ARCBEAM_DEVICE void save() const {
+    // One block writes the states back.
+    ARCBEAM_DEVICE void save(const Lanes& lanes) const {
         for (std::uint32_t i = simt::thread_rank(); i < states.size; i += simt::block_size()) {
-            simt::store(params->states + i, simt::load(states.at(i)));
+            simt::store(params->states + i, state_of(lanes, i / kFusionModels, i % kFusionModels));
         }
     }
 
@@ -93,14 +94,12 @@ struct FusedLabels {
         return index_of(simt::load(best.at(test)));
     }
 
-    // Goes on after a label, which is the one after `count` others.
-    ARCBEAM_DEVICE void follow(std::uint32_t lane, std::uint32_t count, std::uint32_t token) const {
-        std::uint32_t next[kFusionModels];
+    // Goes on after a label of a lane.
+    ARCBEAM_DEVICE void follow(std::uint32_t lane) const {
         for (std::uint32_t model = 0U; model < kFusionModels; ++model) {
-            next[model] = simt::load(next_states_of(lane, count, model) + token);
-        }
-        for (std::uint32_t model = 0U; model < kFusionModels; ++model) {
-            simt::store(states.at(kFusionModels * lane + model), next[model]);
+            if (params->used[model] != 0U) {
+                simt::store(states.at(kFusionModels * lane + model), kAfterLabel);
+            }
         }
     }
 
@@ -118,7 +117,8 @@ struct FusedLabels {
     }
 
   private:
-    static constexpr std::uint32_t kNoArc = 0xffffffffU;  // in the place of the state that it leads to
+    static constexpr std::uint32_t kAfterLabel = 0xffffffffU;  // the state that the lane's last label leads to
+    static constexpr std::uint32_t kNoArc = 0xffffffffU;       // in the place of the state that it leads to
 
     [[nodiscard]] ARCBEAM_DEVICE std::uint32_t* next_states_of(std::uint32_t lane, std::uint32_t count,
                                                                std::uint32_t model) const {
@@ -127,20 +127,32 @@ struct FusedLabels {
         return params->next_states + row * loop->network.tokens;
     }
 
+    [[nodiscard]] ARCBEAM_DEVICE std::uint32_t state_of(const Lanes& lanes, std::uint32_t lane,
+                                                        std::uint32_t model) const {
+        const std::uint32_t state = simt::load(states.at(kFusionModels * lane + model));
+        return state != kAfterLabel
+                   ? state
+                   : simt::load(next_states_of(lane, simt::load(lanes.count.at(lane)) - 1U, model) +
+                                simt::load(lanes.token.at(lane)));
+    }
+
     // The tokens from `first` on.
     ARCBEAM_DEVICE void fill_part(const Lanes& lanes, std::uint32_t lane, std::uint32_t first,
                                   float* scratch) const {
-        float biases[kEach];
+        float biases[kEach] = {};  // a share of -0 becomes 0, which no key tells apart
         for (std::uint32_t model = 0U; model < kFusionModels; ++model) {
+            if (params->used[model] == 0U) {
+                continue;
+            }
             TokenStep steps[kEach];
             const TokenAutomaton automaton = params->automata[kFusionModels * lane + model];
-            steps_of(automaton, simt::load(states.at(kFusionModels * lane + model)), first, scratch, steps);
+            steps_of(automaton, state_of(lanes, lane, model), first, scratch, steps);
             std::uint32_t* const next_states = next_states_of(lane, simt::load(lanes.count.at(lane)), model);
             for (std::uint32_t k = 0U; k < kEach; ++k) {
                 const std::uint32_t token = first + k * simt::kWarpSize + simt::warp_thread();
-                const float share =
-                    token < automaton.num_tokens ? fusion_share(params->alphas[model], steps[k].score) : 0.0F;
-                biases[k] = model == 0U ? share : fused_bias(biases[k], share);
+                if (token < automaton.num_tokens) {
+                    biases[k] = fused_bias(biases[k], fusion_share(params->alphas[model], steps[k].score));
+                }
                 if (token < loop->network.tokens) {
                     simt::store(next_states + token, steps[k].next_state);
                 }
@@ -175,14 +187,14 @@ struct FusedLabels {
             simt::store(next_states + place, kNoArc);
         }
         float backoffs = 0.0F;
+        Row row = row_of(automaton, state);
         while (state != 0U) {
-            const std::uint32_t begin = simt::load_readonly(automaton.first_arcs + state);
-            const std::uint32_t end = simt::load_readonly(automaton.first_arcs + state + 1U);
-            const TokenArc back = simt::load_readonly(automaton.backoffs + state);
+            const Row shorter = row_of(automaton, row.back.next_state);  // on its way meanwhile
             simt::warp_sync(simt::kAllThreads);
-            put_arcs(automaton, narrowed(automaton, {begin, end}, first), first, backoffs, next_states, scores);
-            backoffs = token_back_off(backoffs, back.weight);
-            state = back.next_state;
+            put_arcs(automaton, narrowed(automaton, row, first), first, backoffs, next_states, scores);
+            backoffs = token_back_off(backoffs, row.back.weight);
+            state = row.back.next_state;
+            row = shorter;
         }
         simt::warp_sync(simt::kAllThreads);
         for (std::uint32_t k = 0U; k < kEach; ++k) {
@@ -196,14 +208,25 @@ struct FusedLabels {
         simt::warp_sync(simt::kAllThreads);
     }
 
-    struct Arcs {
+    // A state other than the empty history: its arcs, and what it backs off to.
+    struct Row {
         std::uint32_t begin;
         std::uint32_t end;
+        TokenArc back;
     };
 
-    // Those of many arcs of a state among which all arcs of a part are: each thread looks at one of 32.
-    [[nodiscard]] ARCBEAM_DEVICE static Arcs narrowed(const TokenAutomaton& automaton, Arcs all,
-                                                      std::uint32_t first) {
+    [[nodiscard]] ARCBEAM_DEVICE static Row row_of(const TokenAutomaton& automaton, std::uint32_t state) {
+        if (state == 0U) {
+            return {};
+        }
+        return {simt::load_readonly(automaton.first_arcs + state),
+                simt::load_readonly(automaton.first_arcs + state + 1U),
+                simt::load_readonly(automaton.backoffs + state)};
+    }
+
+    // A row with fewer arcs, among which are all of a part: each thread looks at one of 32.
+    [[nodiscard]] ARCBEAM_DEVICE static Row narrowed(const TokenAutomaton& automaton, const Row& all,
+                                                     std::uint32_t first) {
         if (all.end - all.begin <= kFillTokens) {
             return all;
         }
@@ -213,11 +236,11 @@ struct FusedLabels {
         const std::uint32_t below = simt::popcount(simt::ballot(simt::kAllThreads, token < first));
         const std::uint32_t up_to = simt::popcount(simt::ballot(simt::kAllThreads, token < first + kFillTokens));
         const std::uint32_t end = all.begin + up_to * apart;
-        return {all.begin + (below > 0U ? below - 1U : 0U) * apart, end < all.end ? end : all.end};
+        return {all.begin + (below > 0U ? below - 1U : 0U) * apart, end < all.end ? end : all.end, all.back};
     }
 
     // Arcs of one state have different tokens, so threads have different places.
-    ARCBEAM_DEVICE static void put_arcs(const TokenAutomaton& automaton, Arcs some, std::uint32_t first,
+    ARCBEAM_DEVICE static void put_arcs(const TokenAutomaton& automaton, const Row& some, std::uint32_t first,
                                         float backoffs, std::uint32_t* next_states, float* scores) {
         for (std::uint32_t from = some.begin + simt::warp_thread(); from < some.end; from += kFillTokens) {
             std::uint32_t places[kEach];

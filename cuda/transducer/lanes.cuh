@@ -410,7 +410,7 @@ struct Lanes {
             simt::store(label_frame.at(i), here);
             simt::store(duration.at(i), length);
             const std::uint32_t label = labels.label(test, of_token);
-            labels.follow(i, simt::load(count.at(i)), label);
+            labels.follow(i);
             write_token(params, i, label);
             place = after_label(place, length, params.max_symbols);
         }

@@ -94,7 +94,7 @@ class Loop {
         if (simt::block_rank() == 0U) {
             lanes_.save(params_);
             if constexpr (kFused) {
-                labels_.save();
+                labels_.save(lanes_);
             }
             if (simt::thread_rank() == 0U) {
                 simt::store(params_.ending, static_cast<std::uint32_t>(ending));

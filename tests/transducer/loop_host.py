@@ -147,6 +147,8 @@ class LoopHost:
                     label_keys=np.zeros((3, tests), np.uint64),
                     ngram_lm_alpha=np.float32(alphas[0]),
                     boosting_tree_alpha=np.float32(alphas[1]),
+                    has_ngram_lm=np.uint32(any(fusion[0] is not None for fusion in fusions)),
+                    has_boosting_tree=np.uint32(any(fusion[1] is not None for fusion in fusions)),
                 )
             kernels.launch(
                 f"arcbeam_transducer_{shape.kernel}{suffix}_{self.precision}", params, grid=shape.blocks,

@@ -122,6 +122,7 @@ cdef class FusionMemory:
         cdef Py_ssize_t i, model
         cdef Table table
         missing = {}
+        memset(&self.params.used, 0, sizeof(self.params.used))
         for i, fusion in enumerate(fusions):
             for model in range(MODELS):
                 automaton = (<tuple> fusion)[model]
@@ -131,6 +132,7 @@ cdef class FusionMemory:
                 if table is None:
                     missing[automaton] = None
                 else:
+                    self.params.used[model] = 1
                     views[i * MODELS + model] = table.view
         if missing:
             self._send(list(missing))

@@ -137,6 +137,7 @@ cdef extern from "transducer/device_network.hpp" namespace "arcbeam::transducer"
         uint32_t* next_states
         uint64_t* keys
         float[2] alphas
+        uint32_t[2] used
 
     cdef struct FusedLoopParams:
         LoopParams loop
