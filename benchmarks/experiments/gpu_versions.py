@@ -47,6 +47,7 @@ PIECES, LETTERS = gpu.WORKLOADS
 UTTERANCES = gpu_rescoring.UTTERANCES  # of the workload of pieces
 PLACEMENTS = ("resident", placements.BUCKETED, "host")
 OTHER, THIS = "other", "this"
+NAMES = {OTHER: "the other version", THIS: "this version"}
 
 
 def _pair(key: str) -> Callable[[Row], object]:
@@ -147,7 +148,7 @@ def compared(context: Context, other: Path, condition: Condition, what: Row) -> 
     row = what | {"utterances": len(utterances), "frames": frames}
     with versions.started({OTHER: other, THIS: versions.OURS}) as workers:
         lacking = versions.together(workers, "load", str(files.arcbeam), utterances, batch, options | where)
-        if missing := [f"the {name} version has no such decoder: {why}" for name, why in lacking.items() if why]:
+        if missing := [f"{NAMES[name]} has no such decoder: {why}" for name, why in lacking.items() if why]:
             yield row | {"status": f"missing: {'; '.join(missing)}"}
             return
         twin = arcbeam.CtcDecoder(files.graph, **options, device="cpu", threads=len(os.sched_getaffinity(0)))
