@@ -1,9 +1,10 @@
 """Another version of arcbeam beside this one, on one GPU in one run: the same files, log-probs and answers.
 
-Each version decodes in a process of its own; the log-probs (float32) are on the device. First the answers of both are
+Each version decodes in a process of its own; the log-probs (float32) are on the device. First the answers of each are
 compared with this version's twin as bytes: paths, tokens, words and scores. Then the versions take turns, by the clock
-of each: a turn decodes everything once untimed, because the other's data are in the caches, and once timed. `other /
-this` is the ratio within a turn: above 1, this version is faster.
+of each: a turn decodes everything once untimed, because the others' data are in the caches, and once timed. `other /
+this` is the ratio within a turn: above 1, this version is faster. Several other versions take turns, too, and have a
+row each.
 
 `one utterance alone`: 24 of middle length, each a batch of its own. Rescoring keeps 3 hypotheses a state; the arc cache
 of the model that is not resident has a tenth of the model's bytes. A placement that a version lacks has a row that
@@ -15,7 +16,7 @@ registers are spilled.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import arcbeam
 from benchmarks.adapters import SearchOptions, Unavailable, gpu
@@ -39,15 +41,14 @@ ORDER = 295
 TITLE = "Two versions"
 SINGLE, BATCH, RESCORING, CODE = KINDS = ("single", "batch", "rescoring", "code")
 TAKES = {
-    "other": "folder that holds the other version, built: FOLDER/arcbeam/__init__.py",
-    "name": "of the other version, as its commit (the folder)",
+    "other": "folder that holds the other version, built: FOLDER/arcbeam/__init__.py; or several, as in A,B",
+    "name": "of the other version, as its commit (the folder); or of each",
     "only": f"some of {','.join(KINDS)}",
 }
 PIECES, LETTERS = gpu.WORKLOADS
 UTTERANCES = gpu_rescoring.UTTERANCES  # of the workload of pieces
 PLACEMENTS = ("resident", placements.BUCKETED, "host")
-OTHER, THIS = "other", "this"
-NAMES = {OTHER: "the other version", THIS: "this version"}
+THIS = "this version"
 
 
 def _pair(key: str) -> Callable[[Row], object]:
@@ -110,31 +111,48 @@ CONDITIONS = [
 
 
 def run(context: Context) -> Iterator[Row]:
-    if "other" not in context.options:
-        raise KeyError(f"say --set other=FOLDER: {TAKES['other']}")
-    other = versions.folder_of(context.options["other"])
+    others = others_of(context)
     kinds = context.options.get("only", ",".join(KINDS)).split(",")
     if unknown := [kind for kind in kinds if kind not in KINDS]:
         raise KeyError(f"only: there is no {unknown[0]!r}; there are: {', '.join(KINDS)}")
-    name = {"name": context.options.get("name", other.name)}
     for condition in (condition for condition in CONDITIONS if condition.kind in kinds):
         context.progress(f"{condition.what()}, {condition.workload[0]}, beam {condition.options.beam:g}")
-        what: Row = name | {
+        what: Row = {
             "what": condition.what(),
             "graph": condition.workload[0],
             "set": condition.workload[1],
             "search": gpu.beam_text(condition.options),
         }
-        yield from gpu.rows_or_failure(what, compared, context, other, condition, what)
+        work = (context, others, condition, *work_of(condition, context), what)
+        yield from gpu.rows_or_failure(what, compared, *work)
     if CODE in kinds:
-        yield from (name | row for row in code(other))
+        for name, folder in others.items():
+            yield from ({"name": name} | row for row in code(folder))
 
 
-def compared(context: Context, other: Path, condition: Condition, what: Row) -> Iterator[Row]:
-    """The row of one condition; on the CPU where the results are not those of a GPU, which is for trials."""
-    files, dataset = work_of(condition, context)
-    utterances = [np.ascontiguousarray(u, np.float32) for u in dataset]
-    batch = 1 if condition.kind == SINGLE else len(utterances)
+def others_of(context: Context) -> dict[str, Path]:
+    """The folders of the other versions by name. Raises KeyError or FileNotFoundError with what to say instead."""
+    if "other" not in context.options:
+        raise KeyError(f"say --set other=FOLDER: {TAKES['other']}")
+    folders = context.options["other"].split(",")
+    names = context.options.get("name", context.options["other"]).split(",")
+    if len(names) != len(folders) or len({*names, THIS}) <= len(names):
+        raise KeyError(
+            f"name: expected as many names as there are folders, {len(folders)}, all different and none {THIS!r}, got "
+            f"{', '.join(names)}"
+        )
+    return {name: versions.folder_of(folder) for name, folder in zip(names, folders, strict=True)}
+
+
+def compared(
+    context: Context,
+    others: Mapping[str, Path],
+    condition: Condition,
+    files: graphs.GraphFiles,
+    utterances: Sequence[npt.NDArray[np.float32]],
+    what: Row,
+) -> Iterator[Row]:
+    """Rows of one condition; on the CPU where the results are not those of a GPU, which is for trials."""
     search = condition.options
     options: dict[str, Any] = {"beam": search.beam, "max_active": search.max_active}
     options["acoustic_scale"] = search.acoustic_scale
@@ -144,35 +162,39 @@ def compared(context: Context, other: Path, condition: Condition, what: Row) -> 
         options |= {key: str(path) for key, path in paths.items()} | {"hypotheses_per_state": gpu_rescoring.LIMIT}
         size = arcbeam.LanguageModel.load(paths["language_model"]).info().bytes
         where |= placements.options(condition.placement, 0 if condition.placement == "resident" else size // 10)
-    frames = sum(map(len, utterances))
-    row = what | {"utterances": len(utterances), "frames": frames}
-    with versions.started({OTHER: other, THIS: versions.OURS}) as workers:
+    batch, frames = 1 if condition.kind == SINGLE else len(utterances), sum(map(len, utterances))
+    what = what | {"utterances": len(utterances), "frames": frames}
+    with versions.started({**others, THIS: versions.OURS}) as workers:
         lacking = versions.together(workers, "load", str(files.arcbeam), utterances, batch, options | where)
-        if missing := [f"{NAMES[name]} has no such decoder: {why}" for name, why in lacking.items() if why]:
-            yield row | {"status": f"missing: {'; '.join(missing)}"}
+        for name in others:
+            if missing := [f"{one} has no such decoder: {lacking[one]}" for one in (name, THIS) if lacking[one]]:
+                yield {"name": name} | what | {"status": f"missing: {'; '.join(missing)}"}
+        able = {name: worker for name, worker in workers.items() if not lacking[name]}
+        if THIS not in able or len(able) == 1:
             return
         twin = arcbeam.CtcDecoder(files.graph, **options, device="cpu", threads=len(os.sched_getaffinity(0)))
-        digests = versions.check(workers, twin.decode(utterances))
-        took = versions.times(workers, context.repeats)
-    ratio, spread = timing.ratio(took[OTHER], took[THIS])
-    row |= {"ratio": ratio, "ratio_spread": spread, "answers": "equal"}
-    row["digest"] = sha256("".join(digests).encode()).hexdigest()
-    for name, one in took.items():
-        row |= {f"{name}_ms": 1e3 * one.seconds, f"{name}_wall": one.wall}
-        if condition.kind == SINGLE:
-            row[f"{name}_us"] = 1e6 * one.seconds / frames
-    yield row
+        digests = versions.check(able, twin.decode(utterances))
+        took = versions.times(able, context.repeats)
+    ours = took.pop(THIS)
+    for name, theirs in took.items():
+        ratio, spread = timing.ratio(theirs, ours)
+        row = {"name": name} | what | {"ratio": ratio, "ratio_spread": spread, "answers": "equal"}
+        row["digest"] = sha256("".join(digests).encode()).hexdigest()
+        for which, one in (("other", theirs), ("this", ours)):
+            row |= {f"{which}_ms": 1e3 * one.seconds, f"{which}_wall": one.wall}
+            if condition.kind == SINGLE:
+                row[f"{which}_us"] = 1e6 * one.seconds / frames
+        yield row
 
 
-def work_of(condition: Condition, context: Context) -> tuple[graphs.GraphFiles, Sequence[Any]]:
-    """The graph of a condition and what is decoded with it."""
+def work_of(condition: Condition, context: Context) -> tuple[graphs.GraphFiles, list[npt.NDArray[np.float32]]]:
+    """The graph of a condition, and the log-probs that are decoded with it."""
     graph, name = condition.workload
-    count = UTTERANCES if condition.workload == PIECES else None
-    dataset = datasets.load(name, count).first(context.utterances)
-    files = graphs.get(graph, context.progress)
+    dataset = datasets.load(name, UTTERANCES if condition.workload == PIECES else None).first(context.utterances)
+    chosen = dataset.utterances
     if condition.kind == SINGLE:
-        return files, gpu_single.of_middle_length(dataset, context.utterances)
-    return files, dataset.utterances
+        chosen = gpu_single.of_middle_length(dataset, context.utterances)
+    return graphs.get(graph, context.progress), [np.ascontiguousarray(u, np.float32) for u in chosen]
 
 
 def code(other: Path) -> Iterator[Row]:

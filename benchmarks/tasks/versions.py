@@ -14,6 +14,7 @@ from typing import Any
 
 import arcbeam
 from benchmarks.adapters import gpu
+from benchmarks.adapters.gpu import ChildFailed
 from benchmarks.harness import timing
 from benchmarks.tasks.version_worker import described, digest
 from benchmarks.tasks.workers import LIMIT_S, Worker
@@ -55,10 +56,10 @@ class Program:
 
 
 class VersionProcess(Worker):
-    """`benchmarks.tasks.version_worker` with the arcbeam of a folder. Raises ChildFailed where that cannot be used."""
+    """`benchmarks.tasks.version_worker` with the arcbeam of a folder; failures begin with the name of the version."""
 
-    def __init__(self, folder: Path, limit_s: float = LIMIT_S) -> None:
-        self.limit_s = limit_s
+    def __init__(self, name: str, folder: Path, limit_s: float = LIMIT_S) -> None:
+        self.name, self.limit_s = name, limit_s
         self.pipe, theirs = multiprocessing.Pipe()
         # Ours may be in PYTHONPATH; the first folder that has arcbeam counts.
         places = [str(folder), str(ROOT), os.environ.get("PYTHONPATH", "")]
@@ -67,11 +68,17 @@ class VersionProcess(Worker):
         self.child = Program(command, environment, theirs.fileno())
         theirs.close()
 
+    def answer(self) -> Any:
+        try:
+            return super().answer()
+        except ChildFailed as error:
+            raise ChildFailed(f"{self.name}: {error}") from None
+
 
 @contextmanager
 def started(folders: Mapping[str, Path]) -> Iterator[dict[str, VersionProcess]]:
     """A process of each version by its name, which are there when this returns and gone afterwards."""
-    workers = {name: VersionProcess(folder) for name, folder in folders.items()}
+    workers = {name: VersionProcess(name, folder) for name, folder in folders.items()}
     try:
         for worker in workers.values():
             worker.answer()

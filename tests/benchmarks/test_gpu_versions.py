@@ -50,8 +50,8 @@ CtcDecoder.__init__ = _without_placement
 def version(tmp_path):
     """Makes the folder of another version: this package, with something behind its `__init__`."""
 
-    def make(more=""):
-        folder = tmp_path / "version" / "arcbeam"
+    def make(more="", name="version"):
+        folder = tmp_path / name / "arcbeam"
         folder.mkdir(parents=True)
         for path in PACKAGE.iterdir():
             if path.name not in ("__init__.py", "__pycache__"):
@@ -126,22 +126,27 @@ def test_a_placement_that_is_missing_has_a_row(tiny, version, monkeypatch):
     monkeypatch.setattr(tiny, "CONDITIONS", tiny.CONDITIONS[:6])
     rows = rows_of(tiny, version(), "rescoring")
     assert [row["what"] for row in rows] == [f"rescoring, {place}" for place in tiny.PLACEMENTS]
-    assert all(row["status"].startswith("missing: the other version has no such decoder: ") for row in rows)
+    assert all(row["status"].startswith("missing: another has no such decoder: ") for row in rows)
     assert all("; this version has no such decoder: " in row["status"] for row in rows)
 
 
-def test_an_option_that_only_the_other_version_lacks(tiny, version, monkeypatch):
+def test_several_versions_of_which_one_lacks_an_option(tiny, version, monkeypatch):
     monkeypatch.setattr(tiny, "CONDITIONS", [tiny.Condition(tiny.RESCORING, tiny.PIECES, gpu.NARROW, "cpu")])
     monkeypatch.setattr(placements, "options", lambda placement, cache=0: {"placement": placement})
-    (row,) = rows_of(tiny, version(FEWER_OPTIONS), "rescoring")
-    assert row["status"] == ("missing: the other version has no such decoder: got an unexpected option 'placement'")
+    folders = [version(), version(FEWER_OPTIONS, "fewer"), version(name="third")]
+    options = {"other": ",".join(map(str, folders)), "name": "same,fewer,third", "only": "rescoring"}
+    rows = list(tiny.run(Context(1, options=options)))
+    assert [row["name"] for row in rows] == ["fewer", "same", "third"]
+    assert rows[0]["status"] == "missing: fewer has no such decoder: got an unexpected option 'placement'"
+    assert all(row["answers"] == "equal" and "status" not in row for row in rows[1:])
+    assert rows[1]["this_wall"] == rows[2]["this_wall"] and rows[1]["other_wall"] != rows[2]["other_wall"]
 
 
 def test_answers_that_differ_are_a_failure(tiny, version, monkeypatch):
     monkeypatch.setattr(tiny, "CONDITIONS", tiny.CONDITIONS[:2])
     alone, batch = rows_of(tiny, version(OTHER_SCORE), "single,batch")
-    assert alone["status"].startswith("failed: Wrong: other: utterance 0: got ")
-    assert batch["status"].startswith(f"failed: Wrong: other: utterance {len(LENGTHS) - 1}: got ")
+    assert alone["status"].startswith("failed: Wrong: another: utterance 0: got ")
+    assert batch["status"].startswith(f"failed: Wrong: another: utterance {len(LENGTHS) - 1}: got ")
     assert "expected the twin's" in batch["status"]
     assert not {"ratio", "answers", "other_ms"} & (alone.keys() | batch.keys()), "nothing was timed"
 
@@ -150,11 +155,14 @@ def test_answers_that_differ_are_a_failure(tiny, version, monkeypatch):
     ("options", "error", "words"),
     [
         ({}, KeyError, "say --set other=FOLDER"),
+        ({"other": "none"}, FileNotFoundError, "expected a folder that holds a built arcbeam.*/none, which has no"),
         (
-            {"other": "none"},
-            FileNotFoundError,
-            "expected a folder that holds a built arcbeam.*/none, which has no arcb",
+            {"other": "a,b", "name": "one"},
+            KeyError,
+            "as many names as there are folders, 2, .* 'this version', got one",
         ),
+        ({"other": "a,b", "name": "one,one"}, KeyError, "2, all different and none 'this version', got one, one"),
+        ({"other": "a", "name": "this version"}, KeyError, "1, all different and none 'this version', got this v"),
         ({"other": str(PACKAGE.parent), "only": "speed"}, KeyError, "there is no 'speed'; there are: single, batch"),
     ],
 )
@@ -168,7 +176,9 @@ def test_a_package_that_cannot_decode(tiny, tmp_path, version):
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text("")
     row = rows_of(tiny, folder.parent, "single", 1)[0]
-    assert row["status"].startswith("failed: ChildFailed: AttributeError: module 'arcbeam' has no attribute 'Graph'")
+    assert row["status"].startswith(
+        "failed: ChildFailed: another: AttributeError: module 'arcbeam' has no attribute 'Graph'"
+    )
 
 
 def test_a_process_has_the_version_of_its_folder(tmp_path, monkeypatch):
@@ -179,7 +189,7 @@ def test_a_process_has_the_version_of_its_folder(tmp_path, monkeypatch):
         assert len({os.getpid(), *alive}) == 3
     for worker in workers.values():
         assert worker.child.exitcode == 0
-    with pytest.raises(ChildFailed, match=r"ImportError: expected the arcbeam of .*/none, got that of"):
+    with pytest.raises(ChildFailed, match=r"^none: ImportError: expected the arcbeam of .*/none, got that of"):
         with versions.started({"none": tmp_path / "none"}):
             pass
 
