@@ -118,6 +118,7 @@ def run(context: Context) -> Iterator[Row]:
     for condition in (condition for condition in CONDITIONS if condition.kind in kinds):
         context.progress(f"{condition.what()}, {condition.workload[0]}, beam {condition.options.beam:g}")
         what: Row = {
+            "name": ", ".join(others),
             "what": condition.what(),
             "graph": condition.workload[0],
             "set": condition.workload[1],
@@ -168,7 +169,7 @@ def compared(
         lacking = versions.together(workers, "load", str(files.arcbeam), utterances, batch, options | where)
         for name in others:
             if missing := [f"{one} has no such decoder: {lacking[one]}" for one in (name, THIS) if lacking[one]]:
-                yield {"name": name} | what | {"status": f"missing: {'; '.join(missing)}"}
+                yield what | {"name": name, "status": f"missing: {'; '.join(missing)}"}
         able = {name: worker for name, worker in workers.items() if not lacking[name]}
         if THIS not in able or len(able) == 1:
             return
@@ -178,7 +179,7 @@ def compared(
     ours = took.pop(THIS)
     for name, theirs in took.items():
         ratio, spread = timing.ratio(theirs, ours)
-        row = {"name": name} | what | {"ratio": ratio, "ratio_spread": spread, "answers": "equal"}
+        row = what | {"name": name, "ratio": ratio, "ratio_spread": spread, "answers": "equal"}
         row["digest"] = sha256("".join(digests).encode()).hexdigest()
         for which, one in (("other", theirs), ("this", ours)):
             row |= {f"{which}_ms": 1e3 * one.seconds, f"{which}_wall": one.wall}

@@ -100,7 +100,7 @@ class DeviceArray:
 
     def __init__(self, address: int, shape: tuple[int, ...]) -> None:
         self.__cuda_array_interface__ = {
-            "data": (address, False),
+            "data": (address if shape[0] else 0, False),
             "shape": shape,
             "typestr": "<f4",
             "strides": None,
