@@ -20,8 +20,8 @@ FOLDER = CACHE / "lm"
 LARGE = "books.3gram.arpa.xz"  # of the data sets
 
 
-def _built(arpa: Path) -> "arcbeam.LanguageModel":
-    """The model of an ARPA, built into the cache on first use."""
+def _built(arpa: Path) -> Path:
+    """The file of an ARPA's model, built into the cache on first use."""
     if not arpa.exists():
         raise DataMissing(f"{arpa} is not there")
     path = FOLDER / f"{arpa.name.split('.arpa')[0]}.lm"
@@ -29,12 +29,11 @@ def _built(arpa: Path) -> "arcbeam.LanguageModel":
     with graphs.one_at_a_time(path.name):
         if not path.exists():
             arcbeam.LanguageModel.build(arpa).save(path)
-    return arcbeam.LanguageModel.load(path)
+    return path
 
 
-@cache
-def load(graph: str) -> dict[str, "arcbeam.LanguageModel"]:
-    """Both models of a graph of SentencePiece models (``spm512-3gram``), as options of a decoder.
+def files(graph: str) -> dict[str, Path]:
+    """The files of both models of a graph of SentencePiece models (``spm512-3gram``), as options of a decoder.
 
     Raises
     ------
@@ -44,12 +43,18 @@ def load(graph: str) -> dict[str, "arcbeam.LanguageModel"]:
     small = graphs.files(graph).lm
     if small is None:
         raise DataMissing(f"{graph}: the language model of the graph is not known")
-    return {"language_model": large(), "graph_language_model": _built(small)}
+    return {"language_model": _built(data_folder() / "lm" / LARGE), "graph_language_model": _built(small)}
+
+
+@cache
+def load(graph: str) -> dict[str, "arcbeam.LanguageModel"]:
+    """Both models of such a graph. Raises DataMissing."""
+    return {option: arcbeam.LanguageModel.load(path) for option, path in files(graph).items()}
 
 
 def large() -> "arcbeam.LanguageModel":
     """The unpruned model. Raises DataMissing."""
-    return _built(data_folder() / "lm" / LARGE)
+    return arcbeam.LanguageModel.load(_built(data_folder() / "lm" / LARGE))
 
 
 @cache

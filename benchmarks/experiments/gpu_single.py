@@ -9,6 +9,7 @@ calls: the median over the utterances of their medians, smallest and largest utt
 
 import statistics
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -50,12 +51,17 @@ def run(context: Context) -> Iterator[Row]:
             yield from gpu.rows_or_failure(what, one, context, files, dataset, options)
 
 
+def of_middle_length(dataset: datasets.Dataset, utterances: int | None) -> list[Any]:
+    """So many utterances of middle length, or the usual number."""
+    by_length = sorted(dataset.utterances, key=len)
+    count = min(utterances or COUNT, len(by_length))
+    middle = (len(by_length) - count) // 2
+    return by_length[middle : middle + count]
+
+
 def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions) -> Iterator[Row]:
     reads = ceilings.reads_of(files.graph, context.repeats)
-    by_length = sorted(dataset.utterances, key=len)
-    count = min(context.utterances or COUNT, len(by_length))
-    middle = (len(by_length) - count) // 2
-    short = [np.ascontiguousarray(u, np.float32) for u in by_length[middle : middle + count]]
+    short = [np.ascontiguousarray(u, np.float32) for u in of_middle_length(dataset, context.utterances)]
     joined = [np.concatenate(short[:JOINED])]
     decoder = gpu.decoder(files.graph, options)
     twin = gpu.decoder(files.graph, options, device="cpu", threads=1)

@@ -11,7 +11,7 @@ import gc
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -78,17 +78,24 @@ def interleave(
             for name, run in contenders.items():
                 step(f"warming up {name}")
                 run()
-        for repeat in range(repeats):
-            order = list(contenders.items())
-            for name, run in order if repeat % 2 == 0 else reversed(order):
-                step(f"{name}, turn {repeat + 1} of {repeats}")
-                for _ in range(before):
-                    run()
-                wall, cpu = time.perf_counter(), time.process_time()
+        for repeat, name in turns(contenders, repeats):
+            run = contenders[name]
+            step(f"{name}, turn {repeat + 1} of {repeats}")
+            for _ in range(before):
                 run()
-                timings[name].wall.append(time.perf_counter() - wall)
-                timings[name].cpu.append(time.process_time() - cpu)
+            wall, cpu = time.perf_counter(), time.process_time()
+            run()
+            timings[name].wall.append(time.perf_counter() - wall)
+            timings[name].cpu.append(time.process_time() - cpu)
     return timings
+
+
+def turns(names: Iterable[str], repeats: int) -> Iterator[tuple[int, str]]:
+    """Whose turn it is, with the number of the repeat: everybody once a repeat, backwards in every other one."""
+    order = list(names)
+    for repeat in range(repeats):
+        for name in order if repeat % 2 == 0 else reversed(order):
+            yield repeat, name
 
 
 def ms_spread(row: Mapping[str, Any]) -> list[float] | None:

@@ -4,35 +4,20 @@ After an illegal access a process can do nothing more on its device, and sharing
 """
 
 import multiprocessing
-import os
-import signal
-import traceback
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from benchmarks.adapters.gpu import ChildFailed
+from benchmarks.tasks.answering import answer
 
 LIMIT_S = 200  # of one call
 MOST_STARTS = 2  # of a contender that breaks
 
 
 def _serve(parents: Any, pipe: Any, make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # its parent's handler is not for a child
     parents.close()
-    try:
-        contender = make(*arguments)
-        pipe.send((True, None))
-        while (request := pipe.recv()) is not None:
-            method, more = request
-            pipe.send((True, getattr(contender, method)(*more)))
-    except EOFError:
-        pass  # the parent is no more
-    except BaseException as error:
-        pipe.send((False, f"{type(error).__name__}: {error}\n{traceback.format_exc()}"))
-    finally:
-        pipe.close()
-    os._exit(0)  # whatever a peer's threads think of it
+    answer(pipe, lambda: make(*arguments))
 
 
 class Worker:
@@ -46,7 +31,7 @@ class Worker:
         context = multiprocessing.get_context("fork")
         self.limit_s = limit_s
         self.pipe, theirs = context.Pipe()
-        self.child = context.Process(target=_serve, args=(self.pipe, theirs, make, arguments))
+        self.child: Any = context.Process(target=_serve, args=(self.pipe, theirs, make, arguments))
         self.child.start()
         theirs.close()
 
