@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from arcbeam.ctc.hypothesis import Asked
+from arcbeam.ctc.results import Asked
 from arcbeam.words import Word
 from benchmarks import adapters
 from benchmarks.adapters import SearchOptions, gpu

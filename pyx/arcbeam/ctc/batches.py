@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from arcbeam.ctc._lattice import AnswerEngine
     from arcbeam.ctc._lattices import Lattices
     from arcbeam.ctc.boost import Boosts
-    from arcbeam.ctc.hypothesis import Asked, Hypotheses, Results
+    from arcbeam.ctc.hypothesis import Hypotheses
+    from arcbeam.ctc.results import Asked, Results
     from arcbeam.ctc.stats import DecodeStats
 
 THREAD_NAME = "arcbeam-answers"

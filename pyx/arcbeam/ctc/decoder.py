@@ -25,12 +25,14 @@ from arcbeam.ctc.batches import DecodeCall, Searched, answered_behind, log_probs
 from arcbeam.ctc.boost import Boost, Boosts, compiled_for, graphs_of
 from arcbeam.ctc.engines import make_engine
 from arcbeam.ctc.frame_confidences import FrameConfidences
-from arcbeam.ctc.hypothesis import Asked, Hypotheses, Hypothesis, Paths, Results
+from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
 from arcbeam.ctc.lattice_arrays import LatticeBatch
 from arcbeam.ctc.options import DecoderOptions
+from arcbeam.ctc.partial import CtcPartials, Partial
 from arcbeam.ctc.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
+from arcbeam.ctc.results import Asked, Paths, Results
 from arcbeam.ctc.stats import NOTHING, DecoderMemory, DecodeStats
-from arcbeam.ctc.stream import CtcPartials, Partial, Stream, check_boost
+from arcbeam.ctc.stream import Stream, check_boost
 from arcbeam.endpoints import Endpoint, check_endpoint
 from arcbeam.errors import Fault
 from arcbeam.gpu.devices import resolve_device
