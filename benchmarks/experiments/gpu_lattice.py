@@ -15,27 +15,30 @@ lists and MBR words. Its entries may be others than ours, and so may its MBR wor
 in the table, the first differences in the result file. Of every MBR word whose confidences differ by more than 0.02 the
 table tells the cause, as computed from riva's own lattice and from what it says when it is asked for the same again
 (`benchmarks/tasks/riva_confidences.py`). The oracle word
-error rate (WER) at n counts the answer nearest to the reference among the first n.
+error rate (WER) at n counts the answer nearest to the reference among the first n, that of a lattice the path nearest
+to it. At more n than ten, and for narrower lattices, they are counted once, after all times are taken, of a hundred
+answers and of the lattices pruned; riva is asked again then, with the fastest of its settings.
 """
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from arcbeam.ctc.hypothesis import Asked
+from arcbeam.ctc.results import Asked
 from arcbeam.words import Word
 from benchmarks import adapters
 from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.data import datasets, graphs
 from benchmarks.engine import profiler
 from benchmarks.experiments import gpu_riva
-from benchmarks.experiments.nbest_peers import oracle
 from benchmarks.harness import record, timing
+from benchmarks.harness.plots import Points
 from benchmarks.harness.registry import Column, Context, Row
-from benchmarks.tasks import riva_answers, riva_confidences
+from benchmarks.tasks import oracle, riva_answers, riva_confidences
 
 ON_GPU = True
 ORDER = 205
@@ -43,6 +46,9 @@ TITLE = "Lattices, n-best lists and confidences"
 KERNELS = ("search", "search_lattice")
 NBEST = 10
 ORACLES = (1, NBEST)
+MANY = oracle.CURVE[-1]
+LATTICE_BEAMS = (2.0, 4.0, 6.0, 8.0)
+TAKES = {"oracles": "searches whose oracle WERs are counted at more n and lattice beams: wide (the default), all, none"}
 SHOWN = 20  # differences from riva that the result file lists
 AGAIN = 20  # times that riva is asked for the same words again: it says some things three times of four
 COLUMNS = [
@@ -71,8 +77,12 @@ COLUMNS = [
     Column("entries", "entries", "{:.1f}"),
     Column("oracle WER at 1, %", "oracle_1", "{:.2f}"),
     Column("at 10, %", "oracle_10", "{:.2f}"),
+    Column("at 100, %", "oracle_100", "{:.2f}"),
+    Column("of the lattice, %", "oracle_lattice", "{:.2f}"),
     Column("riva's at 1, %", "riva_oracle_1", "{:.2f}"),
     Column("at 10, %", "riva_oracle_10", "{:.2f}"),
+    Column("at 100, %", "riva_oracle_100", "{:.2f}"),
+    Column("of its lattice, %", "riva_oracle_lattice", "{:.2f}"),
     Column("riva decode_nbest, ms", "riva_nbest_ms", "{:.1f}"),
     Column("over n-best", "nbest_ratio", "{:.1f}"),
     Column("spread", "nbest_spread", "{:.1f}"),
@@ -93,6 +103,7 @@ COLUMNS = [
 
 
 def run(context: Context) -> Iterator[Row]:
+    with_oracles = counted(context)
     for graph_name, set_name in gpu.WORKLOADS:
         files = graphs.get(graph_name, context.progress)
         dataset = datasets.load(set_name).first(context.utterances or gpu_riva.BATCH)
@@ -107,6 +118,8 @@ def run(context: Context) -> Iterator[Row]:
                 if not failed:
                     break
                 told += failed
+            if not failed and options in with_oracles:
+                rows = [row | oracles(what, work, row) for row in rows]
             yield from rows if choice or failed else (row | {"status": told[0]} for row in rows)
 
 
@@ -137,7 +150,7 @@ def one(
         "links": sum(h.lattice.num_links for h in found) / frames,
         "tokens": sum(h.lattice.num_tokens for h in found) / frames,
         "entries": statistics.mean(len(h.nbest) for h in found),
-        **{f"oracle_{n}": oracle(references, answers, n) for n in ORACLES},
+        **{f"oracle_{n}": oracle.oracle(references, answers, n) for n in ORACLES},
         **split(context, decoder, arrays, found),
     }
     timed = contenders(decoder, arrays)
@@ -159,7 +172,7 @@ def one(
         words, *again = (theirs.decode_mbr(ready) for _ in range(1 + AGAIN))
         row |= beside(found, lists, words, lattices, again, lattices_again)
         said = [adapters.distinct(texts) for texts in riva_answers.texts(found, lists)]
-        row |= {f"riva_oracle_{n}": oracle(references, said, n) for n in ORACLES}
+        row |= {f"riva_oracle_{n}": oracle.oracle(references, said, n) for n in ORACLES}
         row["peer_settings"] = theirs.settings
         timed |= {"riva_nbest": lambda: theirs.decode_nbest(ready), "riva_mbr": lambda: theirs.decode_mbr(ready)}
     timings = timing.interleave(timed, context.repeats)
@@ -172,6 +185,96 @@ def one(
         row["nbest_ratio"], row["nbest_spread"] = timing.ratio(timings["riva_nbest"], timings["nbest"])
         row["riva_mbr_ratio"], row["riva_mbr_spread"] = timing.ratio(timings["riva_mbr"], timings["mbr"])
     yield row
+
+
+def counted(context: Context) -> Sequence[SearchOptions]:
+    """The searches whose oracle WERs are counted at more n and lattice beams."""
+    choices = {"wide": (gpu.WIDE,), "all": gpu.BEAMS, "none": ()}
+    which = context.options.get("oracles", "wide")
+    if which not in choices:
+        raise ValueError(f"oracles: expected {', '.join(choices)}, got {which!r}")
+    return choices[which]
+
+
+def oracles(what: Row, work: tuple[Any, ...], row: Row) -> Row:
+    """Those of a search that has been measured; where riva takes its process with it, ours alone, and what it said."""
+    tried: Any = row.get("tried")
+    settings = min(tried, key=lambda one: one[-1])[:-1] if tried else None
+    told: list[object] = []
+    for choice in (settings, None) if settings else (None,):
+        [found] = gpu.rows_or_failure(what, count_oracles, *work, choice)
+        if not record.failed(found):
+            break
+        told.append(found["status"])
+        found = {}
+    if found and found["oracle_10"] != row["oracle_10"]:
+        raise gpu.Wrong(f"oracle WER at 10: {row['oracle_10']} of ten answers, {found['oracle_10']} of a hundred")
+    return found | ({"no_oracles": told} if told else {})
+
+
+def count_oracles(
+    context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions,
+    choice: Sequence[Any] | None,
+) -> Iterator[Row]:  # fmt: skip
+    """One row: oracle WERs at each n of the curve and at each lattice beam, ours and riva's.
+
+    choice : riva's settings, None to leave riva out
+    """
+    gpu.require()
+    references = [reference.split() for reference in dataset.references]
+    beams = [beam for beam in LATTICE_BEAMS if beam <= options.lattice_beam]
+    arrays = gpu.send(dataset.utterances)
+    decoder = gpu.decoder(files.graph, options, lattice_beam=options.lattice_beam)
+    found = decoder.decode(arrays, nbest=MANY, lattice=True)
+    answers = [[entry.text for entry in h.nbest] for h in found]
+    row = list_oracles("", references, answers) | {"oracle_10": oracle.oracle(references, answers, NBEST)}
+    pruned = {beam: [h.lattice.prune(beam) for h in found] for beam in beams}
+    row |= lattice_oracles("", [(beam, oracle.of_lattices(references, pruned[beam])) for beam in beams])
+    if choice is not None:
+        lanes, frames, tokens = choice
+        riva = adapters.make("riva")(
+            files, options, max_batch_size=lanes, frames_a_chunk=frames, frame_shift=dataset.frame_shift, tokens=tokens,
+            nbest=MANY,
+        )  # fmt: skip
+        ready = riva.look_into(arrays)
+        said = riva_answers.texts(found, riva.decode_nbest(ready))
+        row |= list_oracles("riva_", references, [adapters.distinct(texts) for texts in said])
+        ids = {word: label for label, word in enumerate(files.words())}
+        try:
+            lattices = riva.lattices(ready)
+        except Exception as error:  # as for the causes of differences: its lists are worth having
+            row["riva_pruned_lattices"] = f"none: {type(error).__name__}: {error}"
+        else:
+            row |= lattice_oracles("riva_", oracle.of_kaldi_lattices(references, lattices, beams, ids))
+    yield row
+
+
+def list_oracles(whose: str, references: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> Row:
+    found = oracle.curve(references, answers)
+    return {f"{whose}curve": found, f"{whose}oracle_{MANY}": found[-1]}
+
+
+def lattice_oracles(whose: str, found: Sequence[tuple[float, float]]) -> Row:
+    return {f"{whose}lattice_curve": found, f"{whose}oracle_lattice": found[-1][1]}
+
+
+def draw(rows: Sequence[Row], path: Path) -> None:
+    """Oracle WER against n, and against the lattice beam; of results without any curve, at the n of the table."""
+    rows = [row for row in rows if "curve" in row] or rows
+    lists: dict[str, Points] = {}
+    beams: dict[str, Points] = {}
+    for whose, name in (("", "arcbeam"), ("riva_", "riva-asrlib-decoder")):
+        for row in rows:
+            each: Any = row
+            label = f"{name}, {each['graph']}, beam {each['search'].split()[0]}"
+            points = [(n, each[f"{whose}oracle_{n}"]) for n in ORACLES if f"{whose}oracle_{n}" in row]
+            if f"{whose}curve" in row:
+                points = list(zip(oracle.CURVE, each[f"{whose}curve"], strict=True))
+            if points:
+                lists[label] = points
+            if f"{whose}lattice_curve" in row:
+                beams[label] = [(beam, wer) for beam, wer in each[f"{whose}lattice_curve"]]
+    oracle.draw(lists, beams, path)
 
 
 def contenders(decoder: Any, arrays: Sequence[Any]) -> dict[str, Callable[[], object]]:

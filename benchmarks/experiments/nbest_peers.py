@@ -9,8 +9,8 @@ trials of some beams, prunings and acoustic scales on these utterances; LM weigh
 beam threshold were not tuned. A peer with 10 beams is the fastest that can have ten answers. pyctcdecode scores words
 outside its list by an offset of its own; of flashlight's answers several have the same words. Rows of lattices have no
 list: their oracle WER is that of the path of the lattice that is nearest to the reference (`Lattice.oracle_wer`); the
-peers have no lattices. riva-asrlib-decoder decodes on a GPU alone: its oracle WERs at 1 and 10 are in `gpu_lattice`, on
-other utterances.
+peers have no lattices. riva-asrlib-decoder decodes on a GPU alone: the same curves of it are in `gpu_lattice`, on other
+utterances.
 """
 
 import statistics
@@ -23,17 +23,14 @@ import arcbeam
 from benchmarks.adapters import SearchOptions
 from benchmarks.data import datasets, graphs
 from benchmarks.harness import timing
-from benchmarks.harness.plots import line_plots
 from benchmarks.harness.registry import Column, Context, Row
-from benchmarks.tasks import contest
+from benchmarks.tasks import contest, oracle
 from benchmarks.tasks.contest import Contender
-from data.workload import word_errors
 
 ORDER = 24
 TITLE = "N-best lists beside pyctcdecode and flashlight-text"
 GRAPH, SET, UTTERANCES = "char-3gram", "test-other-100", 50
 COUNTS = (1, 10, 100)
-CURVE = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)
 OURS = "arcbeam"
 LATTICE_BEAMS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0)
 LATTICE_SEARCHES = ((17.0, 1.0), (17.0, 1.5))  # beam and acoustic scale
@@ -90,15 +87,6 @@ COLUMNS = [
 ]
 
 
-def oracle(references: Sequence[Sequence[str]], answers: Sequence[Sequence[str]], count: int) -> float:
-    """The oracle WER of the first answers, in percent; an utterance without any counts as silence."""
-    errors = sum(
-        min(word_errors(reference, text.split()) for text in (texts[:count] or [""]))
-        for reference, texts in zip(references, answers, strict=True)
-    )
-    return 100 * errors / max(1, sum(map(len, references)))
-
-
 def lists(setting: Setting, adapter: Any, files: graphs.GraphFiles, utterances: Any) -> list[list[str]]:
     """All answers of a decoder, best first; those of arcbeam are checked to begin with what will be timed."""
     found: list[list[str]] = adapter.alternatives(adapter.decode(adapter.prepare(utterances)))
@@ -127,7 +115,9 @@ def run(context: Context) -> Iterator[Row]:
             prepared = seat.adapter.prepare(dataset.utterances)
             turns[setting.label] = lambda a=seat.adapter, p=prepared: a.decode(p)
     timings = timing.interleave(turns, context.repeats, warm_up=False, step=context.step)
-    rates = {label: {f"oracle_{n}": oracle(references, found, n) for n in COUNTS} for label, found in answers.items()}
+    rates = {
+        label: {f"oracle_{n}": oracle.oracle(references, found, n) for n in COUNTS} for label, found in answers.items()
+    }
     ours = [setting.label for setting in SETTINGS if setting.is_ours]
     for setting in SETTINGS:
         label = setting.label
@@ -141,7 +131,7 @@ def run(context: Context) -> Iterator[Row]:
                 "wall": mine.wall,
                 "cpu": mine.cpu,
                 "entries": sum(map(len, answers[label])) / len(references),
-                "curve": [oracle(references, answers[label], n) for n in CURVE],
+                "curve": oracle.curve(references, answers[label]),
             }
             as_good = [one for one in ours if rates[one]["oracle_10"] <= rates[label]["oracle_10"]]
             if not setting.is_ours and as_good:
@@ -166,12 +156,11 @@ def lattices(
     found = [hypothesis.lattice for hypothesis in decoder.decode(dataset.utterances, lattice=True)]
     for beam in LATTICE_BEAMS:
         pruned = [lattice.prune(beam) for lattice in found if lattice is not None]
-        errors = sum(one.oracle_wer(words).errors for one, words in zip(pruned, references, strict=True))
         yield {
             "decoder": f"{OURS}, beam {options.beam:g}, scale {options.acoustic_scale:g}, lattice",
             "lattice_beam": beam,
             "links": sum(lattice.num_links for lattice in pruned) / int(dataset.lengths.sum()),
-            "oracle_lattice": 100 * errors / max(1, sum(map(len, references))),
+            "oracle_lattice": oracle.of_lattices(references, pruned),
         }
 
 
@@ -182,7 +171,7 @@ def draw(rows: list[Row], path: Path) -> None:
     for row in rows:
         each: Any = row
         if "curve" in row:
-            lists_of[each["decoder"]] = list(zip(CURVE, each["curve"], strict=True))
+            lists_of[each["decoder"]] = list(zip(oracle.CURVE, each["curve"], strict=True))
         if "oracle_lattice" in row:
             beams.setdefault(each["decoder"], []).append((each["lattice_beam"], each["oracle_lattice"]))
-    line_plots(path, {"answers (n)": lists_of, "lattice beam": beams}, "oracle WER, %", logarithmic=["answers (n)"])
+    oracle.draw(lists_of, beams, path)

@@ -135,7 +135,7 @@ def line_plots(
             axes.plot(*zip(*rings, strict=True), "o", markersize=8, fillstyle="none", color="black", label=of_rings)
         axes.set_ylim(*limits)
         axes.grid(alpha=0.3)
-        if tuple(series) not in told:
+        if series and tuple(series) not in told:
             axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
             told.add(tuple(series))
     grid[0, 0].set_ylabel(ylabel)

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
     from arcbeam.ctc.lattice import Lattice
     from arcbeam.ctc.options import DecoderOptions
+    from arcbeam.ctc.partial import Partial
     from arcbeam.ctc.stats import DecoderMemory, DecodeStats
-    from arcbeam.ctc.stream import Partial, Stream
+    from arcbeam.ctc.stream import Stream
     from arcbeam.endpoints import Endpoint, EndpointRule
     from arcbeam.errors import (
         ArcbeamError,
@@ -71,7 +72,7 @@ _HOME = {
     "Lattice": "ctc.lattice",
     "LanguageModel": "lm.language_model",
     "LanguageModelInfo": "lm.language_model",
-    "Partial": "ctc.stream",
+    "Partial": "ctc.partial",
     "Partials": "streams",
     "Stream": "ctc.stream",
     "SymbolTable": "graph.symbols",

@@ -11,6 +11,7 @@ from benchmarks.data import datasets, graphs
 from benchmarks.experiments import confidence_calibration, lattice_cpu, nbest_peers
 from benchmarks.harness import plots
 from benchmarks.harness.registry import Context
+from benchmarks.tasks import oracle
 from tests.decode.random_graphs import random_graph, random_log_probs
 
 WORDS = [f"w{i}" for i in range(1, 50)]
@@ -82,8 +83,8 @@ def test_answers_that_disagree_are_not_timed():
 def test_oracle_errors_by_hand():
     references = [["a", "b"], ["c"]]
     answers = [["a x", "a b"], []]
-    assert nbest_peers.oracle(references, answers, 1) == pytest.approx(200 / 3)
-    assert nbest_peers.oracle(references, answers, 2) == pytest.approx(100 / 3)
+    assert oracle.oracle(references, answers, 1) == pytest.approx(200 / 3)
+    assert oracle.oracle(references, answers, 2) == pytest.approx(100 / 3)
     assert distinct(["a", "b", "a"]) == ["a", "b"]
 
 
@@ -94,7 +95,7 @@ def test_rows_of_lists_and_lattices(tiny, monkeypatch, tmp_path):
     rows = list(nbest_peers.run(Context(repeats=2)))
     assert rows[2]["status"].startswith("missing: ")
     for row in rows[:2]:
-        assert row["oracle_1"] > row["oracle_10"] >= row["oracle_100"] and len(row["curve"]) == len(nbest_peers.CURVE)
+        assert row["oracle_1"] > row["oracle_10"] >= row["oracle_100"] and len(row["curve"]) == len(oracle.CURVE)
     for at in range(3, 3 + len(nbest_peers.LATTICE_BEAMS)):
         assert at == 3 or rows[at]["oracle_lattice"] <= rows[at - 1]["oracle_lattice"]
     assert len(rows) == 3 + 2 * len(nbest_peers.LATTICE_BEAMS)

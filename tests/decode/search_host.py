@@ -8,61 +8,29 @@ from typing import Any
 import numpy as np
 
 from arcbeam.ctc.gpu import graph_layout
+from tests.decode.host_lattices import Lattices
+from tests.decode.search_layout import (
+    DECODED,
+    LANE,
+    LINE_BYTES,
+    NEED_ANSWERS,
+    NEED_LAUNCH,
+    NEED_LINKS,
+    NEED_LOG,
+    NEED_LOG_PROBS,
+    NEED_PATHS,
+    NEED_REQUEST_ROOM,
+    NEED_SPILL,
+    NEED_STREAM_ROOM,
+    NONE,
+    RESULT,
+    STREAM,
+    UTTERANCE,
+    padded,
+    tokens_bytes,
+    workspace_bytes,
+)
 from tests.simt import build
-
-NONE = 0xFFFFFFFF
-UTTERANCE = np.dtype(
-    [("log_probs", "u8"), ("row_stride", "i8"), ("frames", "u4"), ("is_half", "u4"), ("first_piece", "u4"),
-     ("padding", "u4")]
-)  # fmt: skip
-RESULT = np.dtype(
-    [("total_cost", "f8"), ("path_begin", "u4"), ("path_length", "u4"), ("end_state", "u4"), ("reached_final", "u4"),
-     ("outcome", "u4"), ("bad_frame", "u4"), ("bad_column", "u4"), ("bad_value", "f4"), ("frames", "u8"),
-     ("tokens", "u8"), ("leaving_arcs", "u8"), ("admitted", "u8"), ("settled", "u4"), ("alive", "u4"),
-     ("taken", "u4"), ("fired", "u4"), ("next_look", "u4"), ("padding", "u4")]
-)  # fmt: skip
-LANE = np.dtype(
-    [("memory", "u8"), ("tokens", "u8"), ("capacity", "u4"), ("candidates", "u4"),
-     ("table_size", "u4"), ("spill_padding", "u4"), ("log", "u8"), ("log_capacity", "u4"), ("log_size", "u4"),
-     ("settled", "u4"), ("utterance", "u4"), ("offset", "f8"), ("frame", "u4"), ("started", "u4"), ("alive", "u4"),
-     ("num_tokens", "u4"), ("need", "u4"), ("need_padding", "u4"), ("tokens_seen", "u8"),
-     ("leaving_arcs", "u8"), ("admitted", "u8"), ("stream", "u4"), ("known", "u4")]
-)  # fmt: skip
-DECODED, BAD_LOG_PROB = 1, 2
-NEED_SPILL, NEED_LOG, NEED_PATHS, NEED_LOG_PROBS, NEED_LAUNCH = 1, 2, 3, 4, 5
-NEED_ANSWERS, NEED_REQUEST_ROOM = 16, 17  # of lanes that ask the host
-NEED_LINKS, NEED_LATTICE_POOL = 18, 19
-NEED_STREAM_ROOM = 20
-LATTICE_LANE = np.dtype([("costs", "u8"), ("links", "u8"), ("link_capacity", "u4"), ("num_links", "u4")])
-LATTICE_RESULT = np.dtype(
-    [("begin", "u8"), ("total_cost", "f8"), ("steps", "u4"), ("links", "u4"), ("entries", "u4"), ("best_end", "u4"),
-     ("frames", "u4"), ("reached_final", "u4"), ("written", "u4"), ("alive", "u4")]
-)  # fmt: skip
-LATTICE_STEP = np.dtype([("offset", "f8"), ("entries_end", "u4"), ("links_end", "u4")])
-STREAM = np.dtype(
-    [("before", "u8"), ("after", "u8"), ("before_tokens", "u4"), ("before_entries", "u4"), ("after_tokens", "u4"),
-     ("after_entries", "u4"), ("is_last", "u4"), ("fired", "u4"), ("next_look", "u4"), ("large_start", "u4"),
-     ("frames", "u8"), ("columns", "u8"), ("rules", "u4", 36)]
-)  # fmt: skip
-LINK = np.dtype([("source", "u4"), ("target", "u4"), ("arc", "u4"), ("slack", "f4")])
-STREAM_LINKS = np.dtype(
-    [("before", "u8"), ("after", "u8"), ("before_links", "u4"), ("before_steps", "u4"), ("after_links", "u4"),
-     ("after_steps", "u4")]
-)  # fmt: skip
-LINE_BYTES = 128
-
-
-def padded(count):
-    return (count + 15) // 16 * 16
-
-
-def tokens_bytes(capacity):
-    return 16 * capacity + 3 * padded(4 * capacity)
-
-
-def workspace_bytes(capacity, candidates, table_size):
-    table = padded(8 * table_size) + 2 * padded(4 * table_size)
-    return table + 16 * candidates + 48 * capacity
 
 
 @dataclass(frozen=True)
@@ -151,75 +119,6 @@ class FromHost:
             copy.to[:] = copy.source
 
 
-class HostStream:
-    """The state of a stream, which begins with room for so much.
-
-    rules : an EndpointRules, if sentences end
-    large_start : of a large language model, the state before the sentence
-    """
-
-    def __init__(self, tokens=1, entries=1, rules=None, large_start=0):
-        self.large_start = large_start
-        self.tokens, self.entries = tokens, entries  # of the state that is made next
-        self.state, self.sizes = None, (0, 0)
-        self.settled: list[int] = []
-        self.rules = rules
-        self.frames = self.fired = 0
-        self.num_links = 1  # there is room for next, where lattices are asked for
-        self.links, self.link_sizes = None, (0, 0)
-        self.lattice = None  # of the sentence, once it has ended
-
-    def view(self, number, row, bytes_of, keep, last, graph):
-        """Tells the kernel where the states are, and when to look for an endpoint."""
-        self.after = np.zeros(48 + padded(8 * self.entries) + bytes_of(self.tokens), np.uint8)
-        keep[f"after[{number}]"] = self.after
-        row["after"], row["after_tokens"], row["after_entries"] = self.after.ctypes.data, self.tokens, self.entries
-        row["is_last"], row["fired"], row["frames"], row["next_look"] = last, self.fired, self.frames, NONE
-        row["large_start"] = self.large_start
-        if self.rules is not None:
-            keep["columns of the graph"] = graph.columns
-            row["columns"], row["rules"] = graph.columns.ctypes.data, self._packed_rules()
-            if not self.fired:
-                row["next_look"] = self.rules.every - self.frames % self.rules.every
-        if self.state is not None:
-            keep[f"before[{number}]"] = self.state
-            row["before"], (row["before_tokens"], row["before_entries"]) = self.state.ctypes.data, self.sizes
-
-    def view_links(self, number, row, keep, steps):
-        """Tells the kernel where the links are, after `view`."""
-        self.steps = steps
-        self.after_links = np.zeros(16 + 16 * self.num_links + 16 * steps + 4 * self.entries, np.uint8)
-        keep[f"after_links[{number}]"] = self.after_links
-        row["after"], row["after_links"], row["after_steps"] = self.after_links.ctypes.data, self.num_links, steps
-        if self.links is not None:
-            keep[f"before_links[{number}]"] = self.links
-            row["before"], (row["before_links"], row["before_steps"]) = self.links.ctypes.data, self.link_sizes
-
-    def _packed_rules(self):
-        packed = np.zeros(36, np.uint32)
-        for i, rule in enumerate(self.rules.rules):
-            packed[4 * i : 4 * i + 3] = rule[:3]
-            packed[4 * i + 3] = np.float32(rule.max_relative_cost).view(np.uint32)
-        packed[32:34] = len(self.rules.rules), self.rules.every
-        packed[34:] = np.array([self.rules.blank_column, self.rules.separator_column], np.int32).view(np.uint32)
-        return packed
-
-    def take(self, found, result):
-        """The chunk was decoded, as far as the sentence goes."""
-        settled = int(result["settled"])
-        if self.lattice is not None:
-            return  # the sentence has ended before
-        self.state, self.sizes = self.after, (self.tokens, self.entries)
-        if found.lattice is not None:  # a state that is not there
-            self.lattice, self.state, self.links = found.lattice, None, None
-        elif hasattr(self, "after_links"):
-            self.links, self.link_sizes = self.after_links, (self.num_links, self.steps)
-        self.settled += found.arcs[:settled].tolist()
-        found.arcs = found.arcs[settled:]
-        self.frames += int(result["taken"])
-        self.fired = int(result["fired"])
-
-
 @dataclass
 class Found:
     arcs: np.ndarray
@@ -231,117 +130,6 @@ class Found:
     bad_column: int
     work: tuple[int, int, int, int]
     lattice: Any = None  # FoundLattice, if one was asked for
-
-
-@dataclass
-class FoundLattice:
-    """What a kernel writes to the pool, as `cuda/decode/lattice_room.hpp` has it."""
-
-    steps: np.ndarray
-    links: np.ndarray
-    entries: np.ndarray
-    costs: np.ndarray
-    end_extras: np.ndarray
-    best_end: int
-
-    @classmethod
-    def read(cls, result, pool):
-        at = int(result["begin"])
-
-        def take(dtype, n):
-            nonlocal at
-            found = np.frombuffer(pool, dtype, n, at).copy()
-            at += found.nbytes
-            return found
-
-        steps, links = take(LATTICE_STEP, int(result["steps"])), take(LINK, int(result["links"]))
-        entries = take(np.dtype([("source", "u4"), ("arc", "u4")]), int(result["entries"]))
-        costs = take(np.dtype("f4"), len(entries))
-        first_end = int(steps["entries_end"][-2]) if len(steps) > 1 else 0
-        return cls(
-            steps, links, entries, costs, take(np.dtype("f4"), len(entries) - first_end), int(result["best_end"])
-        )
-
-    def bytes(self):
-        arrays = (self.steps, self.links, self.entries, self.costs, self.end_extras)
-        return b"".join(array.tobytes() for array in arrays)
-
-
-class Lattices:
-    """The memory for lattices of a host under the emulator."""
-
-    def __init__(self, batch, lanes, room, beam, streams=None):
-        frames = [len(logp) + (0 if streams is None else streams[i].frames) for i, logp in enumerate(batch)]
-        self.first_step = np.concatenate([[0], np.cumsum([n + 1 for n in frames])]).astype(np.uint32)
-        self.lanes = np.zeros(lanes, LATTICE_LANE)
-        self.results = np.zeros(len(batch), LATTICE_RESULT)
-        self.steps = np.zeros(int(self.first_step[-1]) + 1, LATTICE_STEP)
-        self.pool, self.used = np.zeros(room.lattice_pool, np.uint8), np.zeros(1, np.uint64)
-        self.beam = np.float32(beam)
-        self.keep = {}
-        self.streams = None if streams is None else np.zeros(len(batch), STREAM_LINKS)
-        for number, stream in enumerate(streams or ()):
-            stream.view_links(number, self.streams[number], self.keep, frames[number] + 1)
-        self.prune_above = room.prune_above
-        self.read_early = 0
-        self.taken: dict[int, FoundLattice] = {}
-        self.early_results, self.early_pool = np.zeros_like(self.results), np.zeros_like(self.pool)
-        for number in range(lanes):
-            self.grow_links(number, room.links)
-
-    def params(self):
-        """The parameter in the memory of the device, and all arrays that a kernel may touch."""
-        made = build.kernel_params(
-            lanes=self.lanes, results=self.results, steps=self.steps, first_step=self.first_step, pool=self.pool,
-            used=self.used, capacity=np.uint64(len(self.pool)),
-            streams=np.uint64(0) if self.streams is None else self.streams, beam=self.beam,
-            prune_above=np.uint32(self.prune_above),
-        )  # fmt: skip
-        memory = np.frombuffer(bytes(made), np.uint8)
-        return memory, self.keep | {f"lattice.{name}": array for name, array in made.arrays.items()}
-
-    def grow_costs(self, number, capacity, before):
-        larger = np.zeros(2 * capacity, np.float32)
-        old = self.keep.get(f"costs[{number}]")
-        if old is not None:
-            larger[:before] = old[:before]
-        self.keep[f"costs[{number}]"] = larger
-        self.lanes[number]["costs"] = larger.ctypes.data
-
-    def grow_links(self, number, capacity):
-        lane = self.lanes[number]
-        larger = np.zeros(2 * capacity + (capacity + 31) // 32, np.uint64)
-        old = self.keep.get(f"links[{number}]")
-        if old is not None:
-            larger[: 2 * int(lane["num_links"])] = old[: 2 * int(lane["num_links"])]
-        self.keep[f"links[{number}]"] = larger
-        lane["links"], lane["link_capacity"] = larger.ctypes.data, capacity
-
-    def looking(self):
-        """What looking.cpp looks at while a kernel runs; it reads what has been written so far."""
-        return build.kernel_params(
-            results=self.results, pool=self.pool, early_results=self.early_results, early_pool=self.early_pool,
-            utterances=np.uint64(len(self.results)),
-        )  # fmt: skip
-
-    def take(self, results):
-        """Reads what the last launch has written, and makes room for more."""
-        for utterance, (result, place) in enumerate(zip(results, self.results, strict=True)):
-            assert place["written"] == (result["outcome"] == DECODED) or self.streams is not None
-            if place["written"] and utterance not in self.taken:
-                told = (place["total_cost"], place["reached_final"], place["frames"])
-                assert told == (result["total_cost"], result["reached_final"], result["frames"])
-                assert place["alive"] == result["alive"]
-                self.taken[utterance] = found = FoundLattice.read(place, self.pool)
-                early = self.early_results[utterance]
-                if early["written"]:
-                    assert found.bytes() == FoundLattice.read(early, self.early_pool).bytes()
-                    self.read_early += 1
-                early["written"] = 1  # the next launch has another pool
-        if self.used[0] > len(self.pool):
-            self.pool = np.zeros(2 * int(self.used[0]), np.uint8)
-            self.early_pool = np.zeros_like(self.pool)
-        self.used[0] = 0
 
 
 class SearchHost:

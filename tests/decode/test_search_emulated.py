@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from arcbeam import CtcDecoder, Graph, TokenTable
 from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
-from tests.decode.search_host import BAD_LOG_PROB, DECODED, FromHost, Room, SearchHost, Shape, as_launched
+from tests.decode.search_host import FromHost, Room, SearchHost, Shape, as_launched
+from tests.decode.search_layout import BAD_LOG_PROB, DECODED
 from tests.simt.build import Copy, schedules
 
 

@@ -14,8 +14,10 @@ from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
 from tests.decode.emulated_gpu import TIGHT
 from tests.decode.equality import same
+from tests.decode.host_streams import HostStream
 from tests.decode.lattices import packed
-from tests.decode.search_host import BAD_LOG_PROB, HostStream, Room, SearchHost, Shape
+from tests.decode.search_host import Room, SearchHost, Shape
+from tests.decode.search_layout import BAD_LOG_PROB
 from tests.decode.small_search import AS_SHIPPED, ROOMY
 from tests.decode.test_endpoints import LETTERS, RULES, SILENCE, SPEECH, spoken
 from tests.decode.test_streams import BATCH, GRAPH, boost

@@ -26,7 +26,7 @@ DOCS = ROOT / "docs"
 UTTERANCES = 3
 # Pages whose examples are run below; a new block on one of them, or on another page, fails until a test has it.
 PYTHON = {
-    "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 1, "guide/boosting.md": 3,
+    "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 2, "guide/boosting.md": 3,
     "guide/decoding.md": 2, "guide/gpu.md": 2, "guide/graphs.md": 2, "guide/install.md": 1,
     "guide/large-language-models.md": 3, "guide/lattices.md": 6, "guide/more-answers.md": 6, "guide/not-yet.md": 1,
     "guide/serving-streams.md": 5, "guide/streams.md": 6, "guide/transducers.md": 3, "guide/word-times.md": 2,
@@ -186,14 +186,19 @@ def test_decoding(there, speech, capsys):
     assert [line["complete"] for line in json.loads(lines[3])] == [False, False, True]
 
 
-def test_batch_jobs(there, speech):
+def test_batch_jobs(there, speech, capsys):
     for arguments in commands("guide/batch-jobs.md"):
         command(arguments)
     assert Path("hypotheses.txt").read_text().splitlines()[0] == f"utterance0 {speech[1][0]}"
     assert re.match(r"utterance0 1 [\d.]+ [\d.]+ \w+\n", Path("words.ctm").read_text())
-    (code,) = examples("guide/batch-jobs.md")
-    run("batch-jobs.md", code, {})
+    files, in_a_row = examples("guide/batch-jobs.md")
+    run("batch-jobs.md", files, {})
     assert list(np.load("log_probs.npz")) == ["first", "second"]
+    np.save("log_probs.npy", np.stack([speech[0][0]] * 300))
+    decoder = arcbeam.CtcDecoder(arcbeam.Graph.load("graph.arcbeam"), acoustic_scale=1.5, device="cpu")
+    run("batch-jobs.md", in_a_row, {"decoder": decoder})
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split(maxsplit=1)[1] for line in printed] == [speech[1][0]] * 300
 
 
 def test_beam_and_scales(there):
@@ -342,14 +347,14 @@ def test_baseline(there, speech, arpa, small):
 
 
 def test_gpu(there, speech):
-    decode, decode_at_once = examples("guide/gpu.md")
+    decode, in_a_row = examples("guide/gpu.md")
     utterances, said = speech
     assert 'device="cuda"' in decode
     names = {"arcbeam": arcbeam, "graph": arcbeam.Graph.load("graph.arcbeam"), "log_probs": utterances, "lengths": None}
     run("gpu.md", decode.replace('device="cuda"', 'device="auto"'), names)  # the GPU if there is one
     assert [hypothesis.text for hypothesis in names["hypotheses"]] == said
-    run("gpu.md", decode_at_once, names)
-    assert [hypothesis.nbest[0].text for batch in names["found"] for hypothesis in batch] == said
+    run("gpu.md", in_a_row, names)
+    assert [entries[0] for entries in names["texts"]] == said
 
 
 def test_kernels():

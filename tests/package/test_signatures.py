@@ -46,6 +46,7 @@ TAKE_OPTIONS = [
     arcbeam.BoostingTree,
     arcbeam.BoostingTree.read,
     arcbeam.CtcDecoder,
+    arcbeam.CtcDecoder.decode_batches,
     arcbeam.CtcDecoder.decode_chunks,
     arcbeam.CtcDecoder.restore,
     arcbeam.CtcDecoder.stream,

@@ -5,7 +5,8 @@ import numpy as np
 from arcbeam import CtcDecoder
 from arcbeam.ctc.gpu import graph_layout, new_words_layout
 from tests.decode.lattices import lattices, numbered, packed
-from tests.decode.search_host import DECODED, NONE, SearchHost
+from tests.decode.search_host import SearchHost
+from tests.decode.search_layout import DECODED, NONE
 from tests.rescore.rescore_host import ARCS, MODEL, REQUESTS, RescoreHost, bits_view
 from tests.simt.build import kernel_params
 

@@ -8,7 +8,8 @@ from arcbeam import CtcDecoder
 from arcbeam.ctc.gpu._requests import HostLookups
 from arcbeam.lm._lm_buckets import Buckets
 from tests.decode.lattices import lattices, of_kernel, packed
-from tests.decode.search_host import DECODED, NEED_REQUEST_ROOM, SearchHost, padded, tokens_bytes
+from tests.decode.search_host import SearchHost
+from tests.decode.search_layout import DECODED, NEED_REQUEST_ROOM, padded, tokens_bytes
 from tests.rescore import answering
 from tests.simt.build import kernel_params
 

@@ -7,7 +7,8 @@ from arcbeam import Boost, CtcDecoder, Endpoint, EndpointRule, Graph, SymbolTabl
 from arcbeam.ctc.endpoint import EndpointRules
 from arcbeam.graph.graph import OpenSlot
 from tests.decode import graphs
-from tests.decode.search_host import HostStream, Room, Shape
+from tests.decode.host_streams import HostStream
+from tests.decode.search_host import Room, Shape
 from tests.decode.test_new_words import arcs_of, said, small_graph
 from tests.rescore.boost_host import NewWordsHost, check_new_words
 from tests.rescore.test_boost_emulated import GENEROUS, WORDS

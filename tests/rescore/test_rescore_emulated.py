@@ -21,7 +21,8 @@ from tests.decode.language_models import (
     random_model,
     rough_models,
 )
-from tests.decode.search_host import BAD_LOG_PROB, DECODED, FromHost, Room, Shape, as_launched
+from tests.decode.search_host import FromHost, Room, Shape, as_launched
+from tests.decode.search_layout import BAD_LOG_PROB, DECODED
 from tests.decode.test_rescoring import language_models, with_words
 from tests.rescore.demo import demo_speech
 from tests.rescore.rescore_host import RescoreHost, check

@@ -6,8 +6,9 @@ import pytest
 
 from arcbeam.gpu.tuned import search_plan
 from tests.decode.emulated_gpu import TIGHT
+from tests.decode.host_streams import HostStream
 from tests.decode.lattices import numbered, packed
-from tests.decode.search_host import HostStream, Room, Shape
+from tests.decode.search_host import Room, Shape
 from tests.decode.test_endpoints import RULES, SPEECH
 from tests.decode.test_stream_lattices import ASKED
 from tests.decode.test_stream_lattices_emulated import SOME

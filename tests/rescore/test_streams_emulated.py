@@ -18,8 +18,9 @@ from arcbeam.lm._language_model import walk
 from tests.decode import graphs, kenlm_files
 from tests.decode.emulated_gpu import TIGHT
 from tests.decode.equality import same
+from tests.decode.host_streams import HostStream
 from tests.decode.language_models import over, random_model
-from tests.decode.search_host import HostStream, Room, Shape
+from tests.decode.search_host import Room, Shape
 from tests.decode.small_search import AS_SHIPPED, ROOMY
 from tests.decode.test_endpoints import RULES, SILENCE, SPEECH
 from tests.decode.test_rescoring import language_models, with_words

@@ -19,7 +19,8 @@ from arcbeam.words import as_dict
 if TYPE_CHECKING:
     import numpy as np
 
-    from arcbeam.ctc.stream import Partial, Stream
+    from arcbeam.ctc.partial import Partial
+    from arcbeam.ctc.stream import Stream
 
 STDIN = "-"
 NPY = b"\x93NUMPY"  # how such files begin

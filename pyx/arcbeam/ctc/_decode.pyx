@@ -221,7 +221,7 @@ cdef class CpuStream(SearchState):
 cdef class CpuEngine(LogProbEngine):
     """A pool of lanes over one graph. Calls from several Python threads take turns.
 
-    The answers are the fields of `arcbeam.ctc.hypothesis.Paths`, and after them an `arcbeam.ctc._lattices.Lattices` if
+    The answers are the fields of `arcbeam.ctc.results.Paths`, and after them an `arcbeam.ctc._lattices.Lattices` if
     a lattice beam is given; the path of an utterance with values that are no log-probs has no arcs.
 
     Parameters

@@ -37,7 +37,7 @@ cdef class SentenceStream(AnyStream):
     cdef public Sentence _sentence
     cdef public bint _last_came
     cdef public bint _posteriors  # whether results have those of their words
-    cdef public object _asked  # arcbeam.ctc.hypothesis.Asked, or None where sentences end without lattices
+    cdef public object _asked  # arcbeam.ctc.results.Asked, or None where sentences end without lattices
     cdef object results  # of the batch that the latest place comes from, and its index there
     cdef size_t index
     cdef Place place

@@ -7,9 +7,9 @@ import numpy.typing as npt
 from arcbeam._any_stream import AnyStream
 from arcbeam.arrays.intake import Decoded
 from arcbeam.ctc.boost import Boost
-from arcbeam.ctc.hypothesis import Asked, Results
+from arcbeam.ctc.partial import Partial
+from arcbeam.ctc.results import Asked, Results
 from arcbeam.ctc.sentences import Heard
-from arcbeam.ctc.stream import Partial
 from arcbeam.endpoints import Endpoint
 from arcbeam.graph._words import GrowingPath, WordReader
 

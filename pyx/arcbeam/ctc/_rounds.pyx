@@ -105,8 +105,8 @@ cdef class Round:
     streams : list of SentenceStream
     kind : callable
         Makes a result of: results, index, sentence, settled arcs, frames, whether it is final, endpoint.
-    results : arcbeam.ctc.hypothesis.Results
-    endings : dict of int to arcbeam.ctc.hypothesis.Results
+    results : arcbeam.ctc.results.Results
+    endings : dict of int to arcbeam.ctc.results.Results
         In place of those, where a sentence has ended now of which more was asked.
     refused : dict of int to object
         The results of chunks that were not taken. Their streams are as before.

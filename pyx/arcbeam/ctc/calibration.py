@@ -13,10 +13,11 @@ import numpy.typing as npt
 from arcbeam.calls import lists_options
 from arcbeam.checks import shown
 from arcbeam.ctc.decoder import CtcDecoder
-from arcbeam.ctc.hypothesis import Asked, Hypothesis
+from arcbeam.ctc.hypothesis import Hypothesis
+from arcbeam.ctc.results import Asked
 
 if TYPE_CHECKING:
-    from arcbeam.ctc.hypothesis import Results
+    from arcbeam.ctc.results import Results
 
 COARSE = tuple(2.0**power for power in range(-3, 4))
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0

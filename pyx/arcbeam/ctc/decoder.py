@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -21,15 +21,18 @@ from arcbeam.confidence import ConfidenceMethod, measure, resolve
 from arcbeam.ctc._frame_confidence import FrameConfidenceEngine
 from arcbeam.ctc._lattice import AnswerEngine
 from arcbeam.ctc._rounds import Round, taking
+from arcbeam.ctc.batches import DecodeCall, Searched, answered_behind, log_probs_and_lengths
 from arcbeam.ctc.boost import Boost, Boosts, compiled_for, graphs_of
 from arcbeam.ctc.engines import make_engine
 from arcbeam.ctc.frame_confidences import FrameConfidences
-from arcbeam.ctc.hypothesis import Asked, Hypotheses, Hypothesis, Paths, Results
+from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
 from arcbeam.ctc.lattice_arrays import LatticeBatch
 from arcbeam.ctc.options import DecoderOptions
+from arcbeam.ctc.partial import CtcPartials, Partial
 from arcbeam.ctc.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
+from arcbeam.ctc.results import Asked, Paths, Results
 from arcbeam.ctc.stats import NOTHING, DecoderMemory, DecodeStats
-from arcbeam.ctc.stream import CtcPartials, Partial, Stream, check_boost
+from arcbeam.ctc.stream import Stream, check_boost
 from arcbeam.endpoints import Endpoint, check_endpoint
 from arcbeam.errors import Fault
 from arcbeam.gpu.devices import resolve_device
@@ -365,27 +368,117 @@ class CtcDecoder:
             Once for each decoder and kind: values above 0, a frame whose probabilities do not sum to 1, or a blank that
             is hardly ever the best column. The message names the frame, and says what may be wrong.
         """
+        call = self._call(boost, Asked(nbest, confidence, lattice, mbr), frame_confidence, cuda_stream, errors)
+        return self._answered(self._searched(log_probs, lengths, call))
+
+    @lists_options()
+    def decode_batches(
+        self,
+        batches: Iterable[Any],
+        *,
+        boost: Boost | None = None,
+        nbest: int | None = None,
+        confidence: bool = False,
+        lattice: bool = False,
+        mbr: bool = False,
+        frame_confidence: str | ConfidenceMethod | None = None,
+        cuda_stream: Any = None,
+        errors: str = "raise",
+    ) -> Generator[Hypotheses, None, None]:
+        """Decodes batch after batch; threads work out the answers of one while the next is being decoded.
+
+        Each list has the bytes of :meth:`decode`. `nbest`, `confidence` and `mbr` are worked out by the CPU, which a
+        GPU need not wait for. Where none of them is asked for, there is nothing to do at the same time, and this is
+        `decode` of each batch as it is pulled.
+
+        Parameters
+        ----------
+        batches : iterable
+            Each is what :meth:`decode` takes as `log_probs`, or a tuple ``(log_probs, lengths)``; utterances come in a
+            list, because a tuple is always such a pair. The thread that iterates pulls a batch and decodes it; its
+            arrays may be written again when the next one is pulled.
+        boost : Boost, optional
+            For all utterances of all batches.
+        nbest, confidence, lattice, mbr, frame_confidence, cuda_stream, errors
+            As of :meth:`decode`.
+
+        Yields
+        ------
+        Hypotheses
+            Of each batch, in order. There are at most two batches in flight: where answers are worked out, a batch is
+            yielded when the next one has been decoded, so a source that is slow delays what came before.
+
+        Raises
+        ------
+        TypeError, ValueError, GraphError
+            An option is wrong: at once. A tuple that is no pair: in its place.
+        Exception
+            What :meth:`decode` raises for a batch, and what `batches` itself raises, in its place: all batches before
+            have been yielded then, and the iteration is over. ``errors="return"`` goes on past utterances with NaN.
+
+        Notes
+        -----
+        When the iteration ends, also by ``break``, ``close()``, an error or Ctrl-C, no thread of it is left; answers
+        that were being worked out are dropped.
+
+        Examples
+        --------
+        >>> batches = ((model(audio).log_softmax(-1), lengths) for audio, lengths in loader)
+        >>> for hypotheses in decoder.decode_batches(batches, nbest=10, confidence=True):
+        ...     print([hypothesis.text for hypothesis in hypotheses])
+        """
+        check_boost(boost)
+        check_errors(errors)
         asked = Asked(nbest, confidence, lattice, mbr)
+        call = self._call(boost, asked, frame_confidence, cuda_stream, errors)
+        if not isinstance(batches, Iterable):
+            raise TypeError(f"batches: expected an iterable of batches, got {type(batches).__name__}")
+
+        def search(batch: Any) -> Searched:
+            return self._searched(*log_probs_and_lengths(batch), call)
+
+        if not asked.needs_answers:
+            return (self._answered(found) for found in map(search, batches))
+        return answered_behind(batches, search, self._answered, self._new_answer_engine)
+
+    def _call(
+        self,
+        boost: Boosts,
+        asked: Asked,
+        frame_confidence: str | ConfidenceMethod | None,
+        cuda_stream: Any,
+        errors: str,
+    ) -> DecodeCall:
+        """What is asked of a batch, checked."""
         method = resolve(frame_confidence, "frame_confidence")
         if method is not None and self._graph.blank is None:
             raise ValueError("frame_confidence: the graph does not know its blank; give blank= when it is loaded")
+        return DecodeCall(boost, asked, method, cuda_stream, errors)
+
+    def _searched(self, log_probs: Any, lengths: Any, call: DecodeCall) -> Searched:
+        """A batch, with all that has to be read of its log-probs; what is read from lattices is still to come."""
         self._check_files()
-        beam = self._options.lattice_beam if asked.needs_lattices else None
-        boosts = compiled_for(self._graph, boost, self._options.threads or usable_cores())
+        beam = self._options.lattice_beam if call.asked.needs_lattices else None
+        boosts = compiled_for(self._graph, call.boost, self._options.threads or usable_cores())
         found = self._intake.decode(
-            self._engine, log_probs, lengths, errors, cuda_stream, lattice_beam=beam, boosts=boosts
+            self._engine, log_probs, lengths, call.errors, call.cuda_stream, lattice_beam=beam, boosts=boosts
         )
         self._check_files()
         self._of_thread.stats = stats = DecodeStats(**found.work)
-        *paths, lattices = found.answers if asked.needs_lattices else (*found.answers, None)
+        *paths, lattices = (*found.answers, None) if beam is None else found.answers
         results = replace(
             self._results(Paths(*paths), found.errors),
-            frames=None if method is None else self._frame_confidences(found, method),
-            boosts=boost,
+            frames=None if call.method is None else self._frame_confidences(found, call.method),
+            boosts=call.boost,
         )
-        if lattices is not None:
-            results = self._with_answers(results, lattices, asked)
-        return Hypotheses(map(Hypothesis, itertools.repeat(results), range(len(results.paths.begins))), stats)
+        return Searched(results, lattices, call.asked, stats)
+
+    def _answered(self, found: Searched, engine: AnswerEngine | None = None) -> Hypotheses:
+        """The hypotheses of a batch, with what is read from lattices: by an engine of one's own, or the decoder's."""
+        results = found.results
+        if found.lattices is not None:
+            results = self._with_answers(results, found.lattices, found.asked, engine)
+        return Hypotheses(map(Hypothesis, itertools.repeat(results), range(len(results.paths.begins))), found.stats)
 
     @lists_options()
     def stream(
@@ -607,7 +700,9 @@ class CtcDecoder:
             found |= dict.fromkeys(places, self._with_answers(of_streams, lattices.take(places), asked))
         return found
 
-    def _with_answers(self, results: Results, lattices: Lattices, asked: Asked) -> Results:
+    def _with_answers(
+        self, results: Results, lattices: Lattices, asked: Asked, engine: AnswerEngine | None = None
+    ) -> Results:
         """The results with what was asked for and is read from lattices."""
         options, boosts = self._options, results.boosts
         batch = None
@@ -624,14 +719,21 @@ class CtcDecoder:
                 before=results.before,
             )
         scale = options.posterior_scale
-        answers = self._answers(lattices, boosts, asked, scale) if asked.needs_answers else None
+        answers = self._answers(lattices, boosts, asked, scale, engine) if asked.needs_answers else None
         return replace(results, lattices=batch, asked=asked, answers=answers)
 
-    def _answers(self, lattices: Lattices, boosts: Boosts, asked: Asked, posterior_scale: float) -> LatticeAnswers:
-        """N-best lists, confidences and minimum Bayes risk, made by threads that live as long as the decoder."""
-        if self._answer_engine is None:
-            self._answer_engine = AnswerEngine(self._graph, threads=self._options.threads or usable_cores())
-        return self._answer_engine.answers(
+    def _answers(
+        self,
+        lattices: Lattices,
+        boosts: Boosts,
+        asked: Asked,
+        posterior_scale: float,
+        engine: AnswerEngine | None = None,
+    ) -> LatticeAnswers:
+        """N-best lists, confidences and minimum Bayes risk, by default of threads that live as long as the decoder."""
+        if engine is None:
+            engine = self._answer_engine = self._answer_engine or self._new_answer_engine()
+        return engine.answers(
             lattices,
             graphs_of(self._graph, boosts, len(lattices)),
             nbest=asked.nbest or int(asked.confidence),
@@ -640,6 +742,9 @@ class CtcDecoder:
             mbr=asked.mbr,
             posterior_scale=posterior_scale,
         )
+
+    def _new_answer_engine(self) -> AnswerEngine:
+        return AnswerEngine(self._graph, threads=self._options.threads or usable_cores())
 
     def _frame_confidences(self, found: Decoded, method: ConfidenceMethod) -> FrameConfidences:
         """The confidences of all frames but those of utterances with an error."""

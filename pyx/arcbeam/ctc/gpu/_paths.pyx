@@ -76,7 +76,7 @@ cdef class Paths:
 
     @property
     def paths(self):
-        """tuple : the fields of `arcbeam.ctc.hypothesis.Paths`."""
+        """tuple : the fields of `arcbeam.ctc.results.Paths`."""
         arcs = self.arcs[0] if len(self.arcs) == 1 else np.concatenate([np.empty(0, np.uint32), *self.arcs])
         return arcs, *self.by_utterance
 

@@ -228,7 +228,7 @@ cdef class CudaEngine:
         Returns
         -------
         paths : tuple
-            The fields of `arcbeam.ctc.hypothesis.Paths`, and after them, if lattices are asked for, an
+            The fields of `arcbeam.ctc.results.Paths`, and after them, if lattices are asked for, an
             `arcbeam.ctc._lattices.Lattices`.
         work : dict of counters, None where the kernel does not count
         bad : list of (utterance, frame, column, value)

@@ -1,0 +1,102 @@
+"""Batches one after another: a thread makes the answers of one while the caller's thread decodes the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+if TYPE_CHECKING:
+    from arcbeam.confidence import ConfidenceMethod
+    from arcbeam.ctc._lattice import AnswerEngine
+    from arcbeam.ctc._lattices import Lattices
+    from arcbeam.ctc.boost import Boosts
+    from arcbeam.ctc.hypothesis import Hypotheses
+    from arcbeam.ctc.results import Asked, Results
+    from arcbeam.ctc.stats import DecodeStats
+
+THREAD_NAME = "arcbeam-answers"
+
+
+class DecodeCall(NamedTuple):
+    """The options of a call of decode, checked."""
+
+    boost: Boosts
+    asked: Asked
+    method: ConfidenceMethod | None  # of frame confidences
+    cuda_stream: Any
+    errors: str
+
+
+class Searched(NamedTuple):
+    """A batch that has been decoded, of which lattices have still to be asked. It keeps no log-probs."""
+
+    results: Results
+    lattices: Lattices | None
+    asked: Asked
+    stats: DecodeStats
+
+
+def log_probs_and_lengths(batch: Any) -> tuple[Any, Any]:
+    """What `decode` takes first of all: a tuple is (log_probs, lengths), anything else is log_probs alone.
+
+    Raises ValueError for a tuple of another length.
+    """
+    if not isinstance(batch, tuple):
+        return batch, None
+    if len(batch) != 2:
+        raise ValueError(
+            f"batches: expected (log_probs, lengths), got a tuple of {len(batch)}; give utterances as a list"
+        )
+    return batch
+
+
+def answered_behind(
+    batches: Iterable[Any],
+    search: Callable[[Any], Searched],
+    answer: Callable[[Searched, AnswerEngine], Hypotheses],
+    make_engine: Callable[[], AnswerEngine],
+) -> Generator[Hypotheses, None, None]:
+    """Yields what `answer` makes, with an engine of this iteration, of what `search` finds in each batch, in order.
+
+    The caller's thread pulls a batch and searches it before the batch ahead of it is yielded, whose answers a thread
+    makes in the meantime::
+
+        caller   search 0   search 1   yield 0   search 2   yield 1   yield 2
+        thread             [answer 0]           [answer 1]           [answer 2]
+
+    So the current CUDA stream of a library is the caller's, and a buffer that log-probs lie in may be written again
+    when the next batch is pulled. An error of the source or of a search comes at its batch's place. When the iteration
+    ends, in whatever way, the answers that are being made are cancelled and waited for.
+    """
+    engine = make_engine()
+    thread = ThreadPoolExecutor(1, THREAD_NAME)
+
+    def begin(batch: Any) -> Future[Hypotheses]:
+        return thread.submit(answer, search(batch), engine)
+
+    def begun() -> Iterator[Future[Hypotheses]]:
+        try:  # no name here keeps a batch while the next one is pulled
+            yield from map(begin, batches)
+        except Exception as error:
+            yield thread.submit(_raise, error)
+
+    try:
+        ahead: Future[Hypotheses] | None = None
+        for behind in begun():
+            if ahead is not None:
+                yield ahead.result()
+            ahead = behind
+        if ahead is not None:
+            yield ahead.result()
+    finally:
+        thread.shutdown(wait=False, cancel_futures=True)
+        engine.cancel()
+        thread.shutdown()
+
+
+def _raise(error: Exception) -> NoReturn:
+    try:
+        raise error
+    finally:
+        del error  # its traceback has this frame

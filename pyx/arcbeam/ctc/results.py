@@ -1,0 +1,166 @@
+"""What a decode has found in a batch, as its engines return it; hypotheses read their values from it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.checks import check_bool, check_count
+from arcbeam.ctc.alternatives import Alternative, Nbest
+from arcbeam.ctc.boost import Boost, Boosts, boost_of
+from arcbeam.ctc.sentences import NOTHING_BEFORE, Before
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from arcbeam.ctc.frame_confidences import FrameConfidences
+    from arcbeam.ctc.lattice_answers import LatticeAnswers, Mbr
+    from arcbeam.ctc.lattice_arrays import LatticeBatch
+    from arcbeam.ctc.rescoring import Rescoring
+    from arcbeam.errors import Fault
+    from arcbeam.graph.graph import Graph
+
+
+class Paths(NamedTuple):
+    """The paths of a batch, as an engine returns them.
+
+    Attributes
+    ----------
+    arcs : uint32[sum of lengths]
+        The arcs of all paths.
+    begins, lengths : int64[batch]
+        The place of each path among the arcs.
+    total_costs : float64[batch]
+    reached_final, complete : bool[batch]
+    """
+
+    arcs: npt.NDArray[np.uint32]
+    begins: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    total_costs: npt.NDArray[np.float64]
+    reached_final: npt.NDArray[np.bool_]
+    complete: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a call of decode asks for beside the best paths.
+
+    Attributes
+    ----------
+    nbest : int or None
+        Entries of an n-best list.
+    confidence, lattice, mbr : bool
+    """
+
+    nbest: int | None = None
+    confidence: bool = False
+    lattice: bool = False
+    mbr: bool = False
+
+    def __post_init__(self) -> None:
+        if self.nbest is not None:
+            check_count("nbest", self.nbest)
+        for name in ("confidence", "lattice", "mbr"):
+            check_bool(name, getattr(self, name))
+
+    def as_typed(self) -> str:
+        """What is asked for, as it is typed: ``nbest=5, confidence=True``."""
+        return ", ".join(f"{name}={value!r}" for name, value in vars(self).items() if value not in (None, False))
+
+    @property
+    def needs_lattices(self) -> bool:
+        """Whether the search has to capture links."""
+        return self.lattice or self.needs_answers
+
+    @property
+    def needs_answers(self) -> bool:
+        """Whether lattices are searched for more than they hold themselves."""
+        return self.nbest is not None or self.confidence or self.mbr
+
+
+NOTHING_ASKED = Asked()
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """What the hypotheses of a batch share."""
+
+    graph: Graph
+    frame_shift: float | None
+    rescoring: Rescoring | None
+    paths: Paths
+    errors: Mapping[int, Fault]
+    lattices: LatticeBatch | None = None
+    asked: Asked = NOTHING_ASKED
+    answers: LatticeAnswers | None = None
+    frames: FrameConfidences | None = None
+    boosts: Boosts = None
+    before: Mapping[int, Before] = field(default_factory=dict)  # of sentences of streams
+    # Of streams that ask for posteriors: what their search() said after the chunk, or why it could not.
+    live: dict[int, dict[str, Any] | Exception] = field(default_factory=dict)
+
+    def boost(self, index: int) -> Boost | None:
+        """The boost of an utterance."""
+        return boost_of(self.boosts, index)
+
+    def nbest(self, index: int) -> Nbest | None:
+        """The n-best list of an utterance; None if none was asked for."""
+        if self.asked.nbest is None or self.answers is None:
+            return None
+        answers, complete = self.answers, self.paths.complete.item(index)
+        reached_final, boost = self.paths.reached_final.item(index), self.boost(index)
+        before = self.before.get(index, NOTHING_BEFORE)
+        begin, end = answers.first_entry[index : index + 2].tolist()
+        bounds = answers.first_arc[begin : end + 1].tolist()
+        alternatives = [
+            Alternative(
+                self,
+                answers.arcs[first:last],
+                0.0 - cost if complete else -math.inf,
+                posterior,
+                reached_final,
+                boost,
+                before,
+                answers.labels,
+                place,
+            )
+            for place, first, last, cost, posterior in zip(
+                range(begin, end),
+                bounds,
+                bounds[1:],
+                answers.costs[begin:end].tolist(),
+                answers.posteriors[begin:end].tolist(),
+                strict=False,
+            )
+        ]
+        truncated = answers.nbest_truncated.item(index)
+        return Nbest(alternatives, len(alternatives) < self.asked.nbest and not truncated, truncated)
+
+    def confidence(self, index: int) -> float | None:
+        """The probability of the words of a hypothesis; None if no confidence was asked for."""
+        if not self.asked.confidence or self.answers is None:
+            return None
+        begin, end = self.answers.first_entry[index : index + 2].tolist()
+        return self.answers.posteriors.item(begin) if begin != end else 0.0
+
+    def confidence_truncated(self, index: int) -> bool | None:
+        """Whether limits have changed the confidences of a hypothesis; None if none were asked for."""
+        if not self.asked.confidence or self.answers is None:
+            return None
+        return self.answers.nbest_truncated.item(index) or self.answers.confidence_truncated.item(index)
+
+    def word_confidences(self, index: int) -> npt.NDArray[np.float64] | None:
+        """float64[output labels of the path]; None if no confidence was asked for."""
+        if not self.asked.confidence or self.answers is None:
+            return None
+        begin, end = self.answers.first_word[index : index + 2].tolist()
+        return self.answers.confidences[begin:end]
+
+    def mbr(self, index: int) -> Mbr | None:
+        """The minimum Bayes risk of an utterance; None if it was not asked for."""
+        return None if self.answers is None or self.answers.mbr is None else self.answers.mbr.of(index)
