@@ -44,8 +44,7 @@ cdef extern from "arcbeam/ctc/_boost/words.hpp" namespace "arcbeam::boost" nogil
 
 
 cdef extern from "arcbeam/ctc/_boost/lines.hpp" namespace "arcbeam::boost" nogil:
-    cbool has_plain_lines(string_view, size_t)
-    cbool may_repeat_a_line(string_view, size_t) except +
+    cbool cpp_are_plain "arcbeam::boost::are_plain"(string_view, size_t) except +
 
 
 cdef extern from "arcbeam/ctc/_boost/lists.hpp" namespace "arcbeam::boost" nogil:
@@ -128,19 +127,14 @@ cdef string_view utf8_of(str text) except *:
 
 
 def are_plain(str lines, size_t count):
-    """Whether a text has so many lines, with words, one space between two words, and no other white space.
+    """Whether a text has so many lines, all different, with one space between words and no other white space.
 
-    False as well where it has control characters, or half of a surrogate pair.
+    False, too, where it is not known: with control characters, or if two lines have the same hash.
     """
     try:
-        return has_plain_lines(utf8_of(lines), count)
-    except UnicodeEncodeError:
+        return cpp_are_plain(utf8_of(lines), count)
+    except UnicodeEncodeError:  # half of a surrogate pair
         return False
-
-
-def may_repeat(str lines, size_t count):
-    """False if no line of a text of so many occurs twice; true if one does, and by chance, too."""
-    return may_repeat_a_line(utf8_of(lines), count)
 
 
 def rounded(list scores, double largest):
@@ -149,7 +143,7 @@ def rounded(list scores, double largest):
     cdef double score
     cdef Py_ssize_t i
     for i in range(len(scores)):
-        if type(scores[i]) is not float:
+        if not isinstance(scores[i], float):
             return None
         score = scores[i]
         if not abs(score) <= largest:  # NaN compares false
@@ -189,9 +183,9 @@ def compiled(WordIndex index, list phrases, list depth_scalings, list new_words,
         one.of_request = NULL
         one.text = utf8_of(phrases[i].lines)
         if isinstance(phrases[i].scores, float):
-            one.scores.assign(phrases[i].count, <int64_t> llrint(phrases[i].scores * kUnit))
+            one.scores.assign(phrases[i].size, <int64_t> llrint(phrases[i].scores * kUnit))
         else:
-            one.scores.reserve(phrases[i].count)
+            one.scores.reserve(phrases[i].size)
             for score in <list?> phrases[i].scores:
                 one.scores.push_back(<int64_t> llrint(score * kUnit))
         if new_words[i] is not None:

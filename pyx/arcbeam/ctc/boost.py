@@ -123,9 +123,10 @@ class Boost:
         if isinstance(phrases, Mapping):
             if score is not None:
                 raise ValueError("score: expected None, because every phrase has its own score")
-            names, scores = list(phrases), list(phrases.values())
+            scores = list(phrases.values())
         else:
-            names, scores = phrases if isinstance(phrases, (list, tuple)) else list(phrases), None
+            scores = None
+        names = phrases if isinstance(phrases, (list, tuple)) else list(phrases)
         check_real("depth_scaling", depth_scaling, "above 0", above=0.0)
         self.depth_scaling = float(depth_scaling)
         self._spellings = Spellings(pronunciations, segmentations)
@@ -176,7 +177,7 @@ class Boost:
         return self._listed.as_dict()
 
     def __len__(self) -> int:
-        return self._listed.count
+        return self._listed.size
 
     def __repr__(self) -> str:
         shown = [f"{phrase!r}: {score:g}" for phrase, score in itertools.islice(self._phrases.items(), 3)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from arcbeam.checks import as_float, check_text
-from arcbeam.ctc._boost import are_plain, may_repeat, rounded
+from arcbeam.ctc._boost import are_plain, rounded
 from arcbeam.show import shortened
 
 UNITS = 1024  # scores are rounded to 1/1024
@@ -20,28 +20,26 @@ class Phrases(NamedTuple):
     ----------
     lines : str
         The phrases, with one space between words and a line feed between phrases.
-    count : int
+    size : int
     scores : float or list of float
         Of all phrases, or of each; multiples of 1/1024.
     """
 
     lines: str
-    count: int
+    size: int
     scores: float | list[float]
 
     def as_dict(self) -> dict[str, float]:
         """The score of each phrase."""
-        names = self.lines.split("\n") if self.count else []
+        names = self.lines.split("\n") if self.size else []
         if isinstance(self.scores, float):
             return dict.fromkeys(names, self.scores)
         return dict(zip(names, self.scores, strict=True))
 
 
-def checked(names: Sequence[Any], scores: Sequence[Any] | None, score: Any) -> Phrases:
+def checked(names: Sequence[Any], scores: list[Any] | None, score: Any) -> Phrases:
     """Phrases with a score for each, or with one for all; errors name the phrase."""
     lines, count = _as_lines(names)
-    if may_repeat(lines, count):
-        refuse_repeated(lines.split("\n"))
     if scores is None:
         return Phrases(lines, count, checked_score(None, score))
     made = rounded(scores, LARGEST_SCORE)
@@ -51,7 +49,7 @@ def checked(names: Sequence[Any], scores: Sequence[Any] | None, score: Any) -> P
 
 
 def _as_lines(names: Sequence[Any]) -> tuple[str, int]:
-    """The phrases with one space between words, each in a line; and how many there are."""
+    """The phrases with one space between words, each in a line, all different; and how many there are."""
     count = len(names)
     try:
         lines = "\n".join(names)
@@ -60,6 +58,7 @@ def _as_lines(names: Sequence[Any]) -> tuple[str, int]:
     except TypeError:
         pass  # not all are str: what follows says which is not
     normal = normalised(names)
+    refuse_repeated(normal)
     return "\n".join(normal), len(normal)
 
 

@@ -1,4 +1,4 @@
-// The phrases of a boost list as lines of a text: checked at one pass over it, before any graph is known.
+// The phrases of a boost list as lines of a text, looked over before any graph is known.
 #pragma once
 
 #include <cstddef>
@@ -6,11 +6,9 @@
 
 namespace arcbeam::boost {
 
-// Whether a text of UTF-8 has so many lines, with a word in each, one space between two words, and neither other
-// white space nor control characters. White space is what Python's str.split() takes for it.
-bool has_plain_lines(std::string_view text, std::size_t lines);
-
-// False if no line occurs twice; true if one does, and also where two happen to have the same hash of 63 bits.
-bool may_repeat_a_line(std::string_view text, std::size_t lines);
+// Whether a text of UTF-8 has so many lines, all different, with a word in each, one space between two words, and
+// neither other white space nor control characters. White space is what Python's str.split() takes for it.
+// By chance false, too: where two lines have the same hash.
+bool are_plain(std::string_view text, std::size_t lines);
 
 }  // namespace arcbeam::boost

@@ -24,7 +24,7 @@ struct Split {
 
 Split split(std::string_view text, std::size_t lines) {
     Split found;
-    found.words.reserve(2 * lines);
+    found.words.reserve(lines + static_cast<std::size_t>(std::count(text.begin(), text.end(), ' ')));
     found.ends.reserve(lines);
     std::size_t begin = 0;
     for (std::size_t at = 0; at < text.size(); ++at) {
