@@ -2,10 +2,15 @@
 
 Its log-probs come scaled, so that ``alpha`` 1 weighs LM and model as a graph does. Words outside the LM's unigrams are
 not forbidden but pay ``unk_score_offset``; its unigrams are the lexicon. It keeps ``beam_width`` prefixes and looks at
-tokens above ``token_min_logp`` only, its default of -5 here as it is what makes it usable.
+tokens above ``token_min_logp`` only; its default of -5 is what makes it usable.
+
+It finds hotwords by a regular expression, which takes most of the time that a new list costs. Python keeps the last 512
+of them, so that a list that comes again is cheaper; ``forget_hotwords`` drops them.
 """
 
+import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,47 +23,56 @@ from benchmarks.data.graphs import GraphFiles
 TOKEN_MIN_LOGP = -5.0
 
 
+@cache
+def built(files: GraphFiles) -> Any:
+    """The decoder of a graph's LM and words, one for all settings; its weights are set before each call."""
+    tokens = files.tokens
+    labels = ["" if column == tokens.blank else token for column, token in enumerate(tokens.tokens)]
+    if files.graph.separator_column is not None:
+        labels[files.graph.separator_column] = " "
+    return pyctcdecode.build_ctcdecoder(labels, str(files.arpa()), sorted({word for word, _ in files.lexicon()}))
+
+
 class PyCtcDecode:
     name = "pyctcdecode"
     device = "cpu"
 
-    def __init__(self, files: GraphFiles, options: SearchOptions, beam_width: int | None = None) -> None:
+    def __init__(
+        self,
+        files: GraphFiles,
+        options: SearchOptions,
+        beam_width: int | None = None,
+        token_min_logp: float = TOKEN_MIN_LOGP,
+    ) -> None:
         self.scale = np.float32(options.acoustic_scale)
-        self.beam = options.beam
-        self.beam_width = beam_width or options.beam_size
-        self.settings = (
-            f"beam_width {self.beam_width:,}, beam_prune_logp {-self.beam:g}, token_min_logp {TOKEN_MIN_LOGP:g}, "
-            f"alpha {options.lm_weight:g}, beta {options.word_score:g}, acoustic scale {options.acoustic_scale:g}"
-        )
-        tokens = files.tokens
-        labels = ["" if column == tokens.blank else token for column, token in enumerate(tokens.tokens)]
-        if files.graph.separator_column is not None:
-            labels[files.graph.separator_column] = " "
-        self.decoder = pyctcdecode.build_ctcdecoder(
-            labels, str(files.arpa()), sorted({word for word, _ in files.lexicon()}), alpha=options.lm_weight,
-            beta=options.word_score,
-        )  # fmt: skip
+        self.beams = {
+            "beam_width": beam_width or options.beam_size,
+            "beam_prune_logp": -options.beam,
+            "token_min_logp": token_min_logp,
+        }
+        self.weights = {"alpha": options.lm_weight, "beta": options.word_score}
+        named = ", ".join(f"{name} {value:,g}" for name, value in (self.beams | self.weights).items())
+        self.settings = f"{named}, acoustic scale {options.acoustic_scale:g}"
+        self.decoder = built(files)
 
     def prepare(self, utterances: Sequence[npt.NDArray[np.floating]]) -> list[npt.NDArray[np.float32]]:
         return [np.ascontiguousarray(u, np.float32) * self.scale for u in utterances]
 
     def decode(self, prepared: Any) -> Any:
-        return [
-            self.decoder.decode_beams(
-                log_probs, beam_width=self.beam_width, beam_prune_logp=-self.beam, token_min_logp=TOKEN_MIN_LOGP
-            )
-            for log_probs in prepared
-        ]
+        self.decoder.reset_params(**self.weights)
+        return [self.decoder.decode_beams(log_probs, **self.beams) for log_probs in prepared]
 
     def decode_with_hotwords(self, prepared: Any, lists: Sequence[Sequence[str]], weight: float) -> Any:
         """The same with words that are made likelier, for each utterance its own; their weight is a natural log."""
+        self.decoder.reset_params(**self.weights)
         return [
-            self.decoder.decode_beams(
-                log_probs, beam_width=self.beam_width, beam_prune_logp=-self.beam, token_min_logp=TOKEN_MIN_LOGP,
-                hotwords=words, hotword_weight=weight,
-            )
+            self.decoder.decode_beams(log_probs, hotwords=words, hotword_weight=weight, **self.beams)
             for log_probs, words in zip(prepared, lists, strict=True)
-        ]  # fmt: skip
+        ]
+
+    def forget_hotwords(self) -> None:
+        """Drops what is kept of lists that it had."""
+        re.purge()
 
     def answers(self, decoded: Any) -> list[Answer]:
         # A beam is (text, LM state, frames, logit score, logit and LM score).

@@ -2,6 +2,7 @@
 
 import lzma
 import struct
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -260,13 +261,15 @@ def test_the_default_score_is_the_chosen_one():
 
 
 class Hotwords:
-    """A peer whose hotwords are ours, with another beam."""
+    """A peer whose hotwords are ours, with another beam, and wrong words with some settings."""
 
     device = "cpu"
+    forgotten = 0
 
     def __init__(self, files, options, **more):
-        self.settings = str(more)
+        self.settings = f"beam {options.beam:g}, weights {options.lm_weight:g} {options.word_score:g}, {more}"
         self.decoder = boosting.decoder(files.graph, 9.0)
+        self.wrong = ["wrong"] * ((more.get("token_min_logp") == -5.0) + (options.lm_weight != 0.8))
 
     def prepare(self, utterances):
         return list(utterances)
@@ -277,38 +280,61 @@ class Hotwords:
     def decode_with_hotwords(self, prepared, lists, weight):
         return self.decoder.decode(prepared, boost=[Boost(words, weight) for words in lists])
 
+    def forget_hotwords(self):
+        Hotwords.forgotten += 1
+
     def answers(self, decoded):
-        return decoded
+        return [SimpleNamespace(text=" ".join([one.text, *self.wrong])) for one in decoded]
 
 
 @pytest.fixture
 def few(tiny, monkeypatch):
     monkeypatch.setattr(boost_rare_words, "DISTRACTORS", (5, 10))
     monkeypatch.setattr(boost_rare_words, "NEMO_OTHERS", (10,))
+    monkeypatch.setattr(boost_rare_words, "PEER_OTHERS", (5, 10))
     monkeypatch.setattr(boost_rare_words, "TIMED", 10)
     monkeypatch.setattr(boost_rare_words, "TIMED_UTTERANCES", 3)
 
 
 def test_rows_beside_peers(few, monkeypatch):
     monkeypatch.setattr(boost_rare_words.contest.adapters, "make", lambda name: Hotwords)
+    monkeypatch.setattr(Hotwords, "forgotten", 0)
     rows = list(boost_rare_words.run(Context(repeats=2)))
-    tried = {"arcbeam, beam 17": 1, "arcbeam, beam 12": 1, "pyctcdecode": 1}
+    assert Hotwords.forgotten == 2 * (1 + 2)  # peers, the comparison and the repeats
+    tried = {"arcbeam, beam 17": 1, "arcbeam, beam 12": 1, "pyctcdecode": 1, "pyctcdecode, tuned": 1}
     tried |= {label: len(settings) for label, settings in boost_rare_words.NEMO.items()}
     tuning = [row for row in rows if row.get("why") == "tuning"]
+    tries = 1 + sum(map(len, boost_rare_words.PEER_TRIED.values()))
+    in_turn, tuning = tuning[:tries], tuning[tries:]
+    assert {(row["decoder"], row["score"]) for row in in_turn} == {("pyctcdecode, tuned", 10.0)}
     for decoder, settings in tried.items():
         own = [row for row in tuning if row["decoder"] == decoder]
         is_nemo = decoder in boost_rare_words.NEMO
         scores = boost_rare_words.NEMO_ALPHAS if is_nemo else boost_rare_words.SCORES
         assert len(own) == settings * len(scores) == len({(row["settings"], row["score"]) for row in own})
-        best = min(own, key=lambda row: row["wer"])
+        best = min(own, key=lambda row: (row["wer"], -row["recall"]))
         used = [row for row in rows if row["decoder"] == decoder and str(row.get("why")).startswith("tuned")]
         assert [row["others"] for row in used] == ([10] if is_nemo else [5, 10])
         assert {(row["score"], row["settings"]) for row in used} == {(best["score"], best["settings"])}
+    wer = {row["settings"]: row["wer"] for row in in_turn}
+    first, *_, chosen = sorted(wer, key=wer.get, reverse=True)
+    assert first == in_turn[0]["settings"] == "beam 10, weights 1 0, {'beam_width': 100, 'token_min_logp': -5.0}"
+    best = "beam 10, weights 0.8 0, {'beam_width': 100, 'token_min_logp': -7.5}"  # each kept where it was better
+    assert wer[best] == wer[chosen] < wer[first]
+    assert {row["settings"] for row in tuning if row["decoder"] == "pyctcdecode, tuned"} == {best}
     assert sum(map(bool, (row.get("why") == "no boost" for row in rows))) == len(tried)
     timed = [row for row in rows if row.get("why") == "timed"]
-    assert [row["decoder"] for row in timed if "ratio" not in row] == ["pyctcdecode"]
-    assert sum("new lists" in row["decoder"] for row in timed) == 4 and len(timed) == 9  # tuned, and the default
-    assert {row["score"] for row in timed if row["decoder"] != "pyctcdecode"} >= {DEFAULT_BOOST}
+    peers = ["pyctcdecode", "pyctcdecode, tuned"]
+    assert [row["decoder"] for row in timed if "ratio" not in row] == [
+        f"{p}{n}" for p in peers for n in ("", ", new lists")
+    ]
+    ours = [row for row in timed if "ratio" in row]
+    assert len(ours) == 2 * 8 and sum("new lists" in row["decoder"] for row in ours) == 2 * 4  # tuned, and the default
+    assert {row["compared"] for row in ours if "new lists" not in row["decoder"]} == set(peers)
+    assert {row["compared"] for row in ours if "new lists" in row["decoder"]} == {
+        f"{peer}, new lists" for peer in peers
+    }
+    assert {row["score"] for row in ours} >= {DEFAULT_BOOST}
     assert all(len(row["wall"]) == 2 for row in timed)
 
 
@@ -333,5 +359,5 @@ def test_answers_that_differ_are_not_timed(few, monkeypatch):
             return found if len(found) == UTTERANCES else found[::-1]
 
     monkeypatch.setattr(boost_rare_words.contest.adapters, "make", lambda name: Forgetful)
-    with pytest.raises(AssertionError, match="pyctcdecode: what is timed is not what was measured"):
+    with pytest.raises(AssertionError, match="pyctcdecode, score 2: what is timed is not what was measured"):
         list(boost_rare_words.run(Context(repeats=1)))

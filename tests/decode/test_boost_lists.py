@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from arcbeam import Boost, CtcDecoder, Graph, SymbolTable
+from arcbeam.ctc._boost import are_plain
 from arcbeam.ctc.boost import compiled_for
 from tests.decode import graphs
 from tests.decode.equality import same
@@ -72,6 +73,75 @@ def test_a_batch_with_new_lists_is_decoded_as_with_those_that_are_there():
 )
 def test_words_have_one_space_between_them(name):
     assert list(Boost(["first", name, "last word"]).phrases) == ["first", " ".join(name.split()), "last word"]
+
+
+def test_every_character_is_white_space_where_python_says_so():
+    for code in range(0x10000):
+        text = f"a{chr(code)}b"
+        is_plain = text.split() == [text] and code >= 0x20 and not 0xD800 <= code < 0xE000
+        assert are_plain(text, 1) == (is_plain or code == ord(" ")), hex(code)
+
+
+@pytest.mark.parametrize(
+    ("lines", "count", "plain"),
+    [
+        ("", 0, True),
+        ("", 1, False),
+        ("a", 0, False),
+        ("a", 2, False),
+        ("a\nb c", 2, True),
+        ("a\nb c", 1, False),
+        ("a\nb c", 3, False),
+        ("a\n\nb", 3, False),
+        ("a\nb\n", 3, False),
+        ("\na", 2, False),
+        ("a \nb", 2, False),
+        ("a\n b", 2, False),
+        ("a\nb ", 2, False),
+        ("a  b", 1, False),
+        ("a\nb\na", 3, False),
+        ("ab\nb\na", 3, True),
+        ("eight le\neight let\neight l\nsixteen letters.\nsixteen letters", 5, True),
+        ("sixteen letters.\neight le\nsixteen letters.", 3, False),
+        ("\u00e4\u00f6\n\u00e4 \u00f6\n\u6771\u4eac\n\u6771 \u4eac", 4, True),
+        ("\ud800", 1, False),
+    ],
+)
+def test_lines_are_plain_if_they_are_phrases_that_differ(lines, count, plain):
+    assert are_plain(lines, count) == plain
+
+
+def test_phrases_with_the_same_hash_are_two_phrases():
+    pair = ["gatheredaizjjksm", "nvzxnlwqKy3r5eqE"]  # found by trial
+    assert not are_plain("\n".join(pair), 2)
+    assert are_plain("\n".join([pair[0], pair[1].lower()]), 2)
+    assert list(Boost(pair).phrases) == pair
+
+
+def test_phrases_come_in_any_iterable():
+    wanted = {"a b": 2.0, "c": 2.0}
+    for phrases in (["a b", "c"], ("a b", "c"), iter(["a b", "c"]), {"a b": 1, "c": 1}.keys(), ("a  b", " c")):
+        assert Boost(phrases, 2.0).phrases == wanted
+
+
+def test_a_list_is_what_it_was_when_it_was_made():
+    names = ["w1", "w2 w3"]
+    boost = Boost(names, 2.0)
+    names[:] = ["w4"]
+    assert (len(boost), boost.phrases) == (2, {"w1": 2.0, "w2 w3": 2.0})
+    assert boost.compiled(GRAPH).is_known.tolist() == [1, 1]
+
+
+def test_scores_are_rounded_whatever_numbers_they_are():
+    floats = [1 / 3, -2.0001, 1000.0, -0.0, 0.00048828125, 0.00146484375]  # the last two half way between two steps
+    wanted = [round(score * 1024) / 1024 for score in floats]
+    names = [f"w{i}" for i in range(1, 7)]
+    assert list(Boost(dict(zip(names, floats, strict=True))).phrases.values()) == wanted
+    others = [np.float32(0.5), 3, np.float64(1 / 3), np.int64(-2), 0.1, 1 / 3]
+    wanted = [round(float(score) * 1024) / 1024 for score in others]
+    found = list(Boost(dict(zip(names, others, strict=True))).phrases.values())
+    assert found == wanted
+    assert {type(score) for score in found} == {float}
 
 
 def test_names_of_another_kind_of_str_are_plain_afterwards():

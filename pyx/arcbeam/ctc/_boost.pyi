@@ -1,6 +1,7 @@
 import numpy as np
 import numpy.typing as npt
 
+from arcbeam.ctc.phrases import Phrases
 from arcbeam.graph.graph import Graph
 from arcbeam.graph.new_words import NewWords, OpenGraph
 from arcbeam.graph.symbols import SymbolTable
@@ -24,10 +25,11 @@ class BoostList:
     @property
     def arcs(self) -> npt.NDArray[np.void]: ...
 
-def are_plain(phrases: list[object]) -> bool: ...
+def are_plain(lines: str, count: int) -> bool: ...
+def rounded(scores: list[object], largest: float) -> list[float] | None: ...
 def compiled(
     index: WordIndex,
-    phrases: list[dict[str, float]],
+    phrases: list[Phrases],
     depth_scalings: list[float],
     new_words: list[NewWords | None],
     threads: int,

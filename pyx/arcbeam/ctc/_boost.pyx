@@ -8,7 +8,6 @@ from libc.math cimport llrint
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uintptr_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport make_shared, shared_ptr, unique_ptr
-from libcpp.string cimport string
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
@@ -17,8 +16,6 @@ from arcbeam.graph._graph_view cimport OpenGraph, new_words_view_of, open_view_o
 
 cdef extern from *:
     const char* PyUnicode_AsUTF8AndSize(object, Py_ssize_t*) except NULL
-    cbool PyUnicode_IS_ASCII(object)
-    const void* PyUnicode_DATA(object)
 
 
 cdef extern from "boost/compile.hpp" namespace "arcbeam::boost" nogil:
@@ -38,6 +35,7 @@ cdef extern from "boost/compile.hpp" namespace "arcbeam::boost" nogil:
 
 cdef extern from "arcbeam/ctc/_boost/words.hpp" namespace "arcbeam::boost" nogil:
     cdef cppclass string_view "std::string_view":
+        string_view()
         string_view(const char*, size_t)
 
     cdef cppclass CppWordIndex "arcbeam::boost::WordIndex":
@@ -45,16 +43,19 @@ cdef extern from "arcbeam/ctc/_boost/words.hpp" namespace "arcbeam::boost" nogil
         uint32_t find(string_view)
 
 
+cdef extern from "arcbeam/ctc/_boost/lines.hpp" namespace "arcbeam::boost" nogil:
+    cbool cpp_are_plain "arcbeam::boost::are_plain"(string_view, size_t) except +
+
+
 cdef extern from "arcbeam/ctc/_boost/lists.hpp" namespace "arcbeam::boost" nogil:
     cdef cppclass PhraseList:
-        string text
+        string_view text
         vector[int64_t] scores
         double depth_scaling
         const CppWordIndex* of_request
         vector[uint8_t] is_known
         Automaton made
 
-    cbool has_plain_spaces(string_view)
     cbool compile_all(const CppWordIndex&, vector[PhraseList]&, size_t)
 
 
@@ -118,24 +119,37 @@ cdef class BoostList:
         return self.arc_bytes.view(ARC)
 
 
-def are_plain(list phrases):
-    """Whether all are text with words, one space between two words, and no other white space. False if it is not known."""
+cdef string_view utf8_of(str text) except *:
+    """The text as UTF-8, which lives as long as it; UnicodeEncodeError where it has half of a surrogate pair."""
     cdef Py_ssize_t size
-    for phrase in phrases:
-        if type(phrase) is not str:
-            return False
-        if not PyUnicode_IS_ASCII(phrase):
-            try:
-                (<str> phrase).encode()
-            except UnicodeEncodeError:
-                return False
-            if phrase != " ".join((<str> phrase).split()):
-                return False
-            continue
-        size = len(<str> phrase)
-        if not has_plain_spaces(string_view(<const char*> PyUnicode_DATA(phrase), size)):
-            return False
-    return True
+    cdef const char* begin = PyUnicode_AsUTF8AndSize(text, &size)
+    return string_view(begin, size)
+
+
+def are_plain(str lines, size_t count):
+    """Whether a text has so many lines, all different, with one space between words and no other white space.
+
+    False, too, where it is not known: with control characters, or if two lines have the same hash.
+    """
+    try:
+        return cpp_are_plain(utf8_of(lines), count)
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+
+
+def rounded(list scores, double largest):
+    """Scores rounded to 1/1024; None if one of them is no float, or beyond `largest` in size or NaN."""
+    cdef list made = [None] * len(scores)
+    cdef double score
+    cdef Py_ssize_t i
+    for i in range(len(scores)):
+        if not isinstance(scores[i], float):
+            return None
+        score = scores[i]
+        if not abs(score) <= largest:  # NaN compares false
+            return None
+        made[i] = <double> llrint(score * kUnit) / kUnit
+    return made
 
 
 def compiled(WordIndex index, list phrases, list depth_scalings, list new_words, size_t threads):
@@ -144,9 +158,7 @@ def compiled(WordIndex index, list phrases, list depth_scalings, list new_words,
     Parameters
     ----------
     index : WordIndex
-    phrases : list of dict of str to float
-        Of each list, phrases and scores: their words have one space between them, none is empty, and scores are
-        multiples of 1/1024.
+    phrases : list of arcbeam.ctc.phrases.Phrases
     depth_scalings : list of float
     new_words : list of arcbeam.graph.new_words.NewWords or None
         The requests'.
@@ -161,8 +173,6 @@ def compiled(WordIndex index, list phrases, list depth_scalings, list new_words,
     cdef vector[PhraseList] lists
     cdef PhraseList* one
     cdef WordIndex of_request
-    cdef const char* text
-    cdef Py_ssize_t size
     cdef double score
     cdef bint enough
     indices = []  # which the lists point to
@@ -171,12 +181,13 @@ def compiled(WordIndex index, list phrases, list depth_scalings, list new_words,
         one = &lists[i]
         one.depth_scaling = depth_scalings[i]
         one.of_request = NULL
-        one.scores.reserve(len(phrases[i]))
-        for phrase, score in (<dict?> phrases[i]).items():
-            text = PyUnicode_AsUTF8AndSize(phrase, &size)
-            one.text.append(text, size)
-            one.text.push_back(10)  # a line feed
-            one.scores.push_back(<int64_t> llrint(score * kUnit))
+        one.text = utf8_of(phrases[i].lines)
+        if isinstance(phrases[i].scores, float):
+            one.scores.assign(phrases[i].size, <int64_t> llrint(phrases[i].scores * kUnit))
+        else:
+            one.scores.reserve(phrases[i].size)
+            for score in <list?> phrases[i].scores:
+                one.scores.push_back(<int64_t> llrint(score * kUnit))
         if new_words[i] is not None:
             of_request = WordIndex(new_words[i].symbols, new_words[i].words)
             one.of_request = of_request.index.get()

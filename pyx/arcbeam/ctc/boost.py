@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -15,7 +16,7 @@ from arcbeam.checks import check_real
 from arcbeam.ctc._boost import BoostList, WordIndex, compiled
 from arcbeam.ctc.left_out import warn_of_left_out
 from arcbeam.ctc.options import DEFAULT_BOOST
-from arcbeam.ctc.phrases import checked_score, normalised, refuse_repeated
+from arcbeam.ctc.phrases import checked, checked_score, normalised
 from arcbeam.ctc.spellings import Pronounced, Spellings
 from arcbeam.errors import GraphError, UnsupportedError
 from arcbeam.files.phrase_file import read_phrases
@@ -122,19 +123,14 @@ class Boost:
         if isinstance(phrases, Mapping):
             if score is not None:
                 raise ValueError("score: expected None, because every phrase has its own score")
-            names, scores = list(phrases), list(phrases.values())
+            scores = list(phrases.values())
         else:
-            names, scores = list(phrases), None
+            scores = None
+        names = phrases if isinstance(phrases, (list, tuple)) else list(phrases)
         check_real("depth_scaling", depth_scaling, "above 0", above=0.0)
         self.depth_scaling = float(depth_scaling)
         self._spellings = Spellings(pronunciations, segmentations)
-        normal = normalised(names)
-        if scores is None:  # one for all, which is checked once
-            self._phrases = dict.fromkeys(normal, checked_score(None, DEFAULT_BOOST if score is None else score))
-        else:
-            self._phrases = dict(zip(normal, map(checked_score, normal, scores), strict=True))
-        if len(self._phrases) != len(normal):
-            refuse_repeated(normal)
+        self._listed = checked(names, scores, DEFAULT_BOOST if score is None else score)
         self._file: str | None = None  # that it was read from, for messages
         self._lists: WeakKeyDictionary[Graph, BoostList] = WeakKeyDictionary()
 
@@ -176,8 +172,12 @@ class Boost:
         """Each phrase and its score."""
         return dict(self._phrases)
 
+    @cached_property
+    def _phrases(self) -> dict[str, float]:
+        return self._listed.as_dict()
+
     def __len__(self) -> int:
-        return len(self._phrases)
+        return self._listed.size
 
     def __repr__(self) -> str:
         shown = [f"{phrase!r}: {score:g}" for phrase, score in itertools.islice(self._phrases.items(), 3)]
@@ -322,7 +322,7 @@ class Boost:
                     found.append((phrase, self._phrases[phrase], end - length, end))
         return found
 
-    @property
+    @cached_property
     def _lengths(self) -> list[int]:
         """The numbers of words that phrases have, the largest first."""
         return sorted({1 + phrase.count(" ") for phrase in self._phrases}, reverse=True)
@@ -368,7 +368,7 @@ def _compile(graph: Graph, named: Mapping[Boost, str], threads: int) -> list[Boo
 
     def made(some: list[Boost], new_words: Sequence[NewWords | None]) -> list[BoostList]:
         scalings = [boost.depth_scaling for boost in some]
-        return compiled(index, [boost._phrases for boost in some], scalings, list(new_words), threads)
+        return compiled(index, [boost._listed for boost in some], scalings, list(new_words), threads)
 
     found = made(boosts, [None] * len(boosts))
     lacking = {at: boosts[at]._lacking(one, index) for at, one in enumerate(found) if not one.all_known}

@@ -2,20 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from arcbeam.checks import as_float, check_text
-from arcbeam.ctc._boost import are_plain
+from arcbeam.ctc._boost import are_plain, rounded
 from arcbeam.show import shortened
 
 UNITS = 1024  # scores are rounded to 1/1024
 LARGEST_SCORE = 1000.0
 
 
-def normalised(names: list[Any]) -> list[str]:
+class Phrases(NamedTuple):
+    """The phrases of a list and their scores, as they are compiled.
+
+    Attributes
+    ----------
+    lines : str
+        The phrases, with one space between words and a line feed between phrases.
+    size : int
+    scores : float or list of float
+        Of all phrases, or of each; multiples of 1/1024.
+    """
+
+    lines: str
+    size: int
+    scores: float | list[float]
+
+    def as_dict(self) -> dict[str, float]:
+        """The score of each phrase."""
+        names = self.lines.split("\n") if self.size else []
+        if isinstance(self.scores, float):
+            return dict.fromkeys(names, self.scores)
+        return dict(zip(names, self.scores, strict=True))
+
+
+def checked(names: Sequence[Any], scores: list[Any] | None, score: Any) -> Phrases:
+    """Phrases with a score for each, or with one for all; errors name the phrase."""
+    lines, count = _as_lines(names)
+    if scores is None:
+        return Phrases(lines, count, checked_score(None, score))
+    made = rounded(scores, LARGEST_SCORE)
+    if made is None:  # not all are floats in range
+        made = list(map(checked_score, lines.split("\n"), scores))
+    return Phrases(lines, count, made)
+
+
+def _as_lines(names: Sequence[Any]) -> tuple[str, int]:
+    """The phrases with one space between words, each in a line, all different; and how many there are."""
+    count = len(names)
+    try:
+        lines = "\n".join(names)
+        if are_plain(lines, count):  # as nearly all lists are, which may be long
+            return lines, count
+    except TypeError:
+        pass  # not all are str: what follows says which is not
+    normal = normalised(names)
+    refuse_repeated(normal)
+    return "\n".join(normal), len(normal)
+
+
+def normalised(names: Sequence[Any]) -> list[str]:
     """The phrases with one space between words."""
-    if are_plain(names):  # as nearly all lists are, which may be long
-        return names
     for at, name in enumerate(names):
         if not isinstance(name, str):
             raise TypeError(f"phrases: expected str, got {type(name).__name__} for phrase {at}")

@@ -18,8 +18,7 @@ namespace {
 bool compile_one(const WordIndex& index, PhraseList& list) {
     try {
         list.is_known.assign(list.scores.size(), 0);
-        const Phrases phrases =
-            known_phrases(index, list.of_request, list.text, list.scores.data(), list.is_known.data());
+        const Phrases phrases = known_phrases(index, list.of_request, list.text, list.scores, list.is_known.data());
         list.made = compile(phrases, list.depth_scaling);
         return true;
     } catch (const std::bad_alloc&) {
@@ -39,18 +38,6 @@ std::unique_ptr<twin::ThreadPool> pool_of(std::size_t threads) {
 }
 
 }  // namespace
-
-bool has_plain_spaces(std::string_view text) {
-    bool after_space = true;
-    for (const char letter : text) {
-        const bool is_space = letter == ' ';
-        if (letter < ' ' || (is_space && after_space)) {
-            return false;
-        }
-        after_space = is_space;
-    }
-    return !after_space;
-}
 
 bool compile_all(const WordIndex& index, std::vector<PhraseList>& lists, std::size_t threads) {
     std::atomic<bool> enough{true};

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,16 +13,13 @@ namespace arcbeam::boost {
 
 // A list, and what comes of it.
 struct PhraseList {
-    std::string text;  // phrases as lines, as known_phrases() takes them
+    std::string_view text;  // phrases as lines, as known_phrases() takes them
     std::vector<std::int64_t> scores;
     double depth_scaling = 1.0;
     const WordIndex* of_request = nullptr;
     std::vector<std::uint8_t> is_known;
     Automaton made;
 };
-
-// Whether a text of ASCII has a word, one space between two words, and no other white space or control character.
-bool has_plain_spaces(std::string_view text);
 
 // Compiles the lists, on at most so many threads; each is compiled by one of them. Returns false if memory ran out.
 bool compile_all(const WordIndex& index, std::vector<PhraseList>& lists, std::size_t threads);

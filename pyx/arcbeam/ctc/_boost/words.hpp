@@ -21,11 +21,17 @@ class WordIndex {
     // The id of a word, or kNoWord.
     [[nodiscard]] std::uint32_t find(std::string_view word) const;
 
+    // The same for many words, whose waits for memory overlap.
+    void find(const std::string_view* words, std::size_t count, std::uint32_t* ids) const;
+
   private:
     struct Place {
         std::string_view word;
         std::uint32_t id = kNoWord;
+        std::uint32_t tag = 0;  // bits of the word's hash
     };
+
+    [[nodiscard]] std::uint32_t find(std::string_view word, std::size_t hash) const;
 
     std::vector<Place> places_;  // open addressing
     std::size_t mask_ = 0;
@@ -34,6 +40,6 @@ class WordIndex {
 // Phrases are lines of `text`, their words with one space between them. Marks in `is_known` those of which the
 // graph, or else the request (unless null), has every word, and returns them.
 Phrases known_phrases(const WordIndex& index, const WordIndex* of_request, std::string_view text,
-                      const std::int64_t* scores, std::uint8_t* is_known);
+                      const std::vector<std::int64_t>& scores, std::uint8_t* is_known);
 
 }  // namespace arcbeam::boost
