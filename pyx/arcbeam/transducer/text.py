@@ -101,6 +101,4 @@ def _surface_in(model: Any, token: int) -> bytes:
 
 def _check_count(count: int, tokens: int, where: str = "") -> None:
     if count not in (tokens, tokens - 1):  # a blank at the end often has no piece
-        raise ValueError(
-            f"tokenizer: expected {tokens} pieces, or {tokens - 1} without the blank, got {count}{where}"
-        )
+        raise ValueError(f"tokenizer: expected {tokens} pieces, or {tokens - 1} without the blank, got {count}{where}")
