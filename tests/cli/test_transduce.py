@@ -52,6 +52,8 @@ def test_nemo(run, models):
 
 
 def test_times_of_words(run, models):
+    arrays, config = random_arrays(6, blank=12, blank_bias=2.0), CONFIG.replace("c, d", "▁c, d")
+    nemo_file(models / "m.nemo", config, nemo_names(arrays))
     expected = TransducerDecoder.from_nemo(
         models / "m.nemo", confidence="entropy", confidence_aggregation="mean", frame_shift=0.5
     ).decode(list(FRAMES.values()))
@@ -65,9 +67,7 @@ def test_times_of_words(run, models):
     plain = run("transduce", models / "m.nemo", models / "in.npz", "-f", "ctm").stdout.splitlines()
     assert {len(line.split()) for line in plain} == {5}
     unknown = models / "unknown.nemo"
-    nemo_file(
-        unknown, CONFIG.replace("window_stride: 0.01", ""), nemo_names(random_arrays(6, blank=12, blank_bias=2.0))
-    )
+    nemo_file(unknown, config.replace("window_stride: 0.01", ""), nemo_names(arrays))
     result = run("transduce", unknown, models / "in.npz", "-f", "ctm")
     assert result.exit_code == 2 and "set --frame-shift" in result.stderr
 
