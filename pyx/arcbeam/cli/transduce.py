@@ -42,10 +42,10 @@ def transduce(
         "--max-symbols", metavar="TOKENS", min=1, show_default="as MODEL says, or 10; icefall: 1",
         help="The most tokens that may be written on one frame.")] = None,
     confidence: Annotated[str | None, typer.Option(
-        "--confidence", metavar="METHOD", show_default="none",
+        "--confidence", metavar="METHOD", show_default="none", rich_help_panel=opt.ANSWERS,
         help="max_prob or entropy: also give how sure the model is of each token and word, for json and ctm.")] = None,
     confidence_aggregation: Annotated[str, typer.Option(
-        "--confidence-aggregation", metavar="mean|min|max|prod",
+        "--confidence-aggregation", metavar="mean|min|max|prod", rich_help_panel=opt.ANSWERS,
         help="How the confidence of a word is made of those of its tokens.")] = "min",
     boost: Annotated[Path | None, typer.Option(
         "--boost", metavar="FILE", rich_help_panel=opt.BOOSTING, help="Phrases to make likelier: one a line, and after "
