@@ -76,22 +76,4 @@ void Worker::measure(const Query& query, std::uint32_t frame) {
 Engine::Engine(std::size_t threads, bool portable)
     : BatchEngine([portable] { return std::make_unique<Worker>(portable); }, threads) {}
 
-float aggregated(const float* confidences, std::size_t n, Aggregation aggregation) {
-    if (n == 0) {
-        return 0.0F;
-    }
-    if (aggregation == Aggregation::kMin) {
-        return *std::min_element(confidences, confidences + n);
-    }
-    if (aggregation == Aggregation::kMax) {
-        return *std::max_element(confidences, confidences + n);
-    }
-    const bool is_mean = aggregation == Aggregation::kMean;
-    double found = is_mean ? 0.0 : 1.0;
-    for (std::size_t i = 0; i < n; ++i) {
-        found = is_mean ? found + static_cast<double>(confidences[i]) : found * static_cast<double>(confidences[i]);
-    }
-    return static_cast<float>(is_mean ? found / static_cast<double>(n) : found);
-}
-
 }  // namespace arcbeam::frame_confidence

@@ -54,9 +54,4 @@ class Engine final : public twin::BatchEngine<Worker, Query, Answer> {
     explicit Engine(std::size_t threads, bool portable = false);  // portable: for tests, without vector units
 };
 
-enum class Aggregation : std::uint8_t { kMean, kMin, kMax, kProd };
-
-// One confidence of several; 0 of none. Sums and products are float64 and go from the first to the last.
-float aggregated(const float* confidences, std::size_t n, Aggregation aggregation);
-
 }  // namespace arcbeam::frame_confidence

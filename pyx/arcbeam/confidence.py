@@ -66,6 +66,12 @@ def resolve(confidence: str | ConfidenceMethod | None, option: str = "confidence
     raise ValueError(f"{option}: expected {_either(NAMES)}, an arcbeam.ConfidenceMethod or None, got {confidence!r}")
 
 
+def check_aggregation(aggregation: object) -> None:
+    """Raises ValueError unless it is the name of a way to make one confidence of several."""
+    if aggregation not in AGGREGATIONS:
+        raise ValueError(f"confidence_aggregation: expected one of {', '.join(AGGREGATIONS)}, got {aggregation!r}")
+
+
 def measure(method: ConfidenceMethod, tokens: int) -> Measure:
     """The method's constants for this many tokens, the blank included."""
     if tokens < 2:

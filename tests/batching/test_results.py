@@ -193,8 +193,9 @@ def test_sentences():
 
 
 def test_a_short_soak():
-    happened, sizes = soak(0.03, clients=8)
-    assert set(happened) == {"ctc", "transducer"} and sizes
+    found = soak(0.03, clients=8)
+    assert set(found.happened) == set(found.work) == {"ctc", "transducer"} and found.sizes
+    assert all(chunks >= rounds > 0 for rounds, chunks in found.work.values())
 
 
 def test_growth_by_hand():

@@ -1,6 +1,7 @@
 """The loop over batches: order, messages, scoring of what is missing; with a decoder that spells what it is given."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,7 +10,7 @@ import pytest
 
 from arcbeam.cli.console import Failure
 from arcbeam.cli.inputs import Utterance
-from arcbeam.cli.run import Referee, Speed, decode_all
+from arcbeam.cli.run import Referee, Speed, check_width, decode_all
 
 GRAPH = SimpleNamespace(num_columns=3, width_is_exact=True)
 
@@ -45,8 +46,8 @@ REFERENCES = {"u1": "a b", "u2": "c b", "u3": "c"}
 
 def decode(utterances, referee=None, **settings):
     decoder, lines = Spelling([]), []
-    speed = decode_all(decoder, GRAPH, utterances, lambda u, h: lines.append((u.id, h.text)),
-                       batch_size=2, referee=referee, **settings)  # fmt: skip
+    speed = decode_all(decoder, utterances, lambda u, h: lines.append((u.id, h.text)),
+                       check=partial(check_width, GRAPH), batch_size=2, referee=referee, **settings)  # fmt: skip
     return lines, speed, decoder.batches
 
 
@@ -90,7 +91,7 @@ def test_wrong_width_names_the_utterance():
         decode([UTTERANCES[0], wide])
     loose = SimpleNamespace(num_columns=5, width_is_exact=False)
     with pytest.raises(ValueError, match="expects at least 5"):
-        decode_all(Spelling([]), loose, [wide], lambda u, h: None, batch_size=1)
+        check_width(loose, [wide])
 
 
 def test_bad_values_name_the_utterance():
@@ -102,8 +103,8 @@ def test_bad_values_name_the_utterance():
 def test_what_comes_before_bad_values_in_their_batch_is_written():
     bad, lines = Utterance("bad", np.full((2, 3), np.nan, np.float32), Path("in.npz")), []
     with pytest.raises(ValueError, match="utterance 'bad'"):
-        decode_all(Spelling([]), GRAPH, [*UTTERANCES[:2], bad, UTTERANCES[2]], lambda u, h: lines.append(u.id),
-                   batch_size=4)  # fmt: skip
+        decode_all(Spelling([]), [*UTTERANCES[:2], bad, UTTERANCES[2]], lambda u, h: lines.append(u.id),
+                   check=partial(check_width, GRAPH), batch_size=4)  # fmt: skip
     assert lines == ["u1", "u2"]
 
 

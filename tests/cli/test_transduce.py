@@ -42,11 +42,41 @@ def test_nemo(run, models):
     for fields, h in zip(found, expected, strict=True):
         assert fields["tokens"] == h.tokens.tolist()
         assert fields["frames"] == h.frames.tolist()
+        assert [word["word"] for word in fields["words"]] == h.text.split() and fields["text"] == h.text
+        assert [word["start_frame"] for word in fields["words"]] == [word.start_frame for word in h.words]
         np.testing.assert_allclose(fields["times"], h.times, atol=1e-6)
         np.testing.assert_allclose(fields["confidence"], h.confidence, atol=1e-6)
         assert "durations" not in fields
     one = run("transduce", models / "m.nemo", models / "in.npz", "-f", "trn", "--max-symbols", "1", "--batch-size", "1")
     assert [line.rpartition(" ")[2] for line in one.stdout.splitlines()] == ["(one)", "(two)"]
+
+
+def test_times_of_words(run, models):
+    arrays, config = random_arrays(6, blank=12, blank_bias=2.0), CONFIG.replace("c, d", "▁c, d")
+    nemo_file(models / "m.nemo", config, nemo_names(arrays))
+    expected = TransducerDecoder.from_nemo(
+        models / "m.nemo", confidence="entropy", confidence_aggregation="mean", frame_shift=0.5
+    ).decode(list(FRAMES.values()))
+    given = ("--confidence", "entropy", "--confidence-aggregation", "mean", "--frame-shift", "0.5")
+    result = run("transduce", models / "m.nemo", models / "in.npz", "-f", "ctm", *given)
+    assert result.stdout.splitlines() == [
+        f"{name} 1 {word.start:.3f} {word.end - word.start:.3f} {word.word} {word.confidence:.3f}"
+        for name, h in zip(FRAMES, expected, strict=True) for word in h.words
+    ]  # fmt: skip
+    assert len(result.stdout.splitlines()) > 4
+    plain = run("transduce", models / "m.nemo", models / "in.npz", "-f", "ctm").stdout.splitlines()
+    assert {len(line.split()) for line in plain} == {5}
+    unknown = models / "unknown.nemo"
+    nemo_file(unknown, config.replace("window_stride: 0.01", ""), nemo_names(arrays))
+    result = run("transduce", unknown, models / "in.npz", "-f", "ctm")
+    assert result.exit_code == 2 and "set --frame-shift" in result.stderr
+
+
+def test_ids_that_a_format_has_no_room_for(run, models):
+    np.savez(models / "spaced.npz", **{"one two": FRAMES["one"]})
+    result = run("transduce", models / "m.nemo", models / "spaced.npz")
+    assert result.exit_code == 1 and "use --format json" in " ".join(result.stderr.split())
+    assert run("transduce", models / "m.nemo", models / "spaced.npz", "-f", "json").exit_code == 0
 
 
 def test_boosted_phrases(run, models):
@@ -205,7 +235,8 @@ def test_errors(run, models):
             1,
             "nan.npz: utterance 'two': encoder_output: expected finite values, got nan in frame 0, feature 0",
         ),
-        (("m.nemo", "in.npz", "-f", "ctm"), 2, "tokens have times"),
+        (("m.pt", "in.npz", "-f", "ctm"), 1, "m.pt: CTM gives words, and the model has no pieces to make them of"),
+        (("m.nemo", "in.npz", "--confidence-aggregation", "least"), 1, "confidence_aggregation: expected one of mean"),
         (("m.nemo", "in.npz", "--confidence", "high"), 1, 'confidence: expected "max_prob" or "entropy"'),
     ]:
         paths = [models / a if "." in a else a for a in arguments]

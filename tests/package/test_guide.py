@@ -29,12 +29,12 @@ PYTHON = {
     "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 2, "guide/boosting.md": 3,
     "guide/decoding.md": 2, "guide/gpu.md": 2, "guide/graphs.md": 2, "guide/install.md": 1,
     "guide/large-language-models.md": 3, "guide/lattices.md": 6, "guide/more-answers.md": 6, "guide/not-yet.md": 1,
-    "guide/serving-streams.md": 5, "guide/streams.md": 6, "guide/transducers.md": 3, "guide/word-times.md": 2,
+    "guide/serving-streams.md": 5, "guide/streams.md": 6, "guide/transducers.md": 3, "guide/word-times.md": 3,
 }  # fmt: skip
 COMMANDS = {
     "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4, "guide/graphs.md": 6,
     "guide/large-language-models.md": 3, "guide/more-answers.md": 2, "guide/streams.md": 3,
-    "guide/transducers.md": 2, "guide/troubleshooting.md": 2, "guide/word-times.md": 2,
+    "guide/transducers.md": 2, "guide/troubleshooting.md": 2, "guide/word-times.md": 3,
 }  # fmt: skip
 NOT_RUN = {
     "benchmarks-howto.md": "experiments: minutes, the larger speech sets, models of one's own",
@@ -207,9 +207,9 @@ def test_beam_and_scales(there):
 
 
 def test_word_times(there, speech, capsys):
-    arguments, from_elsewhere = commands("guide/word-times.md")
+    arguments, from_elsewhere, _ = commands("guide/word-times.md")
     lines = command(arguments).splitlines()
-    ours, elsewhere = examples("guide/word-times.md")
+    ours, elsewhere, _ = examples("guide/word-times.md")
     run("word-times.md", ours, names := {})
     printed = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in printed] == speech[1][0].split()
@@ -438,6 +438,16 @@ def test_transducers(here, capsys):
     arguments, boosted = commands("guide/transducers.md")
     rows = [json.loads(line) for line in command(arguments).splitlines()]
     assert [row["text"] for row in rows] == [found.text for found in whole]
+    ours, by_command = examples("guide/word-times.md")[2], commands("guide/word-times.md")[2]
+    capsys.readouterr()
+    run("word-times.md", ours, {"encoder_output": names["encoder_output"], "lengths": lengths})
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in printed] == whole[0].text.split()
+    lines = [line.split() for line in command(by_command).splitlines() if line.startswith("utterance0 ")]
+    assert [(line[4], float(line[2])) for line in lines] == [
+        (word, round(float(start), 3)) for word, start, *_ in map(str.split, printed)
+    ]
+
     Path("phrases.txt").write_text("fl\t9\n")
     Path("lists.txt").write_text("utterance1 own.txt\n")
     Path("own.txt").write_text("abd\t9\n")

@@ -177,7 +177,7 @@ def decode(
     from arcbeam.cli.models import check_given, make_decoder
     from arcbeam.cli.outputs import open_output, write
     from arcbeam.cli.references import read_references
-    from arcbeam.cli.run import Referee, decode_all
+    from arcbeam.cli.run import Referee, check_width, decode_all
     from arcbeam.lattices.archives import lattice_archive
 
     check_given(language_model, graph_language_model, settings)
@@ -198,19 +198,22 @@ def decode(
         progress("decoding", lambda: count(found)) as update,
     ):
 
+        def check(batch: "list[Utterance]") -> None:
+            check_ids(batch, format, lattice is not None)
+            check_width(loaded, batch)
+
         def write_all(utterance: "Utterance", hypothesis: "Hypothesis") -> None:
             write(file, format, utterance, hypothesis)
             if add_lattice is not None and hypothesis.lattice is not None:
                 add_lattice(utterance.id, hypothesis.lattice)
 
         speed = decode_all(
-            decoder, loaded, read_all(found), write_all, batch_size=batch_size, referee=referee, update=update,
+            decoder, read_all(found), write_all, check=check, batch_size=batch_size, referee=referee, update=update,
             asked={
                 "nbest": nbest or None, "confidence": confidence, "mbr": mbr, "frame_confidence": frame_confidence,
                 "lattice": lattice is not None,
             },
             boosts=boosts,
-            check=lambda batch: check_ids(batch, format, lattice is not None),
         )  # fmt: skip
     note(speed.describe(frame_shift, describe_device(decoder)))
     if boosts:

@@ -1,5 +1,6 @@
 """``arcbeam demo``: decodes real recordings with a language model, and compares with the truth and greedy decoding."""
 
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from arcbeam.cli.console import Failure, note
 from arcbeam.cli.graphs import build, describe_device, version
 from arcbeam.cli.inputs import Utterance, find_inputs, read_all
 from arcbeam.cli.references import read_references
-from arcbeam.cli.run import decode_all
+from arcbeam.cli.run import check_width, decode_all
 from arcbeam.cli.score import Score
 from arcbeam.errors import FormatError
 
@@ -52,9 +53,12 @@ def run(*, rebuild: bool, threads: int | None, device: str) -> None:
     found: dict[str, Hypothesis] = {}
     # All of it takes milliseconds, so a single run tells little; the first run warms the memory up.
     speeds = [
-        decode_all(decoder, graph, utterances, lambda u, h: found.update({u.id: h}), batch_size=len(utterances))
+        decode_all(
+            decoder, utterances, lambda u, h: found.update({u.id: h}), check=partial(check_width, graph),
+            batch_size=len(utterances),
+        )
         for _ in range(1 + RUNS)
-    ]
+    ]  # fmt: skip
     speed = sorted(speeds[1:], key=lambda speed: speed.seconds)[RUNS // 2]
     if graph.tokens is None:
         raise Failure("the graph of the demo has no tokens")

@@ -17,7 +17,7 @@ cannot express infinity, score: null.
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import IO, TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ from arcbeam.files.writing import replacing
 if TYPE_CHECKING:
     from arcbeam.cli.inputs import Utterance
     from arcbeam.ctc.hypothesis import Hypothesis
+    from arcbeam.transducer.hypothesis import TransducerHypothesis
 
 STDOUT = "-"
 PARTIAL = ".partial"
@@ -138,27 +139,15 @@ def check_ids(batch: Iterable["Utterance"], format: Format, lattices: bool = Fal
         )
 
 
-def write(output: Output, format: Format, utterance: "Utterance", hypothesis: "Hypothesis") -> None:
-    """Write one transcript.
-
-    Raises
-    ------
-    FormatError
-        As of `check_ids`.
-    """
-    check_ids([utterance], format)
-    output.write(WRITERS[format](utterance, hypothesis))
-
-
-def _text(utterance: "Utterance", hypothesis: "Hypothesis") -> str:
+def _text(utterance: "Utterance", hypothesis: Any) -> str:
     return f"{utterance.id} {hypothesis.text}".rstrip() + "\n"
 
 
-def _trn(utterance: "Utterance", hypothesis: "Hypothesis") -> str:
+def _trn(utterance: "Utterance", hypothesis: Any) -> str:
     return f"{hypothesis.text} ({utterance.id})".lstrip() + "\n"
 
 
-def _ctm(utterance: "Utterance", hypothesis: "Hypothesis") -> str:
+def _ctm(utterance: "Utterance", hypothesis: Any) -> str:
     lines = []
     for word in hypothesis.words:
         if word.start is None or word.end is None:
@@ -183,9 +172,27 @@ def rounded(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
 
 
-WRITERS: dict[Format, Callable[["Utterance", "Hypothesis"], str]] = {
+WRITERS: dict[Format, Callable[["Utterance", Any], str]] = {
     Format.text: _text,
     Format.trn: _trn,
     Format.ctm: _ctm,
     Format.json: _json,
 }
+
+
+def write(
+    output: Output,
+    format: Format,
+    utterance: "Utterance",
+    hypothesis: "Hypothesis | TransducerHypothesis",
+    writers: Mapping[Format, Callable[["Utterance", Any], str]] = WRITERS,
+) -> None:
+    """Write one transcript.
+
+    Raises
+    ------
+    FormatError
+        As of `check_ids`.
+    """
+    check_ids([utterance], format)
+    output.write(writers[format](utterance, hypothesis))

@@ -1,4 +1,4 @@
-"""The loop behind ``arcbeam decode``: takes batches of utterances, returns transcripts, word error rate and speed."""
+"""The loop behind ``arcbeam decode`` and ``transduce``: from batches to transcripts, word error rate and speed."""
 
 import re
 import time
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from arcbeam.ctc.decoder import CtcDecoder
     from arcbeam.ctc.hypothesis import Hypothesis
     from arcbeam.graph.graph import Graph
+    from arcbeam.transducer.boosting_tree import BoostingTree
+    from arcbeam.transducer.decoder import TransducerDecoder
 
 NAMED = 5
 
@@ -108,36 +110,34 @@ class Referee:
 
 
 def decode_all(
-    decoder: "CtcDecoder",
-    graph: "Graph",
+    decoder: "CtcDecoder | TransducerDecoder",
     utterances: Iterable[Utterance],
-    write: Callable[[Utterance, "Hypothesis"], None],
+    write: Callable[[Utterance, Any], None],
     *,
+    check: Callable[[list[Utterance]], None],
     batch_size: int,
     referee: Referee | None = None,
     update: Callable[[int], None] = lambda done: None,
     asked: Mapping[str, Any] = MappingProxyType({}),
-    boosts: "Callable[[str], Boost | None] | None" = None,
-    check: Callable[[list[Utterance]], None] = lambda batch: None,
+    boosts: "Callable[[str], Boost | BoostingTree | None] | None" = None,
 ) -> Speed:
     """Decode `utterances` in batches and `write` each hypothesis, in order.
 
-    `asked` are more options of `decode`; `boosts` returns the boost of an utterance; `check` fails on a batch that
-    could not be written.
+    `check` fails on a batch that does not fit the model, or could not be written. `asked` are more options of `decode`;
+    `boosts` returns the boost of an utterance.
 
     Raises
     ------
     Failure
         There is nothing to decode, or a reference is missing.
     ValueError
-        Log-probs that do not fit the graph or are not log-probs: the message names the file and the utterance.
+        Frames that `check` refuses, or with values that the decoder does: the message names the file and the utterance.
     """
     speed = Speed()
     for batch in batches(utterances, batch_size):
         if referee:
             referee.expect(batch)
         check(batch)
-        check_width(graph, batch)
         start = time.perf_counter()
         boost = {} if boosts is None else {"boost": [boosts(utterance.id) for utterance in batch]}
         hypotheses = decode_batch(decoder, batch, **asked, **boost)
@@ -145,7 +145,7 @@ def decode_all(
         for utterance, hypothesis in decoded(batch, hypotheses):
             write(utterance, hypothesis)
             speed.frames += len(utterance.log_probs)
-            speed.unfinished += hypothesis.complete and not hypothesis.reached_final
+            speed.unfinished += hypothesis.complete and not getattr(hypothesis, "reached_final", True)  # CTC's alone
             if not hypothesis.complete:
                 speed.dead.append(utterance.id)
         if referee:

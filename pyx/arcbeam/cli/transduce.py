@@ -1,7 +1,6 @@
 """The command ``arcbeam transduce``: takes encoder output of an RNN-T or TDT model, returns transcripts."""
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,17 +9,17 @@ import typer
 
 from arcbeam.cli import options as opt
 from arcbeam.cli.console import Failure, guarded, note, progress
-from arcbeam.cli.outputs import STDOUT, Format
+from arcbeam.cli.outputs import STDOUT, WRITERS, Format, check_ids, open_output, rounded, write
 from arcbeam.errors import FormatError
 
 if TYPE_CHECKING:
     from arcbeam.cli.inputs import Utterance
-    from arcbeam.cli.outputs import Output
     from arcbeam.transducer.boosting_tree import BoostingTree
     from arcbeam.transducer.decoder import TransducerDecoder
     from arcbeam.transducer.hypothesis import TransducerHypothesis
 
 TOKEN_MODEL = "Language model of tokens"
+LISTED = ("text", "words", "tokens", "frames", "times", "durations", "log_probs", "confidence")  # of JSON, if there
 KINDS = (".nemo", ".pt", ".safetensors")
 
 
@@ -34,8 +33,8 @@ def transduce(
     output: Annotated[str, typer.Option(
         "--output", "-o", metavar="FILE", help="Where the transcripts go; - is the standard output.")] = STDOUT,
     format: Annotated[Format, typer.Option(
-        "--format", "-f", help="text: 'id words'; trn: 'words (id)'; json: one object per line, with the tokens, their "
-        "frames, times and log-probs. ctm is not supported.")] = Format.text,
+        "--format", "-f", help="text: 'id words'; trn: 'words (id)'; ctm: word times in seconds; json: one object per "
+        "line, with words, tokens, and the times of both.")] = Format.text,
     tokenizer: Annotated[Path | None, typer.Option(
         "--tokenizer", metavar="FILE", show_default="the pieces in MODEL",
         help="SentencePiece model of the tokens.")] = None,
@@ -43,8 +42,11 @@ def transduce(
         "--max-symbols", metavar="TOKENS", min=1, show_default="as MODEL says, or 10; icefall: 1",
         help="The most tokens that may be written on one frame.")] = None,
     confidence: Annotated[str | None, typer.Option(
-        "--confidence", metavar="METHOD", show_default="none",
-        help="max_prob or entropy: the confidence of each token, for json.")] = None,
+        "--confidence", metavar="METHOD", show_default="none", rich_help_panel=opt.ANSWERS,
+        help="max_prob or entropy: also give how sure the model is of each token and word, for json and ctm.")] = None,
+    confidence_aggregation: Annotated[str, typer.Option(
+        "--confidence-aggregation", metavar="mean|min|max|prod", rich_help_panel=opt.ANSWERS,
+        help="How the confidence of a word is made of those of its tokens.")] = "min",
     boost: Annotated[Path | None, typer.Option(
         "--boost", metavar="FILE", rich_help_panel=opt.BOOSTING, help="Phrases to make likelier: one a line, and after "
         "a tab its context score, if it has its own. Text becomes tokens by --tokenizer, or else by the fewest pieces "
@@ -86,21 +88,17 @@ def transduce(
     debug: opt.Debug = False,
 ) -> None:  # fmt: skip
     """Decode the encoder output of an RNN-T or TDT model into transcripts, greedily."""
-    if format is Format.ctm:
-        raise typer.BadParameter(
-            "expected text, trn or json: tokens have times, words have none", param_hint="'--format'"
-        )
     if model.suffix not in KINDS:
         raise Failure(f"{model}: unknown kind of model {model.suffix!r}, expected one of {', '.join(KINDS)}")
     from arcbeam import TransducerDecoder
     from arcbeam.cli.boosts import BoostFiles
-    from arcbeam.cli.inputs import batches, count, find_inputs, read_all
-    from arcbeam.cli.outputs import open_output
-    from arcbeam.cli.run import Speed, decode_batch, decoded
+    from arcbeam.cli.inputs import count, find_inputs, read_all
+    from arcbeam.cli.run import decode_all
 
     found = find_inputs(inputs, max_bytes)
     given: dict[str, Any] = {
-        "tokenizer": tokenizer, "max_symbols": max_symbols, "confidence": confidence, "frame_shift": frame_shift,
+        "tokenizer": tokenizer, "max_symbols": max_symbols, "confidence": confidence,
+        "confidence_aggregation": confidence_aggregation, "frame_shift": frame_shift,
         "device": device, "precision": precision, "threads": threads, "max_bytes": max_bytes,
         "boosting_tree_alpha": boosting_tree_alpha, "ngram_lm_model": ngram_lm, "ngram_lm_alpha": ngram_lm_alpha,
         "ngram_lm_tokens": None if ngram_lm_tokens is None else _first_words(ngram_lm_tokens),
@@ -108,27 +106,30 @@ def transduce(
     make = TransducerDecoder.from_icefall if _is_of_icefall(model) else TransducerDecoder.from_nemo
     decoder = make(model, **{name: value for name, value in given.items() if value is not None})
     if not decoder.has_text:
+        if format is Format.ctm:
+            raise Failure(f"{model}: CTM gives words, and the model has no pieces to make them of; give --tokenizer")
         note("note: the model has no pieces, so tokens are numbers; give --tokenizer")
+    if format is Format.ctm and decoder.options.frame_shift is None:
+        raise typer.BadParameter("CTM gives times in seconds: set --frame-shift", param_hint="'--format'")
     scores: dict[str, Any] = {
         "context_score": context_score, "depth_scaling": depth_scaling, "unk_score": unk_score,
         "use_bpe_dropout": use_bpe_dropout,
     }  # fmt: skip
     trees = BoostFiles(_reader(decoder, tokenizer, scores), boost, boost_map) if boost or boost_map else None
-    speed = Speed()
+
+    def check(batch: "list[Utterance]") -> None:
+        check_ids(batch, format)
+        _check_features(decoder, batch)
+
+    def write_all(utterance: "Utterance", hypothesis: "TransducerHypothesis") -> None:
+        if not decoder.has_text:
+            hypothesis.text = " ".join(map(str, hypothesis.tokens.tolist()))
+        write(file, format, utterance, hypothesis, WRITERS | {Format.json: _json})
+
     with open_output(output) as file, progress("decoding", lambda: count(found)) as update:
-        for batch in batches(read_all(found), batch_size):
-            _check_features(decoder, batch)
-            start = time.perf_counter()
-            boosts = {} if trees is None else {"boost": [trees(utterance.id) for utterance in batch]}
-            hypotheses = decode_batch(decoder, batch, **boosts)
-            speed.seconds += time.perf_counter() - start
-            for utterance, hypothesis in decoded(batch, hypotheses):
-                _write(file, format, utterance, hypothesis, decoder.has_text)
-                speed.frames += len(utterance.log_probs)
-            speed.utterances += len(batch)
-            update(speed.utterances)
-    if not speed.utterances:
-        raise Failure("the input contains no utterances")
+        speed = decode_all(
+            decoder, read_all(found), write_all, check=check, batch_size=batch_size, update=update, boosts=trees
+        )
     note(speed.describe(decoder.options.frame_shift, decoder.device))
     if trees:
         trees.tell_absent()
@@ -180,18 +181,7 @@ def _check_features(decoder: "TransducerDecoder", batch: list["Utterance"]) -> N
             )
 
 
-def _write(
-    output: "Output", format: Format, utterance: "Utterance", hypothesis: "TransducerHypothesis", has_text: bool
-) -> None:
-    text = hypothesis.text if has_text else " ".join(map(str, hypothesis.tokens.tolist()))
-    if format is Format.text:
-        output.write(f"{utterance.id} {text}".rstrip() + "\n")
-    elif format is Format.trn:
-        output.write(f"{text} ({utterance.id})".lstrip() + "\n")
-    else:
-        fields: dict[str, Any] = {"id": utterance.id, "text": text}
-        for name in ("tokens", "frames", "times", "durations", "log_probs", "confidence"):
-            values = getattr(hypothesis, name)
-            if values is not None:
-                fields[name] = [v if isinstance(v, int) else round(v, 6) for v in values.tolist()]
-        output.write(json.dumps(fields, ensure_ascii=False) + "\n")
+def _json(utterance: "Utterance", hypothesis: "TransducerHypothesis") -> str:
+    said = hypothesis.to_dict()
+    listed = {name: said[name] for name in LISTED if said[name] is not None}
+    return json.dumps({"id": utterance.id, **rounded(listed)}, ensure_ascii=False) + "\n"

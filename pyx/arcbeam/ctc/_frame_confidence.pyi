@@ -11,10 +11,3 @@ class FrameConfidenceEngine(PooledEngine):
     def confidences(
         self, utterances: npt.NDArray[np.int64], columns: int, measure: Measure
     ) -> npt.NDArray[np.float32]: ...
-
-def aggregated(
-    confidences: npt.NDArray[np.float32],
-    begins: npt.NDArray[np.int64],
-    ends: npt.NDArray[np.int64],
-    aggregation: str,
-) -> npt.NDArray[np.float32]: ...

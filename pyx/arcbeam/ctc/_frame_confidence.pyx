@@ -31,14 +31,6 @@ cdef extern from "frame_confidence/frames.hpp" namespace "arcbeam::frame_confide
         void start(vector[Query]) except +
         const vector[Answer]& results()
 
-    cdef enum class Aggregation(uint8_t):
-        kMean
-        kMin
-        kMax
-        kProd
-
-    float cpp_aggregated "arcbeam::frame_confidence::aggregated"(const float*, size_t, Aggregation)
-
 
 cdef class FrameConfidenceEngine(PooledEngine):
     """A pool of threads that measures frames. Calls from several Python threads take turns.
@@ -101,28 +93,3 @@ cdef class FrameConfidenceEngine(PooledEngine):
                 if self.engine.results()[i].outcome == Outcome.kOutOfMemory:
                     raise MemoryError(f"out of memory for the confidences of the frames of utterance {i}")
         return found
-
-
-def aggregated(const float[::1] confidences, const int64_t[::1] begins, const int64_t[::1] ends, str aggregation):
-    """One confidence for each range ``[begins[i], ends[i])``, 0 for an empty one: float32[ranges].
-
-    Parameters
-    ----------
-    confidences : float32[n]
-    begins, ends : int64[ranges]
-        From 0 to n.
-    aggregation : {"mean", "min", "max", "prod"}
-    """
-    cdef Aggregation kind = {"mean": Aggregation.kMean, "min": Aggregation.kMin, "max": Aggregation.kMax,
-                             "prod": Aggregation.kProd}[aggregation]
-    found = np.empty(begins.shape[0], np.float32)
-    cdef float[::1] into = found
-    cdef Py_ssize_t i
-    for i in range(begins.shape[0]):
-        if begins[i] >= ends[i]:
-            into[i] = 0
-        elif 0 <= begins[i] and ends[i] <= confidences.shape[0]:
-            into[i] = cpp_aggregated(&confidences[begins[i]], ends[i] - begins[i], kind)
-        else:
-            raise IndexError(f"expected ranges from 0 to {confidences.shape[0]}, got {begins[i]} to {ends[i]}")
-    return found

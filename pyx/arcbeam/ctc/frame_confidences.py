@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.ctc._frame_confidence import aggregated
+from arcbeam._confidence import aggregated
 from arcbeam.words import Word
 
 Floats = npt.NDArray[np.float32]

@@ -15,7 +15,7 @@ from arcbeam.checks import (
     check_real,
     check_threads,
 )
-from arcbeam.confidence import AGGREGATIONS
+from arcbeam.confidence import check_aggregation
 from arcbeam.gpu.devices import check_name
 from arcbeam.sizes import as_bytes
 
@@ -80,9 +80,7 @@ class DecoderOptions:
         check_real("beam", self.beam, "of at least 0", above=0.0, inclusive=True, infinite=True)
         check_real("posterior_scale", self.posterior_scale, "of at least 0", above=0.0, inclusive=True)
         check_real("lattice_beam", self.lattice_beam, "of at least 0", above=0.0, inclusive=True, infinite=True)
-        if self.confidence_aggregation not in AGGREGATIONS:
-            known, got = ", ".join(AGGREGATIONS), self.confidence_aggregation
-            raise ValueError(f"confidence_aggregation: expected one of {known}, got {got!r}")
+        check_aggregation(self.confidence_aggregation)
         check_real("acoustic_scale", self.acoustic_scale, "above 0", above=0.0)
         check_real("blank_penalty", self.blank_penalty, "that is finite", above=-math.inf)
         check_float32("acoustic_scale", self.acoustic_scale, SMALLEST, LARGEST_FACTOR)

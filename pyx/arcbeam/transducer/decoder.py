@@ -73,6 +73,8 @@ class TransducerDecoder:
         The source of text: a SentencePiece model, the pieces by token, or a function of a list of tokens.
     confidence : str, ConfidenceMethod or None
         ``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.ConfidenceMethod`; None for no confidence.
+    confidence_aggregation : str
+        ``"mean"``, ``"min"``, ``"max"`` or ``"prod"``: how the confidence of a word is made of those of its tokens.
     algorithm : str
         ``"label-looping"`` or, for comparison, ``"frame-looping"``: the same bytes at another speed.
     boosting_tree_alpha : float
@@ -120,6 +122,7 @@ class TransducerDecoder:
         frame_shift: float | None = None,
         tokenizer: Tokenizer | None = None,
         confidence: str | ConfidenceMethod | None = None,
+        confidence_aggregation: str = "min",
         algorithm: str = "label-looping",
         boosting_tree_alpha: float = 1.0,
         ngram_lm_model: NgramLm | None = None,
@@ -142,6 +145,7 @@ class TransducerDecoder:
             threads=threads,
             frame_shift=frame_shift,
             confidence=confidence,
+            confidence_aggregation=confidence_aggregation,
             algorithm=algorithm,
             boosting_tree_alpha=boosting_tree_alpha,
             ngram_lm_alpha=ngram_lm_alpha,
@@ -174,7 +178,7 @@ class TransducerDecoder:
         }
         self._form = HypothesisForm(
             options.durations is not None, options.confidence is not None, self._state_shapes, options.frame_shift,
-            detokenize,
+            detokenize, options.confidence_aggregation,
         )  # fmt: skip
         self._ordinal = ordinal_of(options, prediction)
         self._engine = make_engine(prediction, joint, options, self._ordinal)
@@ -225,6 +229,7 @@ class TransducerDecoder:
         frame_shift: float | None = None,
         tokenizer: Tokenizer | None = None,
         confidence: str | ConfidenceMethod | None = None,
+        confidence_aggregation: str = "min",
         algorithm: str = "label-looping",
         boosting_tree_alpha: float = 1.0,
         ngram_lm_model: NgramLm | None = None,
@@ -247,8 +252,8 @@ class TransducerDecoder:
             The joint network's activation: ``"tanh"``, ``"relu"`` or ``"sigmoid"``.
         relu : bool
             Whether a stateless network ends with a ReLU.
-        durations, max_symbols, precision, device, threads, frame_shift, tokenizer, confidence, algorithm, \
-boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
+        durations, max_symbols, precision, device, threads, frame_shift, tokenizer, confidence, \
+confidence_aggregation, algorithm, boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             As the decoder itself takes them.
         """
         prediction, joint = from_mapping(arrays, activation, relu)
@@ -264,6 +269,7 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             frame_shift=frame_shift,
             tokenizer=tokenizer,
             confidence=confidence,
+            confidence_aggregation=confidence_aggregation,
             algorithm=algorithm,
             boosting_tree_alpha=boosting_tree_alpha,
             ngram_lm_model=ngram_lm_model,
@@ -288,6 +294,7 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         frame_shift: float | Literal["auto"] | None = "auto",
         tokenizer: Tokenizer | None = "auto",
         confidence: str | ConfidenceMethod | None = None,
+        confidence_aggregation: str = "min",
         algorithm: str = "label-looping",
         boosting_tree_alpha: float = 1.0,
         ngram_lm_model: NgramLm | None = None,
@@ -315,7 +322,7 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             Seconds per frame, or None for no times; "auto" is the configuration's value, or None if it has none.
         tokenizer : path, list of str, function, None or "auto"
             As the decoder itself takes it; "auto" means the pieces of the configuration, or None if it has none.
-        precision, device, threads, confidence, algorithm
+        precision, device, threads, confidence, confidence_aggregation, algorithm
             As the decoder itself takes them.
 
         Raises
@@ -347,6 +354,7 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
                 device=device,
                 threads=threads,
                 confidence=confidence,
+                confidence_aggregation=confidence_aggregation,
                 algorithm=algorithm,
                 boosting_tree_alpha=boosting_tree_alpha,
                 ngram_lm_model=ngram_lm_model,
@@ -371,6 +379,7 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         frame_shift: float | None = None,
         tokenizer: Tokenizer | None = None,
         confidence: str | ConfidenceMethod | None = None,
+        confidence_aggregation: str = "min",
         algorithm: str = "label-looping",
         boosting_tree_alpha: float = 1.0,
         ngram_lm_model: NgramLm | None = None,
@@ -389,8 +398,8 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             Tokens per frame; 1 by default, as in icefall's batched greedy search.
         max_bytes : int, str or None
             As in `from_nemo`.
-        durations, precision, device, threads, frame_shift, tokenizer, confidence, algorithm, boosting_tree_alpha, \
-ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
+        durations, precision, device, threads, frame_shift, tokenizer, confidence, confidence_aggregation, algorithm, \
+boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             As the decoder itself takes them.
 
         Raises
@@ -419,6 +428,7 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
                 frame_shift=frame_shift,
                 tokenizer=tokenizer,
                 confidence=confidence,
+                confidence_aggregation=confidence_aggregation,
                 algorithm=algorithm,
                 boosting_tree_alpha=boosting_tree_alpha,
                 ngram_lm_model=ngram_lm_model,

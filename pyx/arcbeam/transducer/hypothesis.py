@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from arcbeam.errors import Fault
-from arcbeam.words import finite
+from arcbeam.transducer.growing_words import GrowingWords
+from arcbeam.transducer.text import Pieces
+from arcbeam.words import Word, as_dict, finite
 
 FIELDS = {
     "tokens": np.int32, "frames": np.int64, "durations": np.int32, "log_probs": np.float32, "confidence": np.float32,
@@ -54,6 +56,11 @@ class HypothesisForm:
     state_shapes: Mapping[str, tuple[int, ...]]
     frame_shift: float | None
     detokenize: Callable[[Sequence[int]], str] | None
+    confidence_aggregation: str = "min"
+
+    def spelled(self) -> GrowingWords | None:
+        """The words of a sentence that begins; None if it is not known what each token adds to them."""
+        return GrowingWords(self.detokenize) if isinstance(self.detokenize, Pieces) else None
 
 
 class TransducerHypothesis:
@@ -136,6 +143,7 @@ class TransducerHypothesis:
         listed = ("tokens", "frames", "times", "durations", "log_probs", "confidence")
         return {
             "text": self.text if self._has_text() else None,
+            "words": [as_dict(word) for word in self.words] if self._has_words() else None,
             **{name: None if (array := getattr(self, name)) is None else array.tolist() for name in listed},
             "score": finite(self.score),
             "complete": self.complete,
@@ -145,10 +153,17 @@ class TransducerHypothesis:
     def _has_text(self) -> bool:
         return "text" in self.__dict__ or self._form.detokenize is not None
 
+    def _has_words(self) -> bool:
+        return "words" in self.__dict__ or self._spelled is not None
+
+    @cached_property
+    def _spelled(self) -> GrowingWords | None:
+        return self._form.spelled()
+
     def __getstate__(self) -> dict[str, Any]:
-        # The text is pickled instead of its tokenizer, which may be large or a function that cannot be pickled.
-        _ = self.tokens, self._has_text() and self.text
-        return self.__dict__ | {"_form": replace(self._form, state_shapes={}, detokenize=None)}
+        # What is said is pickled instead of its tokenizer, which may be large or a function that cannot be pickled.
+        _ = self.tokens, self._has_text() and self.text, self._has_words() and self.words
+        return self.__dict__ | {"_form": replace(self._form, state_shapes={}, detokenize=None), "_spelled": None}
 
     @property
     def complete(self) -> bool:
@@ -177,6 +192,27 @@ class TransducerHypothesis:
         if self._form.detokenize is None:  # there was none when it was pickled, either
             raise ValueError("text: the decoder has no tokenizer; give tokenizer= when it is made")
         return self._form.detokenize(self.tokens.tolist())
+
+    @cached_property
+    def words(self) -> list[Word]:
+        """The words of the text with their times, and with their confidences if the tokens have them.
+
+        A word starts with the frame of the first token that adds a letter to it, and ends where its last token does: a
+        token of an RNN-T lasts one frame, one of a TDT its duration, but at least one frame. Words of tokens on one
+        frame overlap there. Tokens of spaces alone are of no word. A word's confidence is made of those of its tokens,
+        as ``confidence_aggregation`` says.
+
+        Raises
+        ------
+        ValueError
+            The decoder was given no tokenizer, or a function, which does not say what each token adds.
+        """
+        if self._spelled is None:
+            raise ValueError(
+                "words: expected a decoder that knows what each token adds to a text; make it with tokenizer= a "
+                "SentencePiece model or a list of pieces"
+            )
+        return self._spelled.words(self)
 
     def __repr__(self) -> str:
         if self.error is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from arcbeam.calls import lists_fields
 from arcbeam.checks import as_float, check_frame_shift, check_threads, shown
-from arcbeam.confidence import ConfidenceMethod, resolve
+from arcbeam.confidence import ConfidenceMethod, check_aggregation, resolve
 from arcbeam.gpu.devices import check_name
 
 ALGORITHMS = ("label-looping", "frame-looping")
@@ -39,6 +39,8 @@ class TransducerOptions:
     """Seconds from one frame of the encoder output to the next; needed for times in seconds only."""
     confidence: str | ConfidenceMethod | None = None
     """``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.ConfidenceMethod`; None for no confidence."""
+    confidence_aggregation: str = "min"
+    """``"mean"``, ``"min"``, ``"max"`` or ``"prod"``: how the confidence of a word is made of those of its tokens."""
     algorithm: str = "label-looping"
     """``"label-looping"`` or, for comparison, ``"frame-looping"``: the same bytes at another speed."""
 
@@ -66,6 +68,7 @@ class TransducerOptions:
             check_threads(self.threads)
         check_frame_shift(self.frame_shift)
         object.__setattr__(self, "confidence", resolve(self.confidence))
+        check_aggregation(self.confidence_aggregation)
         for name in ("boosting_tree_alpha", "ngram_lm_alpha"):
             value = as_float(name, getattr(self, name), "for the scores")
             if not abs(value) <= LARGEST_ALPHA:  # NaN compares false

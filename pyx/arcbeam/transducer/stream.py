@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from arcbeam.endpoints import Endpoint
     from arcbeam.transducer.boosting_tree import BoostingTree
     from arcbeam.transducer.decoder import TransducerDecoder
+    from arcbeam.transducer.growing_words import GrowingWords
+    from arcbeam.words import Word
 
 PIECE = 256  # frames of what waits that are decoded together: they are read again for each sentence that they hold
 
@@ -29,7 +31,7 @@ class TransducerPartial(TransducerHypothesis):
     """The tokens of a stream's sentence so far; at its end, those of the whole sentence.
 
     It has the attributes of a :class:`TransducerHypothesis`; frames and times count from the start of the stream.
-    Greedy search takes no token back.
+    Greedy search takes no token back, and of all results of a sentence each word is put together once.
 
     Attributes
     ----------
@@ -54,36 +56,62 @@ class TransducerPartial(TransducerHypothesis):
         error: Fault | None = None,
         first_frame: int = 0,
         endpoint: str | None = None,
+        spelled: GrowingWords | None = None,
     ) -> None:
-        self._form, self._take, self.error = form, None, error
+        self._form, self._take, self.error, self._spelled = form, None, error, spelled
         self.__dict__.update(dict.fromkeys(FIELDS), **written, state=state)
         self.num_frames, self.is_final = 0 if state is None else state.frames, is_final
         self.first_frame, self.endpoint = first_frame, endpoint
 
     @cached_property
+    def text(self) -> str:
+        """The text of the tokens so far."""
+        return super().text if self._spelled is None else self._spelled.text(self.tokens)
+
+    @cached_property
     def num_stable(self) -> int:
         """How many words of the text, from the first, stay whatever follows.
 
-        All but the last one, to which the next token may add, if the tokenizer puts its pieces together from left to
-        right, as SentencePiece does. In the final result all words are stable.
+        All but the last one, to which the next token may add; that one, too, behind a space. If the tokenizer is a
+        function, it is taken to put pieces together from left to right, as SentencePiece does. In the final result all
+        words are stable.
 
         Raises
         ------
         ValueError
             The decoder was given no tokenizer.
         """
-        return len(self.stable_text.split())
+        if self._spelled is None or self.is_final:
+            return len(self.stable_text.split(" ")) if self.stable_text else 0
+        return self._spelled.num_closed(self.tokens)
 
-    @property
+    @cached_property
     def stable_text(self) -> str:
         """The text of the words that stay: all later results begin with it."""
-        return self.text if self.is_final else self.text.rpartition(" ")[0]
+        if self.is_final:
+            return self.text
+        return self.text.rpartition(" ")[0] if self._spelled is None else self._spelled.closed_text(self.tokens)
+
+    @property
+    def stable_words(self) -> list[Word]:
+        """The first words, which are never taken back: all later results of the sentence begin with them.
+
+        Raises
+        ------
+        ValueError
+            As of ``words``.
+        """
+        return self.words[: self.num_stable]
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes but `state` as plain Python values for JSON; None for an attribute that is not there."""
         stable = self.num_stable if self._has_text() else None
         ours = {name: getattr(self, name) for name in ("is_final", "num_frames", "first_frame", "endpoint")}
         return super().to_dict() | ours | {"num_stable": stable}
+
+    def __getstate__(self) -> dict[str, Any]:
+        _ = self._has_text() and self.num_stable, self._has_text() and self.stable_text  # derived now
+        return super().__getstate__()
 
     def __repr__(self) -> str:
         if self.error is not None:
@@ -98,7 +126,8 @@ class TransducerStream(AnyStream):
 
     Chunks may have any length, streams may be decoded in any company, and no result depends on either: in ``float32``
     the final result of a sentence has the bytes of all its frames decoded at once. Between chunks a stream keeps a
-    :class:`TransducerState`, and the tokens of its sentence, 20 to 24 bytes each. It goes when nothing refers to it.
+    :class:`TransducerState`, and the tokens of its sentence, 20 to 24 bytes each; and its words, once they or their
+    text are looked at. It goes when nothing refers to it.
     """
 
     def __init__(
@@ -118,7 +147,8 @@ class TransducerStream(AnyStream):
         self._written = {name: np.empty(0, kind) for name, kind in FIELDS.items() if not absent.get(name)}
         self._count = 0  # of tokens; the arrays have room behind them
         self._first_frame = 0 if start is None else start.frames
-        self._partial = TransducerPartial(form, self._written, start, False, None, self._first_frame)
+        self._spelled = form.spelled()
+        self._show(False, 0)
 
     @property
     def num_frames(self) -> int:
@@ -326,7 +356,9 @@ class TransducerStream(AnyStream):
     def _refused(self, error: Fault) -> TransducerPartial:
         """The result of a chunk that has an error; the stream is as before."""
         nothing = {name: array[:0] for name, array in self._written.items()}
-        return TransducerPartial(self._form, nothing, self._state, False, error, self._first_frame)
+        return TransducerPartial(
+            self._form, nothing, self._state, False, error, self._first_frame, None, self._form.spelled()
+        )
 
     def _take(self, found: TransducerHypothesis, last: bool, fired: int = 0) -> TransducerPartial:
         """Makes the result of the chunk that has been decoded, whose sentence a rule may have ended."""
@@ -343,7 +375,9 @@ class TransducerStream(AnyStream):
         """The result with the tokens so far."""
         written = {name: array[: self._count] for name, array in self._written.items()}
         name = None if self._endpoint is None or not fired else list(self._endpoint.rules)[fired - 1]
-        self._partial = TransducerPartial(self._form, written, self._state, is_final, None, self._first_frame, name)
+        self._partial = TransducerPartial(
+            self._form, written, self._state, is_final, None, self._first_frame, name, self._spelled
+        )
         return self._partial
 
     def _grown(self, array: np.ndarray, room: int) -> np.ndarray:

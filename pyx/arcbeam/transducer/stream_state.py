@@ -210,6 +210,8 @@ def _made_with(decoder: TransducerDecoder, boost: BoostingTree | None) -> dict[s
     found["durations"] = None if options.durations is None else list(options.durations)
     confidence: Any = options.confidence
     found["confidence"] = None if confidence is None else dataclasses.asdict(confidence)
+    if confidence is not None:
+        found["confidence_aggregation"] = options.confidence_aggregation
     if boost is not None:
         found["boosting_tree_alpha"] = options.boosting_tree_alpha
     if ngram_lm is not None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from arcbeam.checks import check_text
 from arcbeam.files.sentencepiece_file import load_model
 
 WORD_START = "\u2581"
 
 
 def detokenizer(tokenizer: Any, tokens: int) -> Callable[[Sequence[int]], str]:
-    """The function that turns token ids into text.
+    """The function that turns token ids into text; :class:`Pieces` where it is known what each token adds.
 
     Parameters
     ----------
@@ -29,11 +31,10 @@ def detokenizer(tokenizer: Any, tokens: int) -> Callable[[Sequence[int]], str]:
         wrong = next((piece for piece in pieces if not isinstance(piece, str)), None)
         if wrong is not None:
             raise TypeError(f"tokenizer: expected pieces that are strings, got {type(wrong).__name__}")
-        if len(pieces) not in (tokens, tokens - 1):  # a blank at the end often has no piece
-            raise ValueError(
-                f"tokenizer: expected {tokens} pieces, or {tokens - 1} without the blank, got {len(pieces)}"
-            )
-        return _Pieces(pieces)
+        _check_count(len(pieces), tokens)
+        for piece in pieces:
+            check_text("tokenizer", piece)
+        return Pieces(tuple(map(_surface, pieces)), tokens, tuple(pieces))
     if callable(tokenizer):
         return tokenizer
     raise TypeError(
@@ -42,38 +43,62 @@ def detokenizer(tokenizer: Any, tokens: int) -> Callable[[Sequence[int]], str]:
     )
 
 
-# These are classes, not lambdas, because hypotheses hold them and are pickled from process to process.
+# A class, not a lambda, because decoders are pickled from process to process.
 @dataclass(frozen=True)
-class _Pieces:
-    pieces: list[str]
+class Pieces:
+    """What each token adds to a text.
 
-    def __call__(self, ids: Sequence[int]) -> str:
-        return join_pieces([self.pieces[i] for i in ids if i < len(self.pieces)])
+    Attributes
+    ----------
+    surfaces : tuple of bytes
+        UTF-8, or a part of a character; words are apart by spaces.
+    tokens : int
+        Size of the vocabulary; a token behind `surfaces`, the blank, adds nothing.
+    pieces : tuple of str or None
+        The pieces, where they were given as a list.
+    """
+
+    surfaces: tuple[bytes, ...]
+    tokens: int
+    pieces: tuple[str, ...] | None = None
+
+    @cached_property
+    def parts(self) -> list[list[bytes]]:
+        """What each token adds, cut at its spaces: to the word before, and at the beginnings of new ones."""
+        nothing = (b"",) * (self.tokens - len(self.surfaces))
+        return [surface.split(b" ") for surface in (*self.surfaces, *nothing)]
+
+    def __call__(self, ids: Iterable[int]) -> str:
+        """The text of some tokens: words with a space between them."""
+        size = len(self.surfaces)
+        text = letters(b"".join([self.surfaces[i] for i in ids if i < size]))
+        return " ".join(filter(None, text.split(" ")))
 
 
-@dataclass(frozen=True)
-class _SentencePieces:
-    model: Any
-    size: int
-
-    def __call__(self, ids: Sequence[int]) -> str:
-        return str(self.model.decode([int(i) for i in ids if i < self.size]))
+def letters(text: bytes) -> str:
+    """The text of UTF-8; of bytes that are no character, what Unicode has for them."""
+    return text.decode(errors="replace")
 
 
-def join_pieces(pieces: Sequence[str]) -> str:
-    """The text of SentencePiece pieces: their word starts are spaces, and runs of byte pieces are UTF-8."""
-    text = b"".join(
-        bytes([int(piece[3:5], 16)]) if re.fullmatch(r"<0x[0-9A-Fa-f]{2}>", piece) else piece.encode()
-        for piece in pieces
-    )
-    return text.decode(errors="replace").replace(WORD_START, " ").strip(" ")
+def _surface(piece: str) -> bytes:
+    """Of a piece with SentencePiece's mark of a word's start, or of the piece of a byte."""
+    if re.fullmatch(r"<0x[0-9A-Fa-f]{2}>", piece):
+        return bytes([int(piece[3:5], 16)])
+    return piece.replace(WORD_START, " ").encode()
 
 
-def _sentencepiece(path: str, tokens: int) -> Callable[[Sequence[int]], str]:
+def _sentencepiece(path: str, tokens: int) -> Pieces:
     model = load_model(path)
-    size = model.get_piece_size()
-    if size not in (tokens, tokens - 1):
-        raise ValueError(
-            f"tokenizer: expected {tokens} pieces, or {tokens - 1} without the blank, got {size} in {path}"
-        )
-    return _SentencePieces(model, size)
+    _check_count(model.get_piece_size(), tokens, f" in {path}")
+    return Pieces(tuple(_surface_in(model, i) for i in range(model.get_piece_size())), tokens)
+
+
+def _surface_in(model: Any, token: int) -> bytes:
+    if model.is_control(token):
+        return b""
+    return str(model.decode([token])).encode() if model.is_unknown(token) else _surface(model.id_to_piece(token))
+
+
+def _check_count(count: int, tokens: int, where: str = "") -> None:
+    if count not in (tokens, tokens - 1):  # a blank at the end often has no piece
+        raise ValueError(f"tokenizer: expected {tokens} pieces, or {tokens - 1} without the blank, got {count}{where}")

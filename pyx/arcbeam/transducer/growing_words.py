@@ -1,0 +1,136 @@
+"""The words of a sentence's tokens, to which tokens are only added: each word is put together once.
+
+A word is what stands between two spaces. It lasts from the first token that adds a letter to it to the last one; a
+token with letters of two words is of both, and a token of spaces alone of none. It is closed by a space behind it,
+because no later token can take that back::
+
+    tokens   ▁th  e  ▁  ▁cat  s        closed: "the", by the token "▁"; open: "cats"
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam._confidence import aggregated
+from arcbeam.transducer.text import Pieces, letters
+from arcbeam.words import Word
+
+if TYPE_CHECKING:
+    from arcbeam.transducer.hypothesis import TransducerHypothesis
+
+Tokens = npt.NDArray[np.int32]
+
+
+class _Open(NamedTuple):
+    """A word to which letters may be added: UTF-8, and its first and last token; b"" if none has begun."""
+
+    letters: bytes = b""
+    first: int = 0
+    last: int = 0
+
+    def grown(self, part: bytes, at: int) -> _Open:
+        return _Open(self.letters + part, self.first if self.letters else at, at) if part else self
+
+
+class GrowingWords:
+    """The words of the tokens of a sentence.
+
+    All calls take all tokens of the sentence up to some place. The results of a stream share one of these, and may be
+    looked at in any order and by any thread.
+    """
+
+    def __init__(self, pieces: Pieces) -> None:
+        self._pieces, self._lock = pieces, threading.Lock()
+        self._taken, self._open = 0, _Open()
+        self._text = ""  # of the closed words
+        self._ends: list[int] = []  # of each of them in the text
+        self._spans: list[tuple[int, int]] = []  # its first and last token
+        self._closed_by: list[int] = []
+        self._words: list[Word] = []  # those that have been looked at
+
+    def num_closed(self, tokens: Tokens) -> int:
+        """How many words stay whatever tokens follow."""
+        return self._look(tokens)[0]
+
+    def closed_text(self, tokens: Tokens) -> str:
+        """The text of the words that stay whatever tokens follow."""
+        return self._text_of(self._look(tokens)[0])
+
+    def text(self, tokens: Tokens) -> str:
+        """The words, with a space between them."""
+        closed, open_ = self._look(tokens)
+        return " ".join(filter(None, (self._text_of(closed), letters(open_.letters))))
+
+    def words(self, found: TransducerHypothesis) -> list[Word]:
+        """The words of a hypothesis with their times, and with confidences if its tokens have them."""
+        closed, open_ = self._look(found.tokens)
+        with self._lock:
+            made = len(self._words)
+            if made < closed:
+                texts = [self._text[self._ends[i - 1] + 1 if i else 0 : self._ends[i]] for i in range(made, closed)]
+                self._words += _timed(texts, self._spans[made:closed], found)
+        words = self._words[:closed]
+        return words + _timed([letters(open_.letters)], [(open_.first, open_.last)], found) if open_.letters else words
+
+    def _text_of(self, closed: int) -> str:
+        return self._text[: self._ends[closed - 1]] if closed else ""
+
+    def _look(self, tokens: Tokens) -> tuple[int, _Open]:
+        """The number of closed words, and the open one."""
+        with self._lock:
+            if len(tokens) > self._taken:
+                self._take(tokens)
+            closed = bisect_left(self._closed_by, len(tokens))
+            return closed, self._open if len(tokens) == self._taken else self._opened(tokens, closed)
+
+    def _take(self, tokens: Tokens) -> None:
+        """Goes on with the tokens that are new."""
+        parts, open_ = self._pieces.parts, self._open
+        text, begun = self._text, len(self._ends) > 0
+        for at, token in enumerate(tokens[self._taken :].tolist(), self._taken):
+            for place, part in enumerate(parts[token]):
+                if place and open_.letters:  # a space stands before this part
+                    text += (" " if begun else "") + letters(open_.letters)
+                    begun = True
+                    self._ends.append(len(text))
+                    self._spans.append((open_.first, open_.last))
+                    self._closed_by.append(at)
+                    open_ = _Open()
+                open_ = open_.grown(part, at)
+        self._text, self._open, self._taken = text, open_, len(tokens)
+
+    def _opened(self, tokens: Tokens, closed: int) -> _Open:
+        """The open word of a result that is not the latest."""
+        parts, open_, begin = self._pieces.parts, _Open(), 0
+        if closed:
+            begin = self._closed_by[closed - 1]
+            open_ = open_.grown(parts[int(tokens[begin])][-1], begin)
+            begin += 1
+        for at, token in enumerate(tokens[begin:].tolist(), begin):
+            for part in parts[token]:  # one of them at most is no ""
+                open_ = open_.grown(part, at)
+        return open_
+
+
+def _timed(texts: list[str], spans: list[tuple[int, int]], found: TransducerHypothesis) -> list[Word]:
+    """Words of the tokens from the first to the last of each span."""
+    first, last = np.array(spans, np.int64).T.copy()
+    lasting = 1 if found.durations is None else np.maximum(found.durations[last], 1)
+    begins, ends = found.frames[first].tolist(), (found.frames[last] + lasting).tolist()
+    confidences: list[float | None] = [None] * len(texts)
+    if found.confidence is not None:
+        how = found._form.confidence_aggregation
+        confidences = aggregated(found.confidence, first, last + 1, how).tolist()
+    shift = found._form.frame_shift
+    return [
+        Word(
+            text, begin, end, None if shift is None else begin * shift, None if shift is None else end * shift,
+            confidence,
+        )
+        for text, begin, end, confidence in zip(texts, begins, ends, confidences, strict=True)
+    ]  # fmt: skip
