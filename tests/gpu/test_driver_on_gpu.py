@@ -191,22 +191,25 @@ def test_out_of_memory_can_be_recovered_from(gpu):
 
 
 def test_two_hundred_engines_leave_no_memory_behind(gpu, probe_image):
+    """Other processes may take the device's memory meanwhile, but a leak shows every time."""
     kept = Engine(gpu, probe_image)
 
-    def one():
-        engine = Engine(gpu, probe_image)
-        engine.buffer.resize(8 << 20)
-        engine.pinned.resize(1 << 20)
+    def free_after(engines):
+        for _ in range(engines):
+            engine = Engine(gpu, probe_image)
+            engine.buffer.resize(8 << 20)
+            engine.pinned.resize(1 << 20)
+        del engine
+        gc.collect()
+        kept.stream.finish()
+        return kept.context.memory()[0]
 
-    for _ in range(10):
-        one()
-    gc.collect()
-    free_before = kept.context.memory()[0]
-    for _ in range(200):
-        one()
-    gc.collect()
-    kept.stream.finish()
-    assert kept.context.memory()[0] > free_before - (64 << 20)
+    free = [free_after(10)]
+    while len(free) < 4:
+        free.append(free_after(200))
+        if free[-1] > free[-2] - (64 << 20):
+            return
+    pytest.fail(f"200 engines have left memory behind three times: free were {free} bytes")
 
 
 def test_several_threads(gpu, probe_image):
