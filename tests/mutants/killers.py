@@ -180,6 +180,7 @@ def fused_labels():
         for kernel in ("kept", "many"):
             fusion_emulated.test_chunks("rnnt", kernel, arpa)
             fusion_emulated.test_the_same_bytes("tdt", kernel, True, arpa)
+        fusion_emulated.test_states_with_more_arcs_than_a_warp_takes("kept")
         fusion_emulated.test_schedules("rnnt", "kept", arpa)
         fusion_emulated.test_schedules("stateless", "kept", arpa)  # has no barrier between a label and the next row
 

@@ -47,11 +47,12 @@ class Switched:
 
     def __init__(self, mutants: dict[int, Mutant]) -> None:
         texts = with_all(mutants)
-        digest = hashlib.sha256("\0".join(texts.values()).encode()).hexdigest()[:16]
+        switch = f"#pragma once\n[[gnu::used]] inline int {NAME} = 0;\n"  # used: some kernels have no mutant
+        digest = hashlib.sha256("\0".join([*texts.values(), switch]).encode()).hexdigest()[:16]
         self.folder = CACHE / "mutants" / digest
         for path, text in texts.items():
             self._write(path.relative_to(ROOT), text)
-        self._write(Path("mutant.hpp"), f"#pragma once\ninline int {NAME} = 0;\n")
+        self._write(Path("mutant.hpp"), switch)
         # Headers of the folder come before ours; and each library has a switch of its own.
         folders = [f"-iquote{self.folder / place}" for place in ("cuda", "pyx")]
         self.flags = (*folders, f"-include{self.folder / 'mutant.hpp'}", "-fno-gnu-unique", "-w")

@@ -107,6 +107,30 @@ def test_chunks(kind, kernel, arpa):
     check(decoder, host, model, second, trees, states, Shape(kernel=kernel))
 
 
+@pytest.mark.parametrize("kernel", ["kept", "many"])
+def test_states_with_more_arcs_than_a_warp_takes(kernel):
+    """Three warps share the row of a lane; a state has more arcs than one of them takes, or all in the part of one."""
+    tokens, first = 301, range(30)
+    children = {0: range(300), 1: range(0, 300, 2), 2: range(100, 160)}
+    edges = {b: 6.0 for b in range(300) if b % 128 < 2}  # of what a warp takes
+    phrases = {(a, b): 4.0 + b % 7 + edges.get(b, 0.0) for a in first for b in children[a % 3]}
+    phrases |= {(a, 7, 9): 2.0 for a in first}
+    tree = BoostingTree(phrases, vocab_size=tokens)
+    automaton = tree.automaton
+    arcs = np.diff(automaton.first_arcs.astype(np.int64))
+    assert set(arcs[1:].tolist()) >= {300, 151, 61}  # 7 among them
+    arrays = random_arrays(5, tokens=tokens, blank=300, blank_bias=1.0)
+    decoder = TransducerDecoder.from_arrays(
+        arrays, threads=1, device="cpu", confidence="entropy", blank_id=300, max_symbols=3, **ALPHAS
+    )
+    prediction, joint = from_mapping(arrays, "tanh", False)
+    options = {"blank_id": 300, "durations": None, "max_symbols": 3}
+    host = LoopHost(prediction, joint, options, measure(decoder.options.confidence, tokens))
+    wanted = check(decoder, host, None, BATCH, [tree, tree, None, tree], shape=Shape(kernel=kernel))
+    labels = [pair for one in wanted for pair in zip(one.tokens.tolist(), one.tokens.tolist()[1:], strict=False)]
+    assert {a % 3 for a, b in labels if (a, b) in phrases} == {0, 1, 2}
+
+
 def test_bfloat16(arpa):
     """No byte depends on the schedule; without sums on tensor cores that would be those of a CPU, too."""
     _, host, model = both("rnnt", arpa, precision="bfloat16")
