@@ -76,6 +76,21 @@ def test_host_arrays(small):
     assert all(row["share"] == pytest.approx(row["settled"]) and row["share"] > 0 for row in rows)
 
 
+def test_lists(small, monkeypatch):
+    experiment = registry.load("gpu_lists")
+    monkeypatch.setattr(experiment, "on_device", lambda pieces: (gpu.send([pieces])[0], gpu.send(list(pieces))))
+    [row] = rows_of("gpu_lists", utterances=3)
+    assert row["batch"] == 3 and row["each_spread"][0] <= row["each_us"] <= row["each_spread"][1]
+    assert row["list_ms"] > 0 and row["array_ms"] > 0
+    monkeypatch.setattr(gpu, "check", wrong)
+    with pytest.raises(gpu.Wrong, match="other answers"):
+        rows_of("gpu_lists", utterances=3)
+
+
+def wrong(*_, **__):
+    raise gpu.Wrong("other answers")
+
+
 def test_balance(small, monkeypatch):
     monkeypatch.setattr(registry.load("gpu_balance"), "TIMES", 1.5)
     rows = rows_of("gpu_balance", utterances=5)
