@@ -1,6 +1,6 @@
 // Stage fusion: what the n-gram model and the boosting tree of a lane add to the logits of its next label.
 //
-// in    lanes: list, count; states
+// in    lanes: list, count, token; states
 // out   biases [lane][tokens]; next_states [count % 2][lane][model][tokens]
 //
 // A warp works out the scores of kFillTokens tokens of a lane at a time. It goes down from the longest history
