@@ -13,6 +13,19 @@ class Buffer {
     static_assert(std::is_trivially_copyable_v<T>);
 
   public:
+    Buffer() = default;
+    Buffer(const Buffer& other) { *this = other; }
+    Buffer(Buffer&&) noexcept = default;
+    Buffer& operator=(const Buffer& other) {
+        if (this != &other) {
+            resize(other.size());
+            std::copy(other.begin(), other.end(), begin());
+        }
+        return *this;
+    }
+    Buffer& operator=(Buffer&&) noexcept = default;
+    ~Buffer() = default;
+
     [[nodiscard]] std::size_t size() const { return size_; }
     [[nodiscard]] bool empty() const { return size_ == 0; }
     [[nodiscard]] std::size_t capacity_bytes() const { return capacity_ * sizeof(T); }

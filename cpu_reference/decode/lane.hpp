@@ -31,7 +31,7 @@ enum class Outcome : std::uint8_t { kDecoded, kBadLogProb, kCapacity, kOutOfMemo
 
 struct Result {
     Path path;
-    Lattice lattice;  // empty where none was asked for, and before a stream's sentence has ended
+    Lattice lattice;  // empty where none was asked for: of a stream before its sentence ends, for this chunk
     Work work;
     std::uint32_t frames = 0;  // that were taken of the chunk of a stream
     Outcome outcome = Outcome::kCancelled;
@@ -92,9 +92,8 @@ class Lane {
         const PlainEnds ends{graph, search_.tokens};
         const End end = best_end(ends, search_.tokens, alive && ends_here);
         result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive, search_.settled());
-        if (keeps_links_ && ends_here) {
-            result.lattice = search_.links->finish(graph, ends, search_.tokens, end, result.path, search_.log);
-            loan.give_lattice();
+        if (keeps_links_ && (ends_here || stream.shows_lattice)) {
+            result.lattice = loan.lattice(graph, ends, end, result.path, ends_here);
         }
         result.outcome = Outcome::kDecoded;
         loan.done(alive, result.frames);

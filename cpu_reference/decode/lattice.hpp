@@ -157,6 +157,15 @@ class LinkLog {
         return lattice::number(graph, found);
     }
 
+    // The same of a sentence that goes on; `log` and this stay as they are.
+    template <typename Graph, typename Ends>
+    [[nodiscard]] Lattice so_far(const Graph& graph, const Ends& ends, const Buffer<Token>& tokens, const End& end,
+                                 const Path& path, const TokenLog& log) const {
+        LinkLog links = *this;
+        TokenLog entries = log;
+        return links.finish(graph, ends, tokens, end, path, entries);
+    }
+
     static constexpr std::uint32_t kDropped = 0xffffffffU;
 
     [[nodiscard]] std::size_t bytes() const {

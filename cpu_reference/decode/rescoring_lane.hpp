@@ -133,9 +133,8 @@ class RescoringLane {
         const RescoredEnds<Models, Graph> ends{graph, search_.models, search_.tokens, search_.histories};
         const End end = best_end(ends, search_.tokens, alive && ends_here);
         result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive, search_.settled());
-        if (keeps_links_ && ends_here) {
-            result.lattice = search_.links->finish(graph, ends, search_.tokens, end, result.path, search_.log);
-            loan.give_lattice();
+        if (keeps_links_ && (ends_here || stream.shows_lattice)) {
+            result.lattice = loan.lattice(graph, ends, end, result.path, ends_here);
         }
         result.outcome = Outcome::kDecoded;
         loan.done(alive, result.frames);

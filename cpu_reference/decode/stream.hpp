@@ -110,6 +110,7 @@ class Stream {
     EndpointWatch watch{EndpointRules{}};
     Heard heard;
     float lattice_beam = kNoLattice;  // of the lattice that the sentence's end gives; set before the first chunk
+    bool shows_lattice = false;       // whether the next chunk gives the lattice so far; for streams that keep one
 
     // Goes on with a search that another stream has saved, of the same graph, options and boost.
     void restore(SavedSearch saved) {
@@ -183,11 +184,18 @@ class Stream {
             stream_.watch.settle(graph, stream_.settled.data() + before, stream_.settled.size() - before);
         }
 
-        // The lattice has been made of what the search knew, which is no longer needed.
-        void give_lattice() {
+        // The lattice of a sentence that ends here, or so far. At the end it takes what the search knows, which is
+        // no longer needed.
+        template <typename Graph, typename Ends>
+        Lattice lattice(const Graph& graph, const Ends& ends, const End& end, const Path& path, bool ends_here) {
+            if (!ends_here) {
+                return lane_.links->so_far(graph, ends, lane_.tokens, end, path, lane_.log);
+            }
+            Lattice whole = lane_.links->finish(graph, ends, lane_.tokens, end, path, lane_.log);
             lane_.log = TokenLog{};
             lane_.links = nullptr;
             stream_.given_ = Given::kLattice;
+            return whole;
         }
 
         void done(bool alive, std::uint64_t frames) {

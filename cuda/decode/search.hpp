@@ -128,6 +128,7 @@ struct StreamView {
     std::uint32_t after_tokens;
     std::uint32_t after_entries;
     std::uint32_t is_last;
+    std::uint32_t shows_lattice;   // not 0: the chunk gives the lattice so far, though the sentence goes on
     std::uint32_t fired;           // not kNoEndpoint: the sentence has ended before the chunk
     std::uint32_t next_look;       // as in UtteranceResult
     std::uint32_t large_start;     // the large language model's state before the sentence, where there is one

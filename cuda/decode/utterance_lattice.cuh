@@ -93,8 +93,9 @@ ARCBEAM_DEVICE bool keep_lattice(const typename Search::Params& params, typename
            save_links(view, log_of_lattice<Search>(common, lane), pruned);
 }
 
-// Where a sentence ends, its lattice; where it goes on, the state of its stream. Where it has ended before the
-// chunk there is neither: the host looks only at whether the chunk is refused.
+// Where a sentence ends, its lattice; where it goes on, the state of its stream, and the lattice so far if the
+// chunk is asked for it. Where it has ended before the chunk there is neither: the host looks only at whether the
+// chunk is refused.
 template <class Search>
 ARCBEAM_DEVICE Need finish_stream_with_lattice(const typename Search::Params& params, typename Search::Lane& lane,
                                                bool reached_final) {
@@ -107,10 +108,16 @@ ARCBEAM_DEVICE Need finish_stream_with_lattice(const typename Search::Params& pa
     if (view.fired != kNoEndpoint) {
         return Need::nothing;
     }
-    if (view.is_last != 0U || simt::load(&result->fired) != kNoEndpoint) {
-        return finish_lattice<Search>(params, lane, reached_final) ? Need::nothing : kNeedsLatticePool;
+    const bool goes_on = view.is_last == 0U && simt::load(&result->fired) == kNoEndpoint;
+    if (goes_on && !keep_lattice<Search>(params, lane, settled, &result->taken)) {
+        return kNeedsStreamRoom;
     }
-    return keep_lattice<Search>(params, lane, settled, &result->taken) ? Need::nothing : kNeedsStreamRoom;
+    // Last, because the host takes a lattice as soon as it is written, and what follows might have to be done
+    // again.
+    if (goes_on && view.shows_lattice == 0U) {
+        return Need::nothing;
+    }
+    return finish_lattice<Search>(params, lane, reached_final) ? Need::nothing : kNeedsLatticePool;
 }
 
 // Makes room in a log that is full, by pruning the lattice. Says what has to grow; see make_room_in_log().

@@ -73,6 +73,23 @@ def test_posteriors(run):
     assert plain == [{key: row[key] for key in row if key != "unstable_words"} for row in rows]
 
 
+def test_interim_answers(run):
+    arguments = ["graph.arc", "in.npz", "-f", "json", "--frame-shift", "0.02", "--chunk-frames", "2"]
+    asked = [*arguments, "--nbest", "3", "--confidence"]
+    rows = list(map(json.loads, run("stream", *asked, "--interim-answers").stdout.splitlines()))
+    for row in rows:
+        assert row["nbest"][0]["text"] == row["text"] and 0.0 <= row["confidence"] <= 1.0
+        words = [*row["stable_words"], *row.get("unstable_words", [])]
+        assert [word["word"] for word in words] == row["text"].split()
+        assert all(0.0 <= word["confidence"] <= 1.0 for word in words)
+    assert any(len(row["nbest"]) > 1 for row in rows if not row["is_final"])
+    at_the_end = list(map(json.loads, run("stream", *asked).stdout.splitlines()))
+    assert [row for row in at_the_end if row["is_final"]] == [row for row in rows if row["is_final"]]
+    assert not any("nbest" in row or "unstable_words" in row for row in at_the_end if not row["is_final"])
+    refused = run("stream", *arguments, "--interim-answers")
+    assert refused.exit_code == 2 and "expected --nbest" in refused.stderr
+
+
 def test_real_time(run):
     start = time.monotonic()
     assert run("stream", "graph.arc", "in.npz", "--real-time", "--frame-shift", "0.02").exit_code == 0

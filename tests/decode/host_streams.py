@@ -21,6 +21,7 @@ class HostStream:
         self.frames = self.fired = 0
         self.num_links = 1  # there is room for next, where lattices are asked for
         self.links, self.link_sizes = None, (0, 0)
+        self.shows = False  # whether the next chunk gives the lattice so far
         self.lattice = None  # of the sentence, once it has ended
 
     def view(self, number, row, bytes_of, keep, last, graph):
@@ -29,7 +30,7 @@ class HostStream:
         keep[f"after[{number}]"] = self.after
         row["after"], row["after_tokens"], row["after_entries"] = self.after.ctypes.data, self.tokens, self.entries
         row["is_last"], row["fired"], row["frames"], row["next_look"] = last, self.fired, self.frames, NONE
-        row["large_start"] = self.large_start
+        row["large_start"], row["shows_lattice"], self.is_last = self.large_start, self.shows, last
         if self.rules is not None:
             keep["columns of the graph"] = graph.columns
             row["columns"], row["rules"] = graph.columns.ctypes.data, self._packed_rules()
@@ -63,12 +64,12 @@ class HostStream:
         settled = int(result["settled"])
         if self.lattice is not None:
             return  # the sentence has ended before
-        self.state, self.sizes = self.after, (self.tokens, self.entries)
-        if found.lattice is not None:  # a state that is not there
-            self.lattice, self.state, self.links = found.lattice, None, None
-        elif hasattr(self, "after_links"):
-            self.links, self.link_sizes = self.after_links, (self.num_links, self.steps)
         self.settled += found.arcs[:settled].tolist()
         found.arcs = found.arcs[settled:]
         self.frames += int(result["taken"])
         self.fired = int(result["fired"])
+        self.state, self.sizes = self.after, (self.tokens, self.entries)
+        if found.lattice is not None and (self.is_last or self.fired):  # a state that is not there
+            self.lattice, self.state, self.links = found.lattice, None, None
+        elif hasattr(self, "after_links"):
+            self.links, self.link_sizes = self.after_links, (self.num_links, self.steps)

@@ -33,8 +33,8 @@ LATTICE_RESULT = np.dtype(
 LATTICE_STEP = np.dtype([("offset", "f8"), ("entries_end", "u4"), ("links_end", "u4")])
 STREAM = np.dtype(
     [("before", "u8"), ("after", "u8"), ("before_tokens", "u4"), ("before_entries", "u4"), ("after_tokens", "u4"),
-     ("after_entries", "u4"), ("is_last", "u4"), ("fired", "u4"), ("next_look", "u4"), ("large_start", "u4"),
-     ("frames", "u8"), ("columns", "u8"), ("rules", "u4", 36)]
+     ("after_entries", "u4"), ("is_last", "u4"), ("shows_lattice", "u4"), ("fired", "u4"), ("next_look", "u4"),
+     ("large_start", "u4"), ("padding", "u4"), ("frames", "u8"), ("columns", "u8"), ("rules", "u4", 36)]
 )  # fmt: skip
 LINK = np.dtype([("source", "u4"), ("target", "u4"), ("arc", "u4"), ("slack", "f4")])
 STREAM_LINKS = np.dtype(

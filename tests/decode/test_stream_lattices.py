@@ -23,7 +23,7 @@ from tests.decode.test_new_words import PHRASES, boost_of, open_graphs
 from tests.decode.test_rescoring import WORDS, with_words
 from tests.decode.test_rescoring import language_models as models_of_three_words
 from tests.decode.test_rescoring_sentences import demo  # noqa: F401
-from tests.decode.test_streams import BATCH, DECODERS, GRAPH, OPTIONS, boost, in_chunks
+from tests.decode.test_streams import BATCH, DECODERS, GRAPH, OPTIONS, boost, in_chunks, unending
 
 slow = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 ASKED = {"nbest": 4, "confidence": True, "lattice": True, "mbr": True}
@@ -125,6 +125,99 @@ def test_on_the_way_nothing_differs(monkeypatch, kind, collect):
             assert plain.num_settled == asking.num_settled
             assert (one.stable_text, one.text) == (other.stable_text, other.text)
         same([asking.finish()], [plain.finish()])
+
+
+@pytest.mark.parametrize("collect", [64, engines.COLLECT_ABOVE])
+@pytest.mark.parametrize("boosted", [False, True])
+@pytest.mark.parametrize("kind", DECODERS)
+def test_interim_answers(monkeypatch, kind, boosted, collect):
+    """They are those of the frames so far where no state is final; the end, and what is stable, stay as they are."""
+    unfinished, wholes = DECODERS[kind](unending), DECODERS[kind]()
+    boosts = [boost(i) if boosted and i % 3 else None for i in range(len(BATCH))]
+    monkeypatch.setattr(engines, "COLLECT_ABOVE", collect)
+    decoder = DECODERS[kind]()
+    finals, partials = in_chunks(decoder, BATCH, np.random.default_rng(2), boosts, interim_answers=True, **ASKED)
+    check(finals, wholes.decode(BATCH, boost=boosts, **ASKED))
+    _, plain = in_chunks(decoder, BATCH, np.random.default_rng(2), boosts)
+    several = 0
+    for log_probs, one, found, others in zip(BATCH, boosts, partials, plain, strict=True):
+        on_the_way = found[:-1]
+        so_far = unfinished.decode([log_probs[: partial.num_frames] for partial in on_the_way], boost=one, **ASKED)
+        check(on_the_way, so_far)
+        several += sum(len(partial.nbest) > 1 for partial in on_the_way)
+        for partial, other in zip(found, others, strict=True):
+            assert (partial.text, partial.num_stable) == (other.text, other.num_stable)
+            assert other.nbest is None
+    assert several > 10
+
+
+@slow
+@given(st.data(), graphs.graphs(), st.lists(graphs.log_probs(max_frames=8), min_size=1, max_size=3))
+def test_interim_answers_of_any_graph(data, graph, batch):
+    beam, lattice_beam = data.draw(st.sampled_from([0.0, 0.5, 2.0, 30.0])), data.draw(st.sampled_from([0.0, 2.0, 99.0]))
+    options = {"beam": beam, "lattice_beam": lattice_beam, "device": "cpu", "threads": 1, "frame_shift": 0.25}
+    decoder, unfinished = CtcDecoder(graph, **options), CtcDecoder(unending(graph), **options)
+    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    finals, partials = in_chunks(decoder, batch, rng, most=4, interim_answers=True, **ASKED)
+    check(finals, decoder.decode(batch, **ASKED))
+    for log_probs, found in zip(batch, partials, strict=True):
+        check(found[:-1], unfinished.decode([log_probs[: one.num_frames] for one in found[:-1]], **ASKED))
+
+
+def test_interim_answers_now_and_then():
+    """They come for the chunks for which they are wanted, also without frames; a word keeps its confidence there."""
+    decoder, log_probs = CtcDecoder(GRAPH, **OPTIONS), BATCH[5]
+    stream, asking = decoder.stream(**ASKED), decoder.stream(**ASKED, interim_answers=True)
+    assert not stream.interim_answers and asking.interim_answers
+    for at in range(0, 60, 20):
+        chunk = log_probs[at : at + 20]
+        assert stream.decode_chunk(chunk).nbest is None
+        wanted = asking.decode_chunk(chunk)
+        stream.interim_answers = True
+        found = stream.decode_chunk(chunk[:0])
+        stream.interim_answers = False
+        assert stream.decode_chunk(chunk[:0]).nbest is None
+        assert found.to_dict() == wanted.to_dict() and found.words[0].confidence is not None
+        assert not found.is_final and found.confidence is not None and len(found.nbest) > 1
+    check([stream.decode_chunk(log_probs[60:], last=True)], decoder.decode([log_probs], **ASKED))
+
+
+def test_interim_answers_after_an_endpoint():
+    """The next sentence's, with the times of the stream; where a sentence has ended, its answers stay."""
+    decoder = test_endpoints.DECODERS["plain"]()
+    unfinished = CtcDecoder(unending(decoder.graph), **vars(decoder.options))
+    stream, checked = decoder.stream(endpoint=RULES, interim_answers=True, **ASKED), 0
+    for at in range(0, 90, 6):
+        partial = stream.decode_chunk(SPEECH[at : at + 6])
+        while partial.endpoint:
+            assert stream.decode_chunk(SPEECH[:0]).nbest is partial.nbest
+            partial = stream.reset()
+        if partial.num_frames > partial.first_frame > 0:
+            of_sentence = SPEECH[partial.first_frame : partial.num_frames]
+            check([partial], unfinished.decode([of_sentence], **ASKED), [partial.first_frame])
+            checked += 1
+    assert checked > 3
+
+
+def test_interim_answers_need_a_question():
+    decoder = CtcDecoder(GRAPH, **OPTIONS)
+    with pytest.raises(ValueError, match="interim_answers: expected a stream that was asked for nbest, confidence"):
+        decoder.stream(interim_answers=True, posteriors=True)
+    with pytest.raises(TypeError, match="interim_answers: expected a bool, got int"):
+        decoder.stream(nbest=2, interim_answers=1)
+    plain = decoder.stream()
+    with pytest.raises(ValueError, match=r"begin it as decoder\.stream"):
+        plain.interim_answers = True
+    plain.interim_answers = False
+    assert plain.decode_chunk(BATCH[0]).nbest is None
+
+
+def test_interim_answers_of_a_batcher():
+    decoder = CtcDecoder(GRAPH, **OPTIONS)
+    with Batcher(decoder) as batcher:
+        futures = [batcher.submit(decoder.stream(**ASKED, interim_answers=True), logp[:12]) for logp in BATCH]
+        found = [future.result() for future in futures]
+    check(found, CtcDecoder(unending(GRAPH), **OPTIONS).decode([logp[:12] for logp in BATCH], **ASKED))
 
 
 @pytest.mark.parametrize("boosted", [False, True])

@@ -27,7 +27,8 @@ from tests.simt.build import schedules
 
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 LATTICES = OPTIONS | {"lattice_beam": 4.0}
-SOME = [ASKED, {}, {"lattice": True}, {"nbest": 2}]  # of streams that are decoded together
+INTERIM = {"interim_answers": True}
+SOME = [ASKED, {}, {"lattice": True} | INTERIM, {"nbest": 2}]  # of streams that are decoded together
 SHORT = [one[:18] for one in BATCH]
 PRUNED = Room(capacity=32, spill_capacity=32, log=256, links=256)
 
@@ -65,14 +66,14 @@ def test_random_graphs(emulated_gpu, graph, batch, beam, lattice_beam, max_activ
     emulated_gpu.begin_with(room)
     emulated_gpu.monkeypatch.setattr(search_plan, "STREAM_PRUNE_ABOVE", seed % 3 * 8)
     options = {"beam": beam, "lattice_beam": lattice_beam, "max_active": max_active, "frame_shift": 0.25}
-    on_both(batch, np.random.default_rng(seed), None, graph, 4, asked=[ASKED], **options)
+    on_both(batch, np.random.default_rng(seed), None, graph, 4, asked=[ASKED | INTERIM], **options)
 
 
 @pytest.mark.parametrize("shape", [search_plan.DENSE, search_plan.CLUSTER])
 def test_shapes(gpu, shape):
     gpu.begin_with(TIGHT)
     gpu.launch_as(shape)
-    on_both(SHORT[:3], np.random.default_rng(5), asked=[ASKED], **LATTICES)
+    on_both(SHORT[:3], np.random.default_rng(5), asked=[ASKED | INTERIM], **LATTICES)
 
 
 def test_windows_and_arrays_of_the_host(gpu):
@@ -196,7 +197,7 @@ def test_streams_that_keep_links_need_a_lattice_beam(gpu):
 def by_the_kernel(cut, shape, room=None, beam=6.0, lattice_beam=4.0, endpoint=None, batch=None, graph=SILENCE,
                   frames=21, **schedule):  # fmt: skip
     """Chunks that the kernel alone decodes, its host being of the simplest kind, against the CPU's results; the
-    lattices of sentences that end among them or with the last chunk."""
+    lattices of sentences that end among them or with the last chunk, and of every other chunk before."""
     limits = {"beam": beam, "max_active": 60, "lattice_beam": lattice_beam}
     host, cpu = SearchHost(graph, room=room, **limits), CtcDecoder(graph, **OPTIONS | limits, device="cpu")
     rules = None if endpoint is None else EndpointRules.of(endpoint, graph, OPTIONS["frame_shift"])
@@ -206,12 +207,16 @@ def by_the_kernel(cut, shape, room=None, beam=6.0, lattice_beam=4.0, endpoint=No
     for first in range(0, frames, cut):
         last = first + cut >= frames
         chunks = [np.ascontiguousarray(logp[first : first + cut]) for logp in short]
+        for number, (state, stream) in enumerate(zip(states, streams, strict=True)):
+            state.shows = stream.interim_answers = (number + first // cut) % 2 == 0
+        ended = [state.lattice is not None for state in states]
         found = host.decode(chunks, shape, streams=states, last=last, **schedule)
         wanted = cpu.decode_chunks(streams, chunks, last=last)
-        for state, got, want in zip(states, found, wanted, strict=True):
-            assert (state.lattice is None) == (want.lattice is None)
-            if got.lattice is None and state.lattice is not None:
-                continue  # the sentence has ended before
+        for state, has_ended, got, want in zip(states, ended, found, wanted, strict=True):
+            if has_ended:
+                assert got.lattice is None
+                continue
+            assert (got.lattice is None) == (want.lattice is None)
             assert state.settled == want.arcs[: len(want._settled)].tolist()
             assert state.settled + got.arcs.tolist() == want.arcs.tolist()
             assert np.float64(got.total_cost).tobytes() == np.float64(0.0 - want.partial_score).tobytes()

@@ -46,15 +46,26 @@ def boost(seed, phrases=30):
     return Boost({" ".join(rng.choice(WORDS, rng.integers(1, 4))): float(rng.normal(1, 2)) for _ in range(phrases)})
 
 
-def rescoring():
+def unending(graph):
+    """The same graph without final states, in which every result is one of an unfinished sentence."""
+    fields = graph.fields()
+    columns = fields["columns"] | {"finals": np.full_like(fields["columns"]["finals"], np.inf)}
+    return Graph(**fields | {"columns": columns})
+
+
+def plain(of=lambda graph: graph):
+    return CtcDecoder(of(GRAPH), **OPTIONS)
+
+
+def rescoring(of=lambda graph: graph):
     rng = np.random.default_rng(3)
     names = [f"w{i}" for i in range(1, 50)]
     large, small = (random_model(rng, names, order, share=0.2) for order in (3, 2))
     graph = over(graphs.random_graph(4, states=120, columns=COLUMNS), small, names)
-    return CtcDecoder(graph, language_model=large, graph_language_model=small, hypotheses_per_state=3, **OPTIONS)
+    return CtcDecoder(of(graph), language_model=large, graph_language_model=small, hypotheses_per_state=3, **OPTIONS)
 
 
-DECODERS = {"plain": lambda: CtcDecoder(GRAPH, **OPTIONS), "rescoring": rescoring}
+DECODERS = {"plain": plain, "rescoring": rescoring}
 
 
 def in_chunks(decoder, batch, rng, boosts=None, most=9, **asked):

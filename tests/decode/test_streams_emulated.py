@@ -24,6 +24,7 @@ from tests.decode.test_streams import BATCH, GRAPH, boost
 from tests.simt.build import schedules
 
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
+OF_STREAMS = ("interim_answers", "posteriors")  # what no decode of the whole is asked for
 OPTIONS = {"beam": 6.0, "max_active": 60, "frame_shift": 0.1}
 SPEECHES = [np.roll(SPEECH, 13 * i, axis=0) for i in range(6)]
 SOON = Endpoint(RULES.rules | {"long": EndpointRule(min_trailing_silence=0.0, min_utterance_length=1.5)})
@@ -77,7 +78,7 @@ def on_both(batch, rng, boosts=None, graph=GRAPH, most=9, where=None, asked=None
     wanted = decoders[1].decode(batch, boost=boosts)
     if asked:
         for i, (one, more) in enumerate(given):
-            whole = {name: value for name, value in more.items() if name != "posteriors"}
+            whole = {name: value for name, value in more.items() if name not in OF_STREAMS}
             [wanted[i]] = decoders[1].decode([batch[i]], boost=one, **whole)
     same(finals, wanted)
     assert [(one.rescoring_score, one.boosts) for one in finals] == [
@@ -99,7 +100,7 @@ def test_chunks(gpu, room, seed, boosted):
 def posteriors(boosted, **options):
     """Of words, with and without lattices, beside streams that do not ask for any."""
     boosts = [boost(i) if i % 3 else None for i in range(len(BATCH))] if boosted else None
-    asked = [{"posteriors": True}, {}, {"posteriors": True, "lattice": True}]
+    asked = [{"posteriors": True}, {}, {"posteriors": True, "lattice": True, "interim_answers": True}]
     _, streams = on_both(BATCH, np.random.default_rng(2), boosts, asked=asked, **OPTIONS | options)
     assert [stream.partial.posteriors is None for stream in streams] == [False, True, False] * 2
 

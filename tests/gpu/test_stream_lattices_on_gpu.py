@@ -7,7 +7,7 @@ from arcbeam.gpu.tuned import search_plan
 from tests.decode import test_stream_lattices_emulated as plain
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.decode.test_stream_lattices import ASKED
-from tests.decode.test_stream_lattices_emulated import LATTICES, SOME
+from tests.decode.test_stream_lattices_emulated import INTERIM, LATTICES, SOME
 from tests.decode.test_streams import BATCH, GRAPH, boost
 from tests.decode.test_streams_emulated import on_both
 from tests.gpu.test_decode_on_gpu import SEARCHES
@@ -36,15 +36,16 @@ def test_chunks(room, prunings, boosted):
 def test_searches(room, options):
     batch = [random_log_probs(seed, 1 + 37 * seed % 101, 32) for seed in range(20)]
     on_both(
-        batch, np.random.default_rng(1), None, random_graph(1), 30, asked=[ASKED], **options | {"lattice_beam": 4.0}
-    )
+        batch, np.random.default_rng(1), None, random_graph(1), 30, asked=[ASKED | INTERIM],
+        **options | {"lattice_beam": 4.0},
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("shape", [search_plan.WIDE, search_plan.DENSE, search_plan.CLUSTER])
 def test_shapes(room, monkeypatch, shape):
     monkeypatch.setattr(search_plan, "launch_shapes", lambda *_: (shape, search_plan.WIDE))
     monkeypatch.setattr(search_plan, "TEAM_TOKENS", 16)
-    on_both(BATCH, np.random.default_rng(5), None, GRAPH, asked=[ASKED], **LATTICES)
+    on_both(BATCH, np.random.default_rng(5), None, GRAPH, asked=[ASKED | INTERIM], **LATTICES)
 
 
 def test_sentences(room, prunings):

@@ -27,8 +27,9 @@ UTTERANCES = 3
 # Pages whose examples are run below; a new block on one of them, or on another page, fails until a test has it.
 PYTHON = {
     "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 2, "guide/boosting.md": 3,
-    "guide/decoding.md": 2, "guide/gpu.md": 2, "guide/graphs.md": 2, "guide/install.md": 1,
-    "guide/large-language-models.md": 3, "guide/lattices.md": 6, "guide/more-answers.md": 6, "guide/not-yet.md": 1,
+    "guide/decoding.md": 2, "guide/frame-confidences.md": 2, "guide/gpu.md": 2, "guide/graphs.md": 2,
+    "guide/install.md": 1,
+    "guide/large-language-models.md": 3, "guide/lattices.md": 6, "guide/more-answers.md": 5, "guide/not-yet.md": 1,
     "guide/serving-streams.md": 5, "guide/streams.md": 6, "guide/transducers.md": 3, "guide/word-times.md": 3,
 }  # fmt: skip
 COMMANDS = {
@@ -235,9 +236,12 @@ def test_more_answers(there, speech, capsys):
     names = {"log_probs": speech[0], "references": [" ".join(words) for words in said]}
     for code in examples("guide/more-answers.md"):
         run("more-answers.md", code, names)
+        if "Endpoint" in code:
+            ended = names["stream"].partial
     hypothesis, printed = names["hypothesis"], capsys.readouterr().out
     assert names["found"].posterior_scale > 0
-    assert names["stream"].partial.is_final and f"[{names['stream'].partial.nbest[0].text!r}" in printed
+    assert names["partial"].nbest[0].text == names["partial"].text and not names["partial"].is_final
+    assert ended.is_final and f"[{ended.nbest[0].text!r}" in printed
     assert f"[{speech[1][0]!r}" in printed
     assert speech[1][0] in printed and "posterior_scale=" in printed and hypothesis.text == speech[1][0]
     outputs = [command(arguments) for arguments in commands("guide/more-answers.md")]
@@ -245,8 +249,16 @@ def test_more_answers(there, speech, capsys):
     assert answers["nbest"][0]["text"] == answers["mbr"]["text"] == speech[1][0]
     assert len(answers["word_confidence"]) == len(speech[1][0].split())
     assert 0 <= float(outputs[1].split()[5]) <= 1
-    assert 0 < hypothesis.word_confidence.min() <= hypothesis.word_confidence.max() <= 1
     assert len(list(arcbeam.read_lattices("lattices.ark"))) == len(speech[0])
+
+
+def test_frame_confidences(there, capsys):
+    names = {}
+    for code in examples("guide/frame-confidences.md"):
+        run("frame-confidences.md", code, names)
+        found = names["hypothesis"].word_confidence
+        assert 0 < found.min() <= found.max() <= 1
+    assert "None" not in capsys.readouterr().out
 
 
 def test_boosting(there, speech, capsys):

@@ -69,6 +69,9 @@ def stream(
     nbest: opt.NBest = 0,
     confidence: opt.Confidence = False,
     mbr: opt.Mbr = False,
+    interim_answers: Annotated[bool, typer.Option(
+        "--interim-answers", help="Give n-best lists, confidences and minimum Bayes risk after each chunk, not only at "
+        "the end of a sentence.")] = False,
     posteriors: Annotated[bool, typer.Option(
         "--posteriors", help="Also give the words behind the stable ones, each with its posterior, from 0 to 1; needs "
         "--format json.")] = False,
@@ -106,6 +109,10 @@ def stream(
     for name, asked in (("nbest", nbest), ("confidence", confidence), ("mbr", mbr), ("posteriors", posteriors)):
         if asked and format is not Shown.json:
             raise typer.BadParameter("expected --format json, which alone shows it", param_hint=f"'--{name}'")
+    if interim_answers and not (nbest or confidence or mbr):
+        raise typer.BadParameter(
+            "expected --nbest, --confidence or --mbr, which it gives sooner", param_hint="'--interim-answers'"
+        )
     if STDIN in inputs and len(inputs) > 1:
         raise typer.BadParameter("expected - alone, without files", param_hint="'INPUT'")
     settings = opt.decoder_options(
@@ -139,8 +146,9 @@ def stream(
     def follow(name: str, chunks: Iterator["np.ndarray"]) -> None:
         began, list_of = time.monotonic(), None if boosts is None else boosts(name)
         ours = decoder.stream(
-            boost=list_of, endpoint=rules, nbest=nbest or None, confidence=confidence, mbr=mbr, posteriors=posteriors
-        )
+            boost=list_of, endpoint=rules, nbest=nbest or None, confidence=confidence, mbr=mbr,
+            interim_answers=interim_answers, posteriors=posteriors,
+        )  # fmt: skip
         with _shown(name, format, rules is not None) as show:
             try:
                 for chunk in chunks:
@@ -245,7 +253,8 @@ def _shown(name: str, format: Shown, in_sentences: bool) -> Iterator[Callable[["
 
 
 def _fields(name: str, partial: "Partial", in_sentences: bool) -> dict[str, object]:
-    found: dict[str, object] = partial.to_dict() if partial.is_final else {}
+    has_answers = partial.confidence is not None or partial.nbest is not None or partial.mbr is not None
+    found: dict[str, object] = partial.to_dict() if has_answers else {}
     sentence = {"first_frame": partial.first_frame, "endpoint": partial.endpoint} if in_sentences else {}
     return {
         "utterance": name,
@@ -261,9 +270,12 @@ def _fields(name: str, partial: "Partial", in_sentences: bool) -> dict[str, obje
 
 
 def _unstable(partial: "Partial") -> dict[str, object]:
-    """The words behind the stable ones with their posteriors, if these were asked for."""
-    if partial.posteriors is None:
+    """The words behind the stable ones, if they have posteriors or, before the end, confidences."""
+    words = [as_dict(word) for word in partial.words]
+    if partial.posteriors is not None:
+        words = [
+            word | {"posterior": posterior} for word, posterior in zip(words, partial.posteriors.tolist(), strict=True)
+        ]
+    elif partial.confidence is None or partial.is_final:
         return {}
-    words = zip(partial.words, partial.posteriors.tolist(), strict=True)
-    behind = [as_dict(word) | {"posterior": posterior} for word, posterior in words][partial.num_stable :]
-    return {"unstable_words": rounded(behind)}
+    return {"unstable_words": rounded(words[partial.num_stable :])}

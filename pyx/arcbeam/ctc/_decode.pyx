@@ -79,6 +79,7 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
         EndpointWatch watch
         Heard heard
         float lattice_beam
+        cbool shows_lattice
         cbool is_whole()
         void was_taken()
         cbool has_begun()
@@ -282,8 +283,8 @@ cdef class CpuEngine(LogProbEngine):
 
         `boosts` is a BoostList for all utterances, or has one or None for each. With `streams`, a CpuStream for each
         utterance, utterances are the next chunks of those, and `last` says of each whether it is the last chunk. The
-        answers are then paths behind what is settled, and with any `lattice_beam` the lattices of sentences that have
-        ended now and whose streams keep links; each stream knows its own beam.
+        answers are then paths behind what is settled, and with any `lattice_beam` the lattices of streams that keep
+        links, of sentences that have ended now and of streams that show theirs; each stream knows its own beam.
         """
         if streams is None:
             boosts = each(boosts, utterances.shape[0])
@@ -305,6 +306,7 @@ cdef class CpuEngine(LogProbEngine):
 
     cdef int start(self, vector[LogProbs] batch) except -1:
         cdef vector[Utterance] boosted
+        cdef CpuStream stream
         cdef BoostList boost
         cdef size_t i
         boosted.resize(batch.size())
@@ -316,8 +318,9 @@ cdef class CpuEngine(LogProbEngine):
                 if boost.new_words is not None:
                     boosted[i].new_words = &boost.new_words_view
             if self.streams is not None:
-                boosted[i].stream = &(<CpuStream> self.streams[i]).stream
-                boosted[i].last = self.last[i]
+                stream = self.streams[i]
+                stream.stream.shows_lattice = stream.shows_lattice
+                boosted[i].stream, boosted[i].last = &stream.stream, self.last[i]
         self.engine.start(move(boosted), self.lattice_beam)
         return 0
 

@@ -18,6 +18,7 @@ cdef struct Place:
 
 
 cdef class SearchState:
+    cdef bint shows_lattice
     cdef uint64_t frames_taken(self) except? 0
     cdef bint can_go_on(self) except -1
     cdef uint32_t rule_fired(self) except? 0xffffffff
@@ -38,6 +39,7 @@ cdef class SentenceStream(AnyStream):
     cdef public bint _last_came
     cdef public bint _posteriors  # whether results have those of their words
     cdef public object _asked  # arcbeam.ctc.results.Asked, or None where sentences end without lattices
+    cdef public bint _interim_answers  # whether results before the end have what is asked for, too
     cdef object results  # of the batch that the latest place comes from, and its index there
     cdef size_t index
     cdef Place place

@@ -14,7 +14,11 @@ from arcbeam.graph._words cimport GrowingPath, PathPlace, texts_of
 
 
 cdef class SearchState:
-    """What an engine keeps of a sentence between two chunks. A subclass says how far it is."""
+    """What an engine keeps of a sentence between two chunks. A subclass says how far it is.
+
+    `shows_lattice` says before a chunk whether its result has the lattice so far, where links are kept and the sentence
+    goes on.
+    """
 
     cdef uint64_t frames_taken(self) except? 0:
         """Frames of the sentence so far."""
@@ -106,8 +110,8 @@ cdef class Round:
     kind : callable
         Makes a result of: results, index, sentence, settled arcs, frames, whether it is final, endpoint.
     results : arcbeam.ctc.results.Results
-    endings : dict of int to arcbeam.ctc.results.Results
-        In place of those, where a sentence has ended now of which more was asked.
+    answered : dict of int to arcbeam.ctc.results.Results
+        In place of those, where there is more than the best path.
     refused : dict of int to object
         The results of chunks that were not taken. Their streams are as before.
     last : list of bool
@@ -119,12 +123,12 @@ cdef class Round:
     cdef list sentences
     cdef vector[Place] places
     cdef object kind, results
-    cdef dict endings
+    cdef dict answered
 
-    def __init__(self, list streams, kind, results, dict endings, dict refused, list last, found):
+    def __init__(self, list streams, kind, results, dict answered, dict refused, list last, found):
         cdef const int64_t[:, ::1] table = found.utterances.table
         cdef size_t i, n = len(streams)
-        self.kind, self.results, self.endings = kind, results, endings
+        self.kind, self.results, self.answered = kind, results, answered
         self.items, self.sentences = [None] * n, [None] * n
         self.places.resize(n)
         for i in range(n):
@@ -163,7 +167,7 @@ cdef class Round:
         return 0
 
     cdef object results_of(self, size_t i):
-        return self.endings.get(i, self.results) if self.endings else self.results
+        return self.answered.get(i, self.results) if self.answered else self.results
 
     def item(self, size_t i):
         """A result."""
@@ -206,6 +210,7 @@ def taking(list streams):
     for i in range(n):
         stream = <SentenceStream?> streams[i]
         states[i] = stream._state
+        stream._state.shows_lattice = stream._interim_answers
         if stream._last_came or not stream._state.can_go_on():
             stopped.append(i)
         asks = asks or stream._asked is not None

@@ -490,6 +490,7 @@ class CtcDecoder:
         confidence: bool = False,
         lattice: bool = False,
         mbr: bool = False,
+        interim_answers: bool = False,
         posteriors: bool = False,
     ) -> Stream:
         """Begins a stream of speech, which arrives in chunks.
@@ -507,6 +508,10 @@ class CtcDecoder:
             stream. With this or any of the next three, the stream keeps the sentence's lattice so far.
         confidence, lattice, mbr : bool
             Ask for what they ask of :meth:`decode`, in the final result of each sentence.
+        interim_answers : bool
+            Whether results before the end of a sentence have what these four ask for, too, of the frames so far. Each
+            chunk then costs more the longer its sentence has become; :attr:`Stream.interim_answers` changes it between
+            chunks.
         posteriors : bool
             Asks for ``partial.posteriors`` of each result: how likely its words are, by the paths that are alive. Each
             round then copies what is alive.
@@ -516,7 +521,8 @@ class CtcDecoder:
         UnsupportedError
             On a GPU: the boost is none that :meth:`decode` takes there.
         ValueError
-            An `endpoint`, but the decoder was given no ``frame_shift``, or the graph does not know its blank.
+            An `endpoint`, but the decoder was given no ``frame_shift``, or the graph does not know its blank; or
+            `interim_answers` without anything that it asks for sooner.
         TypeError, GraphError
             As of :meth:`decode`.
         """
@@ -524,7 +530,7 @@ class CtcDecoder:
         check_endpoint(endpoint)
         check_bool("posteriors", posteriors)
         asked = Asked(nbest, confidence, lattice, mbr)
-        return Stream(self, boost, endpoint, asked if asked.needs_lattices else None, posteriors)
+        return Stream(self, boost, endpoint, asked if asked.needs_lattices else None, posteriors, interim_answers)
 
     @lists_options()
     def restore(self, data: bytes, *, boost: Boost | None = None, posteriors: bool = False) -> Stream:
@@ -671,8 +677,8 @@ class CtcDecoder:
             refused = {at: members[at]._refused(error) for at, error in wrong.items()}
             *paths, lattices = (*found.answers, None) if beam is None else found.answers
             results = self._results(Paths(*paths), wrong)
-            endings = {} if lattices is None else self._endings(results, lattices, members)
-            taken = Round(members, Partial, results, endings, refused, ends, found)
+            answered = {} if lattices is None else self._answered_chunks(results, lattices, members)
+            taken = Round(members, Partial, results, answered, refused, ends, found)
         if errors == "raise" and wrong:
             raise wrong[min(wrong)]
         return CtcPartials(taken)
@@ -685,8 +691,8 @@ class CtcDecoder:
         """What results of chunks share; their boosts are those of their sentences."""
         return Results(self._graph, self._options.frame_shift, self._rescoring, paths, errors)
 
-    def _endings(self, results: Results, lattices: Lattices, streams: list[Stream]) -> dict[int, Results]:
-        """The results of sentences that have ended now: the same for all that were asked for the same."""
+    def _answered_chunks(self, results: Results, lattices: Lattices, streams: list[Stream]) -> dict[int, Results]:
+        """The results of chunks that have lattices: the same for all whose streams were asked for the same."""
         found: dict[int, Results] = {}
         by_asked: dict[Asked, list[int]] = {}
         for at in lattices.places():

@@ -28,8 +28,9 @@ class Partial(Hypothesis):
 
     It has the attributes of a :class:`Hypothesis` but confidences of frames. Before the end no final weight is counted,
     ``reached_final`` is False, and what a boost has given for an unfinished phrase is taken off. N-best lists,
-    confidences, lattices and minimum Bayes risk are there at the end, where the stream was asked for them; they are
-    None before. ``posteriors`` say before the end how likely words are, where the stream was asked for them.
+    confidences, lattices and minimum Bayes risk are there at the end, where the stream was asked for them; before, they
+    are None without ``interim_answers``, and with it those of the frames so far, all of whose paths may go on.
+    ``posteriors`` say before the end how likely words are, where the stream was asked for them.
 
     Attributes
     ----------

@@ -55,12 +55,14 @@ class Stream(SentenceStream):
         endpoint: Endpoint | None,
         asked: Asked | None = None,
         posteriors: bool = False,
+        interim_answers: bool = False,
     ) -> None:
         self._decoder, self._endpoint, self._asked, self._posteriors = decoder, endpoint, asked, posteriors
         options, graph = decoder.options, decoder.graph
         self._rules = None if endpoint is None else EndpointRules.of(endpoint, graph, options.frame_shift)
         self._waiting: list[npt.NDArray[np.float32]] = []  # frames after an endpoint
         self._last_came = False
+        self.interim_answers = interim_answers
         self._begin(boost, 0, NOTHING_HEARD)
 
     def _begin(self, boost: Boost | None, first_frame: int, heard: Heard, saved: SavedSearch | None = None) -> None:
@@ -97,6 +99,26 @@ class Stream(SentenceStream):
     def endpoint(self) -> Endpoint | None:
         """The rules that end sentences."""
         return self._endpoint
+
+    @property
+    def interim_answers(self) -> bool:
+        """Whether results before the end of a sentence have what the stream was asked for, too; it may be set.
+
+        It counts for the chunks that are decoded from then on. ``decode_chunk`` without frames gives the answers so far
+        of what has been decoded before. Setting it raises a ValueError if the stream was asked for nothing but its best
+        path.
+        """
+        return self._interim_answers
+
+    @interim_answers.setter
+    def interim_answers(self, wanted: bool) -> None:
+        check_bool("interim_answers", wanted)
+        if wanted and self._asked is None:
+            raise ValueError(
+                "interim_answers: expected a stream that was asked for nbest, confidence, lattice or mbr, got one that "
+                "gives its best path alone; begin it as decoder.stream(nbest=5, interim_answers=True)"
+            )
+        self._interim_answers = bool(wanted)
 
     @property
     def _before(self) -> Before:

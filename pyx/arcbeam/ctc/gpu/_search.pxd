@@ -105,6 +105,7 @@ cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
         uint32_t after_tokens
         uint32_t after_entries
         uint32_t is_last
+        uint32_t shows_lattice
         uint32_t fired
         uint32_t next_look
         uint32_t large_start

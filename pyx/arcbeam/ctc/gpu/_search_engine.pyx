@@ -220,7 +220,7 @@ cdef class CudaEngine:
             Of all utterances, or of each.
         streams : list of CudaStream, optional
             The utterances are the next chunks of these. Paths are then those behind what is settled, and lattices those
-            of sentences that have ended now and whose streams keep links. If the batch fails, all streams are as
+            of streams that keep links, of sentences that have ended now and of streams that show theirs. If the batch fails, all streams are as
             before.
         last : list of bool
             Whether each is the last chunk of its stream.

@@ -255,7 +255,7 @@ cdef class CudaStream(SearchState):
         self._reserve(&self.spare, max(tokens, self.state.tokens), max(entries, self.state.entries))
         view.before = <unsigned char*> <uintptr_t> (self.state.address if self.has_begun else 0)
         view.before_tokens, view.before_entries = self.state.tokens, self.state.entries
-        view.is_last, view.fired, view.frames = last, self.fired, self.frames
+        view.is_last, view.shows_lattice, view.fired, view.frames = last, self.shows_lattice, self.fired, self.frames
         view.large_start = self.large_start
         view.columns = <const uint16_t*> <uintptr_t> (columns if self.rules.num_rules != 0 else 0)
         view.rules, view.next_look = self.rules, kNoIndex
