@@ -97,7 +97,7 @@ def endless(utterances: Sequence[npt.NDArray[Any]], streams: int, frames: int) -
 
 
 class Speakers:
-    """Streams that speak in turn at some places: each for so many rounds, or without an end.
+    """Streams that speak in turn at some places: each for so many rounds, or without an end, and begun with `options`.
 
     Attributes
     ----------
@@ -107,9 +107,9 @@ class Speakers:
         The round with which each has begun.
     """
 
-    def __init__(self, decoder: Any, places: int, turn: int | None) -> None:
-        self._decoder, self._turn = decoder, turn
-        self.streams, self.begins = [decoder.stream() for _ in range(places)], [0] * places
+    def __init__(self, decoder: Any, places: int, turn: int | None, **options: Any) -> None:
+        self._decoder, self._turn, self._options = decoder, turn, options
+        self.streams, self.begins = [decoder.stream(**options) for _ in range(places)], [0] * places
 
     def last(self, number: int) -> list[bool]:
         """Whose turn ends with a round: as many as with any other."""
@@ -121,7 +121,7 @@ class Speakers:
         """Others begin where streams have ended with this round."""
         for place, ended in enumerate(last):
             if ended:
-                self.streams[place], self.begins[place] = self._decoder.stream(), number + 1
+                self.streams[place], self.begins[place] = self._decoder.stream(**self._options), number + 1
 
 
 def one(
