@@ -2,9 +2,9 @@
 
 Endless streams, each several utterances of letters behind each other; chunks of 20 frames (0.4 s) for all streams in
 one array on the device. The clock stops when the texts of all partial results are Python strings; `arrays` stops before
-texts are made. First rounds are not counted. The final results of some streams are compared with the twin's for the
-whole, as bytes. `of real time` is the share of 0.4 s that a round takes. Bytes of a stream are those that its states
-have on the device, two of them.
+texts are made, and `kernel` is what CUPTI saw of the search in one more round. First rounds are not counted. The final
+results of some streams are compared with the twin's for the whole, as bytes. `of real time` is the share of 0.4 s that
+a round takes. Bytes of a stream are those that its states have on the device, two of them.
 
 Rows of thousands of rounds are those of a server: a stream ends after 25 chunks (10 s), another begins in its place,
 within the rounds that are timed, and every round has as many beginnings as ends. Python collects its garbage as it
@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from benchmarks.adapters import gpu
 from benchmarks.data import datasets, graphs
+from benchmarks.engine import profiler
 from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
 
@@ -64,6 +65,7 @@ COLUMNS = [
     Column("99 % / half", "evenness", "{:.2f}", evenness),
     Column("largest", "most", "{:.2f}"),
     Column("arrays, ms", "arrays_ms", "{:.2f}"),
+    Column("kernel, ms", "kernel_ms", "{:.2f}"),
     Column("of real time, %", "share", "{:.2f}"),
     Column("RTFx", "rtfx", "{:,.0f}"),
     Column("bytes a stream", "bytes", "{:,.0f}"),
@@ -133,7 +135,7 @@ def one(
     turn: int | None = None,
 ) -> Iterator[Row]:
     gpu.require()
-    total = WARM_UP + rounds + WARM_UP  # the last without texts
+    total = WARM_UP + rounds + WARM_UP + 1  # the last without texts, and one for the profiler
     ring = min(total, RING)
     speech = endless(dataset.utterances, streams, ring * FRAMES)
     by_round = np.ascontiguousarray(speech.reshape(streams, ring, FRAMES, -1).transpose(1, 0, 2, 3))
@@ -144,7 +146,7 @@ def one(
     speakers = Speakers(decoder, streams, turn)
     with_texts, arrays = [], []
     with timing.own_garbage() if turn is None else nullcontext():
-        for number in range(total):
+        for number in range(total - 1):
             begin = time.perf_counter()
             last = speakers.last(number)
             partials = decoder.decode_chunks(speakers.streams, chunks[number % ring], last=last)
@@ -152,6 +154,7 @@ def one(
                 partials.texts()
             speakers.go_on(number, last)
             (with_texts if number < WARM_UP + rounds else arrays).append(1e3 * (time.perf_counter() - begin))
+    spent = profiler.spent(lambda: decoder.decode_chunks(speakers.streams, chunks[(total - 1) % ring]))
     bytes_of_streams = decoder.memory().streams
     checked = np.unique(np.linspace(0, streams - 1, min(CHECKED, streams)).astype(int)).tolist()
     finals = [speakers.streams[i].finish() for i in checked]
@@ -169,6 +172,7 @@ def one(
         "p99": float(np.percentile(counted, 99)),
         "most": float(counted.max()),
         "arrays_ms": float(np.median(arrays)),
+        **{name: spent[name] for name in ("kernel_ms", "profile") if name in spent},
         "share": float(np.median(counted)) / (10 * seconds),
         "rtfx": streams * seconds / (float(np.median(counted)) / 1e3),
         "bytes": bytes_of_streams / streams,
