@@ -220,8 +220,8 @@ cdef class CudaEngine:
             Of all utterances, or of each.
         streams : list of CudaStream, optional
             The utterances are the next chunks of these. Paths are then those behind what is settled, and lattices those
-            of streams that keep links, of sentences that have ended now and of streams that show theirs. If the batch fails, all streams are as
-            before.
+            of streams that keep links, of sentences that have ended now and of streams that show theirs. If the batch
+            fails, all streams are as before.
         last : list of bool
             Whether each is the last chunk of its stream.
 
