@@ -52,7 +52,7 @@ LATTICE_BEAMS = (2.0, 4.0, 6.0, 8.0)
 TAKES = {"oracles": "searches whose oracle WERs are counted at more n and lattice beams: wide (the default), all, none"}
 SHOWN = 20  # differences from riva that the result file lists
 AGAIN = 20  # times that riva is asked for the same words again: it says some things three times of four
-PADDED = 5  # further times, with the log-probs in one array, as they are when it is asked for lattices
+PADDED = 5  # further times, the last ones, with the log-probs in one array, as when it is asked for lattices
 LATTICES = 9  # times that it is asked for lattices
 COLUMNS = [
     Column("graph", "graph"),
@@ -169,7 +169,8 @@ def one(
         inputs, lattices = [ready] * (1 + AGAIN), []
         try:
             padded = theirs.padded(ready)
-            lattices = [theirs.lattices(padded) for _ in range(LATTICES)]
+            for _ in range(LATTICES):
+                lattices.append(theirs.lattices(padded))
             inputs += [padded] * PADDED
         except Exception as error:  # whatever riva may say: its times are worth having, and nothing is explained then
             row["riva_lattices"] = f"none: {type(error).__name__}: {error}"

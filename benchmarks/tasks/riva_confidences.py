@@ -26,9 +26,10 @@ both again. Of its lattices that one is taken whose words are nearest to its ans
 explain has one of two causes, or none:
 
 * `AGAIN`: riva has other words or confidences there in another run, or one of its lattices gives others than the rest.
-* `LOST`: riva says a word there that no path within the lattice beam has. No path of our lattice has it, and none of
-  any lattice of riva's that holds our best path, of which there is one at least. So the search behind riva's answer had
-  lost that path: with it, determinization would have dropped the word.
+* `LOST`: riva says a word there that no path of our lattice has, and no path of those lattices of riva's that hold our
+  best path, of which there is one at least. With that path in the lattice behind riva's answer, a word of such a
+  confidence would have paths that cost hardly more than the best, where neither our search nor riva's other runs have
+  found any. This explains what both say at that place, and nothing elsewhere in the utterance.
 
 The cause of any other word is its largest step. A word that only one of the two says has the confidence 0 where it is
 not said.
@@ -198,7 +199,7 @@ class Utterance:
 
     @cached_property
     def lost(self) -> set[tuple[int | None, int | None]]:
-        """Where the two say other words, and among riva's is one that no path within the lattice beam has."""
+        """Where the two say other words, and among riva's is one that no lattice with our best path has."""
         holding = [lattice for lattice, holds in zip(self.lattices, self.holds, strict=True) if holds]
         if not holding:
             return set()
