@@ -169,11 +169,12 @@ def one(
         inputs, lattices = [ready] * (1 + AGAIN), []
         try:
             padded = theirs.padded(ready)
-            for _ in range(LATTICES):
-                lattices.append(theirs.lattices(padded))
             inputs += [padded] * PADDED
-        except Exception as error:  # whatever riva may say: its times are worth having, and nothing is explained then
-            row["riva_lattices"] = f"none: {type(error).__name__}: {error}"
+            lattices.extend(theirs.lattices(padded) for _ in range(LATTICES))  # an error leaves those before it
+        except (
+            Exception
+        ) as error:  # whatever riva may say: its times are worth having; without any, nothing is explained
+            row["riva_lattices"] = f"{len(lattices) or 'none'}: {type(error).__name__}: {error}"
         words = [theirs.decode_mbr(one) for one in inputs]
         row |= beside(dataset.ids, found, lists, words, lattices)
         said = [adapters.distinct(texts) for texts in riva_answers.texts(found, lists)]

@@ -179,7 +179,7 @@ def test_riva_says_something_else(small, monkeypatch):
         assert row["mbr_of_one"] >= 1 and len(row["other_confidences"]) == min(20, row["mbr_words"])
         first = row["unexplained"][0]
         assert (first["word"], first["ours"], first["theirs"], first["places"]) == ("what", 0.0, 1.0, (None, 0))
-        assert first["said"] == (1.0,) * 3 and first["id"] == datasets.load("any").ids[0]
+        assert first["said"] == (1.0,) * 5 and first["id"] == datasets.load("any").ids[0]
         assert len(row["unexplained"]) == row["not_explained"]
 
 
@@ -216,3 +216,26 @@ def test_answers_that_are_not_the_twins_are_not_timed(small, monkeypatch, what):
     monkeypatch.setattr(gpu, "decoder", another)
     with pytest.raises(gpu.Wrong, match=what if what != "confidences" else "n-best list|confidences"):
         list(experiment.run(Context(1, 3)))
+
+
+def test_riva_fails_at_its_second_lattices(small, monkeypatch):
+    """What it said before explains what it explains."""
+
+    class Tired(Peer):
+        asked = 0
+
+        def decode_mbr(self, prepared):
+            return [[(w, a, b, c - 0.5) for w, a, b, c in words] for words in super().decode_mbr(prepared)]
+
+        def lattices(self, prepared):
+            self.asked += 1
+            if self.asked > 1:
+                raise RuntimeError("tired")
+            return super().lattices(prepared)
+
+    monkeypatch.setattr(adapters, "make", lambda name: Tired)
+    monkeypatch.setattr(profiler, "record", events)
+    row = next(registry.load("gpu_lattice").run(Context(1, 6, {"oracles": "none"})))
+    assert row["riva_lattices"] == "1: RuntimeError: tired" and row["riva_mbr_ratio"] > 0
+    assert len(row["unexplained"]) == row["not_explained"] > 0
+    assert all(len(one["computed"]) == 1 for one in row["unexplained"])
