@@ -101,16 +101,23 @@ class Riva:
         """For each utterance its entries: `words` (labels), `score`, times."""
         return [entries for part, lengths in prepared for entries in self.decoder.decode_nbest(part, lengths)]
 
+    def padded(self, prepared: Any) -> Any:
+        """The same batches, each as one array, which is all that `lattices` can hand over; also for `decode_mbr`."""
+        found = [(torch.nn.utils.rnn.pad_sequence(part, batch_first=True).contiguous(), n) for part, n in prepared]
+        torch.cuda.synchronize()
+        return found
+
     def lattices(self, prepared: Any) -> list[KaldiLattice]:
-        """For each utterance the lattice that its other answers are read from: an acceptor of words (labels)."""
+        """For each utterance the lattice that its other answers are read from: an acceptor of words (labels).
+
+        prepared : what `padded` returned
+        """
         found: dict[int, KaldiLattice] = {}
         for part, lengths in prepared:
-            padded = torch.nn.utils.rnn.pad_sequence(part, batch_first=True).contiguous()
-            torch.cuda.synchronize()
             keys = [str(len(found) + i) for i in range(len(part))]
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder, "lattices.ark")
-                self.decoder.decode_write_lattice(padded, lengths, keys, f"ark:{path}")
+                self.decoder.decode_write_lattice(part, lengths, keys, f"ark:{path}")
                 found |= {int(key): lattice for key, lattice in read_lattices(path)}
         return [found[i] for i in range(len(found))]
 

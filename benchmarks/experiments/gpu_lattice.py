@@ -13,11 +13,12 @@ and with it; `numbering` is the time from the end of a launch until the lattices
 lists and confidences. riva gets the fastest of the settings of `gpu_riva`; whatever it is asked for, its threads make
 lists and MBR words. Its entries may be others than ours, and so may its MBR words and their confidences: the shares are
 in the table, the first differences in the result file. Of every MBR word whose confidences differ by more than 0.02 the
-table tells the cause, as computed from riva's own lattice and from what it says when it is asked for the same again
-(`benchmarks/tasks/riva_confidences.py`). The oracle word
-error rate (WER) at n counts the answer nearest to the reference among the first n, that of a lattice the path nearest
-to it. At more n than ten, and for narrower lattices, they are counted once, after all times are taken, of a hundred
-answers and of the lattices pruned; riva is asked again then, with the fastest of its settings.
+table tells the cause, as computed from riva's own lattices and from what it says when it is asked for the same again
+(`benchmarks/tasks/riva_confidences.py`). Of a word that none of the causes explains the result file has all that is
+known: what each run of riva said of it, and what each of its lattices has. The oracle word error rate (WER) at n counts
+the answer nearest to the reference among the first n, that of a lattice the path nearest to it. At more n than ten, and
+for narrower lattices, they are counted once, after all times are taken, of a hundred answers and of the lattices
+pruned; riva is asked again then, with the fastest of its settings.
 """
 
 import statistics
@@ -51,6 +52,8 @@ LATTICE_BEAMS = (2.0, 4.0, 6.0, 8.0)
 TAKES = {"oracles": "searches whose oracle WERs are counted at more n and lattice beams: wide (the default), all, none"}
 SHOWN = 20  # differences from riva that the result file lists
 AGAIN = 20  # times that riva is asked for the same words again: it says some things three times of four
+PADDED = 5  # further times, the last ones, with the log-probs in one array, as when it is asked for lattices
+LATTICES = 9  # times that it is asked for lattices
 COLUMNS = [
     Column("graph", "graph"),
     Column("set", "set"),
@@ -163,14 +166,17 @@ def one(
     if theirs is not None:
         ready = theirs.look_into(arrays)
         lists = theirs.decode_nbest(ready)
-        lattices, lattices_again = None, []
+        inputs, lattices = [ready] * (1 + AGAIN), []
         try:
-            lattices = theirs.lattices(ready)
-            lattices_again = [theirs.lattices(ready)]
-        except Exception as error:  # whatever riva may say: its times are worth having, and nothing is explained then
-            row["riva_lattices"] = f"none: {type(error).__name__}: {error}"
-        words, *again = (theirs.decode_mbr(ready) for _ in range(1 + AGAIN))
-        row |= beside(found, lists, words, lattices, again, lattices_again)
+            padded = theirs.padded(ready)
+            inputs += [padded] * PADDED
+            lattices.extend(theirs.lattices(padded) for _ in range(LATTICES))  # an error leaves those before it
+        except (
+            Exception
+        ) as error:  # whatever riva may say: its times are worth having; without any, nothing is explained
+            row["riva_lattices"] = f"{len(lattices) or 'none'}: {type(error).__name__}: {error}"
+        words = [theirs.decode_mbr(one) for one in inputs]
+        row |= beside(dataset.ids, found, lists, words, lattices)
         said = [adapters.distinct(texts) for texts in riva_answers.texts(found, lists)]
         row |= {f"riva_oracle_{n}": oracle.oracle(references, said, n) for n in ORACLES}
         row["peer_settings"] = theirs.settings
@@ -241,7 +247,7 @@ def count_oracles(
         row |= list_oracles("riva_", references, [adapters.distinct(texts) for texts in said])
         ids = {word: label for label, word in enumerate(files.words())}
         try:
-            lattices = riva.lattices(ready)
+            lattices = riva.lattices(riva.padded(ready))
         except Exception as error:  # as for the causes of differences: its lists are worth having
             row["riva_pruned_lattices"] = f"none: {type(error).__name__}: {error}"
         else:
@@ -346,17 +352,19 @@ def split(context: Context, decoder: Any, arrays: Sequence[Any], found: Any) -> 
 
 
 def beside(
+    ids: Sequence[str],
     found: Sequence[Any],
     lists: Sequence[Any],
-    words: Sequence[Any],
-    lattices: Sequence[Any] | None,
-    again: Sequence[Sequence[Any]],
-    lattices_again: Sequence[Sequence[Any]],
+    words: Sequence[Sequence[Any]],
+    lattices: Sequence[Sequence[Any]],
 ) -> Row:
-    """How far riva's answers agree with ours, and why its confidences are others."""
+    """How far riva's answers agree with ours, and why its confidences are others.
+
+    words, lattices : riva's, of each run
+    """
     missing = riva_answers.missing_entries(found, lists)
-    others = riva_answers.other_words(found, words)
-    compared = riva_confidences.compare(found, words, lattices, again, lattices_again)
+    others = riva_answers.other_words(found, words[0])
+    compared = riva_confidences.compare(found, words, lattices)
     causes = compared.causes()
     return {
         "riva_entries": statistics.mean(map(len, lists)),
@@ -373,4 +381,5 @@ def beside(
         "not_explained": causes.pop(riva_confidences.UNEXPLAINED, 0),
         "why_other_confidence": "; ".join(f"{count} {cause}" for cause, count in causes.items()),
         "other_confidences": [str(one) for one in compared.differences[:SHOWN]],
+        "unexplained": [one | {"id": ids[one["utterance"]]} for one in compared.unexplained],
     }

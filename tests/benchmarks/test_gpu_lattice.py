@@ -25,6 +25,8 @@ def small(small, monkeypatch):
     symbols = SymbolTable.from_list(["<eps>", *map(str, range(1, 50))])
     Graph(**files.graph.fields() | {"word_symbols": symbols}).save(named)
     monkeypatch.setattr(graphs, "get", lambda name, progress=None: graphs.GraphFiles("named", named, files.fst))
+    for times in ("AGAIN", "PADDED", "LATTICES"):
+        monkeypatch.setattr(gpu_lattice, times, 2)
     return small
 
 
@@ -54,7 +56,7 @@ def test_rows(small, monkeypatch):
     for row in rows:
         assert (row["among"], row["confidences_within"], row["missing"], row["other_words"]) == (100.0, 100.0, [], [])
         assert (row["mbr_of_one"], row["largest_difference"], row["other_confidences"]) == (0, 0.0, [])
-        assert (row["why_other_confidence"], row["not_explained"]) == ("", 0)
+        assert (row["why_other_confidence"], row["not_explained"], row["unexplained"]) == ("", 0, [])
         assert row["oracle_10"] <= row["oracle_1"] == 0.0 == row["riva_oracle_1"] == row["riva_oracle_10"]
         assert min(row["nbest_ratio"], row["riva_mbr_ratio"], row["alone_mbr_ms"]) > 0
         assert (row["lattice_kernel_ms"], row["lattice_copies_ms"], row["lattice_kernel_count"]) == (2.5, 0.25, 2)
@@ -175,6 +177,10 @@ def test_riva_says_something_else(small, monkeypatch):
         assert row["among"] < 100 and row["confidences_within"] == 0 and row["largest_difference"] == 1.0
         assert row["not_explained"] == row["mbr_words"] > 1 and row["why_other_confidence"] == ""
         assert row["mbr_of_one"] >= 1 and len(row["other_confidences"]) == min(20, row["mbr_words"])
+        first = row["unexplained"][0]
+        assert (first["word"], first["ours"], first["theirs"], first["places"]) == ("what", 0.0, 1.0, (None, 0))
+        assert first["said"] == (1.0,) * 5 and first["id"] == datasets.load("any").ids[0]
+        assert len(row["unexplained"]) == row["not_explained"]
 
 
 @pytest.mark.parametrize("what", ["words of entry", "times of entry"])
@@ -210,3 +216,26 @@ def test_answers_that_are_not_the_twins_are_not_timed(small, monkeypatch, what):
     monkeypatch.setattr(gpu, "decoder", another)
     with pytest.raises(gpu.Wrong, match=what if what != "confidences" else "n-best list|confidences"):
         list(experiment.run(Context(1, 3)))
+
+
+def test_riva_fails_at_its_second_lattices(small, monkeypatch):
+    """What it said before explains what it explains."""
+
+    class Tired(Peer):
+        asked = 0
+
+        def decode_mbr(self, prepared):
+            return [[(w, a, b, c - 0.5) for w, a, b, c in words] for words in super().decode_mbr(prepared)]
+
+        def lattices(self, prepared):
+            self.asked += 1
+            if self.asked > 1:
+                raise RuntimeError("tired")
+            return super().lattices(prepared)
+
+    monkeypatch.setattr(adapters, "make", lambda name: Tired)
+    monkeypatch.setattr(profiler, "record", events)
+    row = next(registry.load("gpu_lattice").run(Context(1, 6, {"oracles": "none"})))
+    assert row["riva_lattices"] == "1: RuntimeError: tired" and row["riva_mbr_ratio"] > 0
+    assert len(row["unexplained"]) == row["not_explained"] > 0
+    assert all(len(one["computed"]) == 1 for one in row["unexplained"])

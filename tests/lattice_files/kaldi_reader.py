@@ -58,11 +58,12 @@ def read_text(text):
     return start, finals, arcs
 
 
-PROGRAM = r"""
+DECLARED = r"""
 #include <fstream>
 #include <iomanip>
 #include <iostream>
 #include <string>
+#include <vector>
 namespace fst {
 template <typename T> class LatticeWeightTpl;
 template <typename W, typename I> class CompactLatticeWeightTpl;
@@ -79,7 +80,22 @@ class CompactLatticeHolder {
     bool Read(std::istream&);
     fst::Compact* lattice = nullptr;  // Kaldi's only member
 };
+struct MinimumBayesRiskOptions {
+    bool decode_mbr = true, print_silence = false;
+};
+class MinimumBayesRisk {  // the members in Kaldi's order, those that nobody reads as vectors of something
+  public:
+    MinimumBayesRisk(const fst::Compact&, MinimumBayesRiskOptions);
+    MinimumBayesRiskOptions options;
+    std::vector<int> arcs, arcs_into, times;
+    std::vector<int> words;
+    double risk;
+    std::vector<int> competing, times_of_competing, times_of_positions, times_of_words;
+    std::vector<float> confidences;
+};
 }  // namespace kaldi
+"""
+COPY = r"""
 int main(int, char** argv) {  // lattice-copy: an archive in, the same as text or binary out
     std::ifstream in(argv[1], std::ios::binary);
     std::ofstream out(argv[2], std::ios::binary);
@@ -95,21 +111,39 @@ int main(int, char** argv) {  // lattice-copy: an archive in, the same as text o
     }
 }
 """
+MBR = r"""
+int main(int, char** argv) {  // an archive in, a line of words with confidences for each lattice out
+    std::ifstream in(argv[1], std::ios::binary);
+    std::cout << std::setprecision(9);
+    std::string key;
+    while (in >> key) {
+        if (in.peek() != '\n') in.get();
+        kaldi::CompactLatticeHolder holder;
+        if (!holder.Read(in)) return 1;
+        const auto& found = *new kaldi::MinimumBayesRisk(*holder.lattice, {});  // never freed: its vectors are others
+        std::cout << key;
+        for (std::size_t i = 0; i < found.words.size(); ++i) {
+            std::cout << ' ' << found.words[i] << ' ' << found.confidences[i];
+        }
+        std::cout << '\n';
+    }
+}
+"""
 
 
-def build_kaldi(folder):
-    """A program that copies archives through Kaldi's library; skips where that is not installed."""
+def build_kaldi(folder, program=COPY):
+    """A program over Kaldi's library, by default one that copies archives; skips where that is not installed."""
     package = importlib.util.find_spec("kaldi_active_grammar")
     places = [] if package is None else [Path(str(package.origin)).parents[1] / "kaldi_active_grammar.libs"]
     found = [path for place in places for path in sorted(place.glob("libkaldi-lat*.so"))]
     if not found:
         pytest.skip("Kaldi's library is missing: the package kaldi-active-grammar of arcbeam[test] has it")
-    source, program = folder / "copy.cpp", folder / "copy"
-    source.write_text(PROGRAM)
+    source, built = folder / "kaldi.cpp", folder / "kaldi"
+    source.write_text(DECLARED + program)
     place = str(found[0].parent)
     subprocess.run(
-        ["g++", "-std=c++17", str(source), "-o", str(program), str(found[0]), f"-Wl,-rpath,{place}",
+        ["g++", "-std=c++17", str(source), "-o", str(built), str(found[0]), f"-Wl,-rpath,{place}",
          "-Wl,--disable-new-dtags", "-Wl,--allow-shlib-undefined"],
         check=True, capture_output=True,
     )  # fmt: skip
-    return program
+    return built
