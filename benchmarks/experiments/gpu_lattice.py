@@ -171,9 +171,7 @@ def one(
             padded = theirs.padded(ready)
             inputs += [padded] * PADDED
             lattices.extend(theirs.lattices(padded) for _ in range(LATTICES))  # an error leaves those before it
-        except (
-            Exception
-        ) as error:  # whatever riva may say: its times are worth having; without any, nothing is explained
+        except Exception as error:  # whatever riva may say: its times are worth having, and lattices before it explain
             row["riva_lattices"] = f"{len(lattices) or 'none'}: {type(error).__name__}: {error}"
         words = [theirs.decode_mbr(one) for one in inputs]
         row |= beside(dataset.ids, found, lists, words, lattices)
