@@ -178,14 +178,24 @@ plain = arcbeam.Graph.from_arcs([(0, 0, 1, 1, 0.0), (0, 0, 1, 2, 0.0)], finals={
 graph = arcbeam.Graph(**plain.fields() | {"word_symbols": symbols})
 boosts = [arcbeam.Boost(["a", "a b"], 1.0) for _ in range(300)]
 many = arcbeam.Boost([f"a {i:0300b}".replace("1", " a").replace("0", " b") for i in range(20_000)], 1.0)
+names = [str(i) for i in range(1_000_000)]  # scores take 8 bytes each
+alike = arcbeam.Boost(names, 1.0)
 boosts[0].compiled(graph)
-used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), resource.RLIM_INFINITY))
+
+
+def leave(megabytes):
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (megabytes << 20), resource.RLIM_INFINITY))
+
+
+leave(64)
 print(len(compiled_for(graph, boosts, 300)))
-try:
-    many.compiled(graph)
-except MemoryError as error:
-    print("too little memory")
+for megabytes, boost in ((64, many), (4, alike)):
+    leave(megabytes)
+    try:
+        boost.compiled(graph)
+    except MemoryError as error:
+        print("too little memory")
 print(len(boosts[1].compiled(graph).states))
 """
 
@@ -196,4 +206,4 @@ def test_no_threads_and_no_memory_to_be_had():
     """Without threads the caller compiles all lists; without memory there is an error, and the next is compiled."""
     got = subprocess.run([sys.executable, "-c", STARVED], capture_output=True, text=True, timeout=60)
     assert got.returncode == 0, got.stderr
-    assert got.stdout.splitlines() == ["300", "too little memory", "2"]
+    assert got.stdout.splitlines() == ["300", "too little memory", "too little memory", "2"]
