@@ -127,6 +127,10 @@ def test_what_is_stable():
     assert partial.stable_text == partial.text.rpartition(" ")[0] and partial.num_stable > 0
     final = stream.finish()
     assert final.stable_text == final.text and final.num_stable == len(final.text.split())
+    spaced = decoder(tokenizer=lambda tokens: "".join(f"  x{token}" for token in tokens)).stream()
+    partial = spaced.decode_chunk(BATCH[0][:20])
+    assert partial.num_stable == len(partial.stable_text.split()) == len(partial.tokens) - 1 > 0
+    assert spaced.finish().num_stable == len(spaced.partial.tokens)
     silent = decoder(tokenizer=None).stream()
     with pytest.raises(ValueError, match="no tokenizer"):
         _ = silent.decode_chunk(BATCH[0]).stable_text
