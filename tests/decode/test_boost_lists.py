@@ -161,6 +161,14 @@ def test_the_lists_of_a_batch_give_one_warning():
     assert "; it has 'w2'; a graph built with open_slot=True (--open-slot) can write words " in message
 
 
+def test_a_list_that_is_refused_does_not_take_the_warning_of_another():
+    lists = [Boost(["w1 absent"]), Boost({" ".join(["w1"] * n): 1000.0 for n in range(1, 12)})]
+    with pytest.raises(ValueError, match="the phrases of utterance 1 that end with 'w1' change a score by"):
+        compiled_for(GRAPH, lists)
+    with pytest.warns(UserWarning, match="1 of 1 phrase of utterance 0 is left out"):
+        compiled_for(GRAPH, lists[:1])
+
+
 def test_a_list_from_a_file_is_called_by_it(tmp_path):
     (tmp_path / "list.txt").write_text("w1\nabsent\n")
     boost = Boost.read(tmp_path / "list.txt")
