@@ -91,7 +91,7 @@ def answered_behind(
             yield ahead.result()
     finally:
         thread.shutdown(wait=False, cancel_futures=True)
-        engine.cancel()
+        engine.give_up()
         thread.shutdown()
 
 
