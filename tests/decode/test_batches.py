@@ -1,5 +1,6 @@
 """Batch after batch: the bytes of `decode`, answers beside the next search, and an end that leaves nothing running."""
 
+import gc
 import threading
 
 import numpy as np
@@ -286,6 +287,39 @@ def test_who_leaves_early_does_not_wait_for_answers(decoder, monkeypatch, how):
         found.close()
     del found
     assert stuck.cancelled.is_set() and threads() == []
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_an_iteration_that_the_collector_ends_in_the_thread_of_its_answers(decoder, monkeypatch):
+    """A cycle of references keeps it until the collector runs, which may be in any thread."""
+    dropped, collected = threading.Event(), threading.Event()
+
+    class Service:
+        def __init__(self):
+            self.found = decoder.decode_batches(self.batches(), **ASKED)
+
+        def batches(self):
+            yield from BATCHES
+
+    def answer(number):
+        if number == 1:
+            assert dropped.wait(PATIENCE_S)
+            gc.collect()
+            collected.set()
+
+    watch(decoder, monkeypatch, answer=answer)
+    gc.disable()
+    try:
+        service = Service()
+        next(service.found)
+        [thread] = threads()
+        del service
+        dropped.set()
+        assert collected.wait(PATIENCE_S)
+    finally:
+        gc.enable()
+    thread.join(PATIENCE_S)
+    gc.collect()  # says what was ignored
 
 
 def test_an_interrupt_while_the_answers_are_waited_for(decoder, monkeypatch):
