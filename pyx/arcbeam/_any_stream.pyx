@@ -10,6 +10,11 @@ cdef uint64_t calls = 0
 cdef class AnyStream:
     """A stream of some decoder, which is its `_decoder`."""
 
+    def __reduce__(self):
+        raise TypeError(
+            f"{type(self).__name__}: expected the bytes of stream.save(), from which decoder.restore(data) makes a stream; "
+            f"a stream itself is neither pickled nor copied")
+
 
 def are_sound(list streams, kind, decoder):
     """Whether all are streams of this class and of this decoder, none is there twice, and no other thread has chunks of

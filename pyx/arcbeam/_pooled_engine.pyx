@@ -38,11 +38,6 @@ cdef class PooledEngine:
         with self.turn():
             self.close()
 
-    def cancel(self):
-        """Ends the batch early that another thread waits for; what that one is given is then worth nothing."""
-        if self.pool != NULL and self.process == getpid():
-            self.pool.cancel()
-
     cdef AnyEngine* new_pool(self) except NULL:
         """The subclass's engine, which is deleted here."""
         raise NotImplementedError

@@ -17,7 +17,8 @@ class Word(NamedTuple):
     start, end : float or None
         The same in seconds; None if the decoder was given no ``frame_shift``.
     confidence : float or None
-        The probability that the word is right, in [0, 1]; None if none was asked for.
+        In [0, 1]; None if none was asked for. With CTC the probability that the word is right, by the posteriors of a
+        lattice; of a transducer how sure the network is of the word's tokens, which is no probability of the word.
     """
 
     word: str

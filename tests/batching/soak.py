@@ -63,11 +63,11 @@ def soak(minutes, clients=CLIENTS, say=lambda text: None):
             with batcher_of(speech, max_batch=24) as batcher:
                 found.happened[name] = crowd(batcher, speech, clients, name, seconds, watch=watch)
                 stats = batcher.stats()
+            assert stats.waiting == 0 or "vanishes" in found.happened[name]
+            found.work[name] = stats.rounds, stats.decoded
         except BaseException as error:
             wrong.append(error)
             raise
-        assert stats.waiting == 0 or "vanishes" in found.happened[name]
-        found.work[name] = stats.rounds, stats.decoded
         say(f"{name}: {found.happened[name]}, {stats.rounds:,} rounds, {stats.decoded:,} chunks")
 
     def watch():

@@ -5,6 +5,8 @@ import random
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arcbeam import Batcher, CtcDecoder, Graph
+from tests.batching import soak as of_soak
 from tests.batching.clients import batcher_of, crowd, ctc, cut, transducer
 from tests.batching.soak import growth, soak
 from tests.batching.stand_ins import PATIENCE_S
@@ -196,6 +199,21 @@ def test_a_short_soak():
     found = soak(0.03, clients=8)
     assert set(found.happened) == set(found.work) == {"ctc", "transducer"} and found.sizes
     assert all(chunks >= rounds > 0 for rounds, chunks in found.work.values())
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("whose", ["ctc", "transducer"])
+def test_a_soak_that_leaves_chunks_has_failed(monkeypatch, whose):
+    @contextmanager
+    def batcher(speech, max_batch):
+        yield SimpleNamespace(stats=lambda: SimpleNamespace(waiting=int(speech == whose), rounds=1, decoded=1))
+
+    monkeypatch.setattr(of_soak, "batcher_of", batcher)
+    monkeypatch.setattr(of_soak, "crowd", lambda *_, **__: {})
+    for name in ("ctc", "transducer"):
+        monkeypatch.setattr(of_soak, name, lambda name=name: name)
+    with pytest.raises(AssertionError):
+        soak(0)
 
 
 def test_growth_by_hand():

@@ -1,5 +1,6 @@
 """The loop over batches: order, messages, scoring of what is missing; with a decoder that spells what it is given."""
 
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from arcbeam.cli.console import Failure
 from arcbeam.cli.inputs import Utterance
-from arcbeam.cli.run import Referee, Speed, check_width, decode_all
+from arcbeam.cli.run import Referee, Speed, check_width, decode_all, decode_batch
 
 GRAPH = SimpleNamespace(num_columns=3, width_is_exact=True)
 
@@ -143,3 +144,17 @@ def test_capitals_are_pointed_out():
     decode(UTTERANCES, blind)
     assert blind.finish() == []
     assert blind.score.errors == 1
+
+
+def test_warnings_name_utterances_and_leave_names_of_files_alone(capsys):
+    class Telling(Spelling):
+        def decode(self, log_probs, errors):
+            warnings.warn("got a sum of 3 in utterance 1, frame 2: are they logits?", stacklevel=2)
+            warnings.warn("2 phrases of utterance 70.txt are left out", stacklevel=2)
+            return super().decode(log_probs, errors)
+
+    assert len(decode_batch(Telling([]), UTTERANCES)) == 3
+    assert capsys.readouterr().err.splitlines() == [
+        "note: got a sum of 3 in utterance 'u2', frame 2: are they logits?",
+        "note: 2 phrases of utterance 70.txt are left out",
+    ]

@@ -1,5 +1,6 @@
 """Batch after batch: the bytes of `decode`, answers beside the next search, and an end that leaves nothing running."""
 
+import gc
 import threading
 
 import numpy as np
@@ -269,7 +270,7 @@ class Stuck:
 
         watch(decoder, monkeypatch, answer=answer)
         make = decoder._new_answer_engine
-        monkeypatch.setattr(decoder, "_new_answer_engine", lambda: Gated(make(), "cancel", self._cancel))
+        monkeypatch.setattr(decoder, "_new_answer_engine", lambda: Gated(make(), "give_up", self._cancel))
 
     def _cancel(self, number):
         self.cancelled.set()
@@ -288,6 +289,39 @@ def test_who_leaves_early_does_not_wait_for_answers(decoder, monkeypatch, how):
     assert stuck.cancelled.is_set() and threads() == []
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_an_iteration_that_the_collector_ends_in_the_thread_of_its_answers(decoder, monkeypatch):
+    """A cycle of references keeps it until the collector runs, which may be in any thread."""
+    dropped, collected = threading.Event(), threading.Event()
+
+    class Service:
+        def __init__(self):
+            self.found = decoder.decode_batches(self.batches(), **ASKED)
+
+        def batches(self):
+            yield from BATCHES
+
+    def answer(number):
+        if number == 1:
+            assert dropped.wait(PATIENCE_S)
+            gc.collect()
+            collected.set()
+
+    watch(decoder, monkeypatch, answer=answer)
+    gc.disable()
+    try:
+        service = Service()
+        next(service.found)
+        [thread] = threads()
+        del service
+        dropped.set()
+        assert collected.wait(PATIENCE_S)
+    finally:
+        gc.enable()
+    thread.join(PATIENCE_S)
+    gc.collect()  # says what was ignored
+
+
 def test_an_interrupt_while_the_answers_are_waited_for(decoder, monkeypatch):
     stuck = Stuck(decoder, monkeypatch, first=0)
 
@@ -302,18 +336,16 @@ def test_an_interrupt_while_the_answers_are_waited_for(decoder, monkeypatch):
     assert len(list(made().decode_batches(BATCHES, **ASKED))) == len(BATCHES)
 
 
-def test_cancelled_answers_end_early(decoder):
-    """One thread has many lattices to look at; it is told to stop until it has stopped."""
+def test_answers_that_are_given_up_end_early(decoder):
+    """One thread has many lattices to look at; it is told to stop while it does, and before it begins."""
     [one] = decoder.decode([random_log_probs(3, 60, 12)], lattice=True)
     lattices = type(one._results.lattices.lattices).of_arrays([one._results.lattices.lattices.arrays(0)] * 3000)
     engine = made(threads=1)._new_answer_engine()
-    engine.cancel()  # there is nothing to cancel, and what comes later is not
+    assert engine.answers(lattices, nbest=3, confidence=True).first_entry[-1] == 3000 * 3
     found = []
     thread = threading.Thread(target=lambda: found.append(engine.answers(lattices, nbest=3, confidence=True)))
     thread.start()
-    while thread.is_alive():
-        engine.cancel()
-        thread.join(0.001)
-    assert found[0].first_entry[-1] < 3000 * 3
-    whole = engine.answers(lattices, nbest=3, confidence=True)
-    assert whole.first_entry[-1] == 3000 * 3
+    engine.give_up()
+    thread.join(PATIENCE_S)
+    found.append(engine.answers(lattices, nbest=3, confidence=True))
+    assert [entries < 3000 * 3 for entries in (one.first_entry[-1] for one in found)] == [True, True]

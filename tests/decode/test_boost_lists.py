@@ -161,6 +161,14 @@ def test_the_lists_of_a_batch_give_one_warning():
     assert "; it has 'w2'; a graph built with open_slot=True (--open-slot) can write words " in message
 
 
+def test_a_list_that_is_refused_does_not_take_the_warning_of_another():
+    lists = [Boost(["w1 absent"]), Boost({" ".join(["w1"] * n): 1000.0 for n in range(1, 12)})]
+    with pytest.raises(ValueError, match="the phrases of utterance 1 that end with 'w1' change a score by"):
+        compiled_for(GRAPH, lists)
+    with pytest.warns(UserWarning, match="1 of 1 phrase of utterance 0 is left out"):
+        compiled_for(GRAPH, lists[:1])
+
+
 def test_a_list_from_a_file_is_called_by_it(tmp_path):
     (tmp_path / "list.txt").write_text("w1\nabsent\n")
     boost = Boost.read(tmp_path / "list.txt")
@@ -178,14 +186,24 @@ plain = arcbeam.Graph.from_arcs([(0, 0, 1, 1, 0.0), (0, 0, 1, 2, 0.0)], finals={
 graph = arcbeam.Graph(**plain.fields() | {"word_symbols": symbols})
 boosts = [arcbeam.Boost(["a", "a b"], 1.0) for _ in range(300)]
 many = arcbeam.Boost([f"a {i:0300b}".replace("1", " a").replace("0", " b") for i in range(20_000)], 1.0)
+names = [str(i) for i in range(1_000_000)]  # scores take 8 bytes each
+alike = arcbeam.Boost(names, 1.0)
 boosts[0].compiled(graph)
-used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), resource.RLIM_INFINITY))
+
+
+def leave(megabytes):
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (megabytes << 20), resource.RLIM_INFINITY))
+
+
+leave(64)
 print(len(compiled_for(graph, boosts, 300)))
-try:
-    many.compiled(graph)
-except MemoryError as error:
-    print("too little memory")
+for megabytes, boost in ((4, alike), (64, many)):
+    leave(megabytes)
+    try:
+        boost.compiled(graph)
+    except MemoryError as error:
+        print("too little memory")
 print(len(boosts[1].compiled(graph).states))
 """
 
@@ -196,4 +214,4 @@ def test_no_threads_and_no_memory_to_be_had():
     """Without threads the caller compiles all lists; without memory there is an error, and the next is compiled."""
     got = subprocess.run([sys.executable, "-c", STARVED], capture_output=True, text=True, timeout=60)
     assert got.returncode == 0, got.stderr
-    assert got.stdout.splitlines() == ["300", "too little memory", "2"]
+    assert got.stdout.splitlines() == ["300", "too little memory", "too little memory", "2"]

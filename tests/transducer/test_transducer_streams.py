@@ -1,5 +1,6 @@
 """Streams of transducers: chunks of any length, in any company, give the bytes of the whole; and the calls of CTC's."""
 
+import copy
 import multiprocessing
 import pickle
 from dataclasses import replace
@@ -127,10 +128,21 @@ def test_what_is_stable():
     assert partial.stable_text == partial.text.rpartition(" ")[0] and partial.num_stable > 0
     final = stream.finish()
     assert final.stable_text == final.text and final.num_stable == len(final.text.split())
+    spaced = decoder(tokenizer=lambda tokens: "".join(f"  x{token}" for token in tokens)).stream()
+    partial = spaced.decode_chunk(BATCH[0][:20])
+    assert partial.num_stable == len(partial.stable_text.split()) == len(partial.tokens) - 1 > 0
+    assert spaced.finish().num_stable == len(spaced.partial.tokens)
     silent = decoder(tokenizer=None).stream()
     with pytest.raises(ValueError, match="no tokenizer"):
         _ = silent.decode_chunk(BATCH[0]).stable_text
     assert silent.partial.to_dict()["num_stable"] is None
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_streams_are_not_copied(how):
+    """Copies would write tokens and words to the same places."""
+    with pytest.raises(TypeError, match=r"TransducerStream: expected the bytes of stream\.save\(\), from which"):
+        how(decoder().stream())
 
 
 def test_a_bad_chunk_is_refused_and_the_stream_goes_on():

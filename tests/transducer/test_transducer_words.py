@@ -259,6 +259,27 @@ def test_long_sentences_take_each_word_once(monkeypatch):
     assert len(made) <= len(partial.words) + looks  # the open word is made for each look
 
 
+def test_a_look_that_is_interrupted_leaves_what_was_there():
+    one = decoder_of()
+    stream = one.stream()
+    before, whole = stream.decode_chunk(BATCH[0][:20]), stream.decode_chunk(BATCH[0][20:])
+    parts, looked = one._form.detokenize.parts, []
+
+    class Interrupted(list):
+        def __getitem__(self, token):
+            looked.append(token)
+            if len(looked) == len(whole.tokens) - 3:
+                raise KeyboardInterrupt
+            return super().__getitem__(token)
+
+    one._form.detokenize.__dict__["parts"] = Interrupted(parts)
+    with pytest.raises(KeyboardInterrupt):
+        _ = whole.words
+    assert [found.words for found in (whole, before)] == [
+        decoder_of().stream().decode_chunk(BATCH[0][: found.num_frames]).words for found in (whole, before)
+    ]
+
+
 def test_threads_that_look_at_once():
     one = decoder_of()
     stream = one.stream()

@@ -181,9 +181,9 @@ def decode_batch(decoder: Any, batch: list[Utterance], **asked: Any) -> list[Any
     """
     with warnings.catch_warnings(record=True) as caught:
         hypotheses = decoder.decode([u.log_probs for u in batch], errors="return", **asked)
-    for warning in caught:
-        named = re.sub(r"utterance (\d+)", lambda found: f"utterance {batch[int(found[1])].id!r}", str(warning.message))
-        note(f"note: {named}")
+    for warning in caught:  # in which a file of phrases may be called "utterance 7.txt"
+        text = re.sub(r"(?<=utterance )\d+(?=, frame )", lambda at: repr(batch[int(at[0])].id), str(warning.message))
+        note(f"note: {text}")
     return list(hypotheses)
 
 

@@ -90,6 +90,8 @@ def transduce(
     """Decode the encoder output of an RNN-T or TDT model into transcripts, greedily."""
     if model.suffix not in KINDS:
         raise Failure(f"{model}: unknown kind of model {model.suffix!r}, expected one of {', '.join(KINDS)}")
+    if confidence is not None and format not in (Format.json, Format.ctm):
+        raise typer.BadParameter("confidences are for --format json or ctm", param_hint="'--confidence'")
     from arcbeam import TransducerDecoder
     from arcbeam.cli.boosts import BoostFiles
     from arcbeam.cli.inputs import count, find_inputs, read_all

@@ -56,7 +56,7 @@ cdef extern from "arcbeam/ctc/_boost/lists.hpp" namespace "arcbeam::boost" nogil
         vector[uint8_t] is_known
         Automaton made
 
-    cbool compile_all(const CppWordIndex&, vector[PhraseList]&, size_t)
+    cbool compile_all(const CppWordIndex&, vector[PhraseList]&, size_t) except +
 
 
 cdef extern from "decode/boosted_models.hpp" namespace "arcbeam::twin" nogil:
@@ -183,7 +183,8 @@ def compiled(WordIndex index, list phrases, list depth_scalings, list new_words,
         one.of_request = NULL
         one.text = utf8_of(phrases[i].lines)
         if isinstance(phrases[i].scores, float):
-            one.scores.assign(phrases[i].size, <int64_t> llrint(phrases[i].scores * kUnit))
+            score = phrases[i].scores
+            one.scores.resize(phrases[i].size, <int64_t> llrint(score * kUnit))  # assign() would not say MemoryError
         else:
             one.scores.reserve(phrases[i].size)
             for score in <list?> phrases[i].scores:

@@ -14,6 +14,7 @@ STEP_LIMIT: int
 
 class AnswerEngine(PooledEngine):
     def __new__(cls, graph: Graph, *, threads: int) -> Self: ...
+    def give_up(self) -> None: ...
     def answers(
         self,
         lattices: Lattices,

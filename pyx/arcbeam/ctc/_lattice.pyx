@@ -8,6 +8,7 @@ from libc.string cimport memcpy
 from libcpp cimport bool as cbool
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
+from posix.unistd cimport getpid
 
 from arcbeam._pooled_engine cimport AnyEngine, PooledEngine
 from arcbeam.ctc._lattices cimport Lattice, Lattices
@@ -131,6 +132,7 @@ cdef class AnswerEngine(PooledEngine):
     cdef size_t threads
     cdef object graph
     cdef cbool has_labels  # whether those of entries were asked for
+    cdef cbool given_up
 
     def __cinit__(self, graph, *, size_t threads):
         self.graph = graph
@@ -143,6 +145,12 @@ cdef class AnswerEngine(PooledEngine):
 
     def __dealloc__(self):
         self.close()
+
+    def give_up(self):
+        """Ends the batch early that another thread waits for, and all later ones; what they are given is worth nothing."""
+        self.given_up = True
+        if self.pool != NULL and self.process == getpid():
+            self.pool.cancel()
 
     def answers(self, Lattices lattices, graphs=None, *, uint32_t nbest=1, cbool labels=False, cbool confidence=False,
                 cbool mbr=False, double posterior_scale=1.0, uint64_t step_limit=STEP_LIMIT):
@@ -191,6 +199,8 @@ cdef class AnswerEngine(PooledEngine):
                     query.reader = &reader.spans
                 batch.push_back(query)
             self.engine.start(move(batch))
+            if self.given_up:  # before, when there was nothing to cancel
+                self.engine.cancel()
             self.finish()
             try:
                 return self._read(lattices)

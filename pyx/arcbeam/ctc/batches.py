@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -91,8 +92,9 @@ def answered_behind(
             yield ahead.result()
     finally:
         thread.shutdown(wait=False, cancel_futures=True)
-        engine.cancel()
-        thread.shutdown()
+        engine.give_up()
+        # Python's collector may end an iteration that nobody refers to in the thread of its own answers.
+        thread.shutdown(wait=not threading.current_thread().name.startswith(THREAD_NAME))
 
 
 def _raise(error: Exception) -> NoReturn:

@@ -384,6 +384,7 @@ def _compile(graph: Graph, named: Mapping[Boost, str], threads: int) -> list[Boo
             found[at] = one
     for boost, one in zip(boosts, found, strict=True):
         _check_sums(graph, one, named[boost])
+    for boost, one in zip(boosts, found, strict=True):  # of all or of none, so that the warning is not lost
         boost._lists[graph] = one
     if unwritten:
         lists = [at for at, one in enumerate(found) if not one.all_known]

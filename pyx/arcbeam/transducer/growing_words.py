@@ -89,19 +89,21 @@ class GrowingWords:
             return closed, self._open if len(tokens) == self._taken else self._opened(tokens, closed)
 
     def _take(self, tokens: Tokens) -> None:
-        """Goes on with the tokens that are new."""
-        parts, open_ = self._pieces.parts, self._open
-        text, begun = self._text, len(self._ends) > 0
+        """Goes on with the tokens that are new; all at once in the end, so that Ctrl-C leaves what was there."""
+        parts, text, open_ = self._pieces.parts, self._text, self._open
+        ends, spans, closed_by = [], [], []
         for at, token in enumerate(tokens[self._taken :].tolist(), self._taken):
             for place, part in enumerate(parts[token]):
                 if place and open_.letters:  # a space stands before this part
-                    text += (" " if begun else "") + letters(open_.letters)
-                    begun = True
-                    self._ends.append(len(text))
-                    self._spans.append((open_.first, open_.last))
-                    self._closed_by.append(at)
+                    text += (" " if text else "") + letters(open_.letters)
+                    ends.append(len(text))
+                    spans.append((open_.first, open_.last))
+                    closed_by.append(at)
                     open_ = _Open()
                 open_ = open_.grown(part, at)
+        self._ends += ends
+        self._spans += spans
+        self._closed_by += closed_by
         self._text, self._open, self._taken = text, open_, len(tokens)
 
     def _opened(self, tokens: Tokens, closed: int) -> _Open:

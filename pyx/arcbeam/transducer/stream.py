@@ -82,7 +82,7 @@ class TransducerPartial(TransducerHypothesis):
             The decoder was given no tokenizer.
         """
         if self._spelled is None or self.is_final:
-            return len(self.stable_text.split(" ")) if self.stable_text else 0
+            return sum(map(bool, self.stable_text.split(" ")))  # a function may put spaces anywhere
         return self._spelled.num_closed(self.tokens)
 
     @cached_property
