@@ -65,6 +65,15 @@ def test_ids_with_spaces_only_fit_json(name):
     assert json.loads(written(Format.json, HYPOTHESIS, name))["id"] == name
 
 
+def test_words_that_hold_the_end_of_a_line():
+    """As bytes of a transducer's pieces may; JSON has them as they are."""
+    said = hypothesis("he\nwas  it", [Word("he\nwas", 1, 5, 0.0, 0.5), Word("\t", 6, 7, 0.5, 1.0)])
+    assert written(Format.text, said) == "utt he was it\n"
+    assert written(Format.trn, said) == "he was it (utt)\n"
+    assert [line.split(" ")[4] for line in written(Format.ctm, said).splitlines()] == ["he_was", "_"]
+    assert json.loads(written(Format.json, said))["text"] == said.text
+
+
 def test_ctm_without_times():
     untimed = hypothesis("he", [Word("he", 1, 5, None, None)])
     with pytest.raises(FormatError, match="--frame-shift"):

@@ -1,12 +1,14 @@
 """Batch after batch: the bytes of `decode`, answers beside the next search, and an end that leaves nothing running."""
 
 import gc
+import os
+import signal
 import threading
 
 import numpy as np
 import pytest
 
-from arcbeam import Boost, CtcDecoder, Graph, SymbolTable
+from arcbeam import Boost, CtcDecoder, Graph, GraphError, SymbolTable
 from arcbeam.ctc import batches as batches_of
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.decode.small_search import ROOMY
@@ -237,6 +239,21 @@ def test_an_error_of_the_answers_comes_in_their_place(decoder, monkeypatch):
     assert list(found) == []
 
 
+def test_a_forked_child_is_told(decoder):
+    iteration = decoder.decode_batches(BATCHES, **ASKED)
+    next(iteration)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        try:
+            list(iteration)
+        except RuntimeError as error:
+            os._exit(0 if "forked" in str(error) else 2)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(list(iteration)) == len(BATCHES) - 1
+
+
 def test_wrong_options_and_batches(decoder):
     with pytest.raises(TypeError, match="nbest: expected"):
         decoder.decode_batches(BATCHES, nbest="5")
@@ -244,6 +261,8 @@ def test_wrong_options_and_batches(decoder):
         decoder.decode_batches(BATCHES, errors="ignore")
     with pytest.raises(TypeError, match=r"boost: expected an arcbeam\.Boost, got list"):
         decoder.decode_batches(BATCHES, boost=[BOOST])
+    with pytest.raises(GraphError, match="boost"):
+        CtcDecoder(random_graph(4, states=9, columns=12), device="cpu").decode_batches(BATCHES, boost=BOOST)
     with pytest.raises(TypeError, match="batches: expected an iterable of batches, got int"):
         decoder.decode_batches(3)
     with pytest.raises(ValueError, match=r"expected \(log_probs, lengths\), got a tuple of 5; give utterances as a"):

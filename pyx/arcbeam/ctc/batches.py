@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -70,11 +71,19 @@ def answered_behind(
     when the next batch is pulled. An error of the source or of a search comes at its batch's place. When the iteration
     ends, in whatever way, the answers that are being made are cancelled and waited for.
     """
-    engine = make_engine()
+    engine, process = make_engine(), os.getpid()
     thread = ThreadPoolExecutor(1, THREAD_NAME)
 
     def begin(batch: Any) -> Future[Hypotheses]:
         return thread.submit(answer, search(batch), engine)
+
+    def made(answers: Future[Hypotheses]) -> Hypotheses:
+        if os.getpid() != process:
+            raise RuntimeError(
+                f"batches: expected the process that began to iterate, {process}, got {os.getpid()}, which was forked "
+                "from it and has no thread of it; call decode_batches here"
+            )
+        return answers.result()
 
     def begun() -> Iterator[Future[Hypotheses]]:
         try:  # no name here keeps a batch while the next one is pulled
@@ -86,10 +95,10 @@ def answered_behind(
         ahead: Future[Hypotheses] | None = None
         for behind in begun():
             if ahead is not None:
-                yield ahead.result()
+                yield made(ahead)
             ahead = behind
         if ahead is not None:
-            yield ahead.result()
+            yield made(ahead)
     finally:
         thread.shutdown(wait=False, cancel_futures=True)
         engine.give_up()

@@ -411,7 +411,10 @@ class CtcDecoder:
         Raises
         ------
         TypeError, ValueError, GraphError
-            An option is wrong: at once. A tuple that is no pair: in its place.
+            An option is wrong: at once, but for a `cuda_stream`, which comes with the first batch. A tuple that is no
+            pair: in its place.
+        RuntimeError
+            A forked child goes on with an iteration of its parent, whose thread it has not.
         Exception
             What :meth:`decode` raises for a batch, and what `batches` itself raises, in its place: all batches before
             have been yielded then, and the iteration is over. ``errors="return"`` goes on past utterances with NaN.
@@ -423,7 +426,7 @@ class CtcDecoder:
 
         Examples
         --------
-        >>> batches = ((model(audio).log_softmax(-1), lengths) for audio, lengths in loader)
+        >>> batches = ((model(audio).log_softmax(-1), frames) for audio, frames in loader)
         >>> for hypotheses in decoder.decode_batches(batches, nbest=10, confidence=True):
         ...     print([hypothesis.text for hypothesis in hypotheses])
         """
@@ -431,6 +434,7 @@ class CtcDecoder:
         check_errors(errors)
         asked = Asked(nbest, confidence, lattice, mbr)
         call = self._call(boost, asked, frame_confidence, cuda_stream, errors)
+        compiled_for(self._graph, boost)
         if not isinstance(batches, Iterable):
             raise TypeError(f"batches: expected an iterable of batches, got {type(batches).__name__}")
 
