@@ -237,7 +237,8 @@ def test_errors(run, models):
         ),
         (("m.pt", "in.npz", "-f", "ctm"), 1, "m.pt: CTM gives words, and the model has no pieces to make them of"),
         (("m.nemo", "in.npz", "--confidence-aggregation", "least"), 1, "confidence_aggregation: expected one of mean"),
-        (("m.nemo", "in.npz", "--confidence", "high"), 1, 'confidence: expected "max_prob" or "entropy"'),
+        (("m.nemo", "in.npz", "--confidence", "high", "-f", "ctm"), 1, 'confidence: expected "max_prob" or "entropy"'),
+        (("m.nemo", "in.npz", "--confidence", "entropy"), 2, "confidences are for --format json or ctm"),
     ]:
         paths = [models / a if "." in a else a for a in arguments]
         result = run("transduce", *paths)
