@@ -3,12 +3,12 @@
 import json
 import re
 import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
 
+from tests.cli.test_process import COMMAND, ENVIRONMENT
 from tests.transducer.archives import icefall_names, nemo_file, nemo_names, torch_file
 from tests.transducer.arpas import random_arpa
 from tests.transducer.networks import random_arrays, random_frames
@@ -185,8 +185,9 @@ def test_standard_input(transduce, run, models):
 
 def test_a_chunk_of_a_pipe_is_shown_before_the_next_one_comes(models):
     rows = speech(FRAMES["one"])
-    command = [sys.executable, "-m", "arcbeam.cli", "transduce", "m.nemo", "-", "--chunk-frames", "10", "-f", "json"]
-    with subprocess.Popen(command, cwd=models, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    command = [*COMMAND, "transduce", "m.nemo", "-", "--chunk-frames", "10", "-f", "json"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=models, env=ENVIRONMENT, **pipes) as process:
         for at in range(0, 30, 10):
             process.stdin.write(rows[at : at + 10].tobytes())
             process.stdin.flush()

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from arcbeam.cli.outputs import write_utf8
+
 if TYPE_CHECKING:
     from arcbeam.ctc.partial import Partial
     from arcbeam.transducer.stream import TransducerPartial
@@ -29,6 +31,7 @@ def captions(
         More of JSON. None: final results are printed as text and, on a terminal, the others in place, with what is
         stable in bold.
     """
+    write_utf8()
     if fields is not None:
         yield lambda partial: print(
             json.dumps(_common(name, partial, in_sentences) | dict(fields(partial)), ensure_ascii=False), flush=True
