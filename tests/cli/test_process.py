@@ -7,6 +7,7 @@ import sys
 import time
 
 import numpy as np
+import pytest
 
 import arcbeam
 
@@ -45,12 +46,13 @@ def test_exit_codes(files):
     assert run("decode", cwd=files).returncode == 2
 
 
-def test_utf8_whatever_the_locale(files, tmp_path):
-    np.savez(tmp_path / "u.npz", **{"straße-ü": np.zeros((0, 4), np.float32)})
+@pytest.mark.parametrize("command", ["decode", "stream"])
+def test_utf8_whatever_the_locale(files, tmp_path, command):
+    np.savez(tmp_path / "u.npz", **{"straße-ü": np.load(files / "in.npz")["one"]})
     plain = {**ENVIRONMENT, "LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
-    result = run("decode", "graph.arc", tmp_path / "u.npz", cwd=files, env=plain, text=False)
+    result = run(command, "graph.arc", tmp_path / "u.npz", cwd=files, env=plain, text=False)
     assert result.returncode == 0, result.stderr
-    assert result.stdout == "straße-ü\n".encode()
+    assert result.stdout == "straße-ü ah bee\n".encode()
 
 
 def test_reader_that_goes_away(files, tmp_path):

@@ -126,6 +126,16 @@ def test_ctrl_c_shows_what_was_said(run, monkeypatch):
     assert result.stdout.splitlines() == [f"{name} {said}"]
 
 
+def test_a_bad_frame_is_named_and_what_came_before_is_shown(run):
+    bad = np.load("in.npz")["one"]
+    bad[5, 2] = np.nan
+    np.savez("bad.npz", bad=bad)
+    result = run("stream", "graph.arc", "bad.npz", "--chunk-frames", "4")
+    assert (result.exit_code, result.stdout) == (1, "bad ah\n")
+    assert "utterance 'bad', chunk from frame 4 on: log_probs: expected finite values or -inf, got nan" in result.stderr
+    assert "in frame 1, column 2" in result.stderr
+
+
 def test_the_newest_words_of_a_long_caption_are_shown(run):
     """On a terminal with fewer lines than the caption has."""
     np.savez("long.npz", talk=np.tile(np.load("in.npz")["one"], (40, 1)))

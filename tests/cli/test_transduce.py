@@ -239,6 +239,7 @@ def test_errors(run, models):
         (("m.nemo", "in.npz", "--confidence-aggregation", "least"), 1, "confidence_aggregation: expected one of mean"),
         (("m.nemo", "in.npz", "-f", "json", "--confidence", "high"), 1, 'confidence: expected "max_prob" or "entropy"'),
         (("m.nemo", "in.npz", "-f", "trn", "--confidence", "entropy"), 2, "confidences are for --format json or ctm"),
+        (("m.nemo", "in.npz", "--confidence", "entropy"), 2, "confidences are for --format json or ctm"),
     ]:
         paths = [models / a if "." in a else a for a in arguments]
         result = run("transduce", *paths)

@@ -30,12 +30,14 @@ PYTHON = {
     "guide/decoding.md": 2, "guide/frame-confidences.md": 2, "guide/gpu.md": 2, "guide/graphs.md": 2,
     "guide/install.md": 1,
     "guide/large-language-models.md": 3, "guide/lattices.md": 6, "guide/more-answers.md": 5, "guide/not-yet.md": 1,
-    "guide/serving-streams.md": 5, "guide/streams.md": 6, "guide/transducers.md": 3, "guide/word-times.md": 3,
+    "guide/serving-streams.md": 5, "guide/streams.md": 6, "guide/transducer-streams.md": 1, "guide/transducers.md": 2,
+    "guide/word-times.md": 3,
 }  # fmt: skip
 COMMANDS = {
     "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4, "guide/graphs.md": 6,
     "guide/large-language-models.md": 3, "guide/more-answers.md": 2, "guide/streams.md": 3,
-    "guide/transducers.md": 2, "guide/troubleshooting.md": 2, "guide/word-times.md": 3,
+    "guide/transducer-streams.md": 3, "guide/transducers.md": 2, "guide/troubleshooting.md": 2,
+    "guide/word-times.md": 3,
 }  # fmt: skip
 NOT_RUN = {
     "benchmarks-howto.md": "experiments: minutes, the larger speech sets, models of one's own",
@@ -418,7 +420,8 @@ def test_kenlm(there, arpa):
 
 def test_transducers(here, capsys):
     pytest.importorskip("yaml", reason="the package pyyaml reads a model's configuration")
-    batch, stream, boost = examples("guide/transducers.md")
+    batch, boost = examples("guide/transducers.md")
+    (stream,) = examples("guide/transducer-streams.md")
     nemo_file("parakeet.nemo", NEMO, nemo_names(random_arrays(6, blank=12, blank_bias=2.0, layers=2)))
     frames = [random_frames(i, 40) for i in range(3)]
     lengths = np.array([40, 31, 0])
@@ -429,7 +432,7 @@ def test_transducers(here, capsys):
 
     names["chunks"] = np.split(frames[0], [7, 8, 30])
     capsys.readouterr()
-    run("transducers.md", stream, names)
+    run("transducer-streams.md", stream, names)
     assert names["found"].tokens.tobytes() == whole[0].tokens.tobytes()
     assert names["found"].frames.tobytes() == whole[0].frames.tobytes()
     for line in capsys.readouterr().out.splitlines():
@@ -450,6 +453,11 @@ def test_transducers(here, capsys):
     arguments, boosted = commands("guide/transducers.md")
     rows = [json.loads(line) for line in command(arguments).splitlines()]
     assert [row["text"] for row in rows] == [found.text for found in whole]
+    captions, sentences, as_json = map(command, commands("guide/transducer-streams.md"))
+    assert captions.splitlines() == [f"utterance{i} {found.text}".rstrip() for i, found in enumerate(whole)]
+    assert sentences.startswith(f"utterance0-1 {whole[0].text}\n")
+    objects = list(map(json.loads, as_json.splitlines()))
+    assert [row["stable_words"] for row in objects if row["is_final"]] == [row["words"] for row in rows]
     ours, by_command = examples("guide/word-times.md")[2], commands("guide/word-times.md")[2]
     capsys.readouterr()
     run("word-times.md", ours, {"encoder_output": names["encoder_output"], "lengths": lengths})

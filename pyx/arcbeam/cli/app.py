@@ -322,7 +322,10 @@ app.command(
     epilog="Examples: arcbeam stream TLG.arcbeam log_probs.npz --frame-shift 0.02 --real-time; "
     "model | arcbeam stream TLG.arcbeam - --frame-shift 0.02"
 )(stream)
-app.command(epilog="Example: arcbeam transduce parakeet.nemo encoder_output.npz -f json")(transduce)
+app.command(
+    epilog="Examples: arcbeam transduce parakeet.nemo encoder_output.npz -f json; "
+    "encoder | arcbeam transduce parakeet.nemo - --chunk-frames 5"
+)(transduce)
 app.command("build-lm", epilog="Example: arcbeam build-lm 4gram.arpa.xz -o 4gram.lm")(build_lm)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arcbeam.cli.console import Failure
+from arcbeam.cli.options import TRANSDUCERS
 from arcbeam.errors import FormatError
 
 if TYPE_CHECKING:
@@ -42,9 +43,16 @@ def load_graph(
     from arcbeam import Graph
 
     table = read_label_table(label_to_column) if label_to_column else None
-    return Graph.load(
-        path, words=words, tokens=tokens, lexicon=lexicon, blank=blank, label_to_column=table, max_bytes=max_bytes
-    )
+    try:
+        return Graph.load(
+            path, words=words, tokens=tokens, lexicon=lexicon, blank=blank, label_to_column=table, max_bytes=max_bytes
+        )
+    except FormatError as error:
+        if not path.endswith(TRANSDUCERS):
+            raise
+        raise FormatError(
+            f"{error}; a transducer is for arcbeam transduce, which streams with --chunk-frames"
+        ) from error
 
 
 def info_of(path: str, **tables: Any) -> "GraphInfo | LanguageModelInfo":

@@ -1,5 +1,6 @@
 """Options that commands share: names, units and help texts in one place. `DecoderOptions` validates the values."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,8 +11,11 @@ from arcbeam.ctc.options import PLACEMENTS, UNKNOWN_WORDS, DecoderOptions
 from arcbeam.sizes import as_bytes
 
 SEARCH = "Search"
+STREAMS = "Streams"
 LARGE = "Large language model"
 FOREIGN = "Graphs of other tools"
+STDIN = "-"
+TRANSDUCERS = (".nemo", ".pt", ".safetensors")  # how the files of such models end
 DEFAULT = DecoderOptions()
 
 
@@ -24,6 +28,23 @@ def decoder_options(*, max_active: int, **options: Any) -> DecoderOptions:
         if not colon:
             raise typer.BadParameter(str(error)) from None
         raise typer.BadParameter(reason, param_hint=f"'--{name.replace('_', '-')}'") from None
+
+
+class Rules(StrEnum):
+    """What ends a sentence: a method of `Endpoint`."""
+
+    kaldi = "kaldi"
+    sherpa = "sherpa"
+
+
+def check_seconds(frame_shift: float | None, real_time: bool, endpoint: Rules | None) -> None:
+    """Fail where the seconds of a frame are needed and not known."""
+    if real_time and frame_shift is None:
+        raise typer.BadParameter(
+            "real time needs the seconds of a frame: set --frame-shift", param_hint="'--real-time'"
+        )
+    if endpoint is not None and frame_shift is None:
+        raise typer.BadParameter("pauses need the seconds of a frame: set --frame-shift", param_hint="'--endpoint'")
 
 
 def parse_blank(value: str | None) -> int | str | None:
@@ -218,6 +239,14 @@ EncoderFrameShift = Annotated[
         show_default="as MODEL says, or unknown",
         help="Time from one frame of the encoder output to the next, such as 0.08; needed for times in seconds and "
         "RTFx.",
+    ),
+]
+RealTime = Annotated[
+    bool,
+    typer.Option(
+        "--real-time",
+        rich_help_panel=STREAMS,
+        help="Decode a chunk when it would have been said; needs the seconds of a frame.",
     ),
 ]
 Threads = Annotated[

@@ -59,6 +59,12 @@ class Output:
         self.utterances += 1
 
 
+def write_utf8() -> None:
+    """Let the standard output have any text, whatever the locale."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(encoding="utf-8")
+
+
 @contextmanager
 def open_output(path: str) -> Iterator[Output]:
     """Open `path` for text in UTF-8; "-" is stdout, which stays open.
@@ -69,8 +75,7 @@ def open_output(path: str) -> Iterator[Output]:
     output: Output | None = None
     try:
         if path == STDOUT:
-            if hasattr(sys.stdout, "reconfigure"):
-                sys.stdout.reconfigure(encoding="utf-8")
+            write_utf8()
             output = Output(sys.stdout)
             yield output
             sys.stdout.flush()

@@ -1,26 +1,32 @@
-"""The command ``arcbeam transduce``: takes encoder output of an RNN-T or TDT model, returns transcripts."""
+"""The command ``arcbeam transduce``: takes encoder output of an RNN-T or TDT model, returns transcripts.
+
+With ``--chunk-frames`` it returns what is known of the words after each chunk.
+"""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from arcbeam.cli import options as opt
+from arcbeam.cli.captions import Shown, captions
 from arcbeam.cli.console import Failure, guarded, note, progress
 from arcbeam.cli.outputs import STDOUT, WRITERS, Format, check_ids, open_output, rounded, write
 from arcbeam.errors import FormatError
+from arcbeam.words import as_dict
 
 if TYPE_CHECKING:
     from arcbeam.cli.inputs import Utterance
     from arcbeam.transducer.boosting_tree import BoostingTree
     from arcbeam.transducer.decoder import TransducerDecoder
     from arcbeam.transducer.hypothesis import TransducerHypothesis
+    from arcbeam.transducer.stream import TransducerPartial, TransducerStream
 
 TOKEN_MODEL = "Language model of tokens"
 LISTED = ("text", "words", "tokens", "frames", "times", "durations", "log_probs", "confidence")  # of JSON, if there
-KINDS = (".nemo", ".pt", ".safetensors")
 
 
 @guarded
@@ -29,12 +35,15 @@ def transduce(
         help="A .nemo archive, a .pt checkpoint of icefall, or .safetensors with the weights of either.")],
     inputs: Annotated[list[str], typer.Argument(
         metavar="INPUT", help=r"Encoder output \[frames, features]: .npz with one array per utterance, .npy, Kaldi "
-        ".ark or .scp, or a folder of them.")],
+        ".ark or .scp, or a folder of them; or -, with --chunk-frames, for the standard input: float32 values, one "
+        "frame after the other, without a header.")],
     output: Annotated[str, typer.Option(
         "--output", "-o", metavar="FILE", help="Where the transcripts go; - is the standard output.")] = STDOUT,
     format: Annotated[Format, typer.Option(
         "--format", "-f", help="text: 'id words'; trn: 'words (id)'; ctm: word times in seconds; json: one object per "
-        "line, with words, tokens, and the times of both.")] = Format.text,
+        "line, with words, tokens, and the times of both. With --chunk-frames: text; or json, an object after each "
+        "chunk, with words."),
+    ] = Format.text,
     tokenizer: Annotated[Path | None, typer.Option(
         "--tokenizer", metavar="FILE", show_default="the pieces in MODEL",
         help="SentencePiece model of the tokens.")] = None,
@@ -47,6 +56,15 @@ def transduce(
     confidence_aggregation: Annotated[str, typer.Option(
         "--confidence-aggregation", metavar="mean|min|max|prod", rich_help_panel=opt.ANSWERS,
         help="How the confidence of a word is made of those of its tokens.")] = "min",
+    chunk_frames: Annotated[int | None, typer.Option(
+        "--chunk-frames", metavar="FRAMES", min=1, show_default="all at once", rich_help_panel=opt.STREAMS,
+        help="Decode chunks of so many frames, as they would arrive while someone speaks. A terminal shows what is "
+        "said so far.")] = None,
+    real_time: opt.RealTime = False,
+    endpoint: Annotated[opt.Rules | None, typer.Option(
+        "--endpoint", metavar="sherpa", show_default="none", rich_help_panel=opt.STREAMS, help="End sentences at "
+        "pauses, by the rules of sherpa with their defaults: 'id-1 words', 'id-2 words' and so on for each utterance; "
+        "needs the seconds of a frame.")] = None,
     boost: Annotated[Path | None, typer.Option(
         "--boost", metavar="FILE", rich_help_panel=opt.BOOSTING, help="Phrases to make likelier: one a line, and after "
         "a tab its context score, if it has its own. Text becomes tokens by --tokenizer, or else by the fewest pieces "
@@ -88,16 +106,25 @@ def transduce(
     debug: opt.Debug = False,
 ) -> None:  # fmt: skip
     """Decode the encoder output of an RNN-T or TDT model into transcripts, greedily."""
-    if model.suffix not in KINDS:
-        raise Failure(f"{model}: unknown kind of model {model.suffix!r}, expected one of {', '.join(KINDS)}")
+    if model.suffix not in opt.TRANSDUCERS:
+        kinds = ", ".join(opt.TRANSDUCERS)
+        raise Failure(f"{model}: unknown kind of model {model.suffix!r}, expected one of {kinds}")
     if confidence is not None and format not in (Format.json, Format.ctm):
         raise typer.BadParameter("confidences are for --format json or ctm", param_hint="'--confidence'")
-    from arcbeam import TransducerDecoder
+    if chunk_frames is None:
+        for name, asked in (("--real-time", real_time), ("--endpoint", endpoint), ("INPUT", opt.STDIN in inputs)):
+            if asked:
+                raise typer.BadParameter("reads frames in chunks: set --chunk-frames", param_hint=f"'{name}'")
+    else:
+        _check_chunked(output, format, endpoint)
+    from arcbeam import Endpoint, TransducerDecoder
     from arcbeam.cli.boosts import BoostFiles
-    from arcbeam.cli.inputs import count, find_inputs, read_all
+    from arcbeam.cli.chunks import cut, find_frames
+    from arcbeam.cli.inputs import count, read_all
+    from arcbeam.cli.live import follow
     from arcbeam.cli.run import decode_all
 
-    found = find_inputs(inputs, max_bytes)
+    found = find_frames(inputs, max_bytes)
     given: dict[str, Any] = {
         "tokenizer": tokenizer, "max_symbols": max_symbols, "confidence": confidence,
         "confidence_aggregation": confidence_aggregation, "frame_shift": frame_shift,
@@ -107,12 +134,14 @@ def transduce(
     }  # fmt: skip
     make = TransducerDecoder.from_icefall if _is_of_icefall(model) else TransducerDecoder.from_nemo
     decoder = make(model, **{name: value for name, value in given.items() if value is not None})
+    shift = decoder.options.frame_shift
     if not decoder.has_text:
         if format is Format.ctm:
             raise Failure(f"{model}: CTM gives words, and the model has no pieces to make them of; give --tokenizer")
         note("note: the model has no pieces, so tokens are numbers; give --tokenizer")
-    if format is Format.ctm and decoder.options.frame_shift is None:
+    if format is Format.ctm and shift is None:
         raise typer.BadParameter("CTM gives times in seconds: set --frame-shift", param_hint="'--format'")
+    opt.check_seconds(shift, real_time, endpoint)
     scores: dict[str, Any] = {
         "context_score": context_score, "depth_scaling": depth_scaling, "unk_score": unk_score,
         "use_bpe_dropout": use_bpe_dropout,
@@ -123,18 +152,58 @@ def transduce(
         check_ids(batch, format)
         _check_features(decoder, batch)
 
-    def write_all(utterance: "Utterance", hypothesis: "TransducerHypothesis") -> None:
-        if not decoder.has_text:
-            hypothesis.text = " ".join(map(str, hypothesis.tokens.tolist()))
-        write(file, format, utterance, hypothesis, WRITERS | {Format.json: _json})
-
-    with open_output(output) as file, progress("decoding", lambda: count(found)) as update:
-        speed = decode_all(
-            decoder, read_all(found), write_all, check=check, batch_size=batch_size, update=update, boosts=trees
+    def begin(name: str) -> "TransducerStream":
+        return decoder.stream(
+            boost=None if trees is None else trees(name), endpoint=None if endpoint is None else Endpoint.sherpa()
         )
-    note(speed.describe(decoder.options.frame_shift, decoder.device))
+
+    fields = _words if decoder.has_text else lambda partial: {}
+
+    @contextmanager
+    def caption(name: str) -> Iterator[Shown]:
+        with captions(name, endpoint is not None, fields if format is Format.json else None) as show:
+            yield lambda partial: show(_readable(decoder, partial))
+
+    def write_all(utterance: "Utterance", hypothesis: "TransducerHypothesis") -> None:
+        write(file, format, utterance, _readable(decoder, hypothesis), WRITERS | {Format.json: _json})
+
+    if chunk_frames is not None:
+        chunks = cut(found, chunk_frames, width=decoder.features, check=check, seconds=shift if real_time else None)
+        follow(chunks, chunk_frames, begin, caption)
+    else:
+        with open_output(output) as file, progress("decoding", lambda: count(found)) as update:
+            speed = decode_all(
+                decoder, read_all(found), write_all, check=check, batch_size=batch_size, update=update, boosts=trees
+            )
+        note(speed.describe(shift, decoder.device))
     if trees:
         trees.tell_absent()
+
+
+def _check_chunked(output: str, format: Format, endpoint: opt.Rules | None) -> None:
+    """Fail on what chunks do not have."""
+    if format not in (Format.text, Format.json):
+        raise typer.BadParameter(
+            f"expected text or json with --chunk-frames, got {format.value}", param_hint="'--format'"
+        )
+    if output != STDOUT:
+        raise typer.BadParameter(
+            f"with --chunk-frames results go to the standard output; leave it out and type > {output}",
+            param_hint="'--output'",
+        )
+    if endpoint is opt.Rules.kaldi:
+        raise typer.BadParameter(
+            "expected sherpa, got kaldi, whose rules ask for a relative cost (max_relative_cost): greedy search has no "
+            "other path to compare with",
+            param_hint="'--endpoint'",
+        )
+
+
+def _readable(decoder: "TransducerDecoder", found: Any) -> Any:
+    """A hypothesis or a result of a stream; its text is of numbers where the model has no pieces."""
+    if not decoder.has_text:
+        found.text = " ".join(map(str, found.tokens.tolist()))
+    return found
 
 
 def _reader(
@@ -187,3 +256,8 @@ def _json(utterance: "Utterance", hypothesis: "TransducerHypothesis") -> str:
     said = hypothesis.to_dict()
     listed = {name: said[name] for name in LISTED if said[name] is not None}
     return json.dumps({"id": utterance.id, **rounded(listed)}, ensure_ascii=False) + "\n"
+
+
+def _words(partial: "TransducerPartial") -> dict[str, object]:
+    words = rounded([as_dict(word) for word in partial.words])
+    return {"stable_words": words[: partial.num_stable], "unstable_words": words[partial.num_stable :]}

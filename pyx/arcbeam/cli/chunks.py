@@ -1,0 +1,85 @@
+"""Frames in chunks: of files, or of the standard input as they come; at real time where it is asked for."""
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import BinaryIO
+
+import numpy as np
+import typer
+
+from arcbeam.cli.console import Failure
+from arcbeam.cli.inputs import Input, Utterance, find_inputs, read_all
+from arcbeam.cli.options import STDIN
+
+NPY = b"\x93NUMPY"  # how such files begin
+
+
+def find_frames(inputs: list[str], max_bytes: str | None) -> list[Input]:
+    """The files that are named; none for the standard input, which has no files beside it."""
+    if STDIN not in inputs:
+        return find_inputs(inputs, max_bytes)
+    if len(inputs) > 1:
+        raise typer.BadParameter("expected - alone, without files", param_hint="'INPUT'")
+    return []
+
+
+def cut(
+    found: list[Input],
+    frames: int,
+    *,
+    width: int,
+    check: Callable[[list[Utterance]], None],
+    seconds: float | None = None,
+) -> Iterator[tuple[str, Iterator[np.ndarray]]]:
+    """Yields each utterance's name and its chunks.
+
+    Parameters
+    ----------
+    found : list of Input
+        As `find_frames` returns them.
+    frames : int
+        Of a chunk; the last one may be shorter.
+    width : int
+        Values of a frame on the standard input.
+    check : function of a list of utterances
+        Fails on an utterance of a file that does not fit the model.
+    seconds : float or None
+        Of a frame: a chunk comes when it would have been said. None: it comes at once.
+    """
+    if not found:
+        yield STDIN, _paced(_from_pipe(sys.stdin.buffer, frames, width), seconds)
+        return
+    for utterance in read_all(found):
+        check([utterance])
+        rows = utterance.log_probs
+        yield utterance.id, _paced((rows[at : at + frames] for at in range(0, len(rows), frames)), seconds)
+
+
+def _paced(chunks: Iterable[np.ndarray], seconds: float | None) -> Iterator[np.ndarray]:
+    began, frames = time.monotonic(), 0
+    for chunk in chunks:
+        if seconds is not None:
+            frames += len(chunk)
+            time.sleep(max(0.0, began + seconds * frames - time.monotonic()))
+        yield chunk
+
+
+def _from_pipe(source: BinaryIO, frames: int, width: int) -> Iterator[np.ndarray]:
+    """Chunks of float32 frames without a header, each as soon as it is there."""
+    size, is_first = 4 * width, True
+    while data := source.read(size * frames):
+        if is_first and data.startswith(NPY):
+            raise Failure(
+                "standard input: expected float32 values without a header, got a .npy file; give the file's name "
+                "instead of -"
+            )
+        is_first = False
+        whole = len(data) // size
+        if whole:
+            yield np.frombuffer(data, "<f4", whole * width).reshape(-1, width)
+        if more := len(data) - whole * size:
+            raise Failure(
+                f"standard input: expected frames of {width} float32 values, {size} bytes each, got {more} bytes more "
+                "behind the last; is it float16, or of another model? Write values.astype('float32')"
+            )

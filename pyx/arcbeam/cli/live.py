@@ -1,0 +1,75 @@
+"""The loop behind ``arcbeam stream`` and ``arcbeam transduce --chunk-frames``: from chunks to captions."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, suppress
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from arcbeam.cli.captions import Shown
+from arcbeam.cli.console import Failure, note
+
+if TYPE_CHECKING:
+    from arcbeam.ctc.partial import Partial
+    from arcbeam.ctc.stream import Stream
+    from arcbeam.transducer.stream import TransducerPartial, TransducerStream
+
+
+def follow(
+    utterances: Iterable[tuple[str, Iterator[np.ndarray]]],
+    frames: int,
+    begin: "Callable[[str], Stream | TransducerStream]",
+    caption: Callable[[str], AbstractContextManager[Shown]],
+) -> None:
+    """Decodes the chunks of each utterance, shows each result, and notes how long the chunks took.
+
+    `begin` makes the stream of an utterance, and `caption` what shows its results; `frames` are those of a chunk. Where
+    speech is interrupted, what has been said is shown first.
+
+    Raises
+    ------
+    Failure
+        There are no frames.
+    ValueError
+        Values that the decoder refuses: the message names the utterance, and the frame with which the chunk begins.
+    """
+    seconds: list[float] = []
+    for name, chunks in utterances:
+        stream, first = begin(name), 0
+        with caption(name) as show:
+            try:
+                for chunk in chunks:
+                    try:
+                        for partial in _decoded(stream, chunk, seconds):
+                            show(partial)
+                    except ValueError as error:
+                        what = str(error).replace("in utterance 0, ", "in ")  # the name replaces the number
+                        raise ValueError(f"utterance {name!r}, chunk from frame {first} on: {what}") from error
+                    first += len(chunk)
+            except BaseException:  # also Ctrl-C
+                if stream.num_frames:
+                    with suppress(ValueError):  # of a stream that was interrupted in the middle of a chunk
+                        show(stream.finish())
+                raise
+            show(stream.finish())
+    if not seconds:
+        raise Failure("the input contains no frames")
+    milliseconds = 1e3 * np.asarray(seconds)
+    note(
+        f"decoded {len(seconds)} chunks of {frames} frames: {np.median(milliseconds):.2f} ms a chunk in the median, "
+        f"{np.percentile(milliseconds, 95):.2f} ms at most for 95 %"
+    )
+
+
+def _decoded(
+    stream: "Stream | TransducerStream", chunk: np.ndarray, seconds: list[float]
+) -> "Iterator[Partial | TransducerPartial]":
+    """The results of a chunk: its sentence's, and after an endpoint that of each sentence that follows."""
+    start = time.perf_counter()
+    partial: Partial | TransducerPartial = stream.decode_chunk(chunk)
+    seconds.append(time.perf_counter() - start)
+    yield partial
+    while partial.endpoint is not None:
+        partial = stream.reset()
+        yield partial

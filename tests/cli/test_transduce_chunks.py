@@ -1,0 +1,276 @@
+"""``arcbeam transduce --chunk-frames``: encoder output in chunks, and what is known of the words after each chunk."""
+
+import json
+import re
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+from tests.cli.test_process import COMMAND, ENVIRONMENT
+from tests.transducer.archives import icefall_names, nemo_file, nemo_names, torch_file
+from tests.transducer.arpas import random_arpa
+from tests.transducer.networks import random_arrays, random_frames
+
+CONFIG = """
+preprocessor: {window_stride: 0.01}
+encoder: {subsampling_factor: 8}
+joint: {jointnet: {activation: relu}, vocabulary: [▁a, b, ▁c, d, e, ▁f, g, ▁h, i, j, k, ▁l]}
+decoding: {strategy: greedy, greedy: {max_symbols: 2}}
+"""
+SHIFT = 0.08
+QUIET, BLANK = 6, 12  # the feature that makes the model write a blank, the blank
+FRAMES = {name: random_frames(i, 30) for i, name in enumerate(["one", "two"])}
+TERMINAL = {"FORCE_COLOR": "1", "COLUMNS": "40", "LINES": "24", "TERM": "xterm"}
+
+
+def speech(rows):
+    """The frames without silence."""
+    return np.where(np.arange(rows.shape[1]) == QUIET, np.float32(0.0), rows)
+
+
+def silence(frames):
+    rows = np.zeros((frames, 7), np.float32)
+    rows[:, QUIET] = 10.0
+    return rows
+
+
+@pytest.fixture
+def models(tmp_path, monkeypatch):
+    """A folder with m.nemo, which hears silence, the same without a frame shift, m.pt without pieces, and in.npz."""
+    pytest.importorskip("yaml", reason="the package pyyaml reads a model's configuration")
+    monkeypatch.chdir(tmp_path)
+    arrays = random_arrays(6, blank=BLANK, blank_bias=2.0)
+    for name in ("encoder_weight", "encoder_bias", "prediction_weight", "prediction_bias"):
+        arrays[name][0] = 0.0
+    arrays["encoder_weight"][0, QUIET] = 1.0
+    arrays["output_weight"][:, 0] = 50.0 * (np.arange(13) == BLANK)
+    nemo_file(tmp_path / "m.nemo", CONFIG, nemo_names(arrays))
+    nemo_file(tmp_path / "unknown.nemo", CONFIG.replace("window_stride: 0.01", ""), nemo_names(arrays))
+    stateless = random_arrays(6, layers=0, context=2, groups=3, blank_bias=2.0)
+    del stateless["convolution_bias"]
+    (tmp_path / "m.pt").write_bytes(torch_file({"model": icefall_names(stateless)}))
+    np.savez(tmp_path / "in.npz", **{name: speech(rows) for name, rows in FRAMES.items()})
+    return tmp_path
+
+
+@pytest.fixture
+def transduce(run, models, monkeypatch):
+    """``transduce("m.nemo", ...)`` in the folder `models`; the lines of its output, which must be there."""
+    monkeypatch.chdir(models)
+
+    def lines(*arguments, **given):
+        result = run("transduce", *arguments, **given)
+        assert result.exit_code == 0, result.output + result.stderr
+        return result.stdout.splitlines()
+
+    return lines
+
+
+def finals(lines):
+    return [row for row in map(json.loads, lines) if row["is_final"]]
+
+
+@pytest.mark.parametrize("frames", [1, 7, 1000])
+@pytest.mark.parametrize("model", ["m.nemo", "m.pt"])
+def test_text_is_that_of_all_frames_at_once(transduce, run, model, frames):
+    whole = transduce(model, "in.npz")
+    assert [line.split()[0] for line in whole] == list(FRAMES) and min(map(len, whole)) > 20
+    assert transduce(model, "in.npz", "--chunk-frames", frames) == whole
+    shown = run("transduce", model, "in.npz", "--chunk-frames", frames).stderr
+    assert f"chunks of {frames} frames" in shown
+    assert ("tokens are numbers; give --tokenizer" in shown) == (model == "m.pt")
+
+
+@pytest.mark.parametrize("options", [[], ["--confidence", "max_prob", "--confidence-aggregation", "mean"]])
+def test_json(transduce, options):
+    given = ("m.nemo", "in.npz", "-f", "json", *options)
+    whole = {one["id"]: one for one in map(json.loads, transduce(*given))}
+    rows = list(map(json.loads, transduce(*given, "--chunk-frames", "4")))
+    for name, said in whole.items():
+        ours = [row for row in rows if row["utterance"] == name]
+        assert [row["frames"] for row in ours] == [*range(4, 30, 4), 30, 30]
+        assert [row["is_final"] for row in ours] == [False] * 8 + [True]
+        for row in ours:
+            stable, words = row["stable_words"], row["stable_words"] + row["unstable_words"]
+            assert stable == said["words"][: len(stable)] and " ".join(w["word"] for w in stable) == row["stable_text"]
+            assert " ".join(word["word"] for word in words) == row["text"]
+            assert said["text"].startswith(row["text"]) and all(
+                ("confidence" in word) == bool(options) for word in words
+            )
+        assert ours[-1]["stable_words"] == said["words"] and ours[-1]["text"] == said["text"]
+        assert 0 < len(ours[3]["stable_words"]) < len(said["words"])
+        assert {"start", "end", "start_frame"} <= said["words"][0].keys()
+
+
+def test_json_without_pieces(transduce):
+    whole = list(map(json.loads, transduce("m.pt", "in.npz", "-f", "json")))
+    rows = list(map(json.loads, transduce("m.pt", "in.npz", "-f", "json", "--chunk-frames", "7")))
+    texts = [row["text"] for row in rows if row["is_final"]]
+    assert texts == [" ".join(map(str, one["tokens"])) for one in whole]
+    assert all("stable_words" not in row and row["text"].startswith(row["stable_text"]) for row in rows)
+
+
+def test_phrases_and_a_model_of_tokens(transduce, run, models):
+    (models / "phrases").write_text("ab\t9\nhi\t9\n")
+    (models / "own").write_text("cj\t9\n")
+    (models / "map").write_text("two own\nfour own\n")
+    arpa = random_arpa(models / "tokens.arpa", range(12))
+    plain, found = transduce("m.nemo", "in.npz"), []
+    for options in (
+        ["--boost", "phrases", "--boosting-tree-alpha", "2"],
+        ["--boost-map", "map"],
+        ["--ngram-lm", arpa, "--ngram-lm-alpha", "0.9"],
+    ):
+        found.append(transduce("m.nemo", "in.npz", *options))
+        assert transduce("m.nemo", "in.npz", *options, "--chunk-frames", "7") == found[-1]
+        assert found[-1] != plain
+    assert [line == other for line, other in zip(found[1], plain, strict=True)] == [True, False]
+    shown = run("transduce", "m.nemo", "in.npz", "--boost-map", "map", "--chunk-frames", "7").stderr
+    assert "note: --boost-map: the input lacks 1 utterance: four" in shown
+
+
+def test_precision_and_device(transduce):
+    given = ("m.nemo", "in.npz", "--precision", "bfloat16", "--device", "cpu", "--threads", "1")
+    assert transduce(*given, "--chunk-frames", "30") == transduce(*given)
+
+
+@pytest.mark.parametrize("frames", ["7", "1000"])
+def test_endpoints(transduce, models, frames):
+    """Each sentence is what its frames alone give."""
+    one, two = map(speech, FRAMES.values())
+    np.savez(models / "long.npz", talk=np.concatenate([silence(35), one, silence(40), two, silence(16), one[:9]]))
+    given = ("m.nemo", "long.npz", "--chunk-frames", frames, "--endpoint", "sherpa")
+    rows = finals(transduce(*given, "-f", "json"))
+    starts = [row["first_frame"] for row in rows]
+    assert starts == [0, *(row["frames"] for row in rows[:-1])]
+    assert [row["endpoint"] is None for row in rows] == [False] * (len(rows) - 1) + [True]
+    talk = np.load(models / "long.npz")["talk"]
+    pieces = zip(rows, starts, [*starts[1:], len(talk)], strict=True)
+    np.savez(models / "parts.npz", **{f"{i:03}": talk[begin:end] for i, (_, begin, end) in enumerate(pieces)})
+    alone = list(map(json.loads, transduce("m.nemo", "parts.npz", "-f", "json")))
+    assert [row["text"] for row in rows] == [found["text"] for found in alone]
+    said = [row for row in rows if row["text"]]
+    assert len(said) == 3 and len(rows) > 3
+    assert transduce(*given) == [f"talk-{number} {row['text']}" for number, row in enumerate(said, 1)]
+    words = [word for row in said for word in row["stable_words"]]
+    assert words[0]["start"] == pytest.approx(35 * SHIFT) and said[1]["stable_words"][0]["start_frame"] >= 35 + 30 + 15
+    assert [word["start"] for word in words] == sorted(word["start"] for word in words)
+
+
+def test_real_time(transduce):
+    start = time.monotonic()
+    given = ("m.nemo", "in.npz", "--chunk-frames", "5", "--real-time", "--frame-shift", "0.01")
+    assert transduce(*given) == transduce("m.nemo", "in.npz")
+    assert time.monotonic() - start >= 0.01 * sum(map(len, FRAMES.values()))
+
+
+def test_standard_input(transduce, run, models):
+    rows = speech(FRAMES["one"])
+    said = transduce("m.nemo", "in.npz")[0].removeprefix("one ")
+    given = ("m.nemo", "-", "--chunk-frames", "4")
+    assert transduce(*given, input=rows.tobytes()) == [f"- {said}"]
+    assert finals(transduce(*given, "-f", "json", input=rows.tobytes()))[0]["text"] == said
+    cut = run("transduce", *given, input=rows.tobytes() + b"abc")
+    assert (cut.exit_code, cut.stdout) == (1, f"- {said}\n")
+    assert "expected frames of 7 float32 values, 28 bytes each, got 3 bytes more behind the last" in cut.stderr
+    np.save(models / "one.npy", rows)
+    file = run("transduce", *given, input=(models / "one.npy").read_bytes())
+    assert (file.exit_code, file.stdout) == (1, "")
+    assert "got a .npy file; give the file's name instead of -" in file.stderr
+    nothing = run("transduce", *given, input=b"")
+    assert nothing.exit_code == 1 and "the input contains no frames" in nothing.stderr
+
+
+def test_a_chunk_of_a_pipe_is_shown_before_the_next_one_comes(models):
+    rows = speech(FRAMES["one"])
+    command = [*COMMAND, "transduce", "m.nemo", "-", "--chunk-frames", "10", "-f", "json"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=models, env=ENVIRONMENT, **pipes) as process:
+        for at in range(0, 30, 10):
+            process.stdin.write(rows[at : at + 10].tobytes())
+            process.stdin.flush()
+            shown = json.loads(process.stdout.readline())
+            assert (shown["frames"], shown["is_final"]) == (at + 10, False)
+        process.stdin.close()
+        assert json.loads(process.stdout.readline())["is_final"]
+    assert process.returncode == 0
+
+
+def test_a_terminal_shows_what_is_stable_in_bold(run, transduce):
+    [whole, _] = transduce("m.nemo", "in.npz")
+    rows = list(map(json.loads, transduce("m.nemo", "in.npz", "-f", "json", "--chunk-frames", "2")))
+    shown = run("transduce", "m.nemo", "in.npz", "--chunk-frames", "2", env=TERMINAL)
+    assert shown.stdout.splitlines()[0] == whole
+    captions = re.split(r"\r\x1b\[2K(?:\x1b\[1A\x1b\[2K)*", shown.stderr)
+    short = [row for row in rows if row["stable_text"] and len(row["text"]) < 40]
+    assert short
+    for row in short:
+        rest = row["text"].removeprefix(row["stable_text"])
+        assert any(f"\x1b[1m{row['stable_text']}\x1b[0m\x1b[2m{rest}\x1b[0m" in caption for caption in captions)
+
+
+def test_ctrl_c_shows_what_was_said(run, transduce, models, monkeypatch):
+    np.savez(models / "begin.npz", one=speech(FRAMES["one"])[:6])
+    whole = transduce("m.nemo", "begin.npz")
+    sleeps = iter([0, 0, 0])
+
+    def sleep(seconds):
+        if next(sleeps, None) is None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    result = run("transduce", "m.nemo", "in.npz", "--chunk-frames", "2", "--real-time")
+    assert (result.exit_code, result.stdout.splitlines()) == (130, whole)
+
+
+def test_a_bad_frame_is_named_and_what_came_before_is_shown(run, transduce, models):
+    bad = speech(FRAMES["one"])
+    np.savez(models / "begin.npz", bad=bad[:20])
+    bad[23, 5] = np.nan
+    np.savez(models / "bad.npz", bad=bad)
+    result = run("transduce", "m.nemo", "bad.npz", "--chunk-frames", "10")
+    assert (result.exit_code, result.stdout.splitlines()) == (1, transduce("m.nemo", "begin.npz"))
+    assert (
+        "utterance 'bad', chunk from frame 20 on: encoder_output: expected finite values, got nan in frame 3, feature 5"
+    ) in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["m.nemo", "in.npz", "--real-time"], 2, "set --chunk-frames"),
+        (["m.nemo", "in.npz", "--endpoint", "sherpa"], 2, "set --chunk-frames"),
+        (["m.nemo", "-"], 2, "set --chunk-frames"),
+        (["m.nemo", "in.npz", "--chunk-frames", "0"], 2, "--chunk-frames"),
+        (["m.nemo", "-", "in.npz", "--chunk-frames", "5"], 2, "expected - alone"),
+        (["m.nemo", "in.npz", "--chunk-frames", "5", "-f", "ctm"], 2, "expected text or json with --chunk-frames"),
+        (["m.nemo", "in.npz", "--chunk-frames", "5", "-f", "trn"], 2, "expected text or json with --chunk-frames"),
+        (["m.nemo", "in.npz", "--chunk-frames", "5", "-o", "out"], 2, "leave it out and type > out"),
+        (["m.nemo", "in.npz", "--chunk-frames", "5", "--confidence", "entropy"], 2, "--format json"),
+        (["m.nemo", "in.npz", "--chunk-frames", "5", "--endpoint", "kaldi"], 2, "(max_relative_cost)"),
+        (["unknown.nemo", "in.npz", "--chunk-frames", "5", "--endpoint", "sherpa"], 2, "set --frame-shift"),
+        (["unknown.nemo", "in.npz", "--chunk-frames", "5", "--real-time"], 2, "set --frame-shift"),
+        (["m.nemo", "wide.npz", "--chunk-frames", "5"], 1, "utterance 'one' has 8 features, the model expects 7"),
+        (["m.nemo", "spaced.npz", "--chunk-frames", "5"], 1, "use --format json"),
+        (["m.nemo", "absent.npz", "--chunk-frames", "5"], 1, "absent.npz"),
+    ],
+)
+def test_bad_arguments(run, models, monkeypatch, arguments, code, said):
+    monkeypatch.chdir(models)
+    np.savez("wide.npz", one=np.zeros((3, 8), np.float32))
+    np.savez("spaced.npz", **{"one two": FRAMES["one"]})
+    result = run("transduce", *arguments)
+    assert result.exit_code == code, result.output
+    assert said in " ".join(result.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("command", ["stream", "decode"])
+def test_commands_for_graphs_name_this_one(run, models, monkeypatch, command):
+    monkeypatch.chdir(models)
+    result = run(command, "m.nemo", "in.npz")
+    assert result.exit_code == 1
+    assert (
+        "expected a graph" in result.stderr and "arcbeam transduce, which streams with --chunk-frames" in result.stderr
+    )
