@@ -27,9 +27,10 @@ explain has one of two causes, or none:
 
 * `AGAIN`: riva has other words or confidences there in another run, or one of its lattices gives others than the rest.
 * `LOST`: riva says a word there that no path of our lattice has, and no path of those lattices of riva's that hold our
-  best path, of which there is one at least. With that path in the lattice behind riva's answer, a word of such a
-  confidence would have paths that cost hardly more than the best, where neither our search nor riva's other runs have
-  found any. This explains what both say at that place, and nothing elsewhere in the utterance.
+  best path. With that path in the lattice behind riva's answer, a word of such a confidence would have paths that cost
+  hardly more than the best, where neither our search nor riva's other runs have found any. Where no lattice of riva's
+  holds our best path, each of them must have lost it: its own best path is one of ours that costs more. This explains
+  what both say at that place, and nothing elsewhere in the utterance.
 
 The cause of any other word is its largest step. A word that only one of the two says has the confidence 0 where it is
 not said.
@@ -47,7 +48,7 @@ import numpy.typing as npt
 from arcbeam.ctc import _lattice
 from arcbeam.ctc._lattices import LINK, Lattices
 from benchmarks.tasks.kaldi_risk import kaldi_risk
-from benchmarks.tasks.riva_answers import naming
+from benchmarks.tasks.riva_answers import ROUNDING, naming
 
 CONFIDENCE = 0.02  # differences up to this are not looked into
 SEEN = 500  # distinct word sequences of a lattice
@@ -198,10 +199,22 @@ class Utterance:
         return [best in sequences_of(*of_kaldi(lattice)) for lattice in self.lattices]
 
     @cached_property
+    def loses(self) -> list[bool]:
+        """Which of riva's lattices lack our best path, although their own is one of ours that costs more."""
+        ours = sequences_of(*of_kaldi(self.hypothesis.lattice.to_kaldi()))
+        least = min(ours.values())
+        found = []
+        for lattice, holds in zip(self.lattices, self.holds, strict=True):
+            theirs = sequences_of(*of_kaldi(lattice))
+            best = min(theirs, key=lambda words: theirs[words])
+            found.append(not holds and ours.get(best, least) - least > ROUNDING)
+        return found
+
+    @cached_property
     def lost(self) -> set[tuple[int | None, int | None]]:
         """Where the two say other words, and among riva's is one that no lattice with our best path has."""
         holding = [lattice for lattice, holds in zip(self.lattices, self.holds, strict=True) if holds]
-        if not holding:
+        if not holding and not (self.lattices and all(self.loses)):
             return set()
         written = [of_kaldi(lattice)[1] for lattice in (self.hypothesis.lattice.to_kaldi(), *holding)]
         known = {self.name(word) for word in np.unique(np.concatenate(written)).tolist()}
@@ -223,6 +236,7 @@ class Utterance:
             "posteriors": [self.posterior(one.word, lattice) for lattice in self.lattices],
             "lattices_with_the_word": sum(self.has(one.word, lattice) for lattice in self.lattices),
             "lattices_with_our_best_path": sum(self.holds),
+            "lattices_that_have_lost_it": sum(self.loses),
         }
 
     def has(self, word: str, lattice: Any) -> bool:

@@ -206,7 +206,10 @@ BEYOND = [(1, 1.0), (5, 0.36), (3, 1.0)]  # the second word is in no lattice
         (SCORES, [{THREE: -12.5}, SCORES], task.LOST),
         (SCORES | {(1, 5, 3): -20.0}, [SCORES, SCORES], task.UNEXPLAINED),  # it is in ours
         (SCORES, [SCORES, SCORES | {(1, 5, 3): -20.0}], task.UNEXPLAINED),  # riva has both it and our best path
-        ({(1, 6, 3): -9.9, **SCORES}, [SCORES, SCORES], task.UNEXPLAINED),  # riva has never found our best path
+        ({(1, 6, 3): -9.9, **SCORES}, [SCORES, SCORES], task.LOST),  # riva has lost our best path each time
+        ({(1, 6, 3): -9.9, TWO: -11.0}, [SCORES, SCORES], task.UNEXPLAINED),  # riva's best path may cost less
+        ({(1, 6, 3): -9.9, **SCORES}, [SCORES, {THREE: -12.5, (1, 7, 3): -9.8}], task.UNEXPLAINED),  # one of them
+        ({(1, 6, 3): -9.9, **SCORES, (1, 5, 3): -20.0}, [SCORES, SCORES], task.UNEXPLAINED),
     ],
 )
 def test_a_word_that_only_a_search_without_the_best_path_can_say(ours, of_riva, cause):
