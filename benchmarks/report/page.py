@@ -22,15 +22,13 @@ INTRODUCTION = f"""\
     python -m benchmarks.report         # this page and the tables that it links, from the result files alone
 
 No figure of ours is typed by hand, and those of papers say where they were seen. RTFx is seconds of audio over seconds
-of decoding; a spread is the smallest and the largest value over the repeats. A result with the mark{STALE_MARK} was
-measured with other kernels than those of this version; with{OTHER_HOST_CODE_MARK} only the code around the kernels has
-changed since. `data/workload.py` makes the workloads from text (SentencePiece, 40 ms frames, greedy WER of about 8 %).
+of decoding; a spread is the smallest and the largest value over the repeats. The mark{STALE_MARK}: measured with other
+kernels than those of this version;{OTHER_HOST_CODE_MARK}: only the code around the kernels has changed since.
 """
 
 PEERS = """\
-Both decode the same log-probs in the same run. A line has all conditions of one run (sets, graphs, beams, batches),
-with the smallest and the largest figure of them. In `gk23_table3` slow decoders decode the first minutes alone, on a
-GPU's machine fewer than arcbeam: its WER is of more words there.
+Both decode the same log-probs in the same run. A line has the smallest and the largest figure of all its conditions
+(sets, graphs, beams, batches). In `gk23_table3` slow decoders have fewer minutes than arcbeam, whose WER is of more.
 """
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from arcbeam.cli.outputs import write_utf8
+from arcbeam.cli.outputs import one_line, write_utf8
 
 if TYPE_CHECKING:
     from arcbeam.ctc.partial import Partial
@@ -50,10 +50,10 @@ def captions(
                 live.update("")
                 live.stop()
                 if not in_sentences:
-                    print(f"{name} {partial.text}".rstrip(), flush=True)
+                    print(f"{name} {one_line(partial.text)}".rstrip(), flush=True)
                 elif partial.text:
                     number += 1
-                    print(f"{name}-{number} {partial.text}", flush=True)
+                    print(f"{name}-{number} {one_line(partial.text)}", flush=True)
                 live.start()
             elif console.is_terminal:
                 stable = partial.stable_text

@@ -145,14 +145,14 @@ def check_ids(batch: Iterable["Utterance"], format: Format, lattices: bool = Fal
 
 
 def _text(utterance: "Utterance", hypothesis: Any) -> str:
-    return f"{utterance.id} {_one_line(hypothesis.text)}".rstrip() + "\n"
+    return f"{utterance.id} {one_line(hypothesis.text)}".rstrip() + "\n"
 
 
 def _trn(utterance: "Utterance", hypothesis: Any) -> str:
-    return f"{_one_line(hypothesis.text)} ({utterance.id})".lstrip() + "\n"
+    return f"{one_line(hypothesis.text)} ({utterance.id})".lstrip() + "\n"
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Pieces of a transducer may stand for any byte, and so for the end of a line."""
     return " ".join(text.split())
 
@@ -163,7 +163,7 @@ def _ctm(utterance: "Utterance", hypothesis: Any) -> str:
         if word.start is None or word.end is None:
             raise FormatError("CTM gives times in seconds: set --frame-shift")
         confidence = "" if word.confidence is None else f" {word.confidence:.3f}"
-        said = _one_line(word.word).replace(" ", "_") or "_"
+        said = one_line(word.word).replace(" ", "_") or "_"
         lines.append(f"{utterance.id} 1 {word.start:.3f} {word.end - word.start:.3f} {said}{confidence}\n")
     return "".join(lines)
 
