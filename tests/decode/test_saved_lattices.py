@@ -272,6 +272,8 @@ def test_what_a_stream_is_asked_for_moves_with_it():
         assert moved._asked == stream._asked and moved.interim_answers == stream.interim_answers
         moved.interim_answers = True
         assert decoder.restore(moved.save()).interim_answers
+    of_numpy = decoder.stream(nbest=np.int64(3), interim_answers=True)
+    assert decoder.restore(of_numpy.save())._asked == of_numpy._asked
 
 
 def test_posteriors_of_streams_that_keep_lattices():

@@ -144,7 +144,7 @@ def write(state: StreamState, decoder: CtcDecoder, boost: Boost | None) -> bytes
         "last_came": state.last_came,
         "endpoint": None if state.endpoint is None else as_facts(state.endpoint),
         "columns": state.waiting.shape[1],
-        "asked": None if state.asked is None else vars(state.asked),
+        "asked": None if state.asked is None else state.asked.as_facts(),
         "interim_answers": state.interim_answers,
         "end": state.end,
     }
