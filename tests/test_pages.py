@@ -187,11 +187,6 @@ def test_citations_of_laws_are_read():
     assert laws_cited("Law 3 and laws 8, 9 and 10; a lawful 4; law 2.1") == {"3", "8", "9", "10", "2.1"}
 
 
-def test_what_is_not_built_is_marked():
-    titles = re.findall(r"^## Law (\d+):(.*)$", RULES.read_text(encoding="utf-8"), re.MULTILINE)
-    assert [number for number, title in titles if "not built yet" in title] == ["10"]
-
-
 def test_the_glossary_gives_each_word_once():
     rows = re.findall(r"^\| ([^|]+) \|", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
     words = [word for row in rows if row not in ("word", "---") for word in row.split(", ")]

@@ -21,6 +21,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
+#include <utility>
+#include <vector>
 
 #include "decode/backtrack.hpp"
 #include "decode/prune.hpp"
@@ -33,6 +36,14 @@ namespace arcbeam::twin {
 
 using lattice::Lattice;
 using lattice::Link;
+
+// What a search keeps of a lattice besides its log, of all steps so far: what engines and saved states exchange.
+struct KeptLinks {
+    std::vector<Link> losers;                // links that are not their targets' winners, in any order
+    std::vector<std::uint32_t> first_entry;  // [steps + 1]
+    std::vector<float> costs;                // [entries]: relative to the best of their step
+    std::vector<double> offsets;             // [steps]
+};
 
 // Negative in place of a lattice beam: no lattice is asked for.
 constexpr float kNoLattice = -1.0F;
@@ -87,11 +98,52 @@ class LinkLog {
         first_link_.add(links_.size());
         first_entry_.add(log.size());
         if (log.size() + links_.size() > collect_above_) {
-            extras_.fill(log.size(), kInfiniteCost);
-            std::fill(extras_.begin() + first, extras_.end(), 0.0F);
-            prune(log);
+            prune_early(log);
             collect_above_ = std::max(least_, 2 * (log.size() + links_.size()));
         }
+    }
+
+    // Goes on, after `begin`, with what has been kept beside this log.
+    template <typename Graph>
+    void resume(const Graph& graph, const TokenLog& log, const KeptLinks& kept) {
+        copy(kept.first_entry, first_entry_);
+        copy(kept.costs, costs_);
+        copy(kept.offsets, offsets_);
+        links_.resize(kept.losers.size());
+        std::copy(kept.losers.begin(), kept.losers.end(), links_.begin());
+        for (std::size_t step = 0; step < steps(); ++step) {
+            for (std::uint32_t entry = first_entry_[step]; entry < first_entry_[step + 1]; ++entry) {
+                const LogEntry& winner = log[entry];
+                if (winner.source == kNoSource) {
+                    settled_ = entry;
+                } else if (winner.source >= first_entry_[step]) {
+                    links_.add({winner.source, entry, winner.arc, 0.0F});
+                }
+            }
+        }
+        order_links(graph, log);
+        collect_above_ = std::max(least_, 2 * (log.size() + links_.size()));
+    }
+
+    // Drops what no path within the beam of any token of the last step needs.
+    void prune_early(TokenLog& log) {
+        extras_.fill(log.size(), kInfiniteCost);
+        std::fill(extras_.begin() + first_entry_[steps() - 1], extras_.end(), 0.0F);
+        prune(log);
+    }
+
+    // What is kept beside this log; losers step by step, by their targets.
+    [[nodiscard]] KeptLinks kept(const TokenLog& log) const {
+        KeptLinks found;
+        for (const Link& link : links_) {
+            if (has_lost(log, link)) {
+                found.losers.push_back(link);
+            }
+        }
+        found.first_entry.assign(first_entry_.begin(), first_entry_.end());
+        found.costs.assign(costs_.begin(), costs_.end());
+        found.offsets.assign(offsets_.begin(), offsets_.end());
+        return found;
     }
 
     // Tokens and links have 32-bit numbers.
@@ -241,16 +293,49 @@ class LinkLog {
         links_.resize(count);
     }
 
+    static bool has_lost(const TokenLog& log, const Link& link) {
+        const LogEntry& winner = log[link.target];
+        return link.source != winner.source || link.arc != winner.arc;
+    }
+
     // Leaves the losers alone.
     void drop_winners(const TokenLog& log) {
         std::size_t count = 0;
         for (const Link& link : links_) {
-            const LogEntry& winner = log[link.target];
-            if (link.source != winner.source || link.arc != winner.arc) {
+            if (has_lost(log, link)) {
                 links_[count++] = link;
             }
         }
         links_.resize(count);
+    }
+
+    // Puts the links of each step into the order in which the closure finds them.
+    template <typename Graph>
+    void order_links(const Graph& graph, const TokenLog& log) {
+        std::vector<std::pair<std::uint64_t, Link>> ordered;
+        ordered.reserve(links_.size());
+        first_link_.fill(steps() + 1, 0);
+        for (const Link& link : links_) {
+            const auto behind = std::upper_bound(first_entry_.begin(), first_entry_.end(), link.target);
+            const auto step = static_cast<std::uint64_t>(behind - first_entry_.begin()) - 1U;
+            std::uint64_t place = 0;  // emitting links come first
+            if (link.source >= first_entry_[step]) {
+                const std::uint32_t arc = log[link.source].arc;
+                const std::uint32_t state = arc == kNoArc ? graph.start : graph.targets[arc].next_state;
+                place = 1U + graph.states[state].depth;
+            }
+            ordered.push_back({step << 32U | place, link});
+            ++first_link_[step + 1];
+        }
+        std::sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+        std::transform(ordered.begin(), ordered.end(), links_.begin(), [](const auto& one) { return one.second; });
+        std::partial_sum(first_link_.begin(), first_link_.end(), first_link_.begin());
+    }
+
+    template <typename T>
+    static void copy(const std::vector<T>& from, Buffer<T>& to) {
+        to.resize(from.size());
+        std::copy(from.begin(), from.end(), to.begin());
     }
 
     float lattice_beam_ = 0.0F;

@@ -8,6 +8,9 @@
 //     . . . . .   0 > 1 > 2 > 3 > 4            4, 6, 5: their entries
 //                      \       \> 6
 //                       > 5                    a source has a smaller number than what follows it
+//
+// A stream that keeps links saves its lattice instead (saved_lattice.hpp): the log then begins with the sentence,
+// and nothing is settled before it.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +19,7 @@
 #include <vector>
 
 #include "decode/buffer.hpp"
+#include "decode/lattice.hpp"
 #include "decode/prune.hpp"
 #include "decode/tokens.hpp"
 
@@ -31,27 +35,35 @@ struct SavedSearch {
     std::uint64_t dead_frames = 0;  // of these, since the search died
     std::uint32_t fired = 0;        // the rule that has ended the sentence
     bool alive = true;
+    bool keeps_links = false;
+    bool ended = false;  // and has given its lattice: of the search nothing is left
+    KeptLinks links;     // losers by (source, arc)
 };
 
-// Writes tokens and log, behind whose settled entries the tokens' paths part. `precedes` orders tokens of one state
-// by their histories. `settled`: the entry behind which the log begins; by default the one without a source.
+// The tokens by graph state; `precedes` orders those of one state by their histories.
 template <typename Precedes>
-void save_paths(const Buffer<Token>& tokens, const TokenLog& log, Precedes precedes, SavedSearch& saved,
-                std::uint32_t settled = kNoSource) {
-    const auto count = static_cast<std::uint32_t>(tokens.size());
-    const std::uint32_t first = log.size() - count;
-    std::vector<std::uint32_t> order(count);
+std::vector<std::uint32_t> by_keys(const Buffer<Token>& tokens, Precedes precedes) {
+    std::vector<std::uint32_t> order(tokens.size());
     std::iota(order.begin(), order.end(), 0U);
     std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
         return tokens[a].state < tokens[b].state || (tokens[a].state == tokens[b].state && precedes(a, b));
     });
+    return order;
+}
+
+// Writes tokens and log, behind whose settled entries the tokens' paths part. `settled`: the entry behind which the
+// log begins; by default the one without a source.
+template <typename Precedes>
+void save_paths(const Buffer<Token>& tokens, const TokenLog& log, Precedes precedes, SavedSearch& saved,
+                std::uint32_t settled = kNoSource) {
+    const std::uint32_t first = log.size() - static_cast<std::uint32_t>(tokens.size());
     std::vector<std::uint32_t> numbers(log.size(), kNoSource);
     if (settled != kNoSource) {
         numbers[settled] = 0;
         saved.log.push_back({kNoSource, kNoArc});
     }
     std::vector<std::uint32_t> path;
-    for (const std::uint32_t token : order) {
+    for (const std::uint32_t token : by_keys(tokens, precedes)) {
         path.clear();
         std::uint32_t at = first + token;
         for (; at != kNoSource && numbers[at] == kNoSource; at = log[at].source) {
@@ -68,8 +80,9 @@ void save_paths(const Buffer<Token>& tokens, const TokenLog& log, Precedes prece
     }
 }
 
-// The reverse. The entries of the tokens come to the end of the log, which has begun and is empty.
-inline void restore_paths(const SavedSearch& saved, Buffer<Token>& tokens, TokenLog& log) {
+// The reverse. The entries of the tokens come to the end of the log, which has begun and is empty. Returns where
+// each saved entry is now.
+inline std::vector<std::uint32_t> restore_paths(const SavedSearch& saved, Buffer<Token>& tokens, TokenLog& log) {
     std::vector<std::uint32_t> places(saved.log.size(), 0U);
     for (const std::uint32_t entry : saved.entries) {
         places[entry] = kNoSource;
@@ -90,6 +103,7 @@ inline void restore_paths(const SavedSearch& saved, Buffer<Token>& tokens, Token
     log.resume(entries);
     tokens.resize(saved.tokens.size());
     std::copy(saved.tokens.begin(), saved.tokens.end(), tokens.begin());
+    return places;
 }
 
 }  // namespace arcbeam::twin

@@ -13,12 +13,16 @@
 #include "decode/lattice.hpp"
 #include "decode/models.hpp"
 #include "decode/prune.hpp"
+#include "decode/saved_lattice.hpp"
 #include "decode/saved_search.hpp"
 #include "decode/tokens.hpp"
 #include "shared/endpoint.hpp"
 #include "shared/graph_view.hpp"
 
 namespace arcbeam::twin {
+
+// What is saved of a stream that keeps links: what is alive, which is what other streams keep, or its lattice, too.
+enum class Extent : std::uint8_t { kAlive, kAll };
 
 struct SearchState {
     Buffer<Token> tokens;  // of the last frame; their log entries are the last of the log
@@ -45,15 +49,31 @@ struct SearchState {
     // What another stream begins with.
     [[nodiscard]] SearchState fresh() const { return {}; }
 
-    void save(SavedSearch& saved) const {
-        save_paths(tokens, log, [](std::uint32_t, std::uint32_t) { return false; }, saved, settled());
+    void save(Extent extent, SavedSearch& saved) const {
+        save(extent, [](std::uint32_t, std::uint32_t) { return false; }, saved);
     }
 
+    // `precedes` orders tokens of one graph state.
+    template <typename Precedes>
+    void save(Extent extent, Precedes precedes, SavedSearch& saved) const {
+        saved.offset = offset;
+        if (links != nullptr && extent == Extent::kAll) {
+            save_lattice(tokens, log, *links, precedes, saved);
+        } else {
+            save_paths(tokens, log, precedes, saved, settled());
+        }
+    }
+
+    // `lattice_beam`, `links_above`: of a stream that keeps links.
     template <typename Graph>
-    void resume(const Graph&, const Heard&, const SavedSearch& saved, std::uint32_t collect_above) {
-        log.begin(collect_above);
+    void resume(const Graph& graph, const Heard&, const SavedSearch& saved, float lattice_beam,
+                std::uint32_t collect_above, std::uint32_t links_above) {
+        begin(saved.keeps_links ? lattice_beam : kNoLattice, collect_above, links_above);
         offset = saved.offset;
-        restore_paths(saved, tokens, log);
+        const std::vector<std::uint32_t> places = restore_paths(saved, tokens, log);
+        if (saved.keeps_links) {
+            restore_lattice(graph, saved, places, log, *links);
+        }
     }
 };
 
@@ -69,17 +89,18 @@ struct HistoryState : SearchState {
 
     [[nodiscard]] HistoryState fresh() const { return HistoryState(models); }
 
-    void save(SavedSearch& saved) const {
+    void save(Extent extent, SavedSearch& saved) const {
         const auto precedes = [this](std::uint32_t a, std::uint32_t b) {
             return models.precedes(histories[a], histories[b]);
         };
-        save_paths(tokens, log, precedes, saved, settled());
+        SearchState::save(extent, precedes, saved);
     }
 
     // Follows the words of all paths, from those that were heard before.
     template <typename Graph>
-    void resume(const Graph& graph, const Heard& heard, const SavedSearch& saved, std::uint32_t collect_above) {
-        SearchState::resume(graph, heard, saved, collect_above);
+    void resume(const Graph& graph, const Heard& heard, const SavedSearch& saved, float lattice_beam,
+                std::uint32_t collect_above, std::uint32_t links_above) {
+        SearchState::resume(graph, heard, saved, lattice_beam, collect_above, links_above);
         models.begin(collect_above);
         const auto after = [&](const History& history, std::uint32_t arc) {
             const std::uint32_t word = arc == kNoArc ? kNoWord : graph.words[arc];
@@ -117,16 +138,22 @@ class Stream {
         frames = saved.frames;
         alive_ = saved.alive;
         watch.resume(saved.frames, saved.dead_frames, saved.fired);
-        saved_ = std::make_unique<SavedSearch>(std::move(saved));
+        if (saved.ended) {
+            given_ = Given::kTaken;
+        } else {
+            saved_ = std::make_unique<SavedSearch>(std::move(saved));
+        }
     }
 
-    // Nothing where the search has not begun. What has been taken away of `settled` is the caller's to add.
-    [[nodiscard]] SavedSearch save() const {
+    // Nothing where the search has not begun, or has given its lattice. What has been taken away of `settled` is
+    // the caller's to add, unless the lattice is saved, which has it all. Before its first chunk a stream that was
+    // restored saves what it has been given.
+    [[nodiscard]] SavedSearch save(Extent extent) const {
         SavedSearch saved;
         if (saved_ != nullptr) {
             saved = *saved_;
-        } else if (held_ != nullptr) {
-            held_->save(saved);
+        } else if (held_ != nullptr && given_ == Given::kNothing) {
+            held_->save(extent, saved);
         }
         saved.settled.clear();
         saved.frames = frames;
@@ -168,7 +195,8 @@ class Stream {
 
         template <typename Graph>
         void resume(const Graph& graph, std::uint32_t collect_above) {
-            lane_.resume(graph, stream_.heard, *saved(), collect_above);
+            lane_.resume(graph, stream_.heard, *saved(), stream_.lattice_beam, collect_above,
+                         links_above(collect_above));
             stream_.watch.settle(graph, saved()->settled.data(), saved()->settled.size());
         }
 
@@ -219,17 +247,14 @@ class Stream {
     struct AnyHeld {
         AnyHeld() = default;
         virtual ~AnyHeld() = default;
-        virtual void save(SavedSearch& saved) const = 0;
+        virtual void save(Extent extent, SavedSearch& saved) const = 0;
         AnyHeld(const AnyHeld&) = delete;
         AnyHeld& operator=(const AnyHeld&) = delete;
     };
     template <typename State>
     struct Held : AnyHeld {
         explicit Held(State fresh) : state(std::move(fresh)) {}
-        void save(SavedSearch& saved) const override {
-            state.save(saved);
-            saved.offset = state.offset;
-        }
+        void save(Extent extent, SavedSearch& saved) const override { state.save(extent, saved); }
         State state;
     };
 

@@ -9,20 +9,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import CtcDecoder, CudaOutOfMemoryError, Endpoint, EndpointRule
-from arcbeam.ctc import stream_state
+from arcbeam.ctc import saved_lattice, stream_state
+from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
 from tests.decode.emulated_gpu import TIGHT, DeviceArray
 from tests.decode.endpoint_oracle import sentences
 from tests.decode.equality import same
+from tests.decode.moving import ASKED, agree, beside
 from tests.decode.small_search import AS_SHIPPED, ROOMY
 from tests.decode.test_endpoints import RULES, SILENCE, SPEECH, check_sentences, followed
+from tests.decode.test_stream_lattices_emulated import small_states
 from tests.decode.test_stream_states import with_moves
 from tests.decode.test_streams import BATCH, GRAPH, boost
-from tests.decode.test_streams_emulated import OPTIONS, seen
+from tests.decode.test_streams_emulated import OPTIONS, answers, seen
 from tests.gpu import sanitized
 from tests.graph import sealing
 
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
+LONG = EndpointRule(must_contain_nonsilence=False, min_trailing_silence=0.0, min_utterance_length=0.9)
 few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -44,12 +48,28 @@ def test_moves(gpu, room, boosted):
     moves(1, boosted)
 
 
-def states_of_all_chunks(one):
-    for frames in (0, 1, 17, 64):
+def lattices_that_move(seed, boosted, batch=BATCH):
+    """What streams are asked for moves with them, in the middle of sentences."""
+    decoders = on_both(lattice_beam=4.0)
+    boosts = [boost(i) if i % 3 else None for i in range(len(batch))] if boosted else None
+    beside(decoders, batch, np.random.default_rng(seed), boosts)
+
+
+@pytest.mark.parametrize("boosted", [False, True])
+@pytest.mark.parametrize(("room", "prune_above"), [(TIGHT, 0), (TIGHT, 64), (AS_SHIPPED, 1 << 12)])
+def test_lattices_that_move(gpu, monkeypatch, room, prune_above, boosted):
+    """States are pruned after every chunk, now and then, or never."""
+    gpu.begin_with(room)
+    small_states(monkeypatch, prune_above)
+    lattices_that_move(1, boosted, [one[:24] for one in BATCH])
+
+
+def states_of_all_chunks(one, lengths=(0, 1, 17, 64), **asked):
+    for frames in lengths:
         states = set()
         for decoder in on_both():
             for chunk in (1, 9, 100):
-                stream, company = decoder.stream(boost=one), decoder.stream(boost=boost(1))
+                stream, company = decoder.stream(boost=one, **asked), decoder.stream(boost=boost(1))
                 decoder.decode_chunks([stream], [BATCH[5][:0]])
                 for at in range(0, frames, chunk):
                     decoder.decode_chunks([company, stream], [BATCH[3], BATCH[5][at : min(at + chunk, frames)]])
@@ -62,6 +82,14 @@ def test_the_bytes_depend_on_the_frames_alone(gpu, one):
     """Not on the engine, on chunks, on company with a boost, or on when logs are collected."""
     gpu.begin_with(TIGHT)
     states_of_all_chunks(one)
+
+
+@pytest.mark.parametrize("prune_above", [0, 64])
+@pytest.mark.parametrize("one", [None, boost(0)])
+def test_the_bytes_of_lattices_depend_on_the_frames_alone(gpu, monkeypatch, one, prune_above):
+    gpu.begin_with(TIGHT)
+    small_states(monkeypatch, prune_above)
+    states_of_all_chunks(one, (0, 1, 17, 40), nbest=2)
 
 
 @few
@@ -91,6 +119,26 @@ def test_any_graph(emulated_gpu, data, graph, log_probs, beam, room):
 
     found = followed(decoders[0].stream(endpoint=rules), log_probs, rng, most=4, moves=move)
     check_sentences(found, sentences(decoders[1], log_probs, rules), decoders[1], log_probs)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.data(),
+    graphs.graphs(blank=3),
+    graphs.log_probs(max_frames=16),
+    st.sampled_from([0.0, 0.5, 2.0, 30.0]),
+    st.sampled_from([0.0, 2.0, 99.0, float("inf")]),
+    st.sampled_from([TIGHT, ROOMY]),
+)
+def test_lattices_of_any_graph(emulated_gpu, data, graph, log_probs, beam, lattice_beam, room):
+    emulated_gpu.begin_with(room)
+    emulated_gpu.monkeypatch.setattr(search_plan, "STREAM_PRUNE_ABOVE", data.draw(st.sampled_from([0, 8, 4096])))
+    decoders = on_both(graph, beam=beam, lattice_beam=lattice_beam)
+    rules = (
+        Endpoint({"pause": EndpointRule(min_trailing_silence=0.2), "long": LONG}) if data.draw(st.booleans()) else None
+    )
+    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    beside(decoders, [log_probs], rng, most=4, endpoint=rules, asked=ASKED[:1])
 
 
 def sentences_of_the_oracle(most, boosted):
@@ -127,6 +175,31 @@ def sentences_that_move():
 def test_sentences_that_move(gpu, room):
     gpu.begin_with(room)
     sentences_that_move()
+
+
+def lattices_of_sentences_that_move(speech=SPEECH):
+    """Within sentences, and behind endpoints, where frames wait."""
+    decoders, rng, one = on_both(SILENCE, lattice_beam=4.0), np.random.default_rng(3), boost(1)
+    found, waited, _ = beside(decoders, [speech], rng, [one], 12, RULES, asked=ASKED[:1])
+    assert waited > 0 and len(found[0]) > 3
+
+
+@pytest.mark.parametrize("room", [TIGHT, AS_SHIPPED])
+def test_lattices_of_sentences_that_move(gpu, room):
+    gpu.begin_with(room)
+    lattices_of_sentences_that_move(SPEECH[:90])
+
+
+def lattices_of_dead_searches():
+    decoders = on_both(lattice_beam=4.0)
+    silent = np.full((4, BATCH[5].shape[1]), -np.inf, np.float32)
+    speech = np.concatenate([BATCH[5][:12], silent, BATCH[5][12:20]])
+    _, _, died = beside(decoders, [speech] * 4, np.random.default_rng(1))
+    assert died > 3
+
+
+def test_lattices_of_dead_searches(gpu):
+    lattices_of_dead_searches()
 
 
 def company():
@@ -186,19 +259,21 @@ def test_the_next_sentence_may_have_another_boost(gpu):
         stream.reset(keep_history=True)
 
 
-def test_forged_states_are_refused_or_decoded_alike(gpu):
+@pytest.mark.parametrize("asked", [{}, {"nbest": 2, "lattice": True, "interim_answers": True}])
+def test_forged_states_are_refused_or_decoded_alike(gpu, asked):
     """Checksums are made to fit; what gets through is decoded with, on both engines."""
     gpu.begin_with(TIGHT)
-    decoders = on_both(SILENCE)
-    stream = decoders[0].stream(endpoint=RULES)
+    decoders = on_both(SILENCE, lattice_beam=4.0)
+    stream = decoders[0].stream(endpoint=RULES, **asked)
     stream.decode_chunk(SPEECH[42:50])
     data = stream.save()
     assert stream.partial.endpoint is None
     rng, outcomes = random.Random(0), set()
-    of_search = {name: place for name, place in sealing.sections(data).items() if name in stream_state.SEARCH}
-    for _ in range(150):
+    searched = stream_state.SEARCH | (saved_lattice.GOES_ON if asked else {})
+    of_search = {name: place for name, place in sealing.sections(data).items() if name in searched}
+    for _ in range(300 if asked else 150):
         offset, size = rng.choice(list(of_search.values()))
-        number = rng.choice((rng.randrange(40), rng.getrandbits(32), 0xFFFFFFFF))
+        number = rng.choice((rng.randrange(40), rng.getrandbits(32), 0xFFFFFFFF, 0x3F800000, 0x40600000))
         mutant = sealing.reseal(sealing.poke(data, offset + rng.randrange(0, size - 3, 4), struct.pack("<I", number)))
         found = []
         for decoder in decoders:
@@ -207,8 +282,8 @@ def test_forged_states_are_refused_or_decoded_alike(gpu):
             except ValueError as error:
                 found.append(str(error))
             else:
-                restored.decode_chunk(SPEECH[50:53])
-                found.append((seen(restored.finish()), restored.save()))
+                partials = restored.partial, restored.decode_chunk(SPEECH[50:53]), restored.finish()
+                found.append(([(seen(one), answers(one)) for one in partials], restored.save()))
         assert found[0] == found[1]
         outcomes.add(type(found[0]))
     assert outcomes == {str, tuple}
@@ -224,26 +299,28 @@ def test_damaged_states_are_refused(gpu):
             decoder.restore(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
 
 
-def test_a_state_goes_on_from_what_waits_for_the_device(gpu):
+@pytest.mark.parametrize("asked", [{}, {"lattice": True}])
+def test_a_state_goes_on_from_what_waits_for_the_device(gpu, asked):
     """A restored search is sent with its first chunk, and saved before that all the same."""
     decoder, cpu = on_both()
-    stream = cpu.stream()
+    stream = cpu.stream(**asked)
     stream.decode_chunk(BATCH[5][:20])
-    _, saved = stream_state.read(stream.save(), decoder, None)
-    state = decoder._engine.new_stream(None, None, None, saved)
+    _, saved, _ = stream_state.read(stream.save(), decoder, None)
+    state = decoder._engine.new_stream(None, None, None, saved, decoder.options.lattice_beam if asked else None)
     assert (state.has_begun, state.frames) == (False, 20)
-    found, wanted = state.search(), stream._state.search()
+    found, wanted = (one.search(with_lattice=bool(asked)) for one in (state, stream._state))
     assert state.has_begun
     assert {name: np.asarray(value).tobytes() for name, value in found.items()} == {
         name: np.asarray(value).tobytes() for name, value in wanted.items()
     }
 
 
-def test_little_memory(gpu):
+@pytest.mark.parametrize("asked", [{}, {"nbest": 2}])
+def test_little_memory(gpu, asked):
     """Where there is none for a state, or for what endpoints need, nothing else is lost."""
     decoder, cpu = on_both(SILENCE)
     before = decoder.memory().graph
-    stream = cpu.stream(endpoint=RULES)
+    stream = cpu.stream(endpoint=RULES, **asked)
     stream.decode_chunk(SPEECH[42:50])
     data = stream.save()
     for _ in range(8):
@@ -255,7 +332,7 @@ def test_little_memory(gpu):
     assert moved.save() == data
     assert decoder.memory().graph >= before + SILENCE.columns.nbytes
     assert decoder.memory().streams == moved._state.nbytes > 0
-    assert seen(moved.finish()) == seen(stream.finish())
+    agree(moved.finish(), stream.finish())
 
 
 @pytest.mark.parametrize("room", [sanitized.TIGHT, sanitized.ROOM])

@@ -7,7 +7,9 @@ import pytest
 
 from arcbeam import CtcDecoder
 from tests.decode.equality import same
+from tests.decode.moving import ASKED, beside
 from tests.decode.test_streams import in_chunks
+from tests.decode.test_streams_emulated import answers
 
 MOST = 20  # utterances of a set
 
@@ -36,3 +38,18 @@ def test_no_stable_word_is_taken_back(arcbeam_data, demo_data, name, beam):
                 assert final.words[: partial.num_stable] == partial.stable_words
             stable_before_the_end += of_stream[-2].num_stable if len(of_stream) > 1 else 0
     assert stable_before_the_end > sum(len(one.words) for one in wholes)  # of three times as many
+
+
+@pytest.mark.parametrize("name", ["demo", "test-other-100"])
+def test_lattices_move_with_their_streams(arcbeam_data, demo_data, name):
+    pytest.importorskip("kaldifst", reason="kaldifst is not installed: arcbeam[build]")
+    from arcbeam.cli.demo import demo_graph
+
+    archive = np.load(arcbeam_data / name / "log_probs.npz")
+    batch = np.split(archive["log_probs"], np.cumsum(archive["lengths"])[:-1])[:4]
+    graph, given = demo_graph(demo_data, rebuild=False), {"acoustic_scale": 1.5, "frame_shift": 0.02, "device": "cpu"}
+    decoders = [CtcDecoder(graph, beam=12.0, threads=threads, **given) for threads in (1, 2)]
+    found, _, _ = beside(decoders, batch, np.random.default_rng(1), most=100, asked=[ASKED[0] | {"mbr": False}])
+    wholes = decoders[0].decode(batch, nbest=4, confidence=True, lattice=True)
+    same([finals[-1] for finals in found], wholes)
+    assert [answers(finals[-1]) for finals in found] == list(map(answers, wholes))

@@ -20,6 +20,7 @@ from arcbeam import CtcDecoder
 from arcbeam.gpu.tuned import search_plan
 from tests.decode.equality import same
 from tests.decode.lattices import lattices, packed
+from tests.decode.moving import beside
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.decode.test_endpoints import RULES, SILENCE, SPEECH
 from tests.decode.test_streams import BATCH, GRAPH, boost
@@ -52,9 +53,11 @@ def streams() -> None:
 
 
 def stream_lattices() -> None:
-    """In chunks, of streams that are asked for lattices in company of others."""
+    """In chunks, of streams that are asked for lattices, in company of others; and of one that moves."""
     speech = [one[:9] for one in BATCH[:3]]
     on_both(speech, np.random.default_rng(1), None, GRAPH, asked=[{"lattice": True}, {}], **OPTIONS)
+    decoders = [CtcDecoder(GRAPH, device=on, **OPTIONS) for on in ("cuda", "cpu")]
+    beside(decoders, speech[:1], np.random.default_rng(1), asked=[{"lattice": True}])
 
 
 def endpoints() -> None:

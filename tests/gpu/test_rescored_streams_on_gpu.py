@@ -41,6 +41,16 @@ def test_moves(room, place, boosted):
 
 
 @pytest.mark.parametrize(("place", "boosted"), BOOSTED)
+def test_lattices_that_move(room, place, boosted):
+    emulated.lattices_that_move(place, boosted)
+
+
+@pytest.mark.parametrize(("place", "boosted"), BOOSTED)
+def test_lattices_of_sentences_that_move(room, place, boosted):
+    emulated.lattices_of_sentences_that_move(place, boosted)
+
+
+@pytest.mark.parametrize(("place", "boosted"), BOOSTED)
 def test_sentences(room, place, boosted):
     emulated.sentences(place, boosted)
 

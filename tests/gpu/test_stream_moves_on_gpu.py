@@ -6,8 +6,10 @@ import pytest
 from arcbeam import CtcDecoder, Endpoint, EndpointRule
 from arcbeam.gpu.tuned import search_plan
 from tests.decode import test_stream_moves_emulated as emulated
+from tests.decode.moving import agree
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.decode.test_endpoints import RULES, SILENCE, SPEECH
+from tests.decode.test_stream_lattices_emulated import small_states
 from tests.decode.test_streams import boost
 from tests.decode.test_streams_emulated import OPTIONS, seen
 from tests.gpu.test_decode_on_gpu import SEARCHES
@@ -22,6 +24,29 @@ SHAPES = [search_plan.WIDE, search_plan.DENSE, search_plan.CLUSTER]
 @pytest.mark.parametrize("seed", range(4))
 def test_moves(room, seed, boosted):
     emulated.moves(seed, boosted)
+
+
+@pytest.mark.parametrize("prune_above", [0, 64, 1 << 12])
+@pytest.mark.parametrize("boosted", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_lattices_that_move(room, monkeypatch, seed, boosted, prune_above):
+    small_states(monkeypatch, prune_above)
+    emulated.lattices_that_move(seed, boosted)
+
+
+def test_lattices_of_sentences_that_move(room):
+    emulated.lattices_of_sentences_that_move()
+
+
+def test_lattices_of_dead_searches(room):
+    emulated.lattices_of_dead_searches()
+
+
+@pytest.mark.parametrize("prune_above", [0, 64, 1 << 12])
+@pytest.mark.parametrize("one", [None, boost(0)])
+def test_the_bytes_of_lattices_depend_on_the_frames_alone(room, monkeypatch, one, prune_above):
+    small_states(monkeypatch, prune_above)
+    emulated.states_of_all_chunks(one, nbest=2)
 
 
 @pytest.mark.parametrize("one", [None, boost(0)])
@@ -75,6 +100,29 @@ def test_endpoints_of_many_streams(monkeypatch, options, shape):
             if mine.partial.endpoint and not mine.is_finished:
                 assert seen(mine.reset()) == seen(other.reset())
     assert len(ended) > 2
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_lattices_of_many_streams_that_move(monkeypatch, shape):
+    """On a larger graph, in each shape of a launch: states of both engines are the same, and go on on either."""
+    monkeypatch.setattr(search_plan, "launch_shapes", lambda *_: (shape, search_plan.WIDE))
+    monkeypatch.setattr(search_plan, "TEAM_TOKENS", 16)
+    given = {"frame_shift": 0.04, "lattice_beam": 6.0, "beam": 12.0}
+    decoders = [CtcDecoder(random_graph(1), device=device, **given) for device in ("cuda", "cpu")]
+    batch = [random_log_probs(seed, 60 + 37 * seed % 101, 32) for seed in range(20)]
+    streams = [[decoder.stream(nbest=3, lattice=True) for _ in batch] for decoder in decoders]
+    for at in range(0, 161, 23):
+        chunks = [logp[at : at + 23] for logp in batch]
+        found, wanted = (
+            decoder.decode_chunks(own, chunks, last=at + 23 > 160)
+            for decoder, own in zip(decoders, streams, strict=True)
+        )
+        for one, other in zip(found, wanted, strict=True):
+            agree(one, other)
+        states = [[one.save() for one in own] for own in streams]
+        assert states[0] == states[1]
+        if at % 2:
+            streams = [[decoder.restore(data) for data in states[0]] for decoder in decoders]
 
 
 @pytest.mark.parametrize("half", [False, True])

@@ -15,6 +15,7 @@ from tests.decode import graphs
 from tests.decode.emulated_gpu import TIGHT
 from tests.decode.equality import same
 from tests.decode.lattices import lattices, packed
+from tests.decode.moving import beside
 from tests.decode.random_graphs import random_log_probs
 from tests.decode.small_search import ROOMY
 from tests.decode.test_lattice import BEAMS
@@ -140,6 +141,7 @@ def test_streams_of_random_graphs(emulated_gpu, graph, phrases, batch, beam, roo
     on_both(batch, rng, boosts, graph, 4, beam=beam)
     decoders = list(both(graph, beam=beam))
     same(with_moves(decoders, batch, rng, boosts, most=4), decoders[1].decode(batch, boost=boosts))
+    beside(decoders, batch, rng, boosts, most=4)
 
 
 PAUSE = Endpoint({

@@ -20,6 +20,7 @@ from tests.decode.emulated_gpu import TIGHT
 from tests.decode.equality import same
 from tests.decode.host_streams import HostStream
 from tests.decode.language_models import over, random_model
+from tests.decode.moving import ASKED, beside
 from tests.decode.search_host import Room, Shape
 from tests.decode.small_search import AS_SHIPPED, ROOMY
 from tests.decode.test_endpoints import RULES, SILENCE, SPEECH
@@ -93,6 +94,20 @@ def moves(place, boosted, seed=1):
     assert [one.rescoring_score for one in found] == [one.rescoring_score for one in wanted]
 
 
+def lattices_that_move(place, boosted, batch=BATCH, seed=1):
+    """What streams are asked for moves with them between a GPU and a CPU, in the middle of sentences."""
+    boosts = BOOSTS[: len(batch)] if boosted else None
+    beside(pair(place, lattice_beam=4.0), batch, np.random.default_rng(seed), boosts)
+
+
+def lattices_of_sentences_that_move(place, boosted, speech=SPEECH):
+    """Behind endpoints, too, where frames wait."""
+    rng, boosts = np.random.default_rng(3), [BOOSTS[1] if boosted else None]
+    decoders = pair(place, lattice_beam=4.0)
+    found, waited, _ = beside(decoders, [speech], rng, boosts, 12, RULES, asked=ASKED[:1], share=0.9)
+    assert waited > 0 and len(found[0]) > 2
+
+
 def sentences(place, boosted):
     """Streams that stop at endpoints, begin the next sentence with a history or without, and move on the way."""
     decoders, rng = pair(place), np.random.default_rng(5)
@@ -162,6 +177,19 @@ def test_moves(gpu, place):
 def test_boosted_moves(gpu, place):
     gpu.begin_with(TIGHT)
     moves(place, True)
+
+
+@pytest.mark.parametrize("boosted", [False, True])
+@pytest.mark.parametrize("place", PLACES)
+def test_lattices_that_move(gpu, place, boosted):
+    gpu.begin_with(TIGHT)
+    lattices_that_move(place, boosted, [one[:12] for one in BATCH])
+
+
+@pytest.mark.parametrize("boosted", [False, True])
+@pytest.mark.parametrize("place", ["resident", "bucketed", "arcs asked", "kenlm"])
+def test_lattices_of_sentences_that_move(gpu, place, boosted):
+    lattices_of_sentences_that_move(place, boosted, SPEECH[:60])
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -73,6 +73,10 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
         EndpointWatch(const EndpointRules&)
         uint32_t fired()
 
+    cdef enum class Extent(uint8_t):
+        kAlive
+        kAll
+
     cdef cppclass Stream:
         vector[uint32_t] settled
         uint64_t frames
@@ -84,7 +88,7 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
         void was_taken()
         cbool has_begun()
         void restore(SavedSearch) except +
-        SavedSearch save() except +
+        SavedSearch save(Extent) except +
 
     cdef struct Utterance:
         LogProbs logp
@@ -157,7 +161,7 @@ cdef class CpuStream(SearchState):
         What the `search` of another such object returned, of the same graph, options and boost. It must be checked:
         a search trusts it.
     lattice_beam : float, optional
-        Of the lattice that the end of the sentence gives, if one is asked for; not with `saved`.
+        Of the lattice that the end of the sentence gives, if one is asked for.
     """
 
     cdef Stream stream
@@ -195,12 +199,13 @@ cdef class CpuStream(SearchState):
         """The number of the rule that has ended the sentence, from 1; 0 if it goes on."""
         return self.stream.watch.fired()
 
-    def search(self):
+    def search(self, bint with_lattice=False):
         """What the search knows, as a dict with the fields of arcbeam.ctc.sentences.SavedSearch.
 
-        It lacks `settled`, which the stream's sentence has, and `dead_frames`.
+        It lacks `settled`, which the stream's sentence has, and `dead_frames`. `with_lattice`: of a stream that keeps
+        links, whose log then begins with the sentence.
         """
-        return fields_of(self.stream.save())
+        return fields_of(self.stream.save(Extent.kAll if with_lattice else Extent.kAlive), with_lattice)
 
     cdef uint64_t frames_taken(self) except? 0:
         return self.stream.frames

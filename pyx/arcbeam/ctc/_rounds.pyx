@@ -94,6 +94,13 @@ cdef class SentenceStream(AnyStream):
         self.results, self.index, self.made = results, 0, None
         self.place = Place(0, sentence.settled.size(), frames, 0, False)
 
+    def _end_sentence(self, results, uint32_t fired):
+        """The sentence ends here, with the only one of these results. `fired` is the number of the rule that has ended it,
+        or 0.
+        """
+        self.results, self.index, self.made = results, 0, None
+        self.place = Place(1, self._sentence.settled.size(), self.place.frames, fired, True)
+
     def _latest(self, kind):
         """The latest result, which `kind` makes if nobody has looked at it."""
         if self.made is None:

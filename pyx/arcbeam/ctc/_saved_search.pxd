@@ -4,6 +4,8 @@ from libc.stdint cimport uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
+from arcbeam.ctc._lattices cimport Link
+
 
 cdef extern from "decode/saved_search.hpp" namespace "arcbeam::twin" nogil:
     cdef struct Token:
@@ -13,6 +15,12 @@ cdef extern from "decode/saved_search.hpp" namespace "arcbeam::twin" nogil:
     cdef cppclass LogEntry:
         uint32_t source
         uint32_t arc
+
+    cdef cppclass KeptLinks:
+        vector[Link] losers
+        vector[uint32_t] first_entry
+        vector[float] costs
+        vector[double] offsets
 
     cdef cppclass SavedSearch:
         vector[uint32_t] settled
@@ -24,6 +32,9 @@ cdef extern from "decode/saved_search.hpp" namespace "arcbeam::twin" nogil:
         uint64_t dead_frames
         uint32_t fired
         cbool alive
+        cbool keeps_links
+        cbool ended
+        KeptLinks links
 
 
 cdef extern from "decode/models.hpp" namespace "arcbeam::twin" nogil:
@@ -34,4 +45,4 @@ cdef extern from "decode/models.hpp" namespace "arcbeam::twin" nogil:
 
 cdef int take_heard(heard, Heard& into) except -1
 cdef int take_saved(saved, SavedSearch& into) except -1
-cdef dict fields_of(const SavedSearch& saved)
+cdef dict fields_of(const SavedSearch& saved, bint with_lattice)

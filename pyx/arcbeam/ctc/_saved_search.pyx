@@ -27,12 +27,27 @@ cdef int take_saved(saved, SavedSearch& into) except -1:
     for i in range(into.tokens.size()):
         into.tokens[i], into.entries[i] = Token(states[i], costs[i]), entries[i]
     into.offset, into.frames, into.dead_frames = saved.offset, saved.frames, saved.dead_frames
-    into.fired, into.alive = saved.fired, saved.alive
+    into.fired, into.alive, into.ended = saved.fired, saved.alive, saved.ended
+    into.keeps_links = saved.links is not None
+    return 0 if saved.links is None else take_links(saved.links, into.links)
+
+
+cdef int take_links(links, KeptLinks& into) except -1:
+    """Of an arcbeam.ctc.saved_lattice.SavedLinks."""
+    cdef size_t i
+    cdef const uint32_t[::1] sources = links.sources, targets = links.targets, arcs = links.arcs
+    cdef const float[::1] slacks = links.slacks
+    into.losers.resize(arcs.shape[0])
+    for i in range(into.losers.size()):
+        into.losers[i] = Link(sources[i], targets[i], arcs[i], slacks[i])
+    into.first_entry, into.costs, into.offsets = links.first_entry, links.costs, links.offsets
     return 0
 
 
-cdef dict fields_of(const SavedSearch& saved):
-    """The fields of an arcbeam.ctc.sentences.SavedSearch but `settled` and `dead_frames`."""
+cdef dict fields_of(const SavedSearch& saved, bint with_lattice):
+    """The fields of an arcbeam.ctc.sentences.SavedSearch but `settled` and `dead_frames`; `with_lattice`, also those
+    arrays that arcbeam.ctc.saved_lattice.GOES_ON names.
+    """
     cdef size_t i
     sources, arcs = np.empty(saved.log.size(), np.uint32), np.empty(saved.log.size(), np.uint32)
     cdef uint32_t[::1] into_sources = sources, into_arcs = arcs
@@ -44,5 +59,19 @@ cdef dict fields_of(const SavedSearch& saved):
     cdef float[::1] into_costs = costs
     for i in range(saved.tokens.size()):
         into_states[i], into_costs[i], into_entries[i] = saved.tokens[i].state, saved.tokens[i].cost, saved.entries[i]
-    return {"sources": sources, "arcs": arcs, "states": states, "costs": costs, "entries": entries,
+    found = {"sources": sources, "arcs": arcs, "states": states, "costs": costs, "entries": entries,
             "offset": saved.offset, "frames": saved.frames, "fired": saved.fired, "alive": saved.alive}
+    return found | link_fields_of(saved.links) if with_lattice else found
+
+
+cdef dict link_fields_of(const KeptLinks& links):
+    cdef size_t i, n = links.losers.size()
+    sources, targets, arcs = (np.empty(n, np.uint32) for _ in range(3))
+    slacks = np.empty(n, np.float32)
+    cdef uint32_t[::1] into_sources = sources, into_targets = targets, into_arcs = arcs
+    cdef float[::1] into_slacks = slacks
+    for i in range(n):
+        into_sources[i], into_targets[i] = links.losers[i].source, links.losers[i].target
+        into_arcs[i], into_slacks[i] = links.losers[i].arc, links.losers[i].slack
+    return {"loser_sources": sources, "loser_targets": targets, "loser_arcs": arcs, "loser_slacks": slacks,
+            "log_costs": np.array(links.costs, np.float32), "offsets": np.array(links.offsets, np.float64)}

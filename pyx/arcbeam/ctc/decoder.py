@@ -540,7 +540,7 @@ class CtcDecoder:
     def restore(self, data: bytes, *, boost: Boost | None = None, posteriors: bool = False) -> Stream:
         """Goes on with a stream that :meth:`Stream.save` has saved, here or anywhere else.
 
-        All later results have the bytes that the stream itself would have given.
+        All later results have the bytes that the stream itself would have given, and what that was asked for.
 
         Parameters
         ----------
@@ -681,7 +681,7 @@ class CtcDecoder:
             refused = {at: members[at]._refused(error) for at, error in wrong.items()}
             *paths, lattices = (*found.answers, None) if beam is None else found.answers
             results = self._results(Paths(*paths), wrong)
-            answered = {} if lattices is None else self._answered_chunks(results, lattices, members)
+            answered = {} if lattices is None else self._answered_chunks(results, lattices, members, ends)
             taken = Round(members, Partial, results, answered, refused, ends, found)
         if errors == "raise" and wrong:
             raise wrong[min(wrong)]
@@ -695,8 +695,13 @@ class CtcDecoder:
         """What results of chunks share; their boosts are those of their sentences."""
         return Results(self._graph, self._options.frame_shift, self._rescoring, paths, errors)
 
-    def _answered_chunks(self, results: Results, lattices: Lattices, streams: list[Stream]) -> dict[int, Results]:
-        """The results of chunks that have lattices: the same for all whose streams were asked for the same."""
+    def _answered_chunks(
+        self, results: Results, lattices: Lattices, streams: list[Stream], last: list[bool]
+    ) -> dict[int, Results]:
+        """The results of chunks that have lattices: the same for all whose streams were asked for the same.
+
+        Streams whose sentences end with theirs keep them.
+        """
         found: dict[int, Results] = {}
         by_asked: dict[Asked, list[int]] = {}
         for at in lattices.places():
@@ -707,7 +712,11 @@ class CtcDecoder:
             for at in places:
                 boosts[at] = streams[at].boost
             of_streams = replace(results, boosts=boosts, before={at: streams[at]._before for at in places})
-            found |= dict.fromkeys(places, self._with_answers(of_streams, lattices.take(places), asked))
+            taken = lattices.take(places)
+            found |= dict.fromkeys(places, self._with_answers(of_streams, taken, asked))
+            for at in places:
+                if last[at] or streams[at]._state.fired:
+                    streams[at]._lattice = taken, at
         return found
 
     def _with_answers(

@@ -68,9 +68,10 @@ class Asked:
         for name in ("confidence", "lattice", "mbr"):
             check_bool(name, getattr(self, name))
 
-    def as_typed(self) -> str:
-        """What is asked for, as it is typed: ``nbest=5, confidence=True``."""
-        return ", ".join(f"{name}={value!r}" for name, value in vars(self).items() if value not in (None, False))
+    def as_facts(self) -> dict[str, int | None]:
+        """What is asked for in plain Python, for JSON: ``Asked(**facts)`` is equal."""
+        nbest = None if self.nbest is None else int(self.nbest)
+        return {"nbest": nbest} | {name: bool(getattr(self, name)) for name in ("confidence", "lattice", "mbr")}
 
     @property
     def needs_lattices(self) -> bool:

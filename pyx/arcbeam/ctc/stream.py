@@ -9,15 +9,17 @@ import numpy.typing as npt
 
 from arcbeam.calls import lists_options
 from arcbeam.checks import check_bool
+from arcbeam.ctc._lattices import Lattices
 from arcbeam.ctc._rounds import Sentence, SentenceStream
 from arcbeam.ctc.boost import Boost, opened
 from arcbeam.ctc.endpoint import EndpointRules
 from arcbeam.ctc.partial import Partial
 from arcbeam.ctc.results import Asked, Paths
+from arcbeam.ctc.saved_lattice import SavedEnd, ended
 from arcbeam.ctc.sentences import Before, Heard, SavedSearch
-from arcbeam.ctc.stream_state import StreamState, read, write
+from arcbeam.ctc.stream_state import SEARCH, StreamState, read, write
 from arcbeam.endpoints import Endpoint
-from arcbeam.errors import Fault, UnsupportedError
+from arcbeam.errors import Fault
 
 if TYPE_CHECKING:
     from arcbeam.arrays.intake import Decoded
@@ -39,8 +41,8 @@ class Stream(SentenceStream):
     Chunks may have any length, streams may be decoded in any company, and no result depends on either: the final result
     of a sentence has the bytes of all its frames decoded at once. Between chunks a stream keeps its live paths, which
     do not grow with its length, and of its sentence the arcs that all of them share, up to 8 bytes each, with their
-    text once that is looked at; and the sentence's lattice so far, if one is asked for. It goes when nothing refers to
-    it.
+    text once that is looked at; and the sentence's lattice, if one is asked for, until the next sentence begins. It
+    goes when nothing refers to it.
 
     Attributes
     ----------
@@ -67,6 +69,7 @@ class Stream(SentenceStream):
 
     def _begin(self, boost: Boost | None, first_frame: int, heard: Heard, saved: SavedSearch | None = None) -> None:
         """Begins a sentence, or goes on with the one that was saved."""
+        self._lattice: tuple[Lattices, int] | None = None  # once the sentence has ended: lattices, and its place there
         state = self._decoder._new_sentence(boost, self._rules, heard, saved, self._asked)
         frames, settled = (0, None) if saved is None else (saved.frames, saved.settled)
         results = self._decoder._results(NOTHING_SAID, {})
@@ -229,48 +232,74 @@ class Stream(SentenceStream):
         """The state of the stream as bytes, from which :meth:`CtcDecoder.restore` makes a stream that goes on.
 
         They are the same whatever chunks, threads or company have led to it; all that follows has the bytes that
-        this stream would give. They name, but do not hold, the graph, the models and the boost. The stream itself goes
-        on as if nothing had happened.
+        this stream would give. They name, but do not hold, the graph, the models and the boost. A stream that was asked
+        for n-best lists, confidences, lattices or minimum Bayes risk is saved with the lattice of its sentence. The
+        stream itself goes on as if nothing had happened.
 
         Raises
         ------
         ValueError
             The stream was interrupted in the middle of a chunk.
-        UnsupportedError
-            The stream was begun with ``nbest``, ``confidence``, ``lattice`` or ``mbr``.
         """
-        if self._asked is not None:
-            raise UnsupportedError(
-                f"save: expected a stream that asks for its best path alone, because the links of a lattice are not "
-                f"saved, got one with {self._asked.as_typed()}; begin streams that move as decoder.stream() without "
-                "these, and give the whole log-probs of a sentence to decoder.decode for them"
-            )
         engine: Any = self._decoder._engine
         with engine.turn():
             self._check_whole()
             waiting = [np.empty((0, self._decoder._width), np.float32), *self._waiting]
+            settled, search, end = self._saved_search()
             state = StreamState(
-                self._sentence.arcs(self.num_settled),
-                self._state.search(),
+                settled,
+                search,
                 self._sentence.first_frame,
                 self._sentence.heard,
                 self._endpoint,
                 np.concatenate(waiting),
                 self._last_came,
+                self._asked,
+                self.interim_answers,
+                end,
             )
             return write(state, self._decoder, self.boost)
 
+    def _saved_search(self) -> tuple[npt.NDArray[np.uint32], dict[str, Any], dict[str, Any] | None]:
+        """What is settled before the log, the search, and the end of a sentence, as a `StreamState` has them."""
+        settled = self._sentence.arcs(self.num_settled)
+        if self._asked is None:
+            return settled, self._state.search(), None
+        if self._lattice is None:  # whose log begins with the sentence
+            return settled[:0], self._state.search(with_lattice=True), None
+        lattices, place = self._lattice
+        arrays, end = ended(lattice := lattices.arrays(place))
+        search = {name: np.empty(0, dtype) for name, dtype in SEARCH.items()} | arrays
+        search |= {"offset": 0.0, "frames": self._state.frames, "fired": self._state.fired}
+        return settled, search | {"alive": lattice["complete"]}, end
+
     @classmethod
     def _restored(cls, decoder: CtcDecoder, data: bytes, boost: Boost | None, posteriors: bool) -> Self:
-        state, search = read(data, decoder, boost)
-        made = cls(decoder, boost, state.endpoint, posteriors=posteriors)
+        state, search, end = read(data, decoder, boost)
+        made = cls(decoder, boost, state.endpoint, state.asked, posteriors, state.interim_answers)
         made._begin(boost, state.first_frame, state.heard, search)
-        if search is not None:
+        if search is not None and end is not None:
+            made._end(search, end)
+        elif search is not None:
             nothing = np.empty((0, decoder._width), np.float32)
             decoder.decode_chunks([made], [nothing], last=state.last_came and not len(state.waiting))
         made._waiting = [state.waiting] if len(state.waiting) else []
         made._last_came = state.last_came
         return made
+
+    def _end(self, search: SavedSearch, end: SavedEnd) -> None:
+        """Has the result of a sentence that had ended with its lattice when it was saved."""
+        rest, lattice = end.path[len(search.settled) :], end.lattice
+        paths = NOTHING_SAID._replace(
+            arcs=rest,
+            lengths=np.array([len(rest)]),
+            total_costs=np.array([lattice["total_cost"]]),
+            reached_final=np.array([lattice["reached_final"]]),
+            complete=np.array([lattice["complete"]]),
+        )
+        results = self._decoder._results(paths, {})
+        answered = self._decoder._answered_chunks(results, Lattices.of_arrays([lattice]), [self], [True])
+        self._end_sentence(answered[0], search.fired)
 
     def _check_whole(self) -> None:
         if not self._state.is_whole:

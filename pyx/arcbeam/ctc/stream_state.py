@@ -15,7 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.ctc.boost import Boost
-from arcbeam.ctc.sentences import Heard, SavedSearch, checked_search
+from arcbeam.ctc.results import Asked
+from arcbeam.ctc.saved_lattice import ENDED, GOES_ON, Dtypes, SavedEnd, checked_end
+from arcbeam.ctc.saved_log import checked_log
+from arcbeam.ctc.sentences import Heard, SavedSearch, checked_dead_frames, checked_search
 from arcbeam.endpoints import Endpoint, as_facts, of_facts
 from arcbeam.errors import FormatError
 from arcbeam.files import section_file
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from arcbeam.graph.new_words import NewWords
 
 NAME = "stream state"  # what messages call the bytes
-SEARCH = {
+SEARCH: Dtypes = {
     "sources": np.dtype("<u4"),
     "arcs": np.dtype("<u4"),
     "states": np.dtype("<u4"),
@@ -39,8 +42,10 @@ SEARCH = {
 KIND = section_file.Kind(
     name="the state of a stream of arcbeam",
     magic=b"\x93ARCSTM\n",
-    version=1,
+    version=2,
     sections=SEARCH
+    | GOES_ON
+    | ENDED
     | {
         "settled": np.dtype("<u4"),
         "heard": np.dtype("<u4"),
@@ -61,10 +66,14 @@ KIND = section_file.Kind(
         "models": (list, type(None)),
         "options": (dict,),
         "boost": (dict, type(None)),
+        "asked": (dict, type(None)),
+        "interim_answers": (bool,),
+        "end": (dict, type(None)),
     },
     again="save the stream with this version of arcbeam, or restore it with the other",
 )
 OPTIONS = ("beam", "max_active", "acoustic_scale", "blank_penalty", "frame_shift")
+LATTICE_OPTIONS = ("lattice_beam", "posterior_scale")
 RESCORING_OPTIONS = ("lm_scale", "hypotheses_per_state", "unknown_words")
 MOST_FRAMES = 2**53
 
@@ -78,9 +87,10 @@ class StreamState(NamedTuple):
     Attributes
     ----------
     settled : uint32[n]
-        The arcs that all paths of the sentence begin with.
+        The arcs that all paths of the sentence begin with; none where its lattice is saved, unless it has ended.
     search : dict
-        The other fields of a `SavedSearch` but `dead_frames`; no tokens if the search has not begun.
+        The other fields of a `SavedSearch` but `dead_frames`; no tokens if the search has not begun. With the arrays of
+        `saved_lattice.GOES_ON` where anything was asked for, or of `saved_lattice.ENDED`, then without tokens.
     first_frame : int
         Frames of the sentences before.
     heard : Heard
@@ -89,6 +99,11 @@ class StreamState(NamedTuple):
         Frames that wait for the next sentence.
     last_came : bool
         Whether the last chunk has come.
+    asked : Asked or None
+        What the stream gives besides its best path.
+    interim_answers : bool
+    end : dict or None
+        Where a sentence has ended that gives more than its best path, the facts of `saved_lattice.ended`.
     """
 
     settled: npt.NDArray[np.uint32]
@@ -98,16 +113,26 @@ class StreamState(NamedTuple):
     endpoint: Endpoint | None
     waiting: npt.NDArray[np.float32]
     last_came: bool
+    asked: Asked | None
+    interim_answers: bool
+    end: dict[str, Any] | None
 
     @property
     def has_begun(self) -> bool:
         """Whether the sentence has had a chunk."""
-        return len(self.search["states"]) > 0
+        return self.end is not None or len(self.search["states"]) > 0
+
+
+def sections_of(asked: Asked | None, end: dict[str, Any] | None) -> Dtypes:
+    """The arrays that a state has of the search, with their dtypes."""
+    if asked is None:
+        return SEARCH
+    return SEARCH | (GOES_ON if end is None else ENDED)
 
 
 def write(state: StreamState, decoder: CtcDecoder, boost: Boost | None) -> bytes:
     """The state as bytes, with what the stream was decoded with."""
-    arrays = {name: state.search[name] for name in SEARCH}
+    arrays = {name: state.search[name] for name in sections_of(state.asked, state.end)}
     arrays |= {
         "settled": state.settled,
         "heard": np.array(state.heard.words, np.uint32),
@@ -119,15 +144,20 @@ def write(state: StreamState, decoder: CtcDecoder, boost: Boost | None) -> bytes
         "last_came": state.last_came,
         "endpoint": None if state.endpoint is None else as_facts(state.endpoint),
         "columns": state.waiting.shape[1],
+        "asked": None if state.asked is None else state.asked.as_facts(),
+        "interim_answers": state.interim_answers,
+        "end": state.end,
     }
-    arrays["about"] = section_file.as_section(about | _made_with(decoder, boost))
+    arrays["about"] = section_file.as_section(about | _made_with(decoder, boost, state.asked))
     out = io.BytesIO()
     section_file.write_sections(out, KIND, arrays)
     return out.getvalue()
 
 
-def read(data: object, decoder: CtcDecoder, boost: Boost | None) -> tuple[StreamState, SavedSearch | None]:
-    """A state, and its search as engines take it, once both are known to be in order and of this decoder.
+def read(
+    data: object, decoder: CtcDecoder, boost: Boost | None
+) -> tuple[StreamState, SavedSearch | None, SavedEnd | None]:
+    """A state, its search as engines take it, and a sentence that has ended, once all are in order and of this decoder.
 
     Raises
     ------
@@ -145,21 +175,54 @@ def read(data: object, decoder: CtcDecoder, boost: Boost | None) -> tuple[Stream
         raise FormatError(f"{NAME}: expected at least {section_file.HEADER.size} bytes, got {len(raw)}")
     arrays = section_file.read_sections(NAME, KIND, raw, len(raw))
     about = section_file.read_about(NAME, KIND, arrays.pop("about").tobytes())
-    for name in KIND.sections:
-        if name != "about" and name not in arrays:
-            raise FormatError(f"{NAME}: section {name!r} is missing")
-    _check_made_with(about, decoder, boost)
-    state = _state(arrays, about, decoder)
+    asked = _asked(about["asked"])
+    wanted = {*sections_of(asked, about["end"]), "settled", "heard", "waiting"}
+    if set(arrays) != wanted:
+        raise FormatError(f"{NAME}: expected the sections {sorted(wanted)}, got {sorted(arrays)}")
+    _check_made_with(about, decoder, boost, asked)
+    state = _state(arrays, about, decoder, asked)
     if not state.has_begun:
         if state.search["frames"] or state.search["fired"] or state.last_came or len(state.settled):
             raise FormatError(f"{NAME}: expected tokens, because the stream has begun, got none")
-        return state, None
+        return state, None, None
     new_words: NewWords | None = None if boost is None else boost.compiled(decoder.graph).new_words
-    return state, checked_search(state.search | {"settled": state.settled}, decoder.graph, new_words)
+    fields = state.search | {"settled": state.settled}
+    beam = decoder.options.lattice_beam
+    if state.end is None:
+        return state, checked_search(fields, decoder.graph, new_words, None if asked is None else beam), None
+    log = checked_log(fields | {"settled": state.settled[:0]}, decoder.graph, new_words)
+    end = checked_end(fields, state.end, log, beam)
+    if not np.array_equal(end.path[: len(state.settled)], state.settled):
+        raise FormatError(f"{NAME}: the settled arcs are not the first of the best path")
+    if any(len(fields[name]) for name in ("states", "costs", "entries")):
+        raise FormatError(f"{NAME}: expected no tokens, because the sentence has ended, got {len(fields['states'])}")
+    dead_frames = checked_dead_frames(fields, log.frames[-1:])
+    search = SavedSearch(
+        **{name: fields[name] for name in SavedSearch._fields if name in fields}, dead_frames=dead_frames, ended=True
+    )
+    return state, search, end
 
 
-def _state(arrays: dict[str, npt.NDArray[Any]], about: dict[str, Any], decoder: CtcDecoder) -> StreamState:
+def _asked(facts: dict[str, Any] | None) -> Asked | None:
+    if facts is None:
+        return None
+    try:
+        asked = Asked(**facts)
+    except (TypeError, ValueError) as error:
+        raise FormatError(f"{NAME}: what the stream was asked for cannot be read: {error}") from None
+    if not asked.needs_lattices:
+        raise FormatError(f"{NAME}: expected a stream that was asked for something, got {facts}")
+    return asked
+
+
+def _state(
+    arrays: dict[str, npt.NDArray[Any]], about: dict[str, Any], decoder: CtcDecoder, asked: Asked | None
+) -> StreamState:
     """The state in the sections; FormatError if its numbers do not fit each other or the decoder."""
+    if asked is None and (about["end"] is not None or about["interim_answers"]):
+        raise FormatError(f"{NAME}: expected neither an end nor interim answers of a stream that was asked for nothing")
+    if asked is not None and (about["end"] is not None) != bool(about["fired"] or about["last_came"]):
+        raise FormatError(f"{NAME}: expected the end of a sentence where the last chunk has come or a rule has held")
     endpoint, columns = _endpoint(about["endpoint"]), about["columns"]
     for name in ("frames", "first_frame"):
         if not 0 <= about[name] < MOST_FRAMES:
@@ -178,17 +241,20 @@ def _state(arrays: dict[str, npt.NDArray[Any]], about: dict[str, Any], decoder: 
     most = 0 if rescoring is None else rescoring.large.order - 1
     if len(words) > most or np.any(words >= known) or np.any(words == 0):
         raise FormatError(f"{NAME}: expected at most {most} words of the graph from before the sentence, got others")
-    search = {name: arrays[name].copy() for name in SEARCH}
-    search |= {name: about[name] for name in ("frames", "alive", "offset", "fired")}
-    return StreamState(
+    state = StreamState(
         arrays["settled"].copy(),
-        search,
+        {name: about[name] for name in ("frames", "alive", "offset", "fired")},
         about["first_frame"],
         Heard(tuple(words.tolist()), about["after_start"]),
         endpoint,
         arrays["waiting"].reshape(-1, columns).copy(),
         about["last_came"],
+        asked,
+        about["interim_answers"],
+        about["end"],
     )
+    state.search.update((name, arrays[name].copy()) for name in sections_of(asked, about["end"]))
+    return state
 
 
 def _endpoint(facts: list[Any] | None) -> Endpoint | None:
@@ -200,10 +266,11 @@ def _endpoint(facts: list[Any] | None) -> Endpoint | None:
         raise FormatError(f"{NAME}: its endpoint cannot be read: {error}") from None
 
 
-def _made_with(decoder: CtcDecoder, boost: Boost | None) -> dict[str, Any]:
+def _made_with(decoder: CtcDecoder, boost: Boost | None, asked: Asked | None) -> dict[str, Any]:
     """What answers depend on besides the log-probs, as a state names it."""
     rescoring, options = decoder._rescoring, decoder.options
     names = OPTIONS + (RESCORING_OPTIONS if rescoring is not None else ())
+    names += LATTICE_OPTIONS if asked is not None else ()
     found = {name: getattr(options, name) for name in names}
     models = None
     if rescoring is not None:
@@ -218,9 +285,9 @@ def _made_with(decoder: CtcDecoder, boost: Boost | None) -> dict[str, Any]:
     }
 
 
-def _check_made_with(about: dict[str, Any], decoder: CtcDecoder, boost: Boost | None) -> None:
+def _check_made_with(about: dict[str, Any], decoder: CtcDecoder, boost: Boost | None, asked: Asked | None) -> None:
     """ValueError that names what the stream was decoded with, if it is something else than what this decoder has."""
-    ours = _made_with(decoder, boost)
+    ours = _made_with(decoder, boost, asked)
     if about["graph"] != ours["graph"]:
         raise ValueError(
             f"{NAME}: expected a stream of this decoder's graph (digest {ours['graph']}), got one of another "

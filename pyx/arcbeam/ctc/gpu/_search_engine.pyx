@@ -271,7 +271,7 @@ cdef class CudaEngine:
         if boost is not None and self.rescoring is not None:
             self.rescoring.check_boosts([boost])
         stream = CudaStream(self.pool, self.stream, self.source, self.rescoring, boost, rules, heard, saved,
-                            lattice_beam is not None)
+                            lattice_beam)
         self.all_streams.add(stream)
         return stream
 

@@ -44,6 +44,7 @@ cdef class LinkRoom:
     cdef DeviceBuffer memory
     cdef uint32_t links, steps, entries
     cdef int reserve(self, uint32_t links, uint32_t steps, uint32_t entries) except -1
+    cdef uint64_t nbytes(self) noexcept
 
 
 cdef class CudaStream(SearchState):
@@ -57,6 +58,7 @@ cdef class CudaStream(SearchState):
     cdef uint32_t large_start  # the large model's state after what was heard
     cdef readonly bint has_begun
     cdef readonly bint keeps_links  # of the sentence's lattice, which its end gives
+    cdef float lattice_beam  # of that
     cdef Given given
     cdef vector[uint32_t] settled  # since the last call of hand_over
     cdef EndpointRules rules

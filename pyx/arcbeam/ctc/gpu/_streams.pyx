@@ -30,16 +30,22 @@ cdef extern from "arcbeam/ctc/gpu/_streams/state.hpp" namespace "arcbeam" nogil:
         uint32_t tokens
         uint32_t entries
 
+    cdef struct HostLinks:
+        unsigned char* memory
+        uint32_t links
+        uint32_t steps
+
     uint32_t lm_start "arcbeam::large_start"(const RescoringView& lms, const Heard& heard) except +
     vector[uint8_t] kenlm_start "arcbeam::large_start"(const KenLmView& kenlm, const Heard& heard) except +
     vector[uint8_t] histories_of(const HostState& state, const StreamModels& models,
                                  const KenLmAnswerer& numbers) except +
     cbool number_histories(const vector[uint8_t]& histories, const StreamModels& models, KenLmAnswerer& numbers,
                            const HostState& into) except +
-    SavedSearch saved_search(const HostState& state, const StreamModels& models,
-                             const vector[uint8_t]& histories) except +
+    SavedSearch saved_search(const HostState& state, const HostLinks& links, float lattice_beam, const OpenGraph& graph,
+                             const StreamModels& models, const vector[uint8_t]& histories) except +
     void resume_search(const SavedSearch& saved, const OpenGraph& graph, const StreamModels& models, const Heard& heard,
-                       const EndpointRules& rules, const HostState& into, vector[uint8_t]& histories) except +
+                       const EndpointRules& rules, const HostState& into, const HostLinks& links,
+                       vector[uint8_t]& histories) except +
 
 cdef BoostList NOTHING = no_phrases()
 
@@ -70,6 +76,9 @@ cdef class LinkRoom:
         self.links, self.steps, self.entries = links, steps, entries
         return 0
 
+    cdef uint64_t nbytes(self) noexcept:
+        return stream_links_bytes(self.links, self.steps, self.entries)
+
 
 @cython.final
 @cython.no_gc
@@ -91,23 +100,26 @@ cdef class CudaStream(SearchState):
     saved : arcbeam.ctc.sentences.SavedSearch or None
         What the `search` of another stream returned, on any engine, of the same graph, options and boost. It must be
         checked: a search trusts it.
-    keeps_links : bool
-        Whether the end of the sentence gives its lattice; not with `saved`.
+    lattice_beam : float or None
+        Of the lattice that the end of the sentence gives, if one is asked for.
     """
 
     def __cinit__(self, MemoryPool pool not None, Stream stream not None, graph, DeviceRescoring rescoring,
-                  BoostList boost, rules, heard, saved, bint keeps_links=False):
+                  BoostList boost, rules, heard, saved, lattice_beam=None):
         self.graph, self.rescoring, self.boost, self.saved = graph, rescoring, boost, saved
         take_rules(rules, &self.rules)
         take_heard(heard, self.heard)
         self.models = StreamModels(NULL, NULL, SharedBits(0, 0), (<BoostList> (NOTHING if boost is None else boost)).view)
         self.even, self.odd = [DeviceBuffer(pool, stream, "the state of a stream") for _ in range(2)]
         self.state, self.spare = StateRoom(0, 0, 0, 0), StateRoom(0, 0, 0, 1)
-        self.keeps_links = keeps_links
-        if keeps_links:
+        self.keeps_links = lattice_beam is not None
+        if self.keeps_links:
+            self.lattice_beam = lattice_beam
             self.links, self.spare_links = LinkRoom(pool, stream), LinkRoom(pool, stream)
         if saved is not None:
             self.frames, self.fired = saved.frames, saved.fired
+            if saved.ended:
+                self.given, self.saved = LATTICE_TAKEN, None
         if rescoring is None:
             return
         self.models.bits = rescoring.bits
@@ -164,27 +176,32 @@ cdef class CudaStream(SearchState):
         room.address, room.tokens, room.entries = memory.address, tokens, entries
         return 0
 
-    def search(self):
+    def search(self, bint with_lattice=False):
         """What the search knows, as a dict with the fields of arcbeam.ctc.sentences.SavedSearch.
 
-        It lacks `settled`, which the stream's sentence has, and `dead_frames`.
+        It lacks `settled`, which the stream's sentence has, and `dead_frames`. `with_lattice`: of a stream that keeps
+        links, whose log then begins with the sentence.
         """
         cdef SavedSearch found
         cdef HostState state
-        cdef unsigned char[::1] memory
+        cdef HostLinks links = HostLinks(NULL, 0, 0)
+        cdef unsigned char[::1] memory, memory_of_links
+        cdef vector[uint8_t] histories
         with self.even.pool.context:
             self._resume()
         found.alive = True
         if self.has_begun:
             memory = self.apart or self._memory(self.state).read(bytes_of(self.state))
             state = HostState(&memory[0], self.state.tokens, self.state.entries)
-            if self.numbers is None or self.apart is not None:
-                found = saved_search(state, self.models, self.histories)
-            else:
-                found = saved_search(state, self.models,
-                                     histories_of(state, self.models, self.numbers.lookups.kenlm[0]))
+            if with_lattice and self.keeps_links:
+                memory_of_links = self.links.memory.read(self.links.nbytes())
+                links = HostLinks(&memory_of_links[0], self.links.links, self.links.steps)
+            histories = self.histories
+            if self.numbers is not None and self.apart is None:
+                histories = histories_of(state, self.models, self.numbers.lookups.kenlm[0])
+            found = saved_search(state, links, self.lattice_beam, self._open_graph(), self.models, histories)
         found.frames, found.fired = self.frames, self.fired
-        return fields_of(found)
+        return fields_of(found, with_lattice)
 
     cdef OpenGraph _open_graph(self) except *:
         if self.boost is None or self.boost.new_words is None:
@@ -194,15 +211,23 @@ cdef class CudaStream(SearchState):
     cdef int _resume(self) except -1:
         """Makes the state that the search goes on from, and sends it unless its histories lack numbers."""
         cdef SavedSearch search
-        cdef unsigned char[::1] memory
+        cdef HostLinks links = HostLinks(NULL, 0, 0)
+        cdef unsigned char[::1] memory, memory_of_links
         if self.saved is None:
             return 0
         take_saved(self.saved, search)
         self._reserve(&self.state, <uint32_t> search.tokens.size(), <uint32_t> search.log.size())
         made = bytearray(bytes_of(self.state))
         memory = made
+        if search.keeps_links:
+            self.links.reserve(<uint32_t> search.links.losers.size(), <uint32_t> search.links.offsets.size(),
+                               self.state.entries)
+            memory_of_links = bytearray(self.links.nbytes())
+            links = HostLinks(&memory_of_links[0], self.links.links, self.links.steps)
         resume_search(search, self._open_graph(), self.models, self.heard, self.rules,
-                      HostState(&memory[0], self.state.tokens, self.state.entries), self.histories)
+                      HostState(&memory[0], self.state.tokens, self.state.entries), links, self.histories)
+        if search.keeps_links:
+            self.links.memory.write(memory_of_links)
         if self.numbers is None:
             self._memory(self.state).write(memory)
         else:

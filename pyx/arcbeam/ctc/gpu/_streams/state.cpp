@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "decode/boosted_models.hpp"
+#include "decode/lattice_room.hpp"
 #include "decode/stream.hpp"
 
 namespace arcbeam {
@@ -27,6 +28,51 @@ struct Places {
     std::uint32_t* states;
     History* histories;  // see rescore/history.cuh
 };
+
+// The same of its links; see link_memory() in decode/stream_lattice.cuh.
+struct LinkPlaces {
+    explicit LinkPlaces(const HostLinks& of)
+        : words(reinterpret_cast<LinkCounts*>(of.memory)),
+          links(reinterpret_cast<lattice::Link*>(of.memory + padded(sizeof(LinkCounts)))),
+          steps(reinterpret_cast<LatticeStep*>(links + of.links)),
+          costs(reinterpret_cast<float*>(steps + of.steps)) {}
+
+    LinkCounts* words;
+    lattice::Link* links;
+    LatticeStep* steps;
+    float* costs;
+};
+
+// What is kept beside a log of so many entries.
+twin::KeptLinks kept_links(const HostLinks& from, std::uint32_t entries) {
+    const LinkPlaces places(from);
+    twin::KeptLinks kept;
+    kept.losers.assign(places.links, places.links + places.words->num_links);
+    kept.costs.assign(places.costs, places.costs + entries);
+    kept.first_entry.push_back(0U);
+    for (const LatticeStep* step = places.steps; kept.first_entry.back() != entries; ++step) {
+        kept.first_entry.push_back(step->entries_end);
+        kept.offsets.push_back(step->offset);
+    }
+    return kept;
+}
+
+// `kept.losers` come step by step, by their targets.
+void write_links(const twin::KeptLinks& kept, const HostLinks& into) {
+    const LinkPlaces places(into);
+    const auto links = static_cast<std::uint32_t>(kept.losers.size());
+    *places.words = {links, static_cast<std::uint32_t>(kept.costs.size()) + links};
+    std::copy(kept.losers.begin(), kept.losers.end(), places.links);
+    std::copy(kept.costs.begin(), kept.costs.end(), places.costs);
+    std::uint32_t link = 0;
+    for (std::size_t step = 0; step < kept.offsets.size(); ++step) {
+        const std::uint32_t end = kept.first_entry[step + 1];
+        while (link < links && kept.losers[link].target < end) {
+            ++link;
+        }
+        places.steps[step] = {kept.offsets[step], end, link};
+    }
+}
 
 using Boosted = twin::BoostedModels<twin::NoModels>;
 using BoostedAutomaton = twin::BoostedModels<twin::AutomatonModels>;
@@ -58,16 +104,22 @@ History with_large(const StreamModels& models, const History& history, std::uint
     return {static_cast<std::uint32_t>(bits >> 32U), static_cast<std::uint32_t>(bits)};
 }
 
-// Follows the words of all paths with the twin's models, and writes the log and the tokens with their histories,
-// which on_device(models, history) gives.
+// Follows the words of all paths with the twin's models, and writes the log, the tokens with their histories, which
+// on_device(models, history) gives, and links where there are some.
 template <typename Twin, typename OnDevice>
 void write_paths(const Twin& twin, const twin::SavedSearch& saved, const OpenGraph& graph,
-                 const StreamModels& models, const twin::Heard& heard, const Places& into, OnDevice on_device) {
+                 const StreamModels& models, const twin::Heard& heard, const Places& into, const HostLinks& links,
+                 OnDevice on_device) {
     twin::HistoryState<Twin> state(twin);
     state.models.boost_with(models.boost, graph.first_word);
-    state.resume(graph, heard, saved, twin::TokenLog::kNever);
+    // Whatever the beam: a device prunes with its own.
+    state.resume(graph, heard, saved, kInfiniteCost, twin::TokenLog::kNever, twin::TokenLog::kNever);
     for (std::uint32_t i = 0; i < state.log.size(); ++i) {
         into.log[i] = {state.log[i].source, state.log[i].arc};
+    }
+    if (saved.keeps_links) {
+        into.words->counts.known = state.settled();
+        write_links(state.links->kept(state.log), links);
     }
     for (std::uint32_t i = 0; i < state.tokens.size(); ++i) {
         const std::uint32_t of = state.tokens[i].state;
@@ -121,7 +173,9 @@ bool number_histories(const KenLmHistories& histories, const StreamModels& model
     return true;
 }
 
-twin::SavedSearch saved_search(const HostState& from, const StreamModels& models, const KenLmHistories& histories) {
+twin::SavedSearch saved_search(const HostState& from, const HostLinks& links, float lattice_beam,
+                               const OpenGraph& graph, const StreamModels& models,
+                               const KenLmHistories& histories) {
     const Places places(from);
     const StreamCounts counts = places.words->counts;
     twin::SearchState state;
@@ -134,10 +188,16 @@ twin::SavedSearch saved_search(const HostState& from, const StreamModels& models
     for (std::uint32_t i = 0; i < counts.log_size; ++i) {
         entries[i] = {places.log[i].source, places.log[i].arc};
     }
-    state.log.begin(twin::TokenLog::kNever);
+    const bool keeps_links = links.memory != nullptr;
+    state.begin(keeps_links ? lattice_beam : twin::kNoLattice, twin::TokenLog::kNever, twin::TokenLog::kNever);
+    state.offset = places.words->offset;
     state.log.resume(entries);
-    std::vector<std::uint32_t> known;  // a device keeps some entries that are settled
-    state.log.take_settled(counts.num_tokens, known);
+    if (keeps_links) {
+        state.links->resume(graph, state.log, kept_links(links, counts.log_size));
+    } else {  // a device keeps some entries that are settled
+        std::vector<std::uint32_t> known;
+        state.log.take_settled(counts.num_tokens, known);
+    }
     // Other histories are in the order of their bits.
     KenLmStates states;
     std::vector<std::uint32_t> numbers;
@@ -154,8 +214,7 @@ twin::SavedSearch saved_search(const HostState& from, const StreamModels& models
         return bits_of(places.histories[a]) < bits_of(places.histories[b]);
     };
     twin::SavedSearch saved;
-    twin::save_paths(state.tokens, state.log, precedes, saved);
-    saved.offset = places.words->offset;
+    state.save(twin::Extent::kAll, precedes, saved);
     saved.dead_frames = places.words->dead_frames;
     saved.alive = counts.alive != 0U;
     return saved;
@@ -163,7 +222,7 @@ twin::SavedSearch saved_search(const HostState& from, const StreamModels& models
 
 void resume_search(const twin::SavedSearch& saved, const OpenGraph& graph, const StreamModels& models,
                    const twin::Heard& heard, const EndpointRules& rules, const HostState& into,
-                   KenLmHistories& histories) {
+                   const HostLinks& links, KenLmHistories& histories) {
     twin::EndpointWatch watch(rules);
     watch.settle(graph, saved.settled.data(), saved.settled.size());
     const Places places(into);
@@ -178,17 +237,17 @@ void resume_search(const twin::SavedSearch& saved, const OpenGraph& graph, const
             add_state(twin.models().state(history.lm), models.kenlm->lm->state_size(), histories);
             return kept_history(models, History{0U, history.lm.small}, history.boost);
         };
-        write_paths(BoostedKenLm(*models.kenlm), saved, graph, models, heard, places, apart);
+        write_paths(BoostedKenLm(*models.kenlm), saved, graph, models, heard, places, links, apart);
     } else if (models.lms != nullptr) {
         const auto as_kept = [&](const BoostedAutomaton&, const BoostedAutomaton::History& history) {
             return kept_history(models, history.lm, history.boost);
         };
-        write_paths(BoostedAutomaton(*models.lms), saved, graph, models, heard, places, as_kept);
+        write_paths(BoostedAutomaton(*models.lms), saved, graph, models, heard, places, links, as_kept);
     } else {
         const auto as_kept = [](const Boosted&, const Boosted::History& history) {
             return History{history.boost, 0U};
         };
-        write_paths(Boosted(twin::NoModels::View{}), saved, graph, models, heard, places, as_kept);
+        write_paths(Boosted(twin::NoModels::View{}), saved, graph, models, heard, places, links, as_kept);
     }
 }
 

@@ -24,6 +24,14 @@ struct HostState {
     std::uint32_t entries;
 };
 
+// What a stream keeps of its lattice (decode/lattice_room.hpp) in memory of the host, at a multiple of 16, with
+// room for so many links and steps; without memory for a stream that keeps none.
+struct HostLinks {
+    unsigned char* memory;
+    std::uint32_t links;
+    std::uint32_t steps;
+};
+
 // KenLM's states, one behind the other. On a device histories of KenLM are numbers that the host gives them, and
 // takes back now and then.
 using KenLmHistories = std::vector<unsigned char>;
@@ -48,13 +56,15 @@ KenLmHistories histories_of(const HostState& from, const StreamModels& models,
 bool number_histories(const KenLmHistories& histories, const StreamModels& models, requests::KenLmAnswerer& numbers,
                       const HostState& into);
 
-// Lacks what the host knows without the device: what is settled, `frames` and `fired`. `histories`: those of a
-// KenLM.
-twin::SavedSearch saved_search(const HostState& from, const StreamModels& models, const KenLmHistories& histories);
+// Lacks what the host knows without the device: what is settled, `frames` and `fired`. With `links`, whose lattice
+// has this beam, the lattice is saved; otherwise what is alive. `histories`: those of a KenLM.
+twin::SavedSearch saved_search(const HostState& from, const HostLinks& links, float lattice_beam,
+                               const OpenGraph& graph, const StreamModels& models, const KenLmHistories& histories);
 
-// Writes the state with which a search goes on; with a KenLM, its histories apart.
+// Writes the state with which a search goes on, and its links where it keeps some; with a KenLM, its histories
+// apart.
 void resume_search(const twin::SavedSearch& saved, const OpenGraph& graph, const StreamModels& models,
                    const twin::Heard& heard, const EndpointRules& rules, const HostState& into,
-                   KenLmHistories& histories);
+                   const HostLinks& links, KenLmHistories& histories);
 
 }  // namespace arcbeam
