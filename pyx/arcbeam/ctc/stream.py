@@ -327,12 +327,6 @@ class Stream(SentenceStream):
         """Keeps the frames of a chunk that lie behind the end of the sentence."""
         self._waiting.append(chunks.rows(index, taken, self._decoder._width))
 
-    def __reduce__(self) -> Any:
-        raise TypeError(
-            "Stream: expected the bytes of stream.save(), from which decoder.restore(data) makes a stream; "
-            "a stream itself is neither pickled nor copied"
-        )
-
     def __repr__(self) -> str:
         waiting = f", {self.num_waiting} more wait" if self._waiting else ""
         return f"Stream({self.num_frames} frames{waiting}, {self.partial!r})"
