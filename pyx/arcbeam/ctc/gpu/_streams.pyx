@@ -73,6 +73,7 @@ cdef class LinkRoom:
         links, steps, entries = max(links, self.links), max(steps, self.steps), max(entries, self.entries)
         self.links = self.steps = self.entries = 0
         self.memory.reserve(stream_links_bytes(links, steps, entries), False)
+        set_bytes(self.memory.address, 0, self.memory.capacity, self.memory.stream)  # all of it is read when it is saved
         self.links, self.steps, self.entries = links, steps, entries
         return 0
 
