@@ -1,7 +1,6 @@
 // The emulated device while one kernel runs: its threads, blocks and clusters, and who may run next.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -74,13 +73,18 @@ struct NamedBarrier {
     Told told;
 };
 
+struct Warp {
+    std::uint32_t living = 0;  // lanes
+    std::vector<Rendezvous> open;
+};
+
 struct Block {
     std::uint32_t ended = 0;
     std::uint32_t arrived = 0;  // at the barrier
     std::uint32_t votes = 0;
     Vote vote = Vote::none;
     Site site;
-    std::vector<std::vector<Rendezvous>> warps;
+    std::vector<Warp> warps;
     NamedBarrier named[16];
     unsigned char* shared = nullptr;
 };
@@ -158,8 +162,8 @@ class Machine {
     const void* params_;
     StackPool& stacks_;
     Random random_;
-    std::deque<Thread> threads_;
-    std::deque<Block> blocks_;
+    std::vector<Thread> threads_;
+    std::vector<Block> blocks_;
     std::vector<Cluster> clusters_;
     std::optional<Races> races_;
     std::optional<Hazards> hazards_;

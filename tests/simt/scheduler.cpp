@@ -94,6 +94,7 @@ void Machine::start_cluster() {
             make_fiber(thread.fiber, stacks_.stack(id), run_thread);
             thread.state = Thread::State::ready;
             add_ready(id);
+            blocks_[b].warps[i / 32U].living |= 1U << i % 32U;
         }
     }
 }
@@ -237,6 +238,7 @@ void Machine::end_thread() {
     self_->doing = "ended";
     Block& mine = block();
     ++mine.ended;
+    mine.warps[self_->position.thread / 32U].living &= ~(1U << self_->position.thread % 32U);
     if (mine.arrived != 0U) fail("divergent barrier: " + who(*self_) + " ended while others wait; " + standing());
     ++cluster().ended;
     remove_ready(self_->id);
