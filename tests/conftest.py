@@ -4,6 +4,7 @@ Without options the tests of every change run. ``-m "data and not long"`` runs t
 ``--long`` runs all that there is: also every schedule of a kernel, every mutant, all architectures.
 """
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -34,6 +35,22 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_itemcollected(item: pytest.Item) -> None:
     if "arcbeam_data" in getattr(item, "fixturenames", ()):
         item.add_marker("data")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    keep_from_the_collector()
+
+
+def pytest_runtest_setup() -> None:
+    if gc.get_freeze_count() == 0:  # some test has given it back
+        keep_from_the_collector()
+
+
+def keep_from_the_collector() -> None:
+    """What is there once all tests are known stays: a collection of garbage, of which tests ask, passes it over."""
+    gc.collect()
+    gc.freeze()
 
 
 # A shell starts its background jobs deaf to SIGINT, and children inherit that; tests interrupt decodes and commands.
