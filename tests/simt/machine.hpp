@@ -151,6 +151,8 @@ class Machine {
     void add_ready(std::uint32_t thread);
     void remove_ready(std::uint32_t thread);
     std::uint32_t pick();
+    std::uint32_t first_ready() const;
+    std::uint32_t last_ready() const;
     void go_on();  // leaves the running thread for the next one
     void step();   // counts a scheduling point; copies from the host are made here
     void check_guards();
@@ -169,6 +171,7 @@ class Machine {
     std::optional<Hazards> hazards_;
     std::uint32_t started_clusters_ = 0, ended_threads_ = 0;
     std::vector<std::uint32_t> ready_, place_;  // who can run; each one's place in it
+    std::vector<std::uint64_t> ready_bits_;     // the same, a bit a thread
     std::uint32_t favourite_ = ~0U, burst_ = kMaxBurst;
     std::uint64_t steps_ = 0;
     std::uint64_t accesses_ = 0;  // plain ones since the last scheduling point
