@@ -96,11 +96,14 @@ class Unit:
     _places: dict[Path, tuple[list[int], int]] = field(default_factory=dict)  # of first inclusions
     _ends: dict[Path, int] = field(default_factory=dict)
     _open: set[Path] = field(default_factory=set)
+    _found: dict[tuple[str, Path | None], Path | None] = field(default_factory=dict)
 
     def find(self, name: str, beside: Path | None) -> Path | None:
         """The file of ours that an include names: beside the one that includes it, or in the folders."""
-        places = [folder / name for folder in ([] if beside is None else [beside]) + list(self.folders)]
-        return next((place.resolve() for place in places if place.is_file()), None)
+        if (name, beside) not in self._found:
+            places = [folder / name for folder in ([] if beside is None else [beside]) + list(self.folders)]
+            self._found[name, beside] = next((place.resolve() for place in places if place.is_file()), None)
+        return self._found[name, beside]
 
     def include(self, path: Path) -> None:
         """A file of ours, as ``#include`` has it read."""

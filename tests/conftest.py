@@ -4,6 +4,7 @@ Without options the tests of every change run. ``-m "data and not long"`` runs t
 ``--long`` runs all that there is: also every schedule of a kernel, every mutant, all architectures.
 """
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -29,6 +30,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["ARCBEAM_LONG_TESTS"] = "1"
         if config.option.markexpr == "not long and not data":
             config.option.markexpr = ""
+        if settings is not None and "HYPOTHESIS_PROFILE" not in os.environ:
+            settings.load_profile("release")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -36,13 +39,31 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker("data")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    keep_from_the_collector()
+
+
+def pytest_runtest_setup() -> None:
+    if gc.get_freeze_count() == 0:  # some test has given it back
+        keep_from_the_collector()
+
+
+def keep_from_the_collector() -> None:
+    """What is there once all tests are known stays: a collection of garbage, of which tests ask, passes it over."""
+    gc.collect()
+    gc.freeze()
+
+
 # A shell starts its background jobs deaf to SIGINT, and children inherit that; tests interrupt decodes and commands.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No test times anything, so no example has a deadline; the same examples in every run, so that a red run stays red.
-# HYPOTHESIS_PROFILE=explore looks for new ones; =sanitize is for instrumented extensions, which are many times slower.
+# --long takes more of them. HYPOTHESIS_PROFILE=explore looks for new ones; =sanitize is for instrumented extensions,
+# which are many times slower.
 if settings is not None:
-    settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True)
+    settings.register_profile("release", deadline=None, derandomize=True, print_blob=True)
+    settings.register_profile("repeatable", settings.get_profile("release"), max_examples=60)
     settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
     settings.register_profile("sanitize", deadline=None, derandomize=True, max_examples=25)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))

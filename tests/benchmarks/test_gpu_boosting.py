@@ -14,6 +14,7 @@ from data import token_ngrams
 from tests.benchmarks.on_emulated_gpu import rows_of
 from tests.benchmarks.test_gpu_lattice import events
 from tests.benchmarks.test_gpu_transducers import SIZES, synthetic
+from tests.simt.build import LONG
 from tests.transducer.conftest import gpu  # noqa: F401
 
 WORDS = [f"w{i}" for i in range(1, 50)]
@@ -38,7 +39,7 @@ def worded(small, monkeypatch, tmp_path):
 
 @pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 def test_rows_of_boosting(worded):
-    rows = rows_of("gpu_boosting")
+    rows = rows_of("gpu_boosting", utterances=6 if LONG else 3)
     kinds = [gpu_boosting.KNOWN, gpu_boosting.OTHERS, gpu_boosting.NEW]
     assert [(row["lists"], row["search"]) for row in rows] == [
         (kind, search) for kind in kinds for search in ("17 / 10,000", "12 / 5,000")

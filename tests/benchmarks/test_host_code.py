@@ -192,7 +192,7 @@ def test_moving_and_commenting_keep_what_drives_the_kernels(tree):
     assert [host_code.digest([name], tree) for name in ("search", "transducer")] == known
 
 
-@pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("every", [24, pytest.param(1, marks=pytest.mark.long)])
 def test_code_in_any_file_of_the_tree_counts(tree, every):
     names = {"search": host_code.SEARCH, "transducer": host_code.TRANSDUCER}
     known = {name: host_code.digest([name], tree) for name in names}

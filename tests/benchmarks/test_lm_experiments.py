@@ -22,6 +22,7 @@ from tests.benchmarks.on_emulated_gpu import has_matplotlib
 from tests.decode.kenlm_files import need_kenlm
 from tests.decode.language_models import random_model
 from tests.decode.random_graphs import random_log_probs
+from tests.simt.build import LONG
 
 
 @pytest.fixture
@@ -51,6 +52,9 @@ def test_cache(models, closed_arpa, monkeypatch, tmp_path, capsys):
     need_kenlm()
     experiment = registry.load("gpu_lm_cache")
     models["language_model"] = LanguageModel.build(closed_arpa)
+    assert experiment.SHARES[0] == 0.0 and 0.1 in experiment.SHARES and experiment.SHARES[-1] == 1.0
+    if not LONG:
+        monkeypatch.setattr(experiment, "SHARES", (0.0, 0.1, 1.0))
     rows = list(experiment.run(Context(1, 1, {"ngrams": "9000", "beams": "12"})))
     given, larger = sum(models["language_model"].about["ngrams"]), rows[-1]["ngrams"]
     assert {row["ngrams"] for row in rows} == {given, larger} and larger > 4500

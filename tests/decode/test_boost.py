@@ -17,8 +17,9 @@ from tests.decode.lattices import lattices, packed
 from tests.decode.test_lattice import BEAMS, COLLECT, decoder
 from tests.decode.test_lattice import as_the_oracle as lattice_as_the_oracle
 from tests.decode.test_rescoring import WORDS, composed, language_models, with_words
+from tests.hypothesis_examples import examples
 
-slow = settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+slow = settings(deadline=None, max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow])
 SCORES = st.integers(-4096, 4096).map(lambda units: units / 1024)
 PHRASES = st.dictionaries(
     st.lists(st.sampled_from([1, 2, 3]), min_size=1, max_size=4).map(tuple), SCORES, min_size=1, max_size=6

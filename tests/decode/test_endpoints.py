@@ -20,8 +20,9 @@ from tests.decode.test_rescoring import WORDS, with_words
 from tests.decode.test_rescoring import language_models as models_of_three_words
 from tests.decode.test_streams import BATCH, GRAPH, boost
 from tests.decode.test_streams import WORDS as MANY
+from tests.hypothesis_examples import examples
 
-slow = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+slow = settings(deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 SPEECH = np.concatenate(BATCH)
 OPTIONS = {"beam": 6.0, "max_active": 60, "frame_shift": 0.1, "device": "cpu", "threads": 2}
 SILENCE = Graph(**GRAPH.fields() | {"blank": 0, "separator_column": 1})

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from arcbeam import CtcDecoder, Graph
 from tests.decode import graphs, oracle
 from tests.decode.equality import as_the_oracle
+from tests.hypothesis_examples import examples
 
 
 def as_bytes(hypotheses):
@@ -30,7 +31,7 @@ def as_bytes(hypotheses):
     ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(
     graphs.graphs(blank=3),
     st.lists(graphs.log_probs(), max_size=4),

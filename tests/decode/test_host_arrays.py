@@ -22,6 +22,7 @@ from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
 from tests.decode.emulated_gpu import TIGHT
 from tests.decode.equality import same
+from tests.hypothesis_examples import examples
 
 ROOT = Path(__file__).resolve().parents[2]
 GRAPH = graphs.random_graph(4, states=120, columns=12)
@@ -57,7 +58,7 @@ def table_of(arrays):
     return np.array(rows, np.int64).reshape(-1, 4)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=12),
     st.integers(1, 40),

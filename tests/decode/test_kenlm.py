@@ -13,6 +13,7 @@ from tests.decode.equality import as_the_oracle
 from tests.decode.language_models import language_model, random_model
 from tests.decode.test_engine import as_bytes
 from tests.decode.test_rescoring import WORDS, with_words
+from tests.hypothesis_examples import examples
 
 f32 = np.float32
 LN10 = 2.302585092994045684
@@ -81,7 +82,7 @@ def pairs(tmp_path_factory):
     return found
 
 
-@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.data(),
     graphs.graphs(blank=3),

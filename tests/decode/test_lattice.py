@@ -16,10 +16,11 @@ from tests.decode.oracle import EPSILON, _arcs
 from tests.decode.small_search import BATCH, GRAPH
 from tests.decode.test_engine import as_bytes
 from tests.decode.test_rescoring import language_models, with_words
+from tests.hypothesis_examples import examples
 
 BEAMS = [0.0, 0.5, 2.0, 8.0, math.inf]
 COLLECT = [0, 1, 7, 60, 1 << 22]  # entries and links that may gather before the first pruning
-slow = settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+slow = settings(deadline=None, max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow])
 
 
 def decoder(graph, *, collect_above=1 << 22, **options):

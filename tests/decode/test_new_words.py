@@ -21,8 +21,9 @@ from tests.decode.test_boost import SCORES
 from tests.decode.test_lattice import BEAMS, COLLECT, decoder
 from tests.decode.test_lattice import as_the_oracle as lattice_as_the_oracle
 from tests.decode.test_rescoring import WORDS, language_models
+from tests.hypothesis_examples import examples
 
-slow = settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+slow = settings(deadline=None, max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow])
 TOKENS = ["x", "y", "z", "<blank>"]
 NEW = ["x", "xy", "xx", "zy", "zzy", "y"]  # spelled in characters
 TOPOLOGIES = st.sampled_from(

@@ -11,6 +11,7 @@ from arcbeam import CtcDecoder, Graph, SymbolTable
 from tests.decode import graphs, rescoring_oracle
 from tests.decode.equality import as_the_oracle
 from tests.decode.language_models import random_model
+from tests.hypothesis_examples import examples
 
 WORDS = ["a", "b", "c"]
 
@@ -31,7 +32,7 @@ def language_models(draw):
     return tuple(random_model(rng, WORDS, order, cost=costs) for order in orders)
 
 
-slow = settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+slow = settings(deadline=None, max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow])
 
 
 @slow

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from arcbeam.ctc import _stages
 from tests.decode.token_logs import NONE, check_collected, path, random_frame, random_log
+from tests.hypothesis_examples import examples
 from tests.simt import build
 from tests.simt.build import load, schedules
 
@@ -120,7 +121,7 @@ def test_a_frame_backwards():
     check_a_frame_backwards()
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.integers(0, 2**32), st.integers(1, 20), st.integers(1, 9), st.integers(1, 3), st.sampled_from([32, 64, 288]))
 def test_the_kernel_keeps_ancestors_alone(seed, frames, most, near, block):
     check_kernel(np.random.default_rng(seed), frames=frames, most=most, near=near, block=block, seed=seed)

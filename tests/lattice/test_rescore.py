@@ -19,13 +19,14 @@ from tests.decode.language_models import language_model, over, random_model, rou
 from tests.decode.lattices import packed
 from tests.decode.rescoring_oracle import Deviations
 from tests.decode.test_rescoring import WORDS, language_models, with_words
+from tests.hypothesis_examples import examples
 from tests.lattice_files.random_lattices import nothing, random_lattice
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:log_probs. expected:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*probabilities do not sum to 1"),
 ]
-slow = settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+slow = settings(deadline=None, max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow])
 NOTHING_CUT = {"beam": math.inf, "max_active": None, "device": "cpu", "threads": 1}
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import arcbeam
 from arcbeam import FormatError, LanguageModel
+from tests.hypothesis_examples import examples
 from tests.lm.index import backoff_state, first_arc, index_columns
 from tests.recipe.definitions import LN10, Model, strings
 from tests.recipe.test_arpa import GOOD, models
@@ -43,7 +44,7 @@ def test_by_hand(tmp_path):
     assert "b" in model and "c" not in model and model.label("b") == 3 and model.label("c") is None
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 @given(models())
 def test_any_model_scores_by_its_definition(tmp_path_factory, made):
     words, model = made

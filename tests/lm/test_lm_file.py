@@ -15,6 +15,7 @@ from arcbeam import FormatError, LanguageModel
 from arcbeam.files import section_file
 from arcbeam.files._file_map import checksum
 from arcbeam.lm.lm_file import COLUMNS, KIND
+from tests.hypothesis_examples import examples
 from tests.lm.test_lm_automaton import build
 from tests.recipe.definitions import Model
 
@@ -272,7 +273,7 @@ def test_a_section_left_out(path, name):
         LanguageModel.load(path)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(st.data())
 def test_damage_with_checksums_that_fit_is_harmless(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("lm") / "lm"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from arcbeam.errors import FormatError
 from arcbeam.lm._arpa import ArpaReader
 from arcbeam.recipe.language_model import read_language_model
+from tests.hypothesis_examples import examples
 from tests.recipe.definitions import Model, follow, strings
 
 GOOD = """made by hand
@@ -196,7 +197,7 @@ def models(draw):
     return words, Model(listed, backoffs, order)
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 @given(models(), st.sampled_from([0, 99]))
 def test_any_model_is_followed_exactly(made, backoff_label):
     words, model = made
@@ -217,7 +218,7 @@ def test_any_model_is_followed_exactly(made, backoff_label):
         assert follow(g, backoff_label, string) == pytest.approx(expected, abs=1e-3), string
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=examples(400))
 @given(st.data())
 def test_mutations_never_crash(data):
     text = bytearray(GOOD.encode())

@@ -23,6 +23,7 @@ from tests.decode.test_new_words import NEW, PHRASES, boost_of, open_graphs, sai
 from tests.decode.test_rescoring import language_models
 from tests.decode.test_stream_states import with_moves
 from tests.decode.test_streams_emulated import on_both, seen
+from tests.hypothesis_examples import examples
 from tests.rescore import test_new_words_rescored_emulated as rescored
 from tests.rescore.test_streams_emulated import PLACES
 
@@ -43,7 +44,7 @@ def equal(on_gpu, on_cpu, batch, boost):
     return found
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     open_graphs(),
     st.lists(PHRASES, min_size=1, max_size=3),

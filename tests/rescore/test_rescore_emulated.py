@@ -24,6 +24,7 @@ from tests.decode.language_models import (
 from tests.decode.search_host import FromHost, Room, Shape, as_launched
 from tests.decode.search_layout import BAD_LOG_PROB, DECODED
 from tests.decode.test_rescoring import language_models, with_words
+from tests.hypothesis_examples import examples
 from tests.rescore.demo import demo_speech
 from tests.rescore.rescore_host import RescoreHost, check
 from tests.simt.build import schedules
@@ -31,7 +32,7 @@ from tests.simt.build import schedules
 GENEROUS = Room(capacity=512, candidates=2048, table_size=1024, spill_capacity=512, log=4096, paths=4096)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     graphs.graphs(blank=3),
     language_models(),

@@ -28,7 +28,7 @@ CACHE = ROOT / "build" / "simt"
 INCLUDES = ["-Icuda", "-Ipyx", "-Itests/simt"]
 ENGINE = ROOT / "pyx" / "arcbeam" / "ctc" / "gpu"  # of the host, which runs beside kernels
 # Contraction would fuse a product and a sum; -O1 keeps the lines of errors and the time to compile low.
-FLAGS = ["-std=c++17", "-DARCBEAM_EMULATOR", "-ffp-contract=off", "-fno-math-errno", "-g", "-fPIC", "-pthread"]
+FLAGS = ["-std=c++17", "-DARCBEAM_EMULATOR", "-ffp-contract=off", "-fno-math-errno", "-g1", "-fPIC", "-pthread"]
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wdouble-promotion", "-Werror"]
 POLICIES = ("random", "ahead", "forward", "reverse", "warp")
 WRITES = ("bytes", "relaxed_word", "released_word")

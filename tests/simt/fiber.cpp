@@ -9,7 +9,9 @@ namespace arcbeam::emulator {
 namespace {
 
 constexpr std::size_t kGuardBytes = 64U * 1024U;  // at least a page, whatever its size
-constexpr std::size_t kStride = StackPool::kStackBytes + kGuardBytes;
+constexpr std::size_t kOffsets = 128U * 1024U;
+constexpr std::size_t kStride = StackPool::kStackBytes + kOffsets + kGuardBytes;
+constexpr std::size_t kOffset = 81U * 64U;  // an odd number of lines of a cache, and another page each time
 
 }  // namespace
 
@@ -26,7 +28,7 @@ unsigned char* StackPool::stack(std::size_t index) {
         for (std::size_t i = 0; i < kPerChunk; ++i) mprotect(base + i * kStride, kGuardBytes, PROT_NONE);
         chunks_.push_back(base);
     }
-    return chunks_[index / kPerChunk] + index % kPerChunk * kStride + kGuardBytes;
+    return chunks_[index / kPerChunk] + index % kPerChunk * kStride + kGuardBytes + index * kOffset % kOffsets;
 }
 
 void StackPool::give_back() {

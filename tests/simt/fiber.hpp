@@ -23,7 +23,7 @@ struct Fiber {
 
 // Below each stack lies a page that faults, so that an overflow is no riddle. As many stacks as most launches take
 // are kept from launch to launch. Each costs two of the mappings that a process may have, and each library has a
-// pool.
+// pool. No two stacks begin at the same offset: those of a block would share a few sets of the caches.
 class StackPool {
   public:
     static constexpr std::size_t kStackBytes = 256U * 1024U;

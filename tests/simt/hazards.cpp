@@ -18,9 +18,14 @@ bool same_value(const unsigned char* word, const unsigned char* value, std::uint
 }  // namespace
 
 Hazards::Word& Hazards::word(std::uintptr_t address) {
-    std::unique_ptr<Page>& page = pages_[address / kPageBytes];
-    if (!page) page = std::make_unique<Page>();
-    return page->words[address % kPageBytes / 4U];
+    const std::uintptr_t number = address / kPageBytes;
+    auto& recent = recent_[number % 64U];
+    if (recent.number != number) {
+        std::unique_ptr<Page>& page = pages_[number];
+        if (!page) page = std::make_unique<Page>();
+        recent = {number, page.get()};
+    }
+    return recent.page->words[address % kPageBytes / 4U];
 }
 
 const Mark* Hazards::find(const std::vector<Mark>& marks, const Mark& now) const {

@@ -38,6 +38,10 @@ class Hazards : public Clocks {
     void record(std::vector<Mark>& marks, const Mark& now) const;
 
     std::unordered_map<std::uintptr_t, std::unique_ptr<Page>> pages_;
+    struct {
+        std::uintptr_t number = ~std::uintptr_t{0};
+        Page* page = nullptr;
+    } recent_[64];
 };
 
 }  // namespace arcbeam::emulator

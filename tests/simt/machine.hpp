@@ -1,7 +1,6 @@
 // The emulated device while one kernel runs: its threads, blocks and clusters, and who may run next.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -74,13 +73,18 @@ struct NamedBarrier {
     Told told;
 };
 
+struct Warp {
+    std::uint32_t living = 0;  // lanes
+    std::vector<Rendezvous> open;
+};
+
 struct Block {
     std::uint32_t ended = 0;
     std::uint32_t arrived = 0;  // at the barrier
     std::uint32_t votes = 0;
     Vote vote = Vote::none;
     Site site;
-    std::vector<std::vector<Rendezvous>> warps;
+    std::vector<Warp> warps;
     NamedBarrier named[16];
     unsigned char* shared = nullptr;
 };
@@ -147,6 +151,8 @@ class Machine {
     void add_ready(std::uint32_t thread);
     void remove_ready(std::uint32_t thread);
     std::uint32_t pick();
+    std::uint32_t first_ready() const;
+    std::uint32_t last_ready() const;
     void go_on();  // leaves the running thread for the next one
     void step();   // counts a scheduling point; copies from the host are made here
     void check_guards();
@@ -158,13 +164,14 @@ class Machine {
     const void* params_;
     StackPool& stacks_;
     Random random_;
-    std::deque<Thread> threads_;
-    std::deque<Block> blocks_;
+    std::vector<Thread> threads_;
+    std::vector<Block> blocks_;
     std::vector<Cluster> clusters_;
     std::optional<Races> races_;
     std::optional<Hazards> hazards_;
     std::uint32_t started_clusters_ = 0, ended_threads_ = 0;
     std::vector<std::uint32_t> ready_, place_;  // who can run; each one's place in it
+    std::vector<std::uint64_t> ready_bits_;     // the same, a bit a thread
     std::uint32_t favourite_ = ~0U, burst_ = kMaxBurst;
     std::uint64_t steps_ = 0;
     std::uint64_t accesses_ = 0;  // plain ones since the last scheduling point

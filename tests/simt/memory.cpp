@@ -24,6 +24,7 @@ bool within(const unsigned char* address, std::uint32_t bytes, const void* base,
 // The block whose shared memory, or the guard before or behind it, holds the address.
 std::optional<std::uint32_t> Machine::block_of_shared(const void* address) const {
     const auto* const byte = static_cast<const unsigned char*>(address);
+    if (within(byte, 1U, position.shared, options_.shared_bytes)) return position.block;
     if (byte < shared_memory_.data() || byte >= shared_memory_.data() + shared_memory_.size()) return {};
     if (byte < shared_base_) return 0U;
     const auto rank = static_cast<std::uint32_t>(static_cast<std::size_t>(byte - shared_base_) / shared_stride_);

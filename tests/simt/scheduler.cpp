@@ -49,6 +49,7 @@ Machine::Machine(const Kernel& kernel, const Launch& options, const void* params
       blocks_(options.grid),
       clusters_(options.grid / options.cluster),
       place_(threads_.size(), kNobody),
+      ready_bits_((threads_.size() + 63U) / 64U),
       regions_(options.regions, options.regions + options.num_regions) {
     if (options.detect_races != 0U) {
         races_.emplace(static_cast<std::uint32_t>(threads_.size()), options.block, options.cluster);
@@ -94,6 +95,7 @@ void Machine::start_cluster() {
             make_fiber(thread.fiber, stacks_.stack(id), run_thread);
             thread.state = Thread::State::ready;
             add_ready(id);
+            blocks_[b].warps[i / 32U].living |= 1U << i % 32U;
         }
     }
 }
@@ -101,6 +103,7 @@ void Machine::start_cluster() {
 void Machine::add_ready(std::uint32_t thread) {
     place_[thread] = static_cast<std::uint32_t>(ready_.size());
     ready_.push_back(thread);
+    ready_bits_[thread / 64U] |= std::uint64_t{1} << thread % 64U;
 }
 
 void Machine::remove_ready(std::uint32_t thread) {
@@ -109,6 +112,19 @@ void Machine::remove_ready(std::uint32_t thread) {
     place_[ready_[hole]] = hole;
     ready_.pop_back();
     place_[thread] = kNobody;
+    ready_bits_[thread / 64U] &= ~(std::uint64_t{1} << thread % 64U);
+}
+
+std::uint32_t Machine::first_ready() const {
+    std::uint32_t at = 0;
+    while (ready_bits_[at] == 0U) ++at;
+    return at * 64U + simt::lowest_bit(ready_bits_[at]);
+}
+
+std::uint32_t Machine::last_ready() const {
+    auto at = static_cast<std::uint32_t>(ready_bits_.size()) - 1U;
+    while (ready_bits_[at] == 0U) --at;
+    return at * 64U + 63U - simt::leading_zeros(ready_bits_[at]);
 }
 
 // Every policy but the first lets a favourite run for a while. When the while is over somebody else gets a turn, so
@@ -134,21 +150,18 @@ std::uint32_t Machine::pick() {
             --burst_;
             if (favourite_ != kNobody && place_[favourite_] != kNobody) return favourite_;
             favourite_ = kNobody;
-            const bool lowest = options_.policy == Policy::forward;
-            return lowest ? *std::min_element(ready_.begin(), ready_.end())
-                          : *std::max_element(ready_.begin(), ready_.end());
+            return options_.policy == Policy::forward ? first_ready() : last_ready();
         }
         case Policy::warp: {
-            const auto warp_of = [this](std::uint32_t t) {
-                return t / options_.block * blocks_[0].warps.size() + t % options_.block / 32U;
-            };
             if (favourite_ != kNobody && burst_ != 0U) {
                 --burst_;
                 std::uint32_t lanes[32];
                 std::uint32_t count = 0;
-                const std::uint32_t first = favourite_ - favourite_ % options_.block % 32U;
-                for (std::uint32_t t = first; t < first + 32U && t < threads_.size(); ++t) {
-                    if (place_[t] != kNobody && warp_of(t) == warp_of(favourite_)) lanes[count++] = t;
+                const std::uint32_t rank = favourite_ % options_.block;
+                const std::uint32_t first = favourite_ - rank % 32U;
+                const std::uint32_t end = std::min(first + 32U, favourite_ - rank + options_.block);
+                for (std::uint32_t t = first; t < end; ++t) {
+                    if (place_[t] != kNobody) lanes[count++] = t;
                 }
                 if (count != 0U) return lanes[random_.below(count)];
             }
@@ -237,6 +250,7 @@ void Machine::end_thread() {
     self_->doing = "ended";
     Block& mine = block();
     ++mine.ended;
+    mine.warps[self_->position.thread / 32U].living &= ~(1U << self_->position.thread % 32U);
     if (mine.arrived != 0U) fail("divergent barrier: " + who(*self_) + " ended while others wait; " + standing());
     ++cluster().ended;
     remove_ready(self_->id);

@@ -110,22 +110,18 @@ std::uint64_t warp_operation(Together what, std::uint32_t mask, std::uint64_t va
     Thread& self = m.self();
     const std::uint32_t lane = self.position.thread % 32U;
     const std::uint32_t first = self.id - lane;
-    const std::string at = std::string(name_of(what)) + " at " + site.text();
+    const auto at = [&] { return std::string(name_of(what)) + " at " + site.text(); };
     if ((mask >> lane & 1U) == 0U)
-        fail("divergent warp: mask " + hex(mask) + " of " + at + " leaves out lane " + std::to_string(lane) +
+        fail("divergent warp: mask " + hex(mask) + " of " + at() + " leaves out lane " + std::to_string(lane) +
              " that calls it");
-    for (std::uint32_t i = 0; i < 32U; ++i) {
-        if ((mask >> i & 1U) == 0U || i == lane) continue;
-        if (self.position.thread - lane + i >= self.position.block_size) {
-            fail("divergent warp: mask " + hex(mask) + " of " + at + " names lane " + std::to_string(i) +
-                 ", which does not exist");
-        }
-        if (m.thread(first + i).state == Thread::State::ended) {
-            fail("divergent warp: mask " + hex(mask) + " of " + at + " names lane " + std::to_string(i) +
-                 ", which has ended");
-        }
+    Warp& warp = m.block().warps[self.position.thread / 32U];
+    if (const std::uint32_t absent = mask & ~warp.living) {
+        const std::uint32_t i = simt::lowest_bit(absent);
+        const bool exists = self.position.thread - lane + i < self.position.block_size;
+        fail("divergent warp: mask " + hex(mask) + " of " + at() + " names lane " + std::to_string(i) +
+             (exists ? ", which has ended" : ", which does not exist"));
     }
-    auto& meetings = m.block().warps[self.position.thread / 32U];
+    std::vector<Rendezvous>& meetings = warp.open;
     Rendezvous* meeting = nullptr;
     for (Rendezvous& open : meetings) {
         if (open.mask == mask) meeting = &open;
@@ -139,7 +135,7 @@ std::uint64_t warp_operation(Together what, std::uint32_t mask, std::uint64_t va
     }
     // Lanes may meet in warp_sync from several lines; a value is exchanged by one instruction only.
     if (meeting->what != what || (what != Together::sync && meeting->site.bits != site.bits)) {
-        fail("divergent warp: lane " + std::to_string(lane) + " comes to " + at + " while others of mask " +
+        fail("divergent warp: lane " + std::to_string(lane) + " comes to " + at() + " while others of mask " +
              hex(mask) + " wait in " + name_of(meeting->what) + " at " + meeting->site.text());
     }
     meeting->values[lane] = value;
@@ -153,14 +149,18 @@ std::uint64_t warp_operation(Together what, std::uint32_t mask, std::uint64_t va
     std::uint64_t results[32];
     settle(*meeting, results);
     meetings.erase(meetings.begin() + (meeting - meetings.data()));
-    std::vector<std::uint32_t> lanes;
     for (std::uint32_t i = 0; i < 32U; ++i) {
         if ((mask >> i & 1U) == 0U) continue;
-        lanes.push_back(first + i);
         m.thread(first + i).result = results[i];
         if (i != lane) m.wake(first + i);
     }
-    if (what == Together::sync) m.meet(lanes);
+    if (what == Together::sync && m.races() != nullptr) {
+        std::vector<std::uint32_t> lanes;
+        for (std::uint32_t i = 0; i < 32U; ++i) {
+            if ((mask >> i & 1U) != 0U) lanes.push_back(first + i);
+        }
+        m.meet(lanes);
+    }
     return results[lane];
 }
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from arcbeam import TransducerDecoder
 from arcbeam.transducer._transducer import available_kernels
+from tests.hypothesis_examples import examples
 from tests.transducer import oracle
 from tests.transducer.networks import cases, on_unit, random_arrays, random_frames
 
@@ -20,7 +21,7 @@ def check(hypothesis, written, is_tdt):
     assert hypothesis.log_probs.tobytes() == np.array(written.log_probs, np.float32).tobytes()
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(case=cases(), precision=st.sampled_from(["float32", "bfloat16"]))
 def test_any_network(case, precision):
     arrays, options, frames = case

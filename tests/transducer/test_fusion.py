@@ -18,6 +18,7 @@ from arcbeam.transducer._transducer import available_kernels
 from arcbeam.transducer.fusion import trees_of
 from arcbeam.transducer.ngram_lm import token_automaton
 from arcbeam.transducer.phrase_tokens import Sampler
+from tests.hypothesis_examples import examples
 from tests.transducer import fusion_oracle, oracle
 from tests.transducer.arpas import random_arpa
 from tests.transducer.equality import as_bytes, same
@@ -42,7 +43,7 @@ def check_walk(automaton, model, tokens):
         state, history = int(states[0]), model.score(history, token)[1]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(phrases=PHRASES, walked=st.lists(st.integers(0, 4), max_size=12), scaling=st.sampled_from([1.0, 2.0, 0.5]))
 def test_trees(phrases, walked, scaling):
     tree = BoostingTree(phrases, vocab_size=5, depth_scaling=scaling, unk_score=-0.125)

@@ -16,6 +16,7 @@ from arcbeam.confidence import AGGREGATIONS
 from arcbeam.transducer.growing_words import GrowingWords
 from arcbeam.transducer.text import detokenizer
 from arcbeam.words import Word
+from tests.hypothesis_examples import examples
 from tests.transducer.networks import random_arrays, random_frames
 from tests.transducer.test_transducer_streams import ARRAYS, BATCH, PIECES, in_chunks
 
@@ -118,7 +119,7 @@ def rule(pieces, tokens, frames, ends):
     return found
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     pieces=st.lists(st.sampled_from(SURFACES), min_size=12, max_size=12),
     tokens=st.lists(st.integers(0, 11), max_size=30),
