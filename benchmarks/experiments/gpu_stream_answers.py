@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.adapters import gpu
 from benchmarks.data import datasets, graphs
-from benchmarks.experiments.gpu_streams import FRAMES, RING, TURN, WARM_UP, Speakers, endless
+from benchmarks.experiments.gpu_streams import FRAMES, RING, TURN, WARM_UP, Rounds, Speakers, some_of
 from benchmarks.harness.registry import Column, Context, Row
 
 ON_GPU = True
@@ -75,24 +75,20 @@ def one(
     gpu.require()
     total = WARM_UP + rounds
     ring = min(total, RING)
-    speech = endless(dataset.utterances, streams, ring * FRAMES)
-    by_round = np.ascontiguousarray(speech.reshape(streams, ring, FRAMES, -1).transpose(1, 0, 2, 3))
-    memory = gpu.DeviceMemory()
-    memory.write(by_round)
-    chunks = [gpu.DeviceArray(memory, i * by_round[0].nbytes, by_round[0].shape, by_round.dtype) for i in range(ring)]
+    spoken = Rounds(dataset.utterances, streams, ring, FRAMES)
     decoder = gpu.decoder(files.graph, options, frame_shift=dataset.frame_shift)
     speakers = Speakers(decoder, streams, TURN, **wanted)
     took = []
     for number in range(total):
         begin = time.perf_counter()
-        partials = decoder.decode_chunks(speakers.streams, chunks[number % ring], last=speakers.last(number))
+        partials = decoder.decode_chunks(speakers.streams, spoken.chunks[number % ring], last=speakers.last(number))
         partials.texts()
         took.append(1e3 * (time.perf_counter() - begin))
         if number != total - 1:
             speakers.go_on(number, speakers.last(number))
     bytes_of_streams = decoder.memory().streams
-    checked = np.unique(np.linspace(0, streams - 1, min(CHECKED, streams)).astype(int)).tolist()
-    heard = [by_round[np.arange(speakers.begins[i], total) % ring, i].reshape(-1, speech.shape[2]) for i in checked]
+    checked = some_of(streams, CHECKED)
+    heard = [spoken.heard(i, speakers.begins[i], total) for i in checked]
     twin = gpu.decoder(files.graph, options, device="cpu", frame_shift=dataset.frame_shift)
     whole = twin.decode_chunks(
         [twin.stream(**wanted) for _ in checked], heard, last=[speakers.last(total - 1)[i] for i in checked]

@@ -98,6 +98,32 @@ def endless(utterances: Sequence[npt.NDArray[Any]], streams: int, frames: int) -
     return joined[(begins[:, None] + np.arange(frames)) % len(joined)]
 
 
+class Rounds:
+    """The chunks of endless streams, round by round, here and on the device, in a ring.
+
+    Attributes
+    ----------
+    chunks : list of gpu.DeviceArray [streams, FRAMES, columns]
+    """
+
+    def __init__(self, utterances: Sequence[npt.NDArray[Any]], streams: int, ring: int, frames: int) -> None:
+        speech = endless(utterances, streams, ring * frames)
+        self._here = np.ascontiguousarray(speech.reshape(streams, ring, frames, -1).transpose(1, 0, 2, 3))
+        memory, one = gpu.DeviceMemory(), self._here[0]
+        memory.write(self._here)
+        self.chunks = [gpu.DeviceArray(memory, i * one.nbytes, one.shape, one.dtype) for i in range(ring)]
+
+    def heard(self, place: int, first: int, end: int) -> npt.NDArray[np.float32]:
+        """float32[frames, columns]: what has been said at a place from round `first` up to, and without, `end`."""
+        rows: npt.NDArray[np.float32] = self._here[np.arange(first, end) % len(self._here), place]
+        return rows.reshape(-1, rows.shape[-1])
+
+
+def some_of(streams: int, most: int) -> list[int]:
+    """Places of at most so many streams, evenly spread."""
+    return [int(place) for place in np.unique(np.linspace(0, streams - 1, min(most, streams)).astype(int))]
+
+
 class Speakers:
     """Streams that speak in turn at some places: each for so many rounds, or without an end, and begun with `options`.
 
@@ -137,11 +163,8 @@ def one(
     gpu.require()
     total = WARM_UP + rounds + WARM_UP + 1  # the last without texts, and one for the profiler
     ring = min(total, RING)
-    speech = endless(dataset.utterances, streams, ring * FRAMES)
-    by_round = np.ascontiguousarray(speech.reshape(streams, ring, FRAMES, -1).transpose(1, 0, 2, 3))
-    memory = gpu.DeviceMemory()
-    memory.write(by_round)
-    chunks = [gpu.DeviceArray(memory, i * by_round[0].nbytes, by_round[0].shape, by_round.dtype) for i in range(ring)]
+    spoken = Rounds(dataset.utterances, streams, ring, FRAMES)
+    chunks = spoken.chunks
     decoder = gpu.decoder(files.graph, options, frame_shift=dataset.frame_shift)
     speakers = Speakers(decoder, streams, turn)
     with_texts, arrays = [], []
@@ -156,10 +179,9 @@ def one(
             (with_texts if number < WARM_UP + rounds else arrays).append(1e3 * (time.perf_counter() - begin))
     spent = profiler.spent(lambda: decoder.decode_chunks(speakers.streams, chunks[(total - 1) % ring]))
     bytes_of_streams = decoder.memory().streams
-    checked = np.unique(np.linspace(0, streams - 1, min(CHECKED, streams)).astype(int)).tolist()
+    checked = some_of(streams, CHECKED)
     finals = [speakers.streams[i].finish() for i in checked]
-    heard = [by_round[np.arange(speakers.begins[i], total) % ring, i] for i in checked]
-    said = [one.reshape(-1, speech.shape[2]) for one in heard]
+    said = [spoken.heard(i, speakers.begins[i], total) for i in checked]
     gpu.check(finals, files.graph, options, said, frame_shift=dataset.frame_shift)
     counted = np.array(with_texts[WARM_UP:])
     seconds = FRAMES * dataset.frame_shift

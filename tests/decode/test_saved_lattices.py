@@ -41,25 +41,6 @@ def test_restored_streams_give_the_bytes_of_the_whole(monkeypatch, decoders, kin
     check([finals[-1] for finals in found], one.decode(BATCH, boost=boosts, **ALL))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_bytes_depend_on_the_frames_alone(monkeypatch, decoders, kind):  # noqa: F811
-    """Not on chunks, threads, company, or on when logs are pruned."""
-    one = decoders(kind)
-    monkeypatch.setattr(engines, "COLLECT_ABOVE", 32)
-    other = decoders(kind, threads=1)
-    log_probs = np.concatenate([BATCH[5], BATCH[0]])
-    for frames in (0, 1, 17, 100):
-        states = set()
-        for decoder in (one, other):
-            for chunk in (1, 3, 100):
-                stream, company = decoder.stream(boost=boost(0), **ALL), decoder.stream()
-                decoder.decode_chunks([stream], [log_probs[:0]])
-                for at in range(0, frames, chunk):
-                    decoder.decode_chunks([company, stream], [BATCH[3], log_probs[at : min(at + chunk, frames)]])
-                states.add(stream.save())
-        assert len(states) == 1
-
-
 @slow
 @given(st.data(), graphs.graphs(), st.lists(graphs.log_probs(max_frames=8), min_size=1, max_size=3))
 def test_any_graph(data, graph, batch):

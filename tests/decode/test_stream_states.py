@@ -93,9 +93,10 @@ def test_restored_streams_give_the_bytes_of_the_whole(monkeypatch, decoders, kin
     assert [hypothesis.rescoring_score for hypothesis in found] == [hypothesis.rescoring_score for hypothesis in whole]
 
 
+@pytest.mark.parametrize("asked", [{}, {"nbest": 4, "confidence": True, "lattice": True, "mbr": True}], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_bytes_depend_on_the_frames_alone(monkeypatch, decoders, kind):
-    """Not on chunks, threads, company, or on when logs are collected."""
+def test_the_bytes_depend_on_the_frames_alone(monkeypatch, decoders, kind, asked):
+    """Not on chunks, threads, company, or on when logs are collected, or pruned."""
     one = decoders(kind)
     monkeypatch.setattr(engines, "COLLECT_ABOVE", 32)
     other = decoders(kind, threads=1)
@@ -104,7 +105,7 @@ def test_the_bytes_depend_on_the_frames_alone(monkeypatch, decoders, kind):
         states = set()
         for decoder in (one, other):
             for chunk in (1, 3, 100):
-                stream, company = decoder.stream(boost=boost(0)), decoder.stream()
+                stream, company = decoder.stream(boost=boost(0), **asked), decoder.stream()
                 decoder.decode_chunks([stream], [log_probs[:0]])
                 for at in range(0, frames, chunk):
                     decoder.decode_chunks([company, stream], [BATCH[3], log_probs[at : min(at + chunk, frames)]])
