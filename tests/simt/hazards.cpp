@@ -17,17 +17,6 @@ bool same_value(const unsigned char* word, const unsigned char* value, std::uint
 
 }  // namespace
 
-Hazards::Word& Hazards::word(std::uintptr_t address) {
-    const std::uintptr_t number = address / kPageBytes;
-    auto& recent = recent_[number % 64U];
-    if (recent.number != number) {
-        std::unique_ptr<Page>& page = pages_[number];
-        if (!page) page = std::make_unique<Page>();
-        recent = {number, page.get()};
-    }
-    return recent.page->words[address % kPageBytes / 4U];
-}
-
 const Mark* Hazards::find(const std::vector<Mark>& marks, const Mark& now) const {
     for (const Mark& mark : marks) {
         if (clashes(mark, now)) return &mark;
@@ -59,7 +48,7 @@ std::optional<Hazard> Hazards::access(std::uint32_t thread, Access what, const v
         now.bytes = bytes_within(at, number, bytes);
         now.time = row(thread)[thread];
         now.site = site;
-        Word& shadow = word(at);
+        Word& shadow = words_[at];
         const auto* const here = reinterpret_cast<const unsigned char*>(at);
         const bool changes = value == nullptr ||
                              !same_value(here, static_cast<const unsigned char*>(value) + (at - number), now.bytes);

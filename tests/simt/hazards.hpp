@@ -4,11 +4,11 @@
 // and stores may meet that leave the same value.
 #pragma once
 
-#include <memory>
 #include <optional>
-#include <unordered_map>
+#include <vector>
 
 #include "clocks.hpp"
+#include "shadow.hpp"
 
 namespace arcbeam::emulator {
 
@@ -29,19 +29,10 @@ class Hazards : public Clocks {
     struct Word {
         std::vector<Mark> writes, reads, updates;
     };
-    static constexpr std::uintptr_t kPageBytes = 1024U;
-    struct Page {
-        Word words[kPageBytes / 4U];
-    };
-    Word& word(std::uintptr_t address);
     const Mark* find(const std::vector<Mark>& marks, const Mark& now) const;
     void record(std::vector<Mark>& marks, const Mark& now) const;
 
-    std::unordered_map<std::uintptr_t, std::unique_ptr<Page>> pages_;
-    struct {
-        std::uintptr_t number = ~std::uintptr_t{0};
-        Page* page = nullptr;
-    } recent_[64];
+    Shadow<Word> words_;
 };
 
 }  // namespace arcbeam::emulator

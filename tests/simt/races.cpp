@@ -25,17 +25,6 @@ Races::Races(std::uint32_t num_threads, std::uint32_t block_size, std::uint32_t 
       num_blocks_(num_threads / block_size),
       fences_(num_threads_) {}
 
-Races::Word& Races::word(std::uintptr_t address) {
-    const std::uintptr_t number = address / kPageBytes;
-    auto& recent = recent_[number % 64U];
-    if (recent.number != number) {
-        std::unique_ptr<Page>& page = pages_[number];
-        if (!page) page = std::make_unique<Page>();
-        recent = {number, page.get()};
-    }
-    return recent.page->words[address % kPageBytes / 4U];
-}
-
 std::uint32_t Races::block_of(std::uint32_t thread) const {
     const std::uint32_t of_kernel = num_blocks_ * block_size_;
     return thread < of_kernel ? thread / block_size_ : num_blocks_ + (thread - of_kernel);
@@ -172,7 +161,7 @@ Trouble Races::access(std::uint32_t thread, Access what, std::uintptr_t address,
         now.scope = static_cast<std::uint8_t>(scope);
         now.time = row(thread)[thread];
         now.site = site;
-        Word& shadow = word(at);
+        Word& shadow = words_[at];
         const Trouble found = check(shadow, what, now);
         if (found.kind != Trouble::Kind::none) return found;
         const bool reads = what != Access::write && what != Access::atomic_store && what != Access::exchange;
@@ -247,11 +236,11 @@ void Races::follow(std::uint32_t thread, std::uint32_t other) {
 }
 
 void Races::start_copy(std::uintptr_t address, std::uint32_t bytes) {
-    for (std::uintptr_t at = address; at < address + bytes; at += 4U) word(at).copying = 0xfU;
+    for (std::uintptr_t at = address; at < address + bytes; at += 4U) words_[at].copying = 0xfU;
 }
 
 void Races::end_copy(std::uintptr_t address, std::uint32_t bytes) {
-    for (std::uintptr_t at = address; at < address + bytes; at += 4U) word(at).copying = 0U;
+    for (std::uintptr_t at = address; at < address + bytes; at += 4U) words_[at].copying = 0U;
 }
 
 }  // namespace arcbeam::emulator

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "clocks.hpp"
+#include "shadow.hpp"
 
 namespace arcbeam::emulator {
 
@@ -58,10 +59,6 @@ class Races : public Clocks {
         std::unique_ptr<History> more;
         std::uint8_t written = 0, read_only = 0, copying = 0;
     };
-    static constexpr std::uintptr_t kPageBytes = 1024U;
-    struct Page {
-        Word words[kPageBytes / 4U];
-    };
     struct Release {
         Scope scope;
         std::uint32_t block;
@@ -72,7 +69,6 @@ class Races : public Clocks {
         Clock pending[4];
     };
 
-    Word& word(std::uintptr_t address);
     // Of a thread; every agent of the host counts as a block of its own.
     std::uint32_t block_of(std::uint32_t thread) const;
     bool is_host(std::uint32_t block) const { return block >= num_blocks_; }
@@ -86,11 +82,7 @@ class Races : public Clocks {
     void release(std::uint32_t thread, std::vector<Release>& releases, Scope scope, const std::uint32_t* told);
 
     std::uint32_t block_size_, cluster_size_, num_blocks_;
-    std::unordered_map<std::uintptr_t, std::unique_ptr<Page>> pages_;
-    struct {
-        std::uintptr_t number = ~std::uintptr_t{0};
-        Page* page = nullptr;
-    } recent_[64];
+    Shadow<Word> words_;
     std::unordered_map<std::uintptr_t, std::vector<Release>> releases_;
     std::vector<std::unique_ptr<Fences>> fences_;
 };
