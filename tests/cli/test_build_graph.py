@@ -133,12 +133,6 @@ def test_open_slots_that_cannot_be(run, sources, options, message):
     assert not graph.exists()
 
 
-def test_a_score_without_a_slot(run, sources):
-    result, _ = build(run, sources, "--lm-words", "--open-slot-score", "-3")
-    assert result.exit_code == 2
-    assert "needs --open-slot" in result.stderr
-
-
 def test_lexicon_probabilities(run, sources):
     (sources / "lexicon.txt").write_text("ab 0.5 a b\nba 1.0 b a\n")
     lexicon = ("--lexicon", sources / "lexicon.txt", "--lexicon-probabilities")

@@ -314,7 +314,6 @@ USAGE = [
         ["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--lexicon", "x", "--word-list", "w"],
         "give at most one of",
     ),
-    (["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--sentencepiece-model", "m"], "needs --word-list"),
 ]
 
 

@@ -105,13 +105,6 @@ def test_a_lexicon_without_spellings(decode):
     assert "names.txt, line 1: expected tokens after the word 'Ann'" in result.stderr.splitlines()[-1]
 
 
-def test_a_lexicon_without_a_list(run, open_graph, tmp_path):
-    (tmp_path / "names.txt").write_text("Ann a b\n")
-    result = run("decode", open_graph, "in.npz", "--boost-lexicon", tmp_path / "names.txt")
-    assert result.exit_code == 2
-    assert "needs --boost or --boost-map" in result.stderr
-
-
 def test_a_graph_without_a_slot_says_what_it_leaves_out(run, tmp_path):
     (tmp_path / "boost.txt").write_text("ab\nbee\n")
     result = run("decode", "graph.arc", "in.npz", "-f", "json", "--boost", tmp_path / "boost.txt", "--boost-score", "1")

@@ -240,9 +240,9 @@ def test_a_bad_frame_is_named_and_what_came_before_is_shown(run, transduce, mode
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["m.nemo", "in.npz", "--real-time"], 2, "set --chunk-frames"),
-        (["m.nemo", "in.npz", "--endpoint", "sherpa"], 2, "set --chunk-frames"),
-        (["m.nemo", "-"], 2, "set --chunk-frames"),
+        (["m.nemo", "in.npz", "--real-time"], 2, "needs --chunk-frames"),
+        (["m.nemo", "in.npz", "--endpoint", "sherpa"], 2, "needs --chunk-frames"),
+        (["m.nemo", "-"], 2, "needs --chunk-frames"),
         (["m.nemo", "in.npz", "--chunk-frames", "0"], 2, "--chunk-frames"),
         (["m.nemo", "-", "in.npz", "--chunk-frames", "5"], 2, "expected - alone"),
         (["m.nemo", "in.npz", "--chunk-frames", "5", "-f", "ctm"], 2, "expected text or json with --chunk-frames"),

@@ -183,8 +183,8 @@ def test_what_is_no_state_is_refused():
         one.restore(other.stream().save())
     with pytest.raises(FormatError, match="expected the state of a stream of arcbeam"):
         other.restore(data)
-    with pytest.raises(FormatError, match="expected version 1 of the format, got 2; save the stream"):
-        one.restore(sealing.reseal(data[:8] + b"\2" + data[9:]))
+    with pytest.raises(FormatError, match="expected version 2 of the format, got 1; save the stream"):
+        one.restore(sealing.reseal(data[:8] + b"\1" + data[9:]))
     assert one.restore(bytearray(data)).save() == data
 
 

@@ -93,6 +93,7 @@ def arcbeam(
 @app.command(epilog="Example: arcbeam decode TLG.arcbeam log_probs.npz --frame-shift 0.02 --reference reference.tsv")
 @guarded
 def decode(
+    context: typer.Context,
     graph: opt.GraphFile,
     inputs: Annotated[list[str], typer.Argument(
         metavar="INPUT", help="Log-probs (natural logs): .npz, .npy, Kaldi .ark or .scp, or a folder of them.")],
@@ -150,6 +151,7 @@ def decode(
     debug: opt.Debug = False,
 ) -> None:  # fmt: skip
     """Decode log-probs into transcripts."""
+    opt.check_needs(context)
     if format is Format.ctm and frame_shift is None:
         raise typer.BadParameter("CTM gives times in seconds: set --frame-shift", param_hint="'--format'")
     if nbest and format is not Format.json:
@@ -161,8 +163,6 @@ def decode(
     if frame_confidence is not None and format is not Format.json:
         raise typer.BadParameter("confidences of labels are for --format json", param_hint="'--frame-confidence'")
     check_lattice_file(lattice, output)
-    if boost_lexicon is not None and not (boost or boost_map):
-        raise typer.BadParameter("needs --boost or --boost-map", param_hint="'--boost-lexicon'")
     resolve(frame_confidence, "--frame-confidence")
     settings = opt.decoder_options(
         beam=beam, max_active=max_active, acoustic_scale=acoustic_scale, blank_penalty=blank_penalty,
@@ -180,7 +180,7 @@ def decode(
     from arcbeam.cli.run import Referee, check_width, decode_all
     from arcbeam.lattices.archives import lattice_archive
 
-    check_given(language_model, graph_language_model, settings)
+    check_given(language_model, graph_language_model)
     found = find_inputs(inputs, max_bytes)
     boosts = word_boosts(boost, boost_map, boost_score, boost_lexicon)
     referee = Referee(read_references(reference), allow_missing, ignore_case) if reference else None
@@ -224,12 +224,19 @@ def decode(
         (note if output == STDOUT else print)(str(referee.score))
 
 
+BUILD_NEEDS = {
+    "sentencepiece_model": ("word_list", "lm_words"), "epsilon_free_limit": ("epsilon_free",),
+    "open_slot_score": ("open_slot",), "lexicon_probabilities": ("lexicon",),
+}  # fmt: skip
+
+
 @app.command(
     "build-graph",
     epilog="Example: arcbeam build-graph --tokens tokens.txt --word-list words.txt --lm 3gram.arpa.gz -o TLG.arcbeam",
 )
 @guarded
 def build_graph(
+    context: typer.Context,
     tokens: Annotated[Path, typer.Option(
         "--tokens", metavar="FILE", help="The tokens of the model's columns, in lines of 'token id' or 'token'.")],
     lm: Annotated[Path, typer.Option(
@@ -297,10 +304,7 @@ def build_graph(
     """Build a decoding graph (TLG) from tokens, a lexicon and a language model."""
     if (lexicon is not None) + (word_list is not None) + lm_words > 1:
         raise typer.BadParameter("give at most one of --lexicon, --word-list and --lm-words")
-    if sentencepiece_model and not (word_list or lm_words):
-        raise typer.BadParameter("needs --word-list or --lm-words", param_hint="'--sentencepiece-model'")
-    if open_slot_score is not None and not open_slot:
-        raise typer.BadParameter("needs --open-slot", param_hint="'--open-slot-score'")
+    opt.check_needs(context, BUILD_NEEDS)
     check_output(output)
     from arcbeam.cli.graphs import build
 

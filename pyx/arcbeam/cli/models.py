@@ -9,22 +9,15 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from arcbeam.cli.console import Failure, note
-from arcbeam.ctc import rescoring
-from arcbeam.ctc.options import DecoderOptions
 
 if TYPE_CHECKING:
     from arcbeam import CtcDecoder, Graph, LanguageModel
+    from arcbeam.ctc.rescoring import LargeModel
 
-BY_DEFAULT = DecoderOptions()
 
-
-def check_given(large: Path | None, small: Path | None, settings: DecoderOptions) -> None:
-    """Report misuse of the options for large language models before anything is loaded."""
-    if large is None:
-        changed = [name for name in rescoring.OPTIONS if getattr(settings, name) != getattr(BY_DEFAULT, name)]
-        for name in ["graph_language_model"] * (small is not None) + changed:
-            raise typer.BadParameter("needs --language-model", param_hint=f"'--{name.replace('_', '-')}'")
-    elif small is None:
+def check_given(large: Path | None, small: Path | None) -> None:
+    """Fail before anything is loaded if a large model lacks the one that the graph was built with."""
+    if large is not None and small is None:
         raise typer.BadParameter(
             "needs --graph-language-model, the ARPA that the graph was built with: its scores are subtracted",
             param_hint="'--language-model'",
@@ -39,7 +32,7 @@ def read_head(path: Path) -> bytes:
         return file.read(64)
 
 
-def load_large(path: Path, max_bytes: str | None) -> "rescoring.LargeModel":
+def load_large(path: Path, max_bytes: str | None) -> "LargeModel":
     """Load a model of any kind; the file's first bytes say which. From an ARPA file the model is built."""
     from arcbeam import KenLM
     from arcbeam.lm import kenlm_file

@@ -1,5 +1,6 @@
 """Options that commands share: names, units and help texts in one place. `DecoderOptions` validates the values."""
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +19,17 @@ STDIN = "-"
 TRANSDUCERS = (".nemo", ".pt", ".safetensors")  # how the files of such models end
 DEFAULT = DecoderOptions()
 
+LISTS, MODEL = ("boost", "boost_map"), ("language_model",)
+#: Options that do nothing without one of some others, by the names of their parameters.
+NEEDS: dict[str, Sequence[str]] = {
+    "boost_score": LISTS, "boost_lexicon": LISTS,
+    "lattice_beam": ("nbest", "confidence", "mbr", "lattice"), "posterior_scale": ("nbest", "confidence", "mbr"),
+    "interim_answers": ("nbest", "confidence", "mbr"), "confidence_aggregation": ("frame_confidence",),
+    "allow_missing": ("reference",), "ignore_case": ("reference",),
+    "graph_language_model": MODEL, "lm_scale": MODEL, "graph_lm_scale": MODEL, "hypotheses_per_state": MODEL,
+    "unknown_words": MODEL, "placement": MODEL, "gpu_budget": MODEL, "arc_cache": MODEL,
+}  # fmt: skip
+
 
 def decoder_options(*, max_active: int, **options: Any) -> DecoderOptions:
     """Check the values given on the command line; a bad one is a usage error."""
@@ -28,6 +40,19 @@ def decoder_options(*, max_active: int, **options: Any) -> DecoderOptions:
         if not colon:
             raise typer.BadParameter(str(error)) from None
         raise typer.BadParameter(reason, param_hint=f"'--{name.replace('_', '-')}'") from None
+
+
+def check_needs(context: typer.Context, needs: Mapping[str, Sequence[str]] = NEEDS) -> None:
+    """A usage error for an option of the command line that does nothing, as none of those is there that it needs."""
+
+    def is_given(name: str) -> bool:
+        source = context.get_parameter_source(name)
+        return source is not None and source.name == "COMMANDLINE"
+
+    for name, others in needs.items():
+        if is_given(name) and not any(map(is_given, others)):
+            wanted = " or ".join(f"--{other.replace('_', '-')}" for other in others if other in context.params)
+            raise typer.BadParameter(f"needs {wanted}", param_hint=f"'--{name.replace('_', '-')}'")
 
 
 class Rules(StrEnum):

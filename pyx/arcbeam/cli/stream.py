@@ -28,6 +28,7 @@ class Shown(StrEnum):
 
 @guarded
 def stream(
+    context: typer.Context,
     graph: opt.GraphFile,
     inputs: Annotated[list[str], typer.Argument(
         metavar="INPUT", help="Log-probs (natural logs): .npz, .npy, Kaldi .ark or .scp, or a folder of them; or - for "
@@ -85,14 +86,11 @@ def stream(
     debug: opt.Debug = False,
 ) -> None:  # fmt: skip
     """Decode log-probs chunk by chunk, as they would arrive while someone speaks."""
+    opt.check_needs(context)
     opt.check_seconds(frame_shift, real_time, endpoint)
     for name, asked in (("nbest", nbest), ("confidence", confidence), ("mbr", mbr), ("posteriors", posteriors)):
         if asked and format is not Shown.json:
             raise typer.BadParameter("expected --format json, which alone shows it", param_hint=f"'--{name}'")
-    if interim_answers and not (nbest or confidence or mbr):
-        raise typer.BadParameter(
-            "expected --nbest, --confidence or --mbr, which it gives sooner", param_hint="'--interim-answers'"
-        )
     settings = opt.decoder_options(
         beam=beam, max_active=max_active, acoustic_scale=acoustic_scale, blank_penalty=blank_penalty,
         lattice_beam=lattice_beam, posterior_scale=posterior_scale, frame_shift=frame_shift, device=device,
@@ -109,7 +107,7 @@ def stream(
     from arcbeam.cli.run import check_width
 
     found = find_frames(inputs, max_bytes)
-    check_given(language_model, graph_language_model, settings)
+    check_given(language_model, graph_language_model)
     boosts = word_boosts(boost, boost_map, boost_score, boost_lexicon)
     loaded = load_graph(
         graph, words=words, tokens=tokens, lexicon=lexicon, blank=opt.parse_blank(blank),

@@ -26,11 +26,17 @@ if TYPE_CHECKING:
     from arcbeam.transducer.stream import TransducerPartial, TransducerStream
 
 TOKEN_MODEL = "Language model of tokens"
+NEEDS = {
+    "confidence_aggregation": ("confidence",), "real_time": ("chunk_frames",), "endpoint": ("chunk_frames",),
+    "boosting_tree_alpha": opt.LISTS, "context_score": opt.LISTS, "depth_scaling": opt.LISTS, "unk_score": opt.LISTS,
+    "use_bpe_dropout": opt.LISTS, "ngram_lm_tokens": ("ngram_lm",), "ngram_lm_alpha": ("ngram_lm",),
+}  # fmt: skip
 LISTED = ("text", "words", "tokens", "frames", "times", "durations", "log_probs", "confidence")  # of JSON, if there
 
 
 @guarded
 def transduce(
+    context: typer.Context,
     model: Annotated[Path, typer.Argument(metavar="MODEL",
         help="A .nemo archive, a .pt checkpoint of icefall, or .safetensors with the weights of either.")],
     inputs: Annotated[list[str], typer.Argument(
@@ -106,15 +112,15 @@ def transduce(
     debug: opt.Debug = False,
 ) -> None:  # fmt: skip
     """Decode the encoder output of an RNN-T or TDT model into transcripts, greedily."""
+    opt.check_needs(context, NEEDS)
     if model.suffix not in opt.TRANSDUCERS:
         kinds = ", ".join(opt.TRANSDUCERS)
         raise Failure(f"{model}: unknown kind of model {model.suffix!r}, expected one of {kinds}")
     if confidence is not None and format not in (Format.json, Format.ctm):
         raise typer.BadParameter("confidences are for --format json or ctm", param_hint="'--confidence'")
     if chunk_frames is None:
-        for name, asked in (("--real-time", real_time), ("--endpoint", endpoint), ("INPUT", opt.STDIN in inputs)):
-            if asked:
-                raise typer.BadParameter("reads frames in chunks: set --chunk-frames", param_hint=f"'{name}'")
+        if opt.STDIN in inputs:
+            raise typer.BadParameter("- is read in chunks: needs --chunk-frames", param_hint="'INPUT'")
     else:
         _check_chunked(output, format, endpoint)
     from arcbeam import Endpoint, TransducerDecoder

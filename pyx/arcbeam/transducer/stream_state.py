@@ -32,7 +32,7 @@ STATE = {"hidden": np.dtype("<f4"), "cell": np.dtype("<f4"), "context": np.dtype
 KIND = section_file.Kind(
     name="the state of a transducer's stream of arcbeam",
     magic=b"\x93ARCTDS\n",
-    version=1,
+    version=2,  # 1: before confidences of words
     sections={name: np.dtype(kind).newbyteorder("<") for name, kind in FIELDS.items()}
     | STATE
     | {"waiting": np.dtype("<f4"), "about": np.dtype("u1")},

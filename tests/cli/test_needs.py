@@ -1,0 +1,52 @@
+"""Options that do nothing alone are refused, and taken beside one that they need."""
+
+import pytest
+from typer.main import get_command
+
+from arcbeam.cli import options, transduce
+from arcbeam.cli.app import BUILD_NEEDS, app
+
+COMMANDS = {
+    "decode": (("decode", "graph.arc", "in.npz"), options.NEEDS),
+    "stream": (("stream", "graph.arc", "in.npz"), options.NEEDS),
+    "transduce": (("transduce", "m.nemo", "in.npz"), transduce.NEEDS),
+    "build-graph": (("build-graph", "--tokens", "t", "--lm", "l", "-o", "o"), BUILD_NEEDS),
+}
+
+VALUES = {"endpoint": "sherpa", "lexicon_probabilities": "yes"}
+
+
+def parameters(command):
+    return {one.name: one for one in get_command(app).commands[command].params}
+
+
+def words_for(option):
+    """An option on the command line, with a value that it takes."""
+    return [option.opts[0]] if option.is_flag else [option.opts[0], VALUES.get(option.name, "2")]
+
+
+CASES = [
+    (command, name) for command, (_, needs) in COMMANDS.items() for name in needs if name in parameters(command)
+]
+
+
+def test_every_name_is_one_of_a_parameter():
+    known = {name for command in ("decode", "stream") for name in parameters(command)}
+    assert {*options.NEEDS} | {other for others in options.NEEDS.values() for other in others} <= known
+    for command in ("transduce", "build-graph"):
+        _, needs = COMMANDS[command]
+        assert {*needs} | {other for others in needs.values() for other in others} <= {*parameters(command)}
+
+
+@pytest.mark.parametrize(("command", "name"), CASES)
+def test_alone_and_together(run, command, name):
+    arguments, needs = COMMANDS[command]
+    have = parameters(command)
+    others = [have[other] for other in needs[name] if other in have]
+    alone = run(*arguments, *words_for(have[name]))
+    said = " ".join(alone.stderr.replace("│", " ").split())
+    assert (alone.exit_code, alone.stdout) == (2, "")
+    assert f"'{have[name].opts[0]}': needs {' or '.join(other.opts[0] for other in others)}" in said
+    for other in others:
+        together = run(*arguments, *words_for(other), *words_for(have[name]))
+        assert "'" + have[name].opts[0] + "': needs" not in " ".join(together.stderr.replace("│", " ").split())
