@@ -26,8 +26,9 @@ cdef class SearchState:
 
 
 cdef class Sentence(GrowingPath):
-    cdef readonly object boost, heard, endpoint, posterior_scale
+    cdef readonly object boost, heard, endpoint, posterior_scale, aggregation
     cdef readonly uint64_t first_frame
+    cdef vector[float] of_frames  # the confidences of its frames, where they are asked for
     cdef object last_made  # a weak reference to the result that was made for the latest place
     cdef uint64_t made_at
     cdef object result(self, kind, results, size_t index, const Place& place)
@@ -40,7 +41,9 @@ cdef class SentenceStream(AnyStream):
     cdef public bint _posteriors  # whether results have those of their words
     cdef public object _asked  # arcbeam.ctc.results.Asked, or None where sentences end without lattices
     cdef public bint _interim_answers  # whether results before the end have what is asked for, too
+    cdef public object _method  # arcbeam.ConfidenceMethod, or None where frames have no confidences
     cdef object results  # of the batch that the latest place comes from, and its index there
     cdef size_t index
     cdef Place place
     cdef object made  # the result for it, once it has been looked at
+    cdef bint is_measured(self) except -1

@@ -1,17 +1,21 @@
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from arcbeam._any_stream import AnyStream
 from arcbeam.arrays.intake import Decoded
+from arcbeam.confidence import ConfidenceMethod
 from arcbeam.ctc.boost import Boost
+from arcbeam.ctc.frame_confidences import ChunkConfidences
 from arcbeam.ctc.partial import Partial
 from arcbeam.ctc.results import Asked, Results
 from arcbeam.ctc.sentences import Heard
 from arcbeam.endpoints import Endpoint
 from arcbeam.graph._words import GrowingPath, WordReader
+
+Taking: TypeAlias = tuple[list[SearchState], list[int], bool, dict[ConfidenceMethod, list[int]]]
 
 class SearchState: ...
 
@@ -25,6 +29,8 @@ class Sentence(GrowingPath):
     @property
     def posterior_scale(self) -> float | None: ...
     @property
+    def aggregation(self) -> str | None: ...
+    @property
     def first_frame(self) -> int: ...
     def __init__(
         self,
@@ -34,8 +40,11 @@ class Sentence(GrowingPath):
         heard: Heard,
         endpoint: Endpoint | None,
         posterior_scale: float | None,
+        aggregation: str | None,
         arcs: npt.NDArray[np.uint32] | None = None,
+        of_frames: npt.NDArray[np.float32] | None = None,
     ) -> None: ...
+    def confidences(self, count: int) -> npt.NDArray[np.float32]: ...
 
 class SentenceStream(AnyStream):
     _state: Any
@@ -43,10 +52,13 @@ class SentenceStream(AnyStream):
     _last_came: bool
     _posteriors: bool
     _asked: Asked | None
+    _method: ConfidenceMethod | None
     @property
     def num_settled(self) -> int: ...
     @property
     def num_frames(self) -> int: ...
+    @property
+    def _is_measured(self) -> bool: ...
     def _begin_sentence(self, state: SearchState, sentence: Sentence, frames: int, results: Results) -> None: ...
     def _end_sentence(self, results: Results, fired: int) -> None: ...
     def _latest(self, kind: type[Partial]) -> Partial: ...
@@ -63,8 +75,11 @@ class Round:
         refused: dict[int, Partial],
         last: list[bool],
         found: Decoded,
+        confidences: ChunkConfidences | None,
     ) -> None: ...
     def item(self, i: int) -> Partial: ...
     def texts(self) -> list[str]: ...
 
-def taking(streams: Sequence[SentenceStream]) -> tuple[list[SearchState], list[int], bool]: ...
+def taking(
+    streams: Sequence[SentenceStream],
+) -> Taking: ...

@@ -9,22 +9,18 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
 from arcbeam.arrays.bad_values import check_errors
 from arcbeam.arrays.input_looks import named
-from arcbeam.arrays.intake import Decoded, KeptChunk, LogProbIntake
-from arcbeam.arrays.on_device import copied_to_host
+from arcbeam.arrays.intake import KeptChunk, LogProbIntake
 from arcbeam.calls import lists_options
 from arcbeam.checks import check_bool
 from arcbeam.confidence import ConfidenceMethod, measure, resolve
-from arcbeam.ctc._frame_confidence import FrameConfidenceEngine
 from arcbeam.ctc._lattice import AnswerEngine
 from arcbeam.ctc._rounds import Round, taking
 from arcbeam.ctc.batches import DecodeCall, Searched, answered_behind, log_probs_and_lengths
 from arcbeam.ctc.boost import Boost, Boosts, compiled_for, graphs_of
 from arcbeam.ctc.engines import make_engine
-from arcbeam.ctc.frame_confidences import FrameConfidences
+from arcbeam.ctc.frame_measurer import FrameMeasurer
 from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
 from arcbeam.ctc.lattice_arrays import LatticeBatch
 from arcbeam.ctc.options import DecoderOptions
@@ -49,6 +45,7 @@ if TYPE_CHECKING:
     from arcbeam.ctc._lattices import Lattices
     from arcbeam.ctc._rounds import SearchState
     from arcbeam.ctc.endpoint import EndpointRules
+    from arcbeam.ctc.frame_confidences import ChunkConfidences
     from arcbeam.ctc.lattice_answers import LatticeAnswers
     from arcbeam.ctc.sentences import Heard, SavedSearch
 
@@ -211,7 +208,7 @@ class CtcDecoder:
             self._ordinal = rescoring_device(device, placement, self._rescoring.large)
         self._engine = make_engine(graph, self._options, self._rescoring, self._ordinal)
         self._answer_engine: AnswerEngine | None = None
-        self._frame_engine: FrameConfidenceEngine | None = None
+        self._measurer = FrameMeasurer(self._options.threads or usable_cores(), confidence_aggregation)
 
     def __reduce__(self) -> Any:
         models: dict[str, Any] = {}
@@ -282,9 +279,9 @@ class CtcDecoder:
             In a process forked from one that used CUDA, or after the device was lost.
         """
         self._engine.release()
-        for engine in (self._answer_engine, self._frame_engine):
-            if engine is not None:
-                engine.release()
+        self._measurer.release()
+        if self._answer_engine is not None:
+            self._answer_engine.release()
 
     @lists_options(stream="is now called cuda_stream")
     def decode(
@@ -454,10 +451,13 @@ class CtcDecoder:
         errors: str,
     ) -> DecodeCall:
         """What is asked of a batch, checked."""
+        return DecodeCall(boost, asked, self._method(frame_confidence), cuda_stream, errors)
+
+    def _method(self, frame_confidence: str | ConfidenceMethod | None) -> ConfidenceMethod | None:
         method = resolve(frame_confidence, "frame_confidence")
         if method is not None and self._graph.blank is None:
             raise ValueError("frame_confidence: the graph does not know its blank; give blank= when it is loaded")
-        return DecodeCall(boost, asked, method, cuda_stream, errors)
+        return method
 
     def _searched(self, log_probs: Any, lengths: Any, call: DecodeCall) -> Searched:
         """A batch, with all that has to be read of its log-probs; what is read from lattices is still to come."""
@@ -472,7 +472,7 @@ class CtcDecoder:
         *paths, lattices = (*found.answers, None) if beam is None else found.answers
         results = replace(
             self._results(Paths(*paths), found.errors),
-            frames=None if call.method is None else self._frame_confidences(found, call.method),
+            frames=None if call.method is None else self._measurer.of_batch(found, call.method),
             boosts=call.boost,
         )
         return Searched(results, lattices, call.asked, stats)
@@ -496,6 +496,7 @@ class CtcDecoder:
         mbr: bool = False,
         interim_answers: bool = False,
         posteriors: bool = False,
+        frame_confidence: str | ConfidenceMethod | None = None,
     ) -> Stream:
         """Begins a stream of speech, which arrives in chunks.
 
@@ -519,22 +520,31 @@ class CtcDecoder:
         posteriors : bool
             Asks for ``partial.posteriors`` of each result: how likely its words are, by the paths that are alive. Each
             round then copies what is alive.
+        frame_confidence : str, ConfidenceMethod or None
+            ``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.ConfidenceMethod`: asks for how sure the model is of each
+            frame, ``partial.frame_confidence`` of each result, and of the labels and words so far. The stream then
+            keeps a float32 for each frame of its sentence. The CPU computes them before it decodes the chunk: one on a
+            GPU is copied to the host for it.
 
         Raises
         ------
         UnsupportedError
             On a GPU: the boost is none that :meth:`decode` takes there.
         ValueError
-            An `endpoint`, but the decoder was given no ``frame_shift``, or the graph does not know its blank; or
-            `interim_answers` without anything that it asks for sooner.
+            An `endpoint`, but the decoder was given no ``frame_shift``, or the graph does not know its blank;
+            `interim_answers` without anything that it asks for sooner; or a `frame_confidence` that is none, that
+            cannot be computed for so many columns, or whose graph does not know its blank.
         TypeError, GraphError
             As of :meth:`decode`.
         """
         check_boost(boost)
         check_endpoint(endpoint)
         check_bool("posteriors", posteriors)
-        asked = Asked(nbest, confidence, lattice, mbr)
-        return Stream(self, boost, endpoint, asked if asked.needs_lattices else None, posteriors, interim_answers)
+        asked, method = Asked(nbest, confidence, lattice, mbr), self._method(frame_confidence)
+        if method is not None:
+            measure(method, self._width)
+        wanted = asked if asked.needs_lattices else None
+        return Stream(self, boost, endpoint, wanted, posteriors, interim_answers, method)
 
     @lists_options()
     def restore(self, data: bytes, *, boost: Boost | None = None, posteriors: bool = False) -> Stream:
@@ -660,17 +670,22 @@ class CtcDecoder:
         ends: list[bool],
         cuda_stream: Any,
         errors: str,
+        known: ChunkConfidences | None = None,
     ) -> Partials[Partial]:
-        """The same for streams that have been checked."""
+        """The same for streams that have been checked; `known` has confidences of frames that have waited."""
         self._check_files()
         engine: Any = self._engine
         with engine.turn():  # until what was found is with the streams
-            states, stopped, asks = taking(members)
+            states, stopped, asks, methods = taking(members)
             wrong = {at: fault_of_stream(at, members, members[at]._fault()) for at in stopped} | wrong
             if errors == "raise" and wrong:
                 raise wrong[min(wrong)]
             chunks = self._intake.take_chunks(engine, log_probs, lengths, len(members), errors, cuda_stream)
             wrong = chunks.faults | wrong
+            confidences = known
+            if methods and known is None:
+                confidences, unmeasured = self._measurer.of_chunks(chunks, engine.stream, methods, wrong, errors)
+                wrong = unmeasured | wrong
             for at in wrong:
                 states[at] = engine.new_stream()
             beam = self._options.lattice_beam if asks else None
@@ -682,7 +697,7 @@ class CtcDecoder:
             *paths, lattices = (*found.answers, None) if beam is None else found.answers
             results = self._results(Paths(*paths), wrong)
             answered = {} if lattices is None else self._answered_chunks(results, lattices, members, ends)
-            taken = Round(members, Partial, results, answered, refused, ends, found)
+            taken = Round(members, Partial, results, answered, refused, ends, found, confidences)
         if errors == "raise" and wrong:
             raise wrong[min(wrong)]
         return CtcPartials(taken)
@@ -764,17 +779,6 @@ class CtcDecoder:
 
     def _new_answer_engine(self) -> AnswerEngine:
         return AnswerEngine(self._graph, threads=self._options.threads or usable_cores())
-
-    def _frame_confidences(self, found: Decoded, method: ConfidenceMethod) -> FrameConfidences:
-        """The confidences of all frames but those of utterances with an error."""
-        batch = found.utterances if found.on_host else copied_to_host(found.utterances, self._engine.stream)
-        if self._frame_engine is None:
-            self._frame_engine = FrameConfidenceEngine(threads=self._options.threads or usable_cores())
-        table = batch.table.copy()
-        table[list(found.errors), 2] = 0
-        of_frames = self._frame_engine.confidences(table, batch.columns, measure(method, batch.columns))
-        first_frame = np.append(0, np.cumsum(table[:, 2]))
-        return FrameConfidences(of_frames, first_frame, self._options.confidence_aggregation)
 
     def _check_files(self) -> None:
         """FormatError if a file that the graph or a model is mapped from has been changed in place."""
