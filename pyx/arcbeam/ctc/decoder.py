@@ -626,11 +626,12 @@ class CtcDecoder:
             As of :meth:`decode`.
         errors : "raise" or "return"
             What happens to a chunk that is refused, whose stream is as if it had not been there: one with NaN or +inf,
-            behind the last, of another decoder's stream, of a stream that is there twice (the second one), and an array
-            of a list with a wrong type, shape or place. "raise": a ValueError or TypeError. For NaN or +inf the other
-            streams have taken their chunks, and have the results as ``partial``; anything else is found before any
-            chunk is decoded. "return": in its place stands a result without words, whose ``error`` is that exception;
-            the others are the same as without it.
+            behind the last, of another decoder's stream, of a stream that is there twice (the second one), an array of
+            a list with a wrong type, shape or place, and one with more columns than its stream's `frame_confidence` can
+            be computed for. "raise": a ValueError or TypeError. For NaN or +inf the other streams have taken their
+            chunks, and have the results as ``partial``; anything else is found before any chunk is decoded. "return":
+            in its place stands a result without words, whose ``error`` is that exception; the others are the same as
+            without it.
 
         Returns
         -------
