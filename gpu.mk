@@ -25,7 +25,9 @@ GPU_RUN = $(GPU_PATH) timeout -k 15 $(GPU_LIMIT)
 GPU_TESTS = $(GPU_RUN) $(GPU_PYTHON) -m pytest -q
 GPU_SITE := build/gpu-site
 GPU_TEST_PARTS := $(or $(PART),driver decode rescore transducer ptx speech large riva sanitizer)
-GPU_BENCH_PARTS := $(or $(PART),riva single long rescoring rescoring_batch lm_cache lookup_timeline host_arrays lists ll24 ll24_modes ll24_loops nemo arcs pieces batch balance twin ceilings stages shapes ll24_shapes)
+# Not those of tests, nor those that need more than graphs and log-probs: other versions, hundreds of gigabytes, other builds.
+GPU_BENCH_PARTS := $(or $(PART),$(filter-out tests sanitizers versions lm_billion load transducer_total,$(sort \
+	$(patsubst benchmarks/experiments/gpu_%.py,%,$(wildcard benchmarks/experiments/gpu_*.py)))))
 TOOLS ?= memcheck synccheck initcheck racecheck
 SANITIZED ?= sanitized sanitized_rescoring sanitized_transducers
 BEGINS ?= plain grow

@@ -119,10 +119,12 @@ def fault_of_stream(at: int, streams: Sequence[Any], said: str | None) -> Fault:
 
 
 def check_last(last: Any, count: int) -> list[bool]:
-    """Whether each of the chunks is its stream's last.
+    """Whether each of the chunks is its stream's last; None says that none is.
 
     Raises TypeError or ValueError if `last` is no bool, nor one for each.
     """
+    if last is None:
+        return [False] * count
     if isinstance(last, (bool, np.bool_)):
         return [bool(last)] * count
     if isinstance(last, (str, bytes)) or not isinstance(last, (Sequence, np.ndarray)):

@@ -91,7 +91,7 @@ def test_asyncio(speech):
         stream = speech.decoder.stream()
         for chunk in np.array_split(speech.utterances[utterance], 4):
             await batcher.decode_chunk(stream, chunk)
-        return await batcher.decode_chunk(stream, None, last=True)
+        return await batcher.submit(stream, None, last=True)
 
     async def everybody():
         with batcher_of(speech) as batcher:

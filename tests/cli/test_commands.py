@@ -126,11 +126,14 @@ def test_an_id_that_no_archive_has_is_found_before_anything_is_decoded(run, tmp_
     [
         (("--nbest", "3"), "n-best lists are for --format json"),
         (("--frame-confidence", "entropy"), "confidences of labels are for --format json"),
-        (("--confidence-aggregation", "sum"), "expected one of mean, min, max, prod, got 'sum'"),
+        (
+            ("--frame-confidence", "entropy", "-f", "json", "--confidence-aggregation", "sum"),
+            "expected one of mean, min, max, prod, got 'sum'",
+        ),
         (("--mbr",), "minimum Bayes risk is for --format json"),
         (("--confidence",), "confidences are for --format json or ctm"),
-        (("--lattice-beam", "-1"), "expected a number of at least 0"),
-        (("--posterior-scale", "nan"), "expected a number of at least 0"),
+        (("--lattice", "l.ark", "--lattice-beam", "-1"), "expected a number of at least 0"),
+        (("--mbr", "-f", "json", "--posterior-scale", "nan"), "expected a number of at least 0"),
         (("--lattice", "-"), "expected the name of a file, got -"),
         (("--lattice", "l.ark.gz"), "expected a name such as lattices.ark, got l.ark.gz"),
         (("--lattice", "l.ark", "-o", "./l.ark"), "expected another file than that of --output"),

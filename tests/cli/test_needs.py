@@ -25,9 +25,7 @@ def words_for(option):
     return [option.opts[0]] if option.is_flag else [option.opts[0], VALUES.get(option.name, "2")]
 
 
-CASES = [
-    (command, name) for command, (_, needs) in COMMANDS.items() for name in needs if name in parameters(command)
-]
+CASES = [(command, name) for command, (_, needs) in COMMANDS.items() for name in needs if name in parameters(command)]
 
 
 def test_every_name_is_one_of_a_parameter():

@@ -236,7 +236,11 @@ def test_errors(run, models):
             "nan.npz: utterance 'two': encoder_output: expected finite values, got nan in frame 0, feature 0",
         ),
         (("m.pt", "in.npz", "-f", "ctm"), 1, "m.pt: CTM gives words, and the model has no pieces to make them of"),
-        (("m.nemo", "in.npz", "--confidence-aggregation", "least"), 1, "confidence_aggregation: expected one of mean"),
+        (
+            ("m.nemo", "in.npz", "-f", "json", "--confidence", "entropy", "--confidence-aggregation", "least"),
+            1,
+            "confidence_aggregation: expected one of mean",
+        ),
         (("m.nemo", "in.npz", "-f", "json", "--confidence", "high"), 1, 'confidence: expected "max_prob" or "entropy"'),
         (("m.nemo", "in.npz", "-f", "trn", "--confidence", "entropy"), 2, "confidences are for --format json or ctm"),
         (("m.nemo", "in.npz", "--confidence", "entropy"), 2, "confidences are for --format json or ctm"),

@@ -172,7 +172,7 @@ def test_columns_that_the_graph_does_not_read_count_also_behind_an_endpoint():
 
 def test_a_method_that_more_columns_break_refuses_the_chunk_alone():
     one, more = wide()
-    steep = ConfidenceMethod(name="max_prob", alpha=34.0)  # 12 ** 34 is a float32, 17 ** 34 is none
+    steep = ConfidenceMethod(name="max_prob", alpha=285.0)  # 12 ** 285 is a float, 17 ** 285 is none
     streams = [one.stream(frame_confidence=method) for method in (steep, "entropy", None)]
     chunks = [more[:5]] * 3
     found = one.decode_chunks(streams, chunks, errors="return")

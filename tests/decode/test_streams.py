@@ -79,7 +79,7 @@ def in_chunks(decoder, batch, rng, boosts=None, most=9, **asked):
         ends = [at[i] + int(rng.integers(0, most)) for i in chosen]
         chunks = [batch[i][at[i] : end] for i, end in zip(chosen, ends, strict=True)]
         last = [bool(end >= len(batch[i]) and rng.random() < 0.7) for i, end in zip(chosen, ends, strict=True)]
-        found = decoder.decode_chunks([streams[i] for i in chosen], chunks, last=last)
+        found = decoder.decode_chunks([streams[i] for i in chosen], chunks, last=last if any(last) else None)
         for i, end, partial in zip(chosen, ends, found, strict=True):
             at[i] = min(end, len(batch[i]))
             assert partial.num_frames == streams[i].num_frames == at[i]

@@ -15,7 +15,7 @@ MOST = 20  # utterances of a set
 
 
 @pytest.mark.parametrize("beam", [8.0, 14.0])
-@pytest.mark.parametrize("name", ["demo", "test-other-100"])
+@pytest.mark.parametrize("name", ["demo", "test-other-100", "ljspeech-200", "an4-test"])
 def test_no_stable_word_is_taken_back(arcbeam_data, demo_data, name, beam):
     pytest.importorskip("kaldifst", reason="kaldifst is not installed: arcbeam[build]")
     from arcbeam.cli.demo import demo_graph

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 import weakref
-from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from arcbeam.batching import worker
 from arcbeam.batching.stats import BatcherStats, Collector, Meters
-from arcbeam.batching.waiting import Chunk, WaitingChunks
+from arcbeam.batching.waiting import Chunk, ChunkFuture, WaitingChunks
 from arcbeam.calls import lists_options
 from arcbeam.checks import check_count, check_real
 from arcbeam.errors import BatcherClosedError
@@ -99,7 +97,7 @@ class Batcher:
         return self._decoder
 
     @lists_options()
-    def submit(self, stream: AnyStream, chunk: Any, *, last: bool = False, cuda_stream: Any = None) -> Future[Any]:
+    def submit(self, stream: AnyStream, chunk: Any, *, last: bool = False, cuda_stream: Any = None) -> ChunkFuture:
         """Has the next chunk of a stream decoded, and returns at once. Any thread may call this.
 
         The future's ``result()`` is what ``decode_chunks`` returns for the chunk, a :class:`Partial` or a
@@ -122,7 +120,7 @@ class Batcher:
         Returns
         -------
         concurrent.futures.Future
-            Its functions (``add_done_callback``) run on the Batcher's thread, and hold up all streams if they are slow.
+            It can be awaited, too. Its functions (``add_done_callback``) run on the Batcher's thread, and hold up all streams if they are slow.
             It raises a ValueError for a chunk with NaN, or behind the last one, or if the stream cannot go on; and what
             ``decode_chunks`` raises. After such an error of a whole round, streams whose state is not known cannot go
             on.
@@ -173,7 +171,7 @@ class Batcher:
         TypeError, ValueError, BatcherFullError, BatcherClosedError
             As of :meth:`submit` and its future.
         """
-        return await asyncio.wrap_future(self.submit(stream, chunk, last=last, cuda_stream=cuda_stream))
+        return await self.submit(stream, chunk, last=last, cuda_stream=cuda_stream)
 
     def stats(self) -> BatcherStats:
         """What the Batcher has done so far."""

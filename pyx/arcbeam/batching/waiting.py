@@ -7,11 +7,12 @@ that has had its turn, however many chunks that one has waiting.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -21,6 +22,13 @@ from arcbeam.arrays.intake import KeptChunk
 from arcbeam.errors import BatcherClosedError, BatcherFullError
 
 CANCELLED = "a chunk before it was cancelled, and was not decoded"
+
+
+class ChunkFuture(Future[Any]):
+    """The result of a chunk, for threads and, as it can be awaited, for asyncio."""
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return asyncio.wrap_future(self).__await__()
 
 
 @dataclass(eq=False, slots=True)
@@ -33,7 +41,7 @@ class Chunk:
     kept : KeptChunk
     last : bool
         Whether it is the last of its stream.
-    future : Future
+    future : ChunkFuture
         Whoever has submitted it has this.
     since : float
         When it was submitted, in seconds of `time.monotonic`.
@@ -42,7 +50,7 @@ class Chunk:
     stream: Any
     kept: KeptChunk
     last: bool
-    future: Future[Any] = field(default_factory=Future)
+    future: ChunkFuture = field(default_factory=ChunkFuture)
     since: float = field(default_factory=time.monotonic)
 
 

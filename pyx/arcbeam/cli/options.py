@@ -23,8 +23,8 @@ LISTS, MODEL = ("boost", "boost_map"), ("language_model",)
 #: Options that do nothing without one of some others, by the names of their parameters.
 NEEDS: dict[str, Sequence[str]] = {
     "boost_score": LISTS, "boost_lexicon": LISTS,
-    "lattice_beam": ("nbest", "confidence", "mbr", "lattice"), "posterior_scale": ("nbest", "confidence", "mbr"),
-    "interim_answers": ("nbest", "confidence", "mbr"), "confidence_aggregation": ("frame_confidence",),
+    "lattice_beam": ("nbest", "confidence", "mbr", "lattice"), "interim_answers": ("nbest", "confidence", "mbr"),
+    "posterior_scale": ("nbest", "confidence", "mbr", "posteriors"), "confidence_aggregation": ("frame_confidence",),
     "allow_missing": ("reference",), "ignore_case": ("reference",),
     "graph_language_model": MODEL, "lm_scale": MODEL, "graph_lm_scale": MODEL, "hypotheses_per_state": MODEL,
     "unknown_words": MODEL, "placement": MODEL, "gpu_budget": MODEL, "arc_cache": MODEL,

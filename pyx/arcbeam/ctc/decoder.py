@@ -601,7 +601,7 @@ class CtcDecoder:
         log_probs: Any,
         lengths: Any = None,
         *,
-        last: bool | Sequence[bool] = False,
+        last: bool | Sequence[bool] | None = None,
         cuda_stream: Any = None,
         errors: str = "raise",
     ) -> Partials[Partial]:
@@ -619,7 +619,7 @@ class CtcDecoder:
             The chunks, as :meth:`decode` takes utterances.
         lengths : sequence or array of int [streams], optional
             Frames of each chunk; the frames beyond are not read.
-        last : bool, or sequence of bool [streams]
+        last : bool, or sequence of bool [streams]; optional
             Whether this is the last chunk: of all, or of each. Its result is the final one, unless the sentence has
             ended at an endpoint before.
         cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional

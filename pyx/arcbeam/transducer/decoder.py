@@ -638,7 +638,7 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         encoder_output: Any,
         lengths: Any = None,
         *,
-        last: bool | Sequence[bool] = False,
+        last: bool | Sequence[bool] | None = None,
         cuda_stream: Any = None,
         errors: str = "raise",
     ) -> Partials[TransducerPartial]:
@@ -656,7 +656,7 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             The chunks, as :meth:`decode` takes utterances.
         lengths : sequence or array of int [streams], optional
             Frames of each chunk; the frames beyond are not read.
-        last : bool, or sequence of bool [streams]
+        last : bool, or sequence of bool [streams]; optional
             Whether this is the last chunk: of all, or of each. Its result is the final one.
         cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
             As of :meth:`decode`.

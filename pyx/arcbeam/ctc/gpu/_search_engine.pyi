@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from typing import Any, Self, final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -8,19 +8,13 @@ from arcbeam.arrays._looks import Looks
 from arcbeam.ctc._boost import BoostList
 from arcbeam.ctc.endpoint import EndpointRules
 from arcbeam.ctc.gpu._requests import HostLookups
-from arcbeam.ctc.gpu._search import SearchKind
 from arcbeam.ctc.gpu._streams import CudaStream
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
 from arcbeam.ctc.sentences import Heard, SavedSearch
 from arcbeam.gpu._cuda import Context
 from arcbeam.gpu._launch import Stream
-from arcbeam.gpu._memory import MemoryPool
 from arcbeam.graph.graph import Graph
-
-@final
-class Searches:
-    def __new__(cls, kind: SearchKind, pool: MemoryPool, stream: Stream) -> Self: ...
 
 class CudaEngine:
     @property

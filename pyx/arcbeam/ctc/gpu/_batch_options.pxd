@@ -1,0 +1,15 @@
+"""What a batch is decoded with, beside its log-probs."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport int64_t
+
+
+cdef class BatchOptions:
+    cdef list boosts  # of each utterance, or None; None if none has one
+    cdef bint opens  # whether the kernel reads new words of utterances, if there are any
+    cdef list streams  # whose chunks the utterances are; None: they are whole
+    cdef list last  # whether these chunks are the last
+    cdef bint has_rules  # of some stream, that may end the sentence
+    cdef float lattice_beam  # negative: no lattices are asked for
+    cdef object order(self, const int64_t[:, ::1] utterances)
+    cdef size_t with_links(self, size_t utterances)
