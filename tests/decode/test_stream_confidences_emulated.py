@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from arcbeam import Batcher, CudaError
 from tests.decode import graphs
-from tests.decode.emulated_gpu import TIGHT
+from tests.decode.emulated_gpu import TIGHT, DeviceArray
 from tests.decode.small_search import ROOMY
 from tests.decode.stream_confidences import METHODS, follow
 from tests.decode.test_endpoints import RULES, SILENCE, SPEECH
 from tests.decode.test_frame_confidence import lent
 from tests.decode.test_stream_confidences import BATCH
 from tests.decode.test_stream_moves_emulated import on_both
-from tests.decode.test_streams_emulated import DeviceArray, seen
+from tests.decode.test_streams_emulated import seen
 
 few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -22,7 +22,7 @@ few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthChec
 @pytest.mark.parametrize("most", [5, 60])
 def test_any_company_and_moves(gpu, most):
     gpu.begin_with(TIGHT)
-    follow(on_both(SILENCE), [one[:30] for one in BATCH], np.random.default_rng(most), METHODS, most, RULES)
+    follow(on_both(SILENCE), BATCH, np.random.default_rng(most), METHODS, most, RULES)
 
 
 @few
