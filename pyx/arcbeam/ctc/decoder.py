@@ -685,7 +685,7 @@ class CtcDecoder:
             wrong = chunks.faults | wrong
             confidences = known
             if methods and known is None:
-                confidences, unmeasured = self._measurer.of_chunks(chunks, engine.stream, methods, wrong, errors)
+                confidences, unmeasured = self._measurer.of_chunks(chunks, engine.stream, methods, errors)
                 wrong = unmeasured | wrong
             for at in wrong:
                 states[at] = engine.new_stream()

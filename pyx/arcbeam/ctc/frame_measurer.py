@@ -53,7 +53,6 @@ class FrameMeasurer:
         chunks: Chunks,
         reader: Any,
         methods: Mapping[ConfidenceMethod, list[int]],
-        wrong: Mapping[int, Fault],
         errors: str,
     ) -> tuple[ChunkConfidences, dict[int, Fault]]:
         """The confidences of chunks whose streams ask for them, by one call for each method; and what has none.
@@ -67,15 +66,12 @@ class FrameMeasurer:
             What copies from a GPU.
         methods : dict of ConfidenceMethod to list of int
             The places of the streams that ask for each.
-        wrong : dict of int to Exception
-            Chunks that are refused already; they are left out.
         errors : "raise" or "return"
             What happens to the chunks of a method that cannot be computed for so many columns.
         """
         batch, values, count = chunks.utterances, [NO_FRAMES], 0
         begins, refused = np.zeros(len(batch.table), np.int64), dict[int, Fault]()
-        for method, asking in methods.items():
-            places = [at for at in asking if at not in wrong] if wrong else asking
+        for method, places in methods.items():
             try:
                 by = measure(method, batch.columns)
             except ValueError as error:
