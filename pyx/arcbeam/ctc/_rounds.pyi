@@ -1,5 +1,5 @@
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,6 @@ from arcbeam.ctc.results import Asked, Results
 from arcbeam.ctc.sentences import Heard
 from arcbeam.endpoints import Endpoint
 from arcbeam.graph._words import GrowingPath, WordReader
-
-Taking: TypeAlias = tuple[list[SearchState], list[int], bool, dict[ConfidenceMethod, list[int]]]
 
 class SearchState: ...
 
