@@ -6,6 +6,7 @@ import numpy.typing as npt
 
 from arcbeam._any_stream import AnyStream
 from arcbeam.arrays.intake import Decoded
+from arcbeam.ctc._lattices import Lattices
 from arcbeam.ctc.boost import Boost
 from arcbeam.ctc.partial import Partial
 from arcbeam.ctc.results import Asked, Results
@@ -40,13 +41,17 @@ class Sentence(GrowingPath):
 class SentenceStream(AnyStream):
     _state: Any
     _sentence: Sentence
+    _waiting: list[npt.NDArray[np.float32]]
     _last_came: bool
+    _lattice: Lattices | None
     _posteriors: bool
     _asked: Asked | None
     @property
     def num_settled(self) -> int: ...
     @property
     def num_frames(self) -> int: ...
+    @property
+    def _is_whole(self) -> bool: ...
     def _begin_sentence(self, state: SearchState, sentence: Sentence, frames: int, results: Results) -> None: ...
     def _end_sentence(self, results: Results, fired: int) -> None: ...
     def _latest(self, kind: type[Partial]) -> Partial: ...
@@ -59,11 +64,13 @@ class Round:
         streams: Sequence[SentenceStream],
         kind: type[Partial],
         results: Results,
-        endings: dict[int, Results],
+        answered: dict[int, Results],
+        lattices: Lattices | None,
         refused: dict[int, Partial],
         last: list[bool],
         found: Decoded,
     ) -> None: ...
+    def answer(self, streams: Sequence[SentenceStream], answered: dict[int, Results]) -> None: ...
     def item(self, i: int) -> Partial: ...
     def texts(self) -> list[str]: ...
 

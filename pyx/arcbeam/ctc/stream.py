@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -62,14 +63,11 @@ class Stream(SentenceStream):
         self._decoder, self._endpoint, self._asked, self._posteriors = decoder, endpoint, asked, posteriors
         options, graph = decoder.options, decoder.graph
         self._rules = None if endpoint is None else EndpointRules.of(endpoint, graph, options.frame_shift)
-        self._waiting: list[npt.NDArray[np.float32]] = []  # frames after an endpoint
-        self._last_came = False
         self.interim_answers = interim_answers
         self._begin(boost, 0, NOTHING_HEARD)
 
     def _begin(self, boost: Boost | None, first_frame: int, heard: Heard, saved: SavedSearch | None = None) -> None:
         """Begins a sentence, or goes on with the one that was saved."""
-        self._lattice: tuple[Lattices, int] | None = None  # once the sentence has ended: lattices, and its place there
         state = self._decoder._new_sentence(boost, self._rules, heard, saved, self._asked)
         frames, settled = (0, None) if saved is None else (saved.frames, saved.settled)
         results = self._decoder._results(NOTHING_SAID, {})
@@ -218,14 +216,20 @@ class Stream(SentenceStream):
             if keep_history and rescoring is not None:
                 heard = self._sentence.heard.after(self.partial.word_ids, rescoring)
             waiting, ended = self._waiting, bool(self._waiting) and self._last_came
-            self._begin(self.boost if boost is None else boost, self.num_frames, heard)
-            self._waiting, self._last_came = [], False
-            pieces = [rows[at : at + PIECE] for rows in waiting for at in range(0, len(rows), PIECE)]
-            while pieces and self.partial.endpoint is None:
-                piece = pieces.pop(0)
-                decoder._decode_next([self], {}, [piece], None, [ended and not pieces], None, "raise")
-            self._waiting += pieces
-            self._last_came |= ended
+            pieces = deque(rows[at : at + PIECE] for rows in waiting for at in range(0, len(rows), PIECE))
+            try:
+                self._begin(self.boost if boost is None else boost, self.num_frames, heard)
+                while pieces and self.partial.endpoint is None:
+                    before = self._progress()
+                    try:
+                        decoder._decode_next([self], {}, [pieces[0]], None, [ended and len(pieces) == 1], None, "raise")
+                    finally:
+                        if self._progress() != before:
+                            pieces.popleft()
+            finally:
+                if self._waiting is not waiting:  # the sentence has begun
+                    self._waiting += pieces
+                    self._last_came |= ended
             return self.partial
 
     def save(self) -> bytes:
@@ -267,8 +271,7 @@ class Stream(SentenceStream):
             return settled, self._state.search(), None
         if self._lattice is None:  # whose log begins with the sentence
             return settled[:0], self._state.search(with_lattice=True), None
-        lattices, place = self._lattice
-        arrays, end = ended(lattice := lattices.arrays(place))
+        arrays, end = ended(lattice := self._lattice.arrays(0))
         search = {name: np.empty(0, dtype) for name, dtype in SEARCH.items()} | arrays
         search |= {"offset": 0.0, "frames": self._state.frames, "fired": self._state.fired}
         return settled, search | {"alive": lattice["complete"]}, end
@@ -298,11 +301,12 @@ class Stream(SentenceStream):
             complete=np.array([lattice["complete"]]),
         )
         results = self._decoder._results(paths, {})
-        answered = self._decoder._answered_chunks(results, Lattices.of_arrays([lattice]), [self], [True])
-        self._end_sentence(answered[0], search.fired)
+        lattices = Lattices.of_arrays([lattice])
+        self._lattice = lattices.copied(0)
+        self._end_sentence(self._decoder._answered_chunks(results, lattices, [self])[0], search.fired)
 
     def _check_whole(self) -> None:
-        if not self._state.is_whole:
+        if not self._is_whole:
             raise ValueError(f"stream: {BROKEN}")
 
     def _fault(self) -> str | None:
@@ -312,7 +316,7 @@ class Stream(SentenceStream):
                 "expected no chunk behind the last; stream.reset() begins the next sentence, decoder.stream() another "
                 "stream"
             )
-        return None if self._state.is_whole else BROKEN
+        return None if self._is_whole else BROKEN
 
     def _progress(self) -> int:
         """A number that changes with every frame that has been taken."""
@@ -323,9 +327,9 @@ class Stream(SentenceStream):
         sentence = self._new(self.boost, self._sentence.first_frame)
         return Partial(self._decoder._results(REFUSED, {0: error}), 0, sentence, 0, self.num_frames, False)
 
-    def _keep(self, chunks: Decoded, index: int, taken: int) -> None:
-        """Keeps the frames of a chunk that lie behind the end of the sentence."""
-        self._waiting.append(chunks.rows(index, taken, self._decoder._width))
+    def _behind(self, chunks: Decoded, index: int, taken: int) -> npt.NDArray[np.float32]:
+        """A copy of the frames of a chunk that lie behind the end of the sentence."""
+        return chunks.rows(index, taken, self._decoder._width)
 
     def __repr__(self) -> str:
         waiting = f", {self.num_waiting} more wait" if self._waiting else ""
