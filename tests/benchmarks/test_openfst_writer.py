@@ -11,10 +11,16 @@ from benchmarks.data.openfst_writer import write_openfst
 kaldifst = pytest.importorskip("kaldifst")
 
 
-def graph_of(states, arcs):
+def graph_of(states, arcs, ends=1):
+    """A graph whose last states are final."""
     arcs = [(s % states, d % states, label, word, cost) for s, d, label, word, cost in arcs]
     arcs = [(s, d, label if d > s else label or 1, word, cost) for s, d, label, word, cost in arcs]  # no epsilon cycle
-    return Graph.from_arcs(arcs, finals={states - 1: 0.25}, num_states=states, num_columns=4)
+    return Graph.from_arcs(
+        arcs,
+        finals={state: 0.25 * (states - state) for state in range(max(0, states - ends), states)},
+        num_states=states,
+        num_columns=4,
+    )
 
 
 ARC = st.tuples(
@@ -25,6 +31,7 @@ ARC = st.tuples(
     st.integers(-64, 640).map(lambda w: w / 64),
 )
 GRAPHS = st.builds(graph_of, st.integers(1, 10), st.lists(ARC, max_size=30))
+DENSE_GRAPHS = st.builds(graph_of, st.integers(1, 6), st.lists(ARC, min_size=20, max_size=40), st.just(6))
 
 
 @given(GRAPHS)

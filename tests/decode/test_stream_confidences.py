@@ -218,25 +218,41 @@ def test_streams_are_as_before_if_their_frames_cannot_be_measured():
         assert partial.num_frames == 9
 
 
-def test_an_error_between_search_and_result_interrupts_streams_with_confidences(monkeypatch):
-    """Nobody then has the confidences of frames that the search has taken."""
+def test_a_round_that_breaks_off_behind_the_search_has_its_confidences(monkeypatch):
     one = decoder()
-    streams = [one.stream(frame_confidence=method, nbest=2, interim_answers=True) for method in ("entropy", None)]
-    one.decode_chunks(streams, [SPEECH[:7]] * 2)
+    stream = one.stream(frame_confidence="entropy", nbest=2, interim_answers=True, endpoint=RULES)
+    stream.decode_chunk(SPEECH[:7])
 
     def fail(*_):
-        raise MemoryError
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(one, "_answered_chunks", fail)
-    with pytest.raises(MemoryError):
-        one.decode_chunks(streams, [SPEECH[7:9]] * 2)
+    with pytest.raises(KeyboardInterrupt):
+        stream.decode_chunk(SPEECH[7:])
+    with pytest.raises(KeyboardInterrupt):
+        stream.reset()
     monkeypatch.undo()
-    for call in (streams[0].save, streams[0].reset, streams[0].finish):
+    assert stream.num_frames + stream.num_waiting == len(SPEECH) and stream.num_waiting > 0
+    partial = stream.partial
+    while True:
+        heard = SPEECH[partial.first_frame : partial.num_frames]
+        [whole] = one.decode([heard], frame_confidence="entropy")
+        assert len(heard) and partial.frame_confidence.tobytes() == whole.frame_confidence.tobytes()
+        if not stream.num_waiting:
+            break
+        partial = stream.reset()
+
+
+def test_frames_that_the_stream_has_not_got_are_missed():
+    """By Ctrl-C between the search and the result: a stream without their confidences does not go on."""
+    one = decoder()
+    stream, other = (one.stream(frame_confidence="entropy") for _ in range(2))
+    one.decode_chunks([stream, other], [SPEECH[:7], SPEECH[:9]])
+    stream._state = other._state
+    for call in (stream.save, stream.reset, stream.finish):
         with pytest.raises(ValueError, match="interrupted in the middle of a chunk"):
             call()
-    found = one.decode_chunks(streams, [SPEECH[9:12]] * 2, errors="return")
-    assert "interrupted" in str(found[0].error) and found[1].num_frames == 12
-    assert len(streams[0].partial.frame_confidence) == 7
+    assert len(stream.partial.frame_confidence) == 7
 
 
 def test_a_batcher():

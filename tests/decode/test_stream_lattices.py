@@ -412,16 +412,20 @@ def test_pictures_have_the_times_of_the_stream():
 
 
 def test_a_lost_result_is_said(monkeypatch):
-    """Where a sentence's lattice was made and its answers could not be, the stream cannot go on; others can."""
+    """Where a sentence's lattice was made and its answers could not be, looking at them raises, and streams go on."""
     decoder = CtcDecoder(GRAPH, **OPTIONS)
     plain, asking, later = decoder.stream(), decoder.stream(**ASKED), decoder.stream(**ASKED)
     with monkeypatch.context() as patch:
         patch.setattr(decoder, "_answers", no_memory)
+        lost = decoder.decode_chunks([plain, asking, later], [BATCH[0]] * 3, last=[False, True, False])[1]
+    for name in ("nbest", "confidence", "mbr", "words"):
         with pytest.raises(MemoryError):
-            decoder.decode_chunks([plain, asking, later], [BATCH[0]] * 3, last=[False, True, False])
-    for call in (asking.finish, asking.reset, lambda: asking.decode_chunk(BATCH[0])):
-        with pytest.raises(ValueError, match=r"stream.*interrupted in the middle of a chunk and cannot go on"):
-            call()
+            getattr(lost, name)
+    [whole] = decoder.decode([BATCH[0]], **ASKED)
+    assert lost.is_final and lost.text == whole.text
+    check([decoder.restore(asking.save()).partial], [whole])
+    asking.reset()
+    check([asking.decode_chunk(BATCH[0], last=True)], [whole], [len(BATCH[0])])
     finals = decoder.decode_chunks([plain, later], [BATCH[2]] * 2, last=True)
     [whole] = decoder.decode([np.concatenate([BATCH[0], BATCH[2]])], **ASKED)
     same([finals[0]], decoder.decode([np.concatenate([BATCH[0], BATCH[2]])]))

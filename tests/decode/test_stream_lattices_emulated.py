@@ -159,17 +159,17 @@ def test_a_failed_batch_leaves_all_streams_as_they_were(gpu):
 
 
 def test_a_lost_result_is_said(gpu, monkeypatch):
-    """Where a sentence's lattice was made and its answers could not be, the stream cannot go on; others can."""
+    """Where a sentence's lattice was made and its answers could not be, looking at them raises, and streams go on."""
     decoder = CtcDecoder(GRAPH, device="cuda", **LATTICES)
     plain, asking = decoder.stream(), decoder.stream(**ASKED)
     with monkeypatch.context() as patch:
         patch.setattr(decoder, "_answers", no_memory)
-        with pytest.raises(MemoryError):
-            decoder.decode_chunks([plain, asking], [BATCH[0]] * 2, last=[False, True])
-    for call in (asking.finish, asking.reset, lambda: asking.decode_chunk(BATCH[0])):
-        with pytest.raises(ValueError, match=r"stream.*interrupted in the middle of a chunk and cannot go on"):
-            call()
-    assert not asking._state.is_whole and plain._state.is_whole
+        lost = decoder.decode_chunks([plain, asking], [BATCH[0]] * 2, last=[False, True])[1]
+    with pytest.raises(MemoryError):
+        _ = lost.nbest
+    check([decoder.restore(asking.save()).partial], decoder.decode([BATCH[0]], **ASKED))
+    asking.reset()
+    check([asking.decode_chunk(BATCH[0], last=True)], decoder.decode([BATCH[0]], **ASKED), [len(BATCH[0])])
     same([plain.decode_chunk(BATCH[2], last=True)], decoder.decode([np.concatenate([BATCH[0], BATCH[2]])]))
 
 

@@ -240,7 +240,9 @@ class LogProbIntake:
         """
         check_errors(errors)
         utterances, on_host = take_batch(log_probs, lengths, self._wanted, engine, cuda_stream)
-        return self.decode_taken(engine, Chunks(utterances, on_host, {}), errors, **wanted)
+        found = self.decode_taken(engine, Chunks(utterances, on_host, {}), errors, **wanted)
+        self.tell()
+        return found
 
     def take_chunks(
         self, engine: LogProbEngine[Any], log_probs: Any, lengths: Any, streams: int, errors: str, cuda_stream: Any
@@ -249,10 +251,13 @@ class LogProbIntake:
         return take_chunks(log_probs, lengths, streams, self._wanted, engine, cuda_stream, errors)
 
     def decode_taken(self, engine: LogProbEngine[Any], chunks: Chunks, errors: str, **wanted: Any) -> Decoded:
-        """As `decode`, of what has been taken in."""
+        """As `decode`, of what has been taken in; the caller says when to `tell`."""
         utterances, looks = chunks.utterances, self._looks.looks
         answers, work, bad = engine.decode(utterances.table, utterances.columns, chunks.on_host, looks, **wanted)
-        if looks.has_news:
-            self._looks.tell()
         found = log_prob_errors(bad, utterances, errors)
         return Decoded(answers, work, found, utterances, chunks.on_host, engine.stream)
+
+    def tell(self) -> None:
+        """Warns of what the last looks have found, which may raise an error."""
+        if self._looks.looks.has_news:
+            self._looks.tell()

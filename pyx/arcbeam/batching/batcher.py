@@ -120,7 +120,8 @@ class Batcher:
         Returns
         -------
         concurrent.futures.Future
-            It can be awaited, too. Its functions (``add_done_callback``) run on the Batcher's thread, and hold up all streams if they are slow.
+            It can be awaited, too. Its functions (``add_done_callback``) run on the Batcher's thread, and hold up all
+            streams if they are slow.
             It raises a ValueError for a chunk with NaN, or behind the last one, or if the stream cannot go on; and what
             ``decode_chunks`` raises. After such an error of a whole round, streams whose state is not known cannot go
             on.

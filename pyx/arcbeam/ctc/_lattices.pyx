@@ -50,6 +50,14 @@ cdef class Lattices:
             taken.found[i] = move(self.found[i])
         return taken
 
+    def copied(self, size_t index):
+        """A copy of one, alone."""
+        if index >= self.found.size():
+            raise IndexError(f"expected an index below {self.found.size()}, got {index}")
+        cdef Lattices made = Lattices()
+        made.found.push_back(self.found[index])
+        return made
+
     def arrays(self, size_t index):
         """Copies of the arrays of one lattice, by the names of the struct's members; links have the dtype `LINK`."""
         if index >= self.found.size():

@@ -37,7 +37,9 @@ cdef class Sentence(GrowingPath):
 cdef class SentenceStream(AnyStream):
     cdef public SearchState _state
     cdef public Sentence _sentence
+    cdef public list _waiting  # of arcbeam.ctc.sentences.Waiting: frames after an endpoint
     cdef public bint _last_came
+    cdef public object _lattice  # Lattices of one, once a sentence has ended that was asked for more than its best path
     cdef public bint _posteriors  # whether results have those of their words
     cdef public object _asked  # arcbeam.ctc.results.Asked, or None where sentences end without lattices
     cdef public bint _interim_answers  # whether results before the end have what is asked for, too
@@ -46,4 +48,4 @@ cdef class SentenceStream(AnyStream):
     cdef size_t index
     cdef Place place
     cdef object made  # the result for it, once it has been looked at
-    cdef bint is_measured(self) except -1
+    cdef bint is_whole(self) except -1

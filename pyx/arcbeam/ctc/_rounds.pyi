@@ -7,11 +7,12 @@ import numpy.typing as npt
 from arcbeam._any_stream import AnyStream
 from arcbeam.arrays.intake import Decoded
 from arcbeam.confidence import ConfidenceMethod
+from arcbeam.ctc._lattices import Lattices
 from arcbeam.ctc.boost import Boost
 from arcbeam.ctc.frame_confidences import ChunkConfidences
 from arcbeam.ctc.partial import Partial
 from arcbeam.ctc.results import Asked, Results
-from arcbeam.ctc.sentences import Heard
+from arcbeam.ctc.sentences import Heard, Waiting
 from arcbeam.endpoints import Endpoint
 from arcbeam.graph._words import GrowingPath, WordReader
 
@@ -47,7 +48,9 @@ class Sentence(GrowingPath):
 class SentenceStream(AnyStream):
     _state: Any
     _sentence: Sentence
+    _waiting: list[Waiting]
     _last_came: bool
+    _lattice: Lattices | None
     _posteriors: bool
     _asked: Asked | None
     _method: ConfidenceMethod | None
@@ -56,7 +59,7 @@ class SentenceStream(AnyStream):
     @property
     def num_frames(self) -> int: ...
     @property
-    def _is_measured(self) -> bool: ...
+    def _is_whole(self) -> bool: ...
     def _begin_sentence(self, state: SearchState, sentence: Sentence, frames: int, results: Results) -> None: ...
     def _end_sentence(self, results: Results, fired: int) -> None: ...
     def _latest(self, kind: type[Partial]) -> Partial: ...
@@ -69,12 +72,14 @@ class Round:
         streams: Sequence[SentenceStream],
         kind: type[Partial],
         results: Results,
-        endings: dict[int, Results],
+        answered: dict[int, Results],
+        lattices: Lattices | None,
         refused: dict[int, Partial],
         last: list[bool],
         found: Decoded,
         confidences: ChunkConfidences | None,
     ) -> None: ...
+    def answer(self, streams: Sequence[SentenceStream], answered: dict[int, Results]) -> None: ...
     def item(self, i: int) -> Partial: ...
     def texts(self) -> list[str]: ...
 

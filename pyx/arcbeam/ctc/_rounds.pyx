@@ -110,19 +110,22 @@ cdef class SentenceStream(AnyStream):
         """Frames that have been decoded so far: of all chunks, but for those that wait."""
         return self._sentence.first_frame + self.place.frames
 
-    cdef bint is_measured(self) except -1:
-        """Whether all frames of the sentence have their confidences, where they are asked for: not if an error came
-        between the search and the result of a chunk.
+    cdef bint is_whole(self) except -1:
+        """False once a chunk was given up half-way, or taken by the search and not by the stream; or frames wait, though
+        the sentence has not ended, because `reset` was interrupted.
         """
-        return self._method is None or self._sentence.of_frames.size() == self._state.frames_taken()
+        return (self._state.can_go_on() and self._state.frames_taken() == self.place.frames
+                and (self.place.fired != 0 or not self._waiting))
 
     @property
-    def _is_measured(self):
-        return self.is_measured()
+    def _is_whole(self):
+        return self.is_whole()
 
     def _begin_sentence(self, SearchState state, Sentence sentence, uint64_t frames, results):
-        """Begins, or goes on after so many frames of the sentence; `results` have a path of nothing."""
+        """Begins, or goes on after so many frames of the sentence; `results` have a path of nothing, and nothing waits.
+        """
         self._state, self._sentence = state, sentence
+        self._waiting, self._last_came, self._lattice = [], False, None
         self.results, self.index, self.made = results, 0, None
         self.place = Place(0, sentence.settled.size(), frames, 0, False)
 
@@ -141,7 +144,10 @@ cdef class SentenceStream(AnyStream):
 
 
 cdef class Round:
-    """What the chunks of some streams have brought.
+    """What the chunks of some streams have brought. Once it is made, each stream has taken its chunk or is as before.
+
+    A stream of which neither is true, because the search has taken the chunk and something was raised before the stream
+    had it, is not whole any more. Nothing that may raise stands between the two but copies of what it keeps.
 
     Parameters
     ----------
@@ -150,7 +156,9 @@ cdef class Round:
         Makes a result of: results, index, sentence, settled arcs, frames, whether it is final, endpoint.
     results : arcbeam.ctc.results.Results
     answered : dict of int to arcbeam.ctc.results.Results
-        In place of those, where there is more than the best path.
+        In place of those, where there is more than the best path; `answer` replaces them.
+    lattices : arcbeam.ctc._lattices.Lattices or None
+        Of the chunks, if any was asked for; a stream whose sentence has ended keeps a copy of its own.
     refused : dict of int to object
         The results of chunks that were not taken. Their streams are as before.
     last : list of bool
@@ -168,7 +176,8 @@ cdef class Round:
     cdef const float[::1] of_frames  # confidences
     cdef const int64_t[::1] begins  # of each chunk among them
 
-    def __init__(self, list streams, kind, results, dict answered, dict refused, list last, found, confidences):
+    def __init__(self, list streams, kind, results, dict answered, lattices, dict refused, list last, found,
+                 confidences):
         cdef const int64_t[:, ::1] table = found.utterances.table
         cdef size_t i, n = len(streams)
         self.kind, self.results, self.answered = kind, results, answered
@@ -180,31 +189,49 @@ cdef class Round:
             if refused and i in refused:
                 self.items[i] = refused[i]
             else:
-                self._take(<SentenceStream?> streams[i], i, last[i], <uint64_t> table[i, 2], found)
+                self._take(<SentenceStream?> streams[i], i, last[i], <uint64_t> table[i, 2], lattices, found)
         self.of_frames = self.begins = None
 
-    cdef int _take(self, SentenceStream stream, size_t i, bint last, uint64_t frames, found) except -1:
+    cdef int _take(self, SentenceStream stream, size_t i, bint last, uint64_t frames, lattices, found) except -1:
         """Takes what was found for a chunk."""
         cdef Place* place = &stream.place
         cdef Sentence sentence = stream._sentence
         cdef uint64_t taken = stream._state.frames_taken() - place.frames
-        if stream._posteriors and not last and stream._state.rule_fired() == 0:
-            self.keep_live(i, stream._state)  # first, so that a stream is as before if anything raises
-        if stream._method is not None and taken > 0:
-            self.keep_confidences(sentence, i, taken)
-        place.frames += taken
+        cdef uint32_t fired = stream._state.rule_fired()
+        rest = None
         if taken < frames:
-            stream._keep(found, i, taken, None if stream._method is None else self.rest_of(i, taken, frames))
+            rest = stream._behind(found, i, taken, None if stream._method is None else self.rest_of(i, taken, frames))
+        lattice = None
+        if stream._asked is not None and not place.is_final and (last or fired != 0):
+            lattice = lattices.copied(i)
+        if stream._posteriors and not last and fired == 0:
+            self.keep_live(i, stream._state)
+        if place.fired == 0:
+            if stream._method is not None and taken > 0:
+                self.keep_confidences(sentence, i, taken)
+            place.fired = stream._state.hand_over(sentence)
+            place.frames += taken
+            place.number, place.settled = place.number + 1, sentence.settled.size()
+            place.is_final = last or place.fired != 0
+            stream.results, stream.index, stream.made = self.results_of(i), i, None
+            self.sentences[i], self.places[i] = sentence, place[0]
+        if lattice is not None:
+            stream._lattice = lattice
+        if rest is not None:
+            stream._waiting.append(rest)
         stream._last_came = last
-        if place.fired:
+        if self.sentences[i] is None:
             self.items[i] = stream._latest(self.kind)  # the sentence has ended before
-            return 0
-        place.fired = stream._state.hand_over(sentence)
-        place.number, place.settled = place.number + 1, sentence.settled.size()
-        place.is_final = last or place.fired != 0
-        stream.results, stream.index, stream.made = self.results_of(i), i, None
-        self.sentences[i], self.places[i] = sentence, place[0]
         return 0
+
+    def answer(self, list streams, dict answered):
+        """Puts these in the place of those `answered` before, for streams whose latest results they are."""
+        cdef SentenceStream stream
+        cdef size_t i
+        self.answered = answered
+        for i in answered:
+            stream = <SentenceStream?> streams[i]
+            stream.results, stream.made, stream._sentence.last_made = answered[i], None, None
 
     cdef int keep_live(self, size_t i, SearchState state) except -1:
         """Keeps what is alive for the posteriors of a result, or why it cannot be had: the stream goes on without it."""
@@ -273,7 +300,7 @@ def taking(list streams):
         stream = <SentenceStream?> streams[i]
         states[i] = stream._state
         stream._state.shows_lattice = stream._interim_answers
-        if stream._last_came or not stream._state.can_go_on() or not stream.is_measured():
+        if stream._last_came or not stream.is_whole():
             stopped.append(i)
         elif stream._method is not None:
             if stream._method is not method:  # those of a server have mostly the same, whose hash takes Python

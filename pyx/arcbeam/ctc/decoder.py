@@ -19,6 +19,7 @@ from arcbeam.ctc._lattice import AnswerEngine
 from arcbeam.ctc._rounds import Round, taking
 from arcbeam.ctc.batches import DecodeCall, Searched, answered_behind, log_probs_and_lengths
 from arcbeam.ctc.boost import Boost, Boosts, compiled_for, graphs_of
+from arcbeam.ctc.chunk_answers import by_asked, owed_answers
 from arcbeam.ctc.engines import make_engine
 from arcbeam.ctc.frame_measurer import FrameMeasurer
 from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
@@ -642,12 +643,13 @@ class CtcDecoder:
         ------
         TypeError, ValueError, FormatError, MemoryError, CapacityError
             As of :meth:`decode`; and what `errors` says. After a MemoryError, a CapacityError or an interrupt, streams
-            whose chunks were not decoded to the end cannot go on.
+            whose chunks were not decoded to the end cannot go on. Where memory is too short for a chunk's n-best list,
+            confidences or minimum Bayes risk, it is looking at these that raises a MemoryError.
 
         Warns
         -----
         UserWarning
-            As of :meth:`decode`.
+            As of :meth:`decode`; streams have their chunks, also if it is made an error.
 
         Examples
         --------
@@ -691,14 +693,17 @@ class CtcDecoder:
                 states[at] = engine.new_stream()
             beam = self._options.lattice_beam if asks else None
             found = self._intake.decode_taken(engine, chunks, "return", lattice_beam=beam, streams=states, last=ends)
-            self._check_files()
-            self._of_thread.stats = found.work
             wrong = {**found.errors, **wrong}
             refused = {at: members[at]._refused(error) for at, error in wrong.items()}
             *paths, lattices = (*found.answers, None) if beam is None else found.answers
             results = self._results(Paths(*paths), wrong)
-            answered = {} if lattices is None else self._answered_chunks(results, lattices, members, ends)
-            taken = Round(members, Partial, results, answered, refused, ends, found, confidences)
+            owed = {} if lattices is None else owed_answers(results, lattices, members)
+            taken = Round(members, Partial, results, owed, lattices, refused, ends, found, confidences)
+            self._of_thread.stats = found.work
+            self._intake.tell()
+            self._check_files()
+            if lattices is not None:
+                taken.answer(members, self._answered_chunks(results, lattices, members))
         if errors == "raise" and wrong:
             raise wrong[min(wrong)]
         return CtcPartials(taken)
@@ -711,36 +716,39 @@ class CtcDecoder:
         """What results of chunks share; their boosts are those of their sentences."""
         return Results(self._graph, self._options.frame_shift, self._rescoring, paths, errors)
 
-    def _answered_chunks(
-        self, results: Results, lattices: Lattices, streams: list[Stream], last: list[bool]
-    ) -> dict[int, Results]:
-        """The results of chunks that have lattices: the same for all whose streams were asked for the same.
+    def _answered_chunks(self, results: Results, lattices: Lattices, streams: list[Stream]) -> dict[int, Results]:
+        """The results of chunks that have lattices, which are moved into them.
 
-        Streams whose sentences end with theirs keep them.
+        They are the same for all whose streams were asked for the same; where memory is too short for the answers of
+        all of these, each has its own, and what does not fit alone raises its error when it is looked at.
         """
         found: dict[int, Results] = {}
-        by_asked: dict[Asked, list[int]] = {}
-        for at in lattices.places():
-            if (asked := streams[at]._asked) is not None:
-                by_asked.setdefault(asked, []).append(at)
-        for asked, places in by_asked.items():
-            boosts: list[Boost | None] = [None] * len(streams)
-            for at in places:
-                boosts[at] = streams[at].boost
-            of_streams = replace(results, boosts=boosts, before={at: streams[at]._before for at in places})
-            taken = lattices.take(places)
-            found |= dict.fromkeys(places, self._with_answers(of_streams, taken, asked))
-            for at in places:
-                if last[at] or streams[at]._state.fired:
-                    streams[at]._lattice = taken, at
+        for of_streams, places in by_asked(results, lattices, streams):
+            group = lattices.take(places)
+            try:
+                found |= dict.fromkeys(places, self._with_answers(of_streams, group, of_streams.asked))
+            except MemoryError:
+                found |= {at: self._answered_alone(of_streams, group.take([at])) for at in places}
         return found
+
+    def _answered_alone(self, results: Results, lattices: Lattices) -> Results:
+        """The results of one chunk, of a group whose answers take too much memory."""
+        try:
+            return self._with_answers(results, lattices, results.asked)
+        except MemoryError as error:
+            return replace(self._with_lattices(results, lattices, results.asked), answers=error)
 
     def _with_answers(
         self, results: Results, lattices: Lattices, asked: Asked, engine: AnswerEngine | None = None
     ) -> Results:
         """The results with what was asked for and is read from lattices."""
-        options, boosts = self._options, results.boosts
-        batch = None
+        scale = self._options.posterior_scale
+        answers = self._answers(lattices, results.boosts, asked, scale, engine) if asked.needs_answers else None
+        return replace(self._with_lattices(results, lattices, asked), answers=answers)
+
+    def _with_lattices(self, results: Results, lattices: Lattices, asked: Asked) -> Results:
+        """The results with the lattices themselves, if these were asked for."""
+        options, batch = self._options, None
         if asked.lattice:
             batch = LatticeBatch(
                 self._graph,
@@ -750,12 +758,10 @@ class CtcDecoder:
                 options.acoustic_scale,
                 options.posterior_scale,
                 options.lattice_beam,
-                boosts=boosts,
+                boosts=results.boosts,
                 before=results.before,
             )
-        scale = options.posterior_scale
-        answers = self._answers(lattices, boosts, asked, scale, engine) if asked.needs_answers else None
-        return replace(results, lattices=batch, asked=asked, answers=answers)
+        return replace(results, lattices=batch, asked=asked)
 
     def _answers(
         self,

@@ -98,7 +98,7 @@ class Results:
     errors: Mapping[int, Fault]
     lattices: LatticeBatch | None = None
     asked: Asked = NOTHING_ASKED
-    answers: LatticeAnswers | None = None
+    answers: LatticeAnswers | Exception | None = None  # or why they could not be made
     frames: FrameConfidences | None = None
     boosts: Boosts = None
     before: Mapping[int, Before] = field(default_factory=dict)  # of sentences of streams
@@ -111,9 +111,9 @@ class Results:
 
     def nbest(self, index: int) -> Nbest | None:
         """The n-best list of an utterance; None if none was asked for."""
-        if self.asked.nbest is None or self.answers is None:
+        if self.asked.nbest is None or (answers := self._made()) is None:
             return None
-        answers, complete = self.answers, self.paths.complete.item(index)
+        complete = self.paths.complete.item(index)
         reached_final, boost = self.paths.reached_final.item(index), self.boost(index)
         before = self.before.get(index, NOTHING_BEFORE)
         begin, end = answers.first_entry[index : index + 2].tolist()
@@ -144,24 +144,31 @@ class Results:
 
     def confidence(self, index: int) -> float | None:
         """The probability of the words of a hypothesis; None if no confidence was asked for."""
-        if not self.asked.confidence or self.answers is None:
+        if not self.asked.confidence or (answers := self._made()) is None:
             return None
-        begin, end = self.answers.first_entry[index : index + 2].tolist()
-        return self.answers.posteriors.item(begin) if begin != end else 0.0
+        begin, end = answers.first_entry[index : index + 2].tolist()
+        return answers.posteriors.item(begin) if begin != end else 0.0
 
     def confidence_truncated(self, index: int) -> bool | None:
         """Whether limits have changed the confidences of a hypothesis; None if none were asked for."""
-        if not self.asked.confidence or self.answers is None:
+        if not self.asked.confidence or (answers := self._made()) is None:
             return None
-        return self.answers.nbest_truncated.item(index) or self.answers.confidence_truncated.item(index)
+        return answers.nbest_truncated.item(index) or answers.confidence_truncated.item(index)
 
     def word_confidences(self, index: int) -> npt.NDArray[np.float64] | None:
         """float64[output labels of the path]; None if no confidence was asked for."""
-        if not self.asked.confidence or self.answers is None:
+        if not self.asked.confidence or (answers := self._made()) is None:
             return None
-        begin, end = self.answers.first_word[index : index + 2].tolist()
-        return self.answers.confidences[begin:end]
+        begin, end = answers.first_word[index : index + 2].tolist()
+        return answers.confidences[begin:end]
 
     def mbr(self, index: int) -> Mbr | None:
         """The minimum Bayes risk of an utterance; None if it was not asked for."""
-        return None if self.answers is None or self.answers.mbr is None else self.answers.mbr.of(index)
+        answers = self._made()
+        return None if answers is None or answers.mbr is None else answers.mbr.of(index)
+
+    def _made(self) -> LatticeAnswers | None:
+        """What lattices answer; raises why that could not be made."""
+        if isinstance(self.answers, Exception):
+            raise self.answers
+        return self.answers

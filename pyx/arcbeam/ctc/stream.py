@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -64,8 +65,6 @@ class Stream(SentenceStream):
         self._method = method
         options, graph = decoder.options, decoder.graph
         self._rules = None if endpoint is None else EndpointRules.of(endpoint, graph, options.frame_shift)
-        self._waiting: list[Waiting] = []
-        self._last_came = False
         self.interim_answers = interim_answers
         self._begin(boost, 0, NOTHING_HEARD)
 
@@ -78,7 +77,6 @@ class Stream(SentenceStream):
         confidences: npt.NDArray[np.float32] | None = None,
     ) -> None:
         """Begins a sentence, or goes on with the one that was saved, whose frames have these confidences."""
-        self._lattice: tuple[Lattices, int] | None = None  # once the sentence has ended: lattices, and its place there
         state = self._decoder._new_sentence(boost, self._rules, heard, saved, self._asked)
         frames, settled = (0, None) if saved is None else (saved.frames, saved.settled)
         results = self._decoder._results(NOTHING_SAID, {})
@@ -235,14 +233,21 @@ class Stream(SentenceStream):
             if keep_history and rescoring is not None:
                 heard = self._sentence.heard.after(self.partial.word_ids, rescoring)
             waiting, ended = self._waiting, bool(self._waiting) and self._last_came
-            self._begin(self.boost if boost is None else boost, self.num_frames, heard)
-            self._waiting, self._last_came = [], False
-            pieces = [piece for frames in waiting for piece in frames.pieces()]
-            while pieces and self.partial.endpoint is None:
-                piece, last = pieces.pop(0), [ended and not pieces]
-                decoder._decode_next([self], {}, [piece.rows], None, last, None, "raise", piece.known())
-            self._waiting += pieces
-            self._last_came |= ended
+            pieces = deque(piece for frames in waiting for piece in frames.pieces())
+            try:
+                self._begin(self.boost if boost is None else boost, self.num_frames, heard)
+                while pieces and self.partial.endpoint is None:
+                    before = self._progress()
+                    try:
+                        rows, last, known = pieces[0].rows, [ended and len(pieces) == 1], pieces[0].known()
+                        decoder._decode_next([self], {}, [rows], None, last, None, "raise", known)
+                    finally:
+                        if self._progress() != before:
+                            pieces.popleft()
+            finally:
+                if self._waiting is not waiting:  # the sentence has begun
+                    self._waiting += pieces
+                    self._last_came |= ended
             return self.partial
 
     def save(self) -> bytes:
@@ -286,8 +291,7 @@ class Stream(SentenceStream):
             return settled, self._state.search(), None
         if self._lattice is None:  # whose log begins with the sentence
             return settled[:0], self._state.search(with_lattice=True), None
-        lattices, place = self._lattice
-        arrays, end = ended(lattice := lattices.arrays(place))
+        arrays, end = ended(lattice := self._lattice.arrays(0))
         search = {name: np.empty(0, dtype) for name, dtype in SEARCH.items()} | arrays
         search |= {"offset": 0.0, "frames": self._state.frames, "fired": self._state.fired}
         return settled, search | {"alive": lattice["complete"]}, end
@@ -329,16 +333,13 @@ class Stream(SentenceStream):
             complete=np.array([lattice["complete"]]),
         )
         results = self._decoder._results(paths, {})
-        answered = self._decoder._answered_chunks(results, Lattices.of_arrays([lattice]), [self], [True])
-        self._end_sentence(answered[0], search.fired)
+        lattices = Lattices.of_arrays([lattice])
+        self._lattice = lattices.copied(0)
+        self._end_sentence(self._decoder._answered_chunks(results, lattices, [self])[0], search.fired)
 
     def _check_whole(self) -> None:
         if not self._is_whole:
             raise ValueError(f"stream: {BROKEN}")
-
-    @property
-    def _is_whole(self) -> bool:
-        return self._state.is_whole and self._is_measured
 
     def _fault(self) -> str | None:
         """Why the stream cannot take another chunk; None if it can."""
@@ -358,9 +359,9 @@ class Stream(SentenceStream):
         sentence = self._new(self.boost, self._sentence.first_frame)
         return Partial(self._decoder._results(REFUSED, {0: error}), 0, sentence, 0, self.num_frames, False)
 
-    def _keep(self, chunks: Decoded, index: int, taken: int, confidences: npt.NDArray[np.float32] | None) -> None:
-        """Keeps the frames of a chunk that lie behind the end of the sentence, with their confidences."""
-        self._waiting.append(Waiting(chunks.rows(index, taken, self._decoder._width), confidences))
+    def _behind(self, chunks: Decoded, index: int, taken: int, confidences: npt.NDArray[np.float32] | None) -> Waiting:
+        """A copy of the frames of a chunk that lie behind the end of the sentence, with their confidences."""
+        return Waiting(chunks.rows(index, taken, self._decoder._width), confidences)
 
     def __repr__(self) -> str:
         waiting = f", {self.num_waiting} more wait" if self._waiting else ""

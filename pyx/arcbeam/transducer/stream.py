@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from arcbeam.transducer.growing_words import GrowingWords
     from arcbeam.words import Word
 
+BROKEN = "reset was interrupted while frames waited, and it cannot go on; decoder.stream() begins another"
 PIECE = 256  # frames of what waits that are decoded together: they are read again for each sentence that they hold
 
 
@@ -257,23 +259,31 @@ class TransducerStream(AnyStream):
             )
         tree = self._boost if boost is None else decoder._tree(boost)
         with decoder._turn():
+            self._check_whole()
             start = decoder._start(tree, self.num_frames)  # before anything that waits is taken out
             if keep_history and self._state is not None:
                 start = replace(start, ngram_lm=self._state.ngram_lm)
-            pieces = [rows[at : at + PIECE] for rows in self._waiting for at in range(0, len(rows), PIECE)]
-            ended = self._last_came and bool(pieces)
-            self._begin(tree, start)
-            self._waiting, self._last_came = [], False
+            waiting, ended = self._waiting, bool(self._waiting) and self._last_came
+            pieces = deque(rows[at : at + PIECE] for rows in waiting for at in range(0, len(rows), PIECE))
             wrong: list[ValueError] = []
-            while pieces and not self._is_stopped:
-                rows = pieces.pop(0)
-                try:
-                    decoder._decode_next([self], {}, [rows], None, [False], None, "raise")
-                except ValueError as error:
-                    wrong.append(error)
-            self._waiting += pieces
-            if ended:
-                decoder._decode_next([self], {}, [rows[:0]], None, [True], None, "raise")
+            try:
+                self._waiting, self._last_came = [], False
+                self._begin(tree, start)
+                while pieces and not self._is_stopped:
+                    before, refused = self._progress(), len(wrong)
+                    try:
+                        decoder._decode_next([self], {}, [pieces[0]], None, [False], None, "raise")
+                    except ValueError as error:
+                        wrong.append(error)
+                    finally:
+                        if self._progress() != before or len(wrong) != refused:
+                            pieces.popleft()
+                if ended and not pieces:
+                    nothing = np.empty((0, decoder.features), np.float32)
+                    decoder._decode_next([self], {}, [nothing], None, [True], None, "raise")
+            finally:
+                self._waiting += pieces
+                self._last_came |= ended and bool(self._waiting)
         if wrong:
             raise wrong[0]
         return self._partial
@@ -286,6 +296,7 @@ class TransducerStream(AnyStream):
         """
         decoder = self._decoder
         with decoder._turn():
+            self._check_whole()
             waiting = [np.empty((0, decoder.features), np.float32), *self._waiting]
             written = {name: array[: self._count] for name, array in self._written.items()}
             kept = SavedStream(
@@ -347,7 +358,11 @@ class TransducerStream(AnyStream):
                 "expected no chunk behind the last; stream.reset() begins the next sentence, decoder.stream() another "
                 "stream"
             )
-        return None
+        return BROKEN if self._waiting and not self._is_stopped else None
+
+    def _check_whole(self) -> None:
+        if self._waiting and not self._is_stopped:
+            raise ValueError(f"stream: {BROKEN}")
 
     def _progress(self) -> int:
         """A number that changes with every frame that has been taken."""
