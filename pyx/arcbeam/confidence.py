@@ -40,6 +40,9 @@ class ConfidenceMethod:
         check_real("confidence alpha", self.alpha, "above 0", above=0.0)
 
 
+BY_NAME = {name: ConfidenceMethod(name=name) for name in NAMES}
+
+
 @dataclass(frozen=True)
 class Measure:
     """A method for a number of tokens, as the engine takes it: scale * f + shift.
@@ -61,8 +64,8 @@ def resolve(confidence: str | ConfidenceMethod | None, option: str = "confidence
     """The method that the option with this name stands for."""
     if confidence is None or isinstance(confidence, ConfidenceMethod):
         return confidence
-    if isinstance(confidence, str) and confidence in NAMES:
-        return ConfidenceMethod(name=confidence)
+    if isinstance(confidence, str) and confidence in BY_NAME:
+        return BY_NAME[confidence]
     raise ValueError(f"{option}: expected {_either(NAMES)}, an arcbeam.ConfidenceMethod or None, got {confidence!r}")
 
 

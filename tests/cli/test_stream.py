@@ -90,6 +90,25 @@ def test_interim_answers(run):
     assert refused.exit_code == 2 and "needs --nbest" in refused.stderr
 
 
+def test_frame_confidences(run):
+    """The keys of ``arcbeam decode``, after every chunk; the final results have its values."""
+    asked = ["--frame-confidence", "entropy", "--confidence-aggregation", "mean"]
+    arguments = ["graph.arc", "in.npz", "-f", "json", "--frame-shift", "0.02", *asked]
+    wholes = {one["id"]: one for one in map(json.loads, run("decode", *arguments).stdout.splitlines())}
+    rows = list(map(json.loads, run("stream", *arguments, "--chunk-frames", "2").stdout.splitlines()))
+    finals = {row["utterance"]: row for row in rows if row["is_final"]}
+    assert finals.keys() == wholes.keys()
+    for name, whole in wholes.items():
+        assert (finals[name]["labels"], finals[name]["word_confidence"]) == (whole["labels"], whole["word_confidence"])
+    unfinished = [row for row in rows if not row["is_final"]]
+    for row in unfinished:
+        assert len(row["word_confidence"]) == len(row["stable_words"]) + len(row["unstable_words"])
+        assert "frame_confidence" not in row and all(0.0 <= label["confidence"] <= 1.0 for label in row["labels"])
+    assert any(row["labels"] for row in unfinished)
+    plain = list(map(json.loads, run("stream", *arguments[:5], "--chunk-frames", "2").stdout.splitlines()))
+    assert not any({"labels", "word_confidence", "unstable_words"} & row.keys() for row in plain)
+
+
 def test_real_time(run):
     start = time.monotonic()
     assert run("stream", "graph.arc", "in.npz", "--real-time", "--frame-shift", "0.02").exit_code == 0
@@ -179,6 +198,9 @@ def test_endpoints(run, rules):
         (["in.npz", "--confidence"], "--format json"),
         (["in.npz", "--mbr"], "--format json"),
         (["in.npz", "--posteriors"], "--format json"),
+        (["in.npz", "--frame-confidence", "entropy"], "--format json"),
+        (["in.npz", "--frame-confidence", "high", "-f", "json"], "--frame-confidence"),
+        (["in.npz", "--confidence-aggregation", "mean", "-f", "json"], "needs --frame-confidence"),
         (["in.npz", "--nbest", "2", "-f", "json", "--lattice-beam", "-1"], "--lattice-beam"),
         (["-", "in.npz"], "expected - alone"),
         (["in.npz", "--chunk-frames", "0"], "--chunk-frames"),

@@ -275,8 +275,8 @@ def test_what_is_no_state_is_refused(device):
         decoder.restore(b"")
     with pytest.raises(FormatError, match="expected the state of a stream of arcbeam"):
         decoder.restore(b"\x93ARCBEAM" + data[8:])
-    with pytest.raises(FormatError, match="expected version 2 of the format, got 1; save the stream"):
-        decoder.restore(sealing.reseal(data[:8] + b"\1" + data[9:]))
+    with pytest.raises(FormatError, match="expected version 3 of the format, got 2; save the stream"):
+        decoder.restore(sealing.reseal(data[:8] + b"\2" + data[9:]))
     with pytest.raises(FormatError, match=f"^stream state: truncated: expected {len(data)} bytes, got {len(data) - 1}"):
         decoder.restore(data[:-1])
     assert decoder.restore(bytearray(data)).save() == data

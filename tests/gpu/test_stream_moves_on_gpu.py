@@ -8,7 +8,9 @@ from arcbeam.gpu.tuned import search_plan
 from tests.decode import test_stream_moves_emulated as emulated
 from tests.decode.moving import agree
 from tests.decode.random_graphs import random_graph, random_log_probs
+from tests.decode.stream_confidences import METHODS, follow
 from tests.decode.test_endpoints import RULES, SILENCE, SPEECH
+from tests.decode.test_stream_confidences import BATCH as SPEECHES
 from tests.decode.test_stream_lattices_emulated import small_states
 from tests.decode.test_streams import boost
 from tests.decode.test_streams_emulated import OPTIONS, seen
@@ -36,6 +38,11 @@ def test_lattices_that_move(room, monkeypatch, seed, boosted, prune_above):
 
 def test_lattices_of_sentences_that_move(room):
     emulated.lattices_of_sentences_that_move()
+
+
+@pytest.mark.parametrize("most", [5, 60])
+def test_confidences_of_frames(room, most):
+    follow(emulated.on_both(SILENCE), SPEECHES, np.random.default_rng(most), METHODS, most, RULES)
 
 
 def test_lattices_of_dead_searches(room):

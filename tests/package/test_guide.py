@@ -27,15 +27,15 @@ UTTERANCES = 3
 # Pages whose examples are run below; a new block on one of them, or on another page, fails until a test has it.
 PYTHON = {
     "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 2, "guide/boosting.md": 3,
-    "guide/decoding.md": 2, "guide/frame-confidences.md": 2, "guide/gpu.md": 2, "guide/graphs.md": 2,
+    "guide/decoding.md": 2, "guide/frame-confidences.md": 3, "guide/gpu.md": 2, "guide/graphs.md": 2,
     "guide/install.md": 1,
     "guide/large-language-models.md": 3, "guide/lattices.md": 6, "guide/more-answers.md": 5, "guide/not-yet.md": 1,
     "guide/serving-streams.md": 5, "guide/streams.md": 6, "guide/transducer-streams.md": 1, "guide/transducers.md": 2,
     "guide/word-times.md": 3,
 }  # fmt: skip
 COMMANDS = {
-    "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4, "guide/graphs.md": 6,
-    "guide/large-language-models.md": 3, "guide/more-answers.md": 2, "guide/streams.md": 3,
+    "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4, "guide/frame-confidences.md": 1,
+    "guide/graphs.md": 6, "guide/large-language-models.md": 3, "guide/more-answers.md": 2, "guide/streams.md": 3,
     "guide/transducer-streams.md": 3, "guide/transducers.md": 2, "guide/troubleshooting.md": 2,
     "guide/word-times.md": 3,
 }  # fmt: skip
@@ -260,7 +260,10 @@ def test_frame_confidences(there, capsys):
         run("frame-confidences.md", code, names)
         found = names["hypothesis"].word_confidence
         assert 0 < found.min() <= found.max() <= 1
+    assert names["hypothesis"].is_final
     assert "None" not in capsys.readouterr().out
+    [shown] = [command(arguments) for arguments in commands("guide/frame-confidences.md")]
+    assert len(json.loads(shown.splitlines()[-1])["word_confidence"]) > 0
 
 
 def test_boosting(there, speech, capsys):

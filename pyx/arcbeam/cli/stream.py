@@ -10,13 +10,17 @@ from arcbeam.cli import options as opt
 from arcbeam.cli.captions import captions
 from arcbeam.cli.console import guarded
 from arcbeam.cli.outputs import rounded
+from arcbeam.confidence import resolve
 from arcbeam.words import as_dict
 
 if TYPE_CHECKING:
     from arcbeam.ctc.partial import Partial
     from arcbeam.ctc.stream import Stream
 
-ANSWERS = ("confidence", "confidence_truncated", "nbest", "nbest_is_all", "nbest_truncated", "mbr", "sausage")
+ANSWERS = (
+    "confidence", "confidence_truncated", "nbest", "nbest_is_all", "nbest_truncated", "mbr", "sausage", "labels",
+    "word_confidence",
+)  # fmt: skip
 
 
 class Shown(StrEnum):
@@ -55,6 +59,8 @@ def stream(
     nbest: opt.NBest = 0,
     confidence: opt.Confidence = False,
     mbr: opt.Mbr = False,
+    frame_confidence: opt.FrameConfidence = None,
+    confidence_aggregation: opt.ConfidenceAggregation = opt.DEFAULT.confidence_aggregation,
     interim_answers: Annotated[bool, typer.Option(
         "--interim-answers", help="Give n-best lists, confidences and minimum Bayes risk after each chunk, not only at "
         "the end of a sentence.")] = False,
@@ -88,13 +94,17 @@ def stream(
     """Decode log-probs chunk by chunk, as they would arrive while someone speaks."""
     opt.check_needs(context)
     opt.check_seconds(frame_shift, real_time, endpoint)
-    for name, asked in (("nbest", nbest), ("confidence", confidence), ("mbr", mbr), ("posteriors", posteriors)):
+    for name, asked in (
+        ("nbest", nbest), ("confidence", confidence), ("mbr", mbr), ("posteriors", posteriors),
+        ("frame-confidence", frame_confidence is not None),
+    ):  # fmt: skip
         if asked and format is not Shown.json:
             raise typer.BadParameter("expected --format json, which alone shows it", param_hint=f"'--{name}'")
+    resolve(frame_confidence, "--frame-confidence")
     settings = opt.decoder_options(
         beam=beam, max_active=max_active, acoustic_scale=acoustic_scale, blank_penalty=blank_penalty,
-        lattice_beam=lattice_beam, posterior_scale=posterior_scale, frame_shift=frame_shift, device=device,
-        threads=threads, lm_scale=lm_scale, graph_lm_scale=graph_lm_scale,
+        lattice_beam=lattice_beam, posterior_scale=posterior_scale, confidence_aggregation=confidence_aggregation,
+        frame_shift=frame_shift, device=device, threads=threads, lm_scale=lm_scale, graph_lm_scale=graph_lm_scale,
         hypotheses_per_state=hypotheses_per_state or None, unknown_words=unknown_words, placement=placement,
         gpu_budget=gpu_budget, arc_cache=arc_cache, memory_limit=memory_limit,
     )  # fmt: skip
@@ -120,7 +130,7 @@ def stream(
     def begin(name: str) -> "Stream":
         return decoder.stream(
             boost=None if boosts is None else boosts(name), endpoint=rules, nbest=nbest or None, confidence=confidence,
-            mbr=mbr, interim_answers=interim_answers, posteriors=posteriors,
+            mbr=mbr, interim_answers=interim_answers, posteriors=posteriors, frame_confidence=frame_confidence,
         )  # fmt: skip
 
     follow(
@@ -138,7 +148,8 @@ def stream(
 
 def _fields(partial: "Partial") -> dict[str, object]:
     """The words, and the answers that were asked for."""
-    has_answers = partial.confidence is not None or partial.nbest is not None or partial.mbr is not None
+    more = (partial.confidence, partial.nbest, partial.mbr, partial.labels)
+    has_answers = any(answer is not None for answer in more)
     found = partial.to_dict() if has_answers else {}
     return {
         "stable_words": rounded([as_dict(word) for word in partial.stable_words]),
@@ -148,12 +159,12 @@ def _fields(partial: "Partial") -> dict[str, object]:
 
 
 def _unstable(partial: "Partial") -> dict[str, object]:
-    """The words behind the stable ones, if they have posteriors or, before the end, confidences."""
+    """The words behind the stable ones, if they have posteriors or, before the end, confidences of any kind."""
     words = [as_dict(word) for word in partial.words]
     if partial.posteriors is not None:
         words = [
             word | {"posterior": posterior} for word, posterior in zip(words, partial.posteriors.tolist(), strict=True)
         ]
-    elif partial.confidence is None or partial.is_final:
+    elif partial.is_final or (partial.confidence is None and partial.labels is None):
         return {}
     return {"unstable_words": rounded(words[partial.num_stable :])}

@@ -26,8 +26,9 @@ cdef class SearchState:
 
 
 cdef class Sentence(GrowingPath):
-    cdef readonly object boost, heard, endpoint, posterior_scale
+    cdef readonly object boost, heard, endpoint, posterior_scale, aggregation
     cdef readonly uint64_t first_frame
+    cdef vector[float] of_frames  # the confidences of its frames, where they are asked for
     cdef object last_made  # a weak reference to the result that was made for the latest place
     cdef uint64_t made_at
     cdef object result(self, kind, results, size_t index, const Place& place)
@@ -36,12 +37,13 @@ cdef class Sentence(GrowingPath):
 cdef class SentenceStream(AnyStream):
     cdef public SearchState _state
     cdef public Sentence _sentence
-    cdef public list _waiting  # frames after an endpoint
+    cdef public list _waiting  # of arcbeam.ctc.sentences.Waiting: frames after an endpoint
     cdef public bint _last_came
     cdef public object _lattice  # Lattices of one, once a sentence has ended that was asked for more than its best path
     cdef public bint _posteriors  # whether results have those of their words
     cdef public object _asked  # arcbeam.ctc.results.Asked, or None where sentences end without lattices
     cdef public bint _interim_answers  # whether results before the end have what is asked for, too
+    cdef public object _method  # arcbeam.ConfidenceMethod, or None where frames have no confidences
     cdef object results  # of the batch that the latest place comes from, and its index there
     cdef size_t index
     cdef Place place

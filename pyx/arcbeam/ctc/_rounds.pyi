@@ -6,11 +6,13 @@ import numpy.typing as npt
 
 from arcbeam._any_stream import AnyStream
 from arcbeam.arrays.intake import Decoded
+from arcbeam.confidence import ConfidenceMethod
 from arcbeam.ctc._lattices import Lattices
 from arcbeam.ctc.boost import Boost
+from arcbeam.ctc.frame_confidences import ChunkConfidences
 from arcbeam.ctc.partial import Partial
 from arcbeam.ctc.results import Asked, Results
-from arcbeam.ctc.sentences import Heard
+from arcbeam.ctc.sentences import Heard, Waiting
 from arcbeam.endpoints import Endpoint
 from arcbeam.graph._words import GrowingPath, WordReader
 
@@ -26,6 +28,8 @@ class Sentence(GrowingPath):
     @property
     def posterior_scale(self) -> float | None: ...
     @property
+    def aggregation(self) -> str | None: ...
+    @property
     def first_frame(self) -> int: ...
     def __init__(
         self,
@@ -35,17 +39,21 @@ class Sentence(GrowingPath):
         heard: Heard,
         endpoint: Endpoint | None,
         posterior_scale: float | None,
+        aggregation: str | None,
         arcs: npt.NDArray[np.uint32] | None = None,
+        of_frames: npt.NDArray[np.float32] | None = None,
     ) -> None: ...
+    def confidences(self, count: int) -> npt.NDArray[np.float32]: ...
 
 class SentenceStream(AnyStream):
     _state: Any
     _sentence: Sentence
-    _waiting: list[npt.NDArray[np.float32]]
+    _waiting: list[Waiting]
     _last_came: bool
     _lattice: Lattices | None
     _posteriors: bool
     _asked: Asked | None
+    _method: ConfidenceMethod | None
     @property
     def num_settled(self) -> int: ...
     @property
@@ -69,9 +77,12 @@ class Round:
         refused: dict[int, Partial],
         last: list[bool],
         found: Decoded,
+        confidences: ChunkConfidences | None,
     ) -> None: ...
     def answer(self, streams: Sequence[SentenceStream], answered: dict[int, Results]) -> None: ...
     def item(self, i: int) -> Partial: ...
     def texts(self) -> list[str]: ...
 
-def taking(streams: Sequence[SentenceStream]) -> tuple[list[SearchState], list[int], bool]: ...
+def taking(
+    streams: Sequence[SentenceStream],
+) -> tuple[list[SearchState], list[int], bool, dict[ConfidenceMethod, list[int]]]: ...

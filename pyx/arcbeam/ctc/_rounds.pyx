@@ -7,7 +7,10 @@ sentence, whose arcs are only added to, and says how many of them are its own.
 
 import weakref
 
+import numpy as np
+
 from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 from libcpp.vector cimport vector
 
 from arcbeam.graph._words cimport GrowingPath, PathPlace, texts_of
@@ -40,7 +43,8 @@ cdef class SearchState:
 
 
 cdef class Sentence(GrowingPath):
-    """What is settled of a sentence of a stream, and what is known of it from its beginning.
+    """What is settled of a sentence of a stream, what is known of it from its beginning, and, where they are asked for,
+    the confidences of its frames.
 
     Parameters
     ----------
@@ -53,13 +57,31 @@ cdef class Sentence(GrowingPath):
     endpoint : arcbeam.Endpoint or None
     posterior_scale : float or None
         Factor on costs for posteriors of words; None if they are not asked for.
+    aggregation : str or None
+        How one confidence is made of several; None if those of frames are not asked for.
     arcs : uint32[n], optional
+    of_frames : float32[frames], optional
+        Confidences of its first frames.
     """
 
-    def __init__(self, open_reader, boost, uint64_t first_frame, heard, endpoint, posterior_scale, arcs=None):
+    def __init__(self, open_reader, boost, uint64_t first_frame, heard, endpoint, posterior_scale, aggregation,
+                 arcs=None, const float[::1] of_frames=None):
         super().__init__(open_reader, arcs)
         self.boost, self.first_frame, self.heard, self.endpoint = boost, first_frame, heard, endpoint
-        self.posterior_scale = posterior_scale
+        self.posterior_scale, self.aggregation = posterior_scale, aggregation
+        if of_frames is not None and of_frames.shape[0] > 0:
+            self.of_frames.assign(&of_frames[0], &of_frames[0] + of_frames.shape[0])
+
+    def confidences(self, size_t count):
+        """float32[count]: those of the first frames."""
+        cdef float[::1] into
+        if count > self.of_frames.size():
+            raise IndexError(f"expected at most {self.of_frames.size()} frames, got {count}")
+        found = np.empty(count, np.float32)
+        into = found
+        if count > 0:
+            memcpy(&into[0], self.of_frames.data(), count * sizeof(float))
+        return found
 
     cdef object result(self, kind, results, size_t index, const Place& place):
         """The result for a place: the same for all who ask while somebody has it, as far as it is the latest place."""
@@ -142,6 +164,8 @@ cdef class Round:
     last : list of bool
     found : arcbeam.arrays.intake.Decoded
         The chunks.
+    confidences : arcbeam.ctc.frame_confidences.ChunkConfidences or None
+        Of their frames, if any stream asks for them.
     """
 
     cdef readonly list items  # those that have been made; None for the others
@@ -149,18 +173,24 @@ cdef class Round:
     cdef vector[Place] places
     cdef object kind, results
     cdef dict answered
+    cdef const float[::1] of_frames  # confidences
+    cdef const int64_t[::1] begins  # of each chunk among them
 
-    def __init__(self, list streams, kind, results, dict answered, lattices, dict refused, list last, found):
+    def __init__(self, list streams, kind, results, dict answered, lattices, dict refused, list last, found,
+                 confidences):
         cdef const int64_t[:, ::1] table = found.utterances.table
         cdef size_t i, n = len(streams)
         self.kind, self.results, self.answered = kind, results, answered
         self.items, self.sentences = [None] * n, [None] * n
         self.places.resize(n)
+        if confidences is not None:
+            self.of_frames, self.begins = confidences
         for i in range(n):
             if refused and i in refused:
                 self.items[i] = refused[i]
             else:
                 self._take(<SentenceStream?> streams[i], i, last[i], <uint64_t> table[i, 2], lattices, found)
+        self.of_frames = self.begins = None
 
     cdef int _take(self, SentenceStream stream, size_t i, bint last, uint64_t frames, lattices, found) except -1:
         """Takes what was found for a chunk."""
@@ -168,13 +198,17 @@ cdef class Round:
         cdef Sentence sentence = stream._sentence
         cdef uint64_t taken = stream._state.frames_taken() - place.frames
         cdef uint32_t fired = stream._state.rule_fired()
-        rest = stream._behind(found, i, taken) if taken < frames else None
+        rest = None
+        if taken < frames:
+            rest = stream._behind(found, i, taken, None if stream._method is None else self.rest_of(i, taken, frames))
         lattice = None
         if stream._asked is not None and not place.is_final and (last or fired != 0):
             lattice = lattices.copied(i)
         if stream._posteriors and not last and fired == 0:
             self.keep_live(i, stream._state)
         if place.fired == 0:
+            if stream._method is not None and taken > 0:
+                self.keep_confidences(sentence, i, taken)
             place.fired = stream._state.hand_over(sentence)
             place.frames += taken
             place.number, place.settled = place.number + 1, sentence.settled.size()
@@ -206,6 +240,16 @@ cdef class Round:
         except Exception as error:
             self.results.live[i] = error
         return 0
+
+    cdef int keep_confidences(self, Sentence sentence, size_t i, uint64_t taken) except -1:
+        """Keeps those of the frames of a chunk that the sentence has taken."""
+        cdef const float* begin = &self.of_frames[self.begins[i]]
+        sentence.of_frames.insert(sentence.of_frames.end(), begin, begin + taken)
+        return 0
+
+    cdef object rest_of(self, size_t i, uint64_t taken, uint64_t frames):
+        """float32[frames - taken]: the confidences of the other frames of a chunk."""
+        return np.array(self.of_frames[self.begins[i] + taken:self.begins[i] + frames])
 
     cdef object results_of(self, size_t i):
         return self.answered.get(i, self.results) if self.answered else self.results
@@ -240,19 +284,28 @@ cdef class Round:
 
 
 def taking(list streams):
-    """(list of SearchState, list of int, bool) : the states of the streams; the places of those that take no chunk,
-    because the last has come, or because they were interrupted in the middle of one; and whether any of them asks for
-    more than its best path.
+    """(list of SearchState, list of int, bool, dict of ConfidenceMethod to list of int) : the states of the streams; the
+    places of those that take no chunk, because the last has come, or because they were interrupted in the middle of one;
+    whether any of them asks for more than its best path; and the places of those that ask for confidences of frames, by
+    their methods.
     """
     cdef size_t i, n = len(streams)
     cdef SentenceStream stream
     cdef bint asks = False
     cdef list states = [None] * n, stopped = []
+    cdef dict methods = {}
+    cdef list of_method = None
+    cdef object method = None
     for i in range(n):
         stream = <SentenceStream?> streams[i]
         states[i] = stream._state
         stream._state.shows_lattice = stream._interim_answers
         if stream._last_came or not stream.is_whole():
             stopped.append(i)
+        elif stream._method is not None:
+            if stream._method is not method:  # those of a server have mostly the same, whose hash takes Python
+                method = stream._method
+                of_method = methods.setdefault(method, [])
+            of_method.append(i)
         asks = asks or stream._asked is not None
-    return states, stopped, asks
+    return states, stopped, asks, methods

@@ -9,23 +9,19 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
 from arcbeam.arrays.bad_values import check_errors
 from arcbeam.arrays.input_looks import named
-from arcbeam.arrays.intake import Decoded, KeptChunk, LogProbIntake
-from arcbeam.arrays.on_device import copied_to_host
+from arcbeam.arrays.intake import KeptChunk, LogProbIntake
 from arcbeam.calls import lists_options
 from arcbeam.checks import check_bool
 from arcbeam.confidence import ConfidenceMethod, measure, resolve
-from arcbeam.ctc._frame_confidence import FrameConfidenceEngine
 from arcbeam.ctc._lattice import AnswerEngine
 from arcbeam.ctc._rounds import Round, taking
 from arcbeam.ctc.batches import DecodeCall, Searched, answered_behind, log_probs_and_lengths
 from arcbeam.ctc.boost import Boost, Boosts, compiled_for, graphs_of
 from arcbeam.ctc.chunk_answers import by_asked, owed_answers
 from arcbeam.ctc.engines import make_engine
-from arcbeam.ctc.frame_confidences import FrameConfidences
+from arcbeam.ctc.frame_measurer import FrameMeasurer
 from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
 from arcbeam.ctc.lattice_arrays import LatticeBatch
 from arcbeam.ctc.options import DecoderOptions
@@ -50,6 +46,7 @@ if TYPE_CHECKING:
     from arcbeam.ctc._lattices import Lattices
     from arcbeam.ctc._rounds import SearchState
     from arcbeam.ctc.endpoint import EndpointRules
+    from arcbeam.ctc.frame_confidences import ChunkConfidences
     from arcbeam.ctc.lattice_answers import LatticeAnswers
     from arcbeam.ctc.sentences import Heard, SavedSearch
 
@@ -212,7 +209,7 @@ class CtcDecoder:
             self._ordinal = rescoring_device(device, placement, self._rescoring.large)
         self._engine = make_engine(graph, self._options, self._rescoring, self._ordinal)
         self._answer_engine: AnswerEngine | None = None
-        self._frame_engine: FrameConfidenceEngine | None = None
+        self._measurer = FrameMeasurer(self._options.threads or usable_cores(), confidence_aggregation)
 
     def __reduce__(self) -> Any:
         models: dict[str, Any] = {}
@@ -283,9 +280,9 @@ class CtcDecoder:
             In a process forked from one that used CUDA, or after the device was lost.
         """
         self._engine.release()
-        for engine in (self._answer_engine, self._frame_engine):
-            if engine is not None:
-                engine.release()
+        self._measurer.release()
+        if self._answer_engine is not None:
+            self._answer_engine.release()
 
     @lists_options(stream="is now called cuda_stream")
     def decode(
@@ -455,10 +452,13 @@ class CtcDecoder:
         errors: str,
     ) -> DecodeCall:
         """What is asked of a batch, checked."""
+        return DecodeCall(boost, asked, self._method(frame_confidence), cuda_stream, errors)
+
+    def _method(self, frame_confidence: str | ConfidenceMethod | None) -> ConfidenceMethod | None:
         method = resolve(frame_confidence, "frame_confidence")
         if method is not None and self._graph.blank is None:
             raise ValueError("frame_confidence: the graph does not know its blank; give blank= when it is loaded")
-        return DecodeCall(boost, asked, method, cuda_stream, errors)
+        return method
 
     def _searched(self, log_probs: Any, lengths: Any, call: DecodeCall) -> Searched:
         """A batch, with all that has to be read of its log-probs; what is read from lattices is still to come."""
@@ -473,7 +473,7 @@ class CtcDecoder:
         *paths, lattices = (*found.answers, None) if beam is None else found.answers
         results = replace(
             self._results(Paths(*paths), found.errors),
-            frames=None if call.method is None else self._frame_confidences(found, call.method),
+            frames=None if call.method is None else self._measurer.of_batch(found, call.method),
             boosts=call.boost,
         )
         return Searched(results, lattices, call.asked, stats)
@@ -497,6 +497,7 @@ class CtcDecoder:
         mbr: bool = False,
         interim_answers: bool = False,
         posteriors: bool = False,
+        frame_confidence: str | ConfidenceMethod | None = None,
     ) -> Stream:
         """Begins a stream of speech, which arrives in chunks.
 
@@ -520,22 +521,31 @@ class CtcDecoder:
         posteriors : bool
             Asks for ``partial.posteriors`` of each result: how likely its words are, by the paths that are alive. Each
             round then copies what is alive.
+        frame_confidence : str, ConfidenceMethod or None
+            ``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.ConfidenceMethod`: asks for how sure the model is of each
+            frame, ``partial.frame_confidence`` of each result, and of the labels and words so far. The stream then
+            keeps a float32 for each frame of its sentence. The CPU computes them before it decodes the chunk: one on a
+            GPU is copied to the host for it.
 
         Raises
         ------
         UnsupportedError
             On a GPU: the boost is none that :meth:`decode` takes there.
         ValueError
-            An `endpoint`, but the decoder was given no ``frame_shift``, or the graph does not know its blank; or
-            `interim_answers` without anything that it asks for sooner.
+            An `endpoint`, but the decoder was given no ``frame_shift``, or the graph does not know its blank;
+            `interim_answers` without anything that it asks for sooner; or a `frame_confidence` that is none, that
+            cannot be computed for so many columns, or whose graph does not know its blank.
         TypeError, GraphError
             As of :meth:`decode`.
         """
         check_boost(boost)
         check_endpoint(endpoint)
         check_bool("posteriors", posteriors)
-        asked = Asked(nbest, confidence, lattice, mbr)
-        return Stream(self, boost, endpoint, asked if asked.needs_lattices else None, posteriors, interim_answers)
+        asked, method = Asked(nbest, confidence, lattice, mbr), self._method(frame_confidence)
+        if method is not None:
+            measure(method, self._width)
+        wanted = asked if asked.needs_lattices else None
+        return Stream(self, boost, endpoint, wanted, posteriors, interim_answers, method)
 
     @lists_options()
     def restore(self, data: bytes, *, boost: Boost | None = None, posteriors: bool = False) -> Stream:
@@ -617,11 +627,12 @@ class CtcDecoder:
             As of :meth:`decode`.
         errors : "raise" or "return"
             What happens to a chunk that is refused, whose stream is as if it had not been there: one with NaN or +inf,
-            behind the last, of another decoder's stream, of a stream that is there twice (the second one), and an array
-            of a list with a wrong type, shape or place. "raise": a ValueError or TypeError. For NaN or +inf the other
-            streams have taken their chunks, and have the results as ``partial``; anything else is found before any
-            chunk is decoded. "return": in its place stands a result without words, whose ``error`` is that exception;
-            the others are the same as without it.
+            behind the last, of another decoder's stream, of a stream that is there twice (the second one), an array of
+            a list with a wrong type, shape or place, and one with more columns than its stream's `frame_confidence` can
+            be computed for. "raise": a ValueError or TypeError. For NaN or +inf the other streams have taken their
+            chunks, and have the results as ``partial``; anything else is found before any chunk is decoded. "return":
+            in its place stands a result without words, whose ``error`` is that exception; the others are the same as
+            without it.
 
         Returns
         -------
@@ -662,17 +673,22 @@ class CtcDecoder:
         ends: list[bool],
         cuda_stream: Any,
         errors: str,
+        known: ChunkConfidences | None = None,
     ) -> Partials[Partial]:
-        """The same for streams that have been checked."""
+        """The same for streams that have been checked; `known` has confidences of frames that have waited."""
         self._check_files()
         engine: Any = self._engine
         with engine.turn():  # until what was found is with the streams
-            states, stopped, asks = taking(members)
+            states, stopped, asks, methods = taking(members)
             wrong = {at: fault_of_stream(at, members, members[at]._fault()) for at in stopped} | wrong
             if errors == "raise" and wrong:
                 raise wrong[min(wrong)]
             chunks = self._intake.take_chunks(engine, log_probs, lengths, len(members), errors, cuda_stream)
             wrong = chunks.faults | wrong
+            confidences = known
+            if methods and known is None:
+                confidences, unmeasured = self._measurer.of_chunks(chunks, engine.stream, methods, errors)
+                wrong = unmeasured | wrong
             for at in wrong:
                 states[at] = engine.new_stream()
             beam = self._options.lattice_beam if asks else None
@@ -682,7 +698,7 @@ class CtcDecoder:
             *paths, lattices = (*found.answers, None) if beam is None else found.answers
             results = self._results(Paths(*paths), wrong)
             owed = {} if lattices is None else owed_answers(results, lattices, members)
-            taken = Round(members, Partial, results, owed, lattices, refused, ends, found)
+            taken = Round(members, Partial, results, owed, lattices, refused, ends, found, confidences)
             self._of_thread.stats = found.work
             self._intake.tell()
             self._check_files()
@@ -770,17 +786,6 @@ class CtcDecoder:
 
     def _new_answer_engine(self) -> AnswerEngine:
         return AnswerEngine(self._graph, threads=self._options.threads or usable_cores())
-
-    def _frame_confidences(self, found: Decoded, method: ConfidenceMethod) -> FrameConfidences:
-        """The confidences of all frames but those of utterances with an error."""
-        batch = found.utterances if found.on_host else copied_to_host(found.utterances, self._engine.stream)
-        if self._frame_engine is None:
-            self._frame_engine = FrameConfidenceEngine(threads=self._options.threads or usable_cores())
-        table = batch.table.copy()
-        table[list(found.errors), 2] = 0
-        of_frames = self._frame_engine.confidences(table, batch.columns, measure(method, batch.columns))
-        first_frame = np.append(0, np.cumsum(table[:, 2]))
-        return FrameConfidences(of_frames, first_frame, self._options.confidence_aggregation)
 
     def _check_files(self) -> None:
         """FormatError if a file that the graph or a model is mapped from has been changed in place."""

@@ -23,7 +23,7 @@ class Label(NamedTuple):
     label : str
         Its name; the column if the graph does not know the names.
     start_frame, end_frame : int
-        Frames ``[start_frame, end_frame)`` that read it.
+        Frames ``[start_frame, end_frame)`` that read it; with a stream, counted from its beginning.
     start, end : float or None
         The same in seconds; None if the decoder was given no ``frame_shift``.
     confidence : float
@@ -59,12 +59,26 @@ class FrameConfidences:
         """float32[frames]: those of one utterance."""
         return self.values[slice(*self.first_frame[index : index + 2].tolist())]
 
-    def of_labels(self, index: int, begins: Ints, ends: Ints) -> Floats:
-        """float32[labels]: those of the frames from `begins` to `ends`."""
-        return aggregated(self.of(index), begins, ends, self.aggregation)
 
-    def of_words(self, words: list[Word], label_begins: Ints, of_labels: Floats) -> Floats:
-        """float32[words]: those of the labels that begin within a word; 0 for a word without any."""
-        begins = np.searchsorted(label_begins, np.array([word.start_frame for word in words], np.int64))
-        ends = np.searchsorted(label_begins, np.array([word.end_frame for word in words], np.int64))
-        return aggregated(of_labels, begins.astype(np.int64), ends.astype(np.int64), self.aggregation)
+class ChunkConfidences(NamedTuple):
+    """The confidences of the frames of a round of chunks.
+
+    Attributes
+    ----------
+    values : float32[frames]
+    begins : int64[streams]
+        The place of each chunk's first frame among them; anything where the stream asks for none.
+    """
+
+    values: Floats
+    begins: Ints
+
+
+def of_words(words: list[Word], label_begins: Ints, of_labels: Floats, aggregation: str) -> Floats:
+    """float32[words]: the confidences of the labels that begin within a word, made one; 0 for a word without any.
+
+    Words and labels count frames from the same one.
+    """
+    begins = np.searchsorted(label_begins, np.array([word.start_frame for word in words], np.int64))
+    ends = np.searchsorted(label_begins, np.array([word.end_frame for word in words], np.int64))
+    return aggregated(of_labels, begins.astype(np.int64), ends.astype(np.int64), aggregation)

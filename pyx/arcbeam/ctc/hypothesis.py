@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from arcbeam._confidence import aggregated
 from arcbeam.ctc.alternatives import Nbest, WordPath
 from arcbeam.ctc.boost import Boost
-from arcbeam.ctc.frame_confidences import Label
+from arcbeam.ctc.frame_confidences import Label, of_words
 from arcbeam.ctc.lattice import Lattice
 from arcbeam.ctc.mbr_words import Spelled, mbr_words, sausage_of
 from arcbeam.ctc.results import Results
@@ -159,6 +160,13 @@ class Hypothesis(WordPath):
         frames = self._results.frames
         return None if frames is None else frames.of(self._index)
 
+    @property
+    def _aggregation(self) -> str:
+        """How one confidence is made of several, where those of frames were asked for."""
+        frames = self._results.frames
+        assert frames is not None
+        return frames.aggregation
+
     @cached_property
     def token_confidence(self) -> npt.NDArray[np.float32] | None:
         """float32[labels]: how sure the model is of each label of the path, in [0, 1]; None if not asked for.
@@ -166,8 +174,8 @@ class Hypothesis(WordPath):
         The path's labels are what it reads, repeats and blanks taken out. The confidence of a label is made of those of
         the frames that read it, as ``confidence_aggregation`` says.
         """
-        frames = self._results.frames
-        return None if frames is None else frames.of_labels(self._index, *self._spans[1:])
+        of_frames = self.frame_confidence
+        return None if of_frames is None else aggregated(of_frames, *self._spans[1:], self._aggregation)
 
     @cached_property
     def labels(self) -> list[Label] | None:
@@ -175,9 +183,11 @@ class Hypothesis(WordPath):
         if self.token_confidence is None:
             return None
         tokens, shift = self._results.graph.tokens, self._results.frame_shift
-        found = []
+        columns, begins, ends = self._spans
+        before, found = self._before.frames, []
         for column, begin, end, confidence in zip(
-            *(values.tolist() for values in (*self._spans, self.token_confidence)), strict=True
+            *(values.tolist() for values in (columns, begins + before, ends + before, self.token_confidence)),
+            strict=True,
         ):
             start, stop = (None, None) if shift is None else (begin * shift, end * shift)
             name = str(column) if tokens is None else tokens.tokens[column]
@@ -192,13 +202,14 @@ class Hypothesis(WordPath):
         word without any. It looks at the log-probs alone: ``word.confidence`` also knows what else could have been
         said.
         """
-        frames = self._results.frames
-        if frames is None or self.token_confidence is None:
+        if self.token_confidence is None:
             return None
-        return frames.of_words(self.words, self._spans[1], self.token_confidence)
+        begins = self._spans[1] + self._before.frames
+        return of_words(self.words, begins, self.token_confidence, self._aggregation)
 
     @property
     def _spans(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """int64[labels] each: the columns of the labels, and their first frames and ends, counted along the path."""
         return self._graph.word_reader.tokens(self.arcs)
 
     @cached_property

@@ -26,19 +26,21 @@ LEFT_BEHIND = ("_sentence", "_num_settled")  # by a pickled result
 class Partial(Hypothesis):
     """The best path of a stream's sentence so far; at its end, that of the whole sentence.
 
-    It has the attributes of a :class:`Hypothesis` but confidences of frames. Before the end no final weight is counted,
-    ``reached_final`` is False, and what a boost has given for an unfinished phrase is taken off. N-best lists,
-    confidences, lattices and minimum Bayes risk are there at the end, where the stream was asked for them; before, they
-    are None without ``interim_answers``, and with it those of the frames so far, all of whose paths may go on.
-    ``posteriors`` say before the end how likely words are, where the stream was asked for them.
+    It has the attributes of a :class:`Hypothesis`. Before the end no final weight is counted, ``reached_final`` is
+    False, and what a boost has given for an unfinished phrase is taken off. N-best lists, confidences, lattices and
+    minimum Bayes risk are there at the end, where the stream was asked for them; before, they are None without
+    ``interim_answers``, and with it those of the frames so far, all of whose paths may go on. ``posteriors`` say before
+    the end how likely words are, and confidences of frames how sure the model is of them, where the stream was asked
+    for these.
 
     Attributes
     ----------
     num_frames : int
         Frames of the stream that have been decoded so far.
     first_frame : int
-        The frame of the stream with which the sentence begins: words and their times count from the beginning of the
-        stream, also in n-best lists and lattices; ``tokens`` and the ``steps`` of a lattice count from there.
+        The frame of the stream with which the sentence begins: words, labels and their times count from the beginning
+        of the stream, also in n-best lists and lattices; ``tokens``, ``frame_confidence`` and the ``steps`` of a
+        lattice count from there.
     is_final : bool
         Whether the sentence has ended, with the last chunk or at an endpoint; the path is then that of
         :meth:`CtcDecoder.decode` for all its frames.
@@ -139,6 +141,22 @@ class Partial(Hypothesis):
         compiled = None if boost is None else boost.compiled(self._results.graph)
         search = SavedSearch(settled=self._settled, dead_frames=0, **live)
         return word_posteriors(self._graph.word_reader, compiled, search, self._rest(), self.num_stable, scale)
+
+    @cached_property
+    def frame_confidence(self) -> npt.NDArray[np.float32] | None:
+        """float32[frames of the sentence so far]: how sure the model is of each, in [0, 1]; None if not asked for.
+
+        A frame keeps its confidence in all later results of the sentence, and so do stable words: ``word_confidence``
+        has them first, ``num_stable`` of them. No frames if the chunk was refused.
+        """
+        if self._sentence.aggregation is None:
+            return None
+        return self._sentence.confidences(0 if self.error is not None else self.num_frames - self.first_frame)
+
+    @property
+    def _aggregation(self) -> str:
+        assert self._sentence.aggregation is not None
+        return self._sentence.aggregation
 
     @property
     def stable_words(self) -> list[Word]:

@@ -17,16 +17,16 @@ from arcbeam.ctc.endpoint import EndpointRules
 from arcbeam.ctc.partial import Partial
 from arcbeam.ctc.results import Asked, Paths
 from arcbeam.ctc.saved_lattice import SavedEnd, ended
-from arcbeam.ctc.sentences import Before, Heard, SavedSearch
+from arcbeam.ctc.sentences import Before, Heard, SavedSearch, Waiting
 from arcbeam.ctc.stream_state import SEARCH, StreamState, read, write
 from arcbeam.endpoints import Endpoint
 from arcbeam.errors import Fault
 
 if TYPE_CHECKING:
     from arcbeam.arrays.intake import Decoded
+    from arcbeam.confidence import ConfidenceMethod
     from arcbeam.ctc.decoder import CtcDecoder
 
-PIECE = 256  # frames of what waits that are decoded together: they are read again for each sentence that they hold
 BROKEN = "it was interrupted in the middle of a chunk and cannot go on; decoder.stream() begins another"
 NOTHING_HEARD = Heard()
 NOTHING_SAID = Paths(
@@ -42,8 +42,8 @@ class Stream(SentenceStream):
     Chunks may have any length, streams may be decoded in any company, and no result depends on either: the final result
     of a sentence has the bytes of all its frames decoded at once. Between chunks a stream keeps its live paths, which
     do not grow with its length, and of its sentence the arcs that all of them share, up to 8 bytes each, with their
-    text once that is looked at; and the sentence's lattice, if one is asked for, until the next sentence begins. It
-    goes when nothing refers to it.
+    text once that is looked at; and, if they are asked for, the confidences of its frames, up to 8 bytes each, and its
+    lattice, until the next sentence begins. It goes when nothing refers to it.
 
     Attributes
     ----------
@@ -59,19 +59,28 @@ class Stream(SentenceStream):
         asked: Asked | None = None,
         posteriors: bool = False,
         interim_answers: bool = False,
+        method: ConfidenceMethod | None = None,
     ) -> None:
         self._decoder, self._endpoint, self._asked, self._posteriors = decoder, endpoint, asked, posteriors
+        self._method = method
         options, graph = decoder.options, decoder.graph
         self._rules = None if endpoint is None else EndpointRules.of(endpoint, graph, options.frame_shift)
         self.interim_answers = interim_answers
         self._begin(boost, 0, NOTHING_HEARD)
 
-    def _begin(self, boost: Boost | None, first_frame: int, heard: Heard, saved: SavedSearch | None = None) -> None:
-        """Begins a sentence, or goes on with the one that was saved."""
+    def _begin(
+        self,
+        boost: Boost | None,
+        first_frame: int,
+        heard: Heard,
+        saved: SavedSearch | None = None,
+        confidences: npt.NDArray[np.float32] | None = None,
+    ) -> None:
+        """Begins a sentence, or goes on with the one that was saved, whose frames have these confidences."""
         state = self._decoder._new_sentence(boost, self._rules, heard, saved, self._asked)
         frames, settled = (0, None) if saved is None else (saved.frames, saved.settled)
         results = self._decoder._results(NOTHING_SAID, {})
-        self._begin_sentence(state, self._new(boost, first_frame, heard, settled), frames, results)
+        self._begin_sentence(state, self._new(boost, first_frame, heard, settled, confidences), frames, results)
 
     def _new(
         self,
@@ -79,17 +88,25 @@ class Stream(SentenceStream):
         first_frame: int,
         heard: Heard = NOTHING_HEARD,
         settled: npt.NDArray[np.uint32] | None = None,
+        confidences: npt.NDArray[np.float32] | None = None,
     ) -> Sentence:
-        graph = self._decoder.graph
-        scale = self._decoder.options.posterior_scale if self._posteriors else None
+        graph, options = self._decoder.graph, self._decoder.options
         return Sentence(
-            lambda: opened(graph, boost).word_reader, boost, first_frame, heard, self._endpoint, scale, settled
+            lambda: opened(graph, boost).word_reader,
+            boost,
+            first_frame,
+            heard,
+            self._endpoint,
+            options.posterior_scale if self._posteriors else None,
+            None if self._method is None else options.confidence_aggregation,
+            settled,
+            confidences,
         )
 
     @property
     def num_waiting(self) -> int:
         """Frames behind an endpoint, which wait until `reset` begins the next sentence."""
-        return sum(map(len, self._waiting))
+        return sum(len(waiting.rows) for waiting in self._waiting)
 
     @property
     def boost(self) -> Boost | None:
@@ -216,13 +233,14 @@ class Stream(SentenceStream):
             if keep_history and rescoring is not None:
                 heard = self._sentence.heard.after(self.partial.word_ids, rescoring)
             waiting, ended = self._waiting, bool(self._waiting) and self._last_came
-            pieces = deque(rows[at : at + PIECE] for rows in waiting for at in range(0, len(rows), PIECE))
+            pieces = deque(piece for frames in waiting for piece in frames.pieces())
             try:
                 self._begin(self.boost if boost is None else boost, self.num_frames, heard)
                 while pieces and self.partial.endpoint is None:
                     before = self._progress()
                     try:
-                        decoder._decode_next([self], {}, [pieces[0]], None, [ended and len(pieces) == 1], None, "raise")
+                        rows, last, known = pieces[0].rows, [ended and len(pieces) == 1], pieces[0].known()
+                        decoder._decode_next([self], {}, [rows], None, last, None, "raise", known)
                     finally:
                         if self._progress() != before:
                             pieces.popleft()
@@ -248,7 +266,7 @@ class Stream(SentenceStream):
         engine: Any = self._decoder._engine
         with engine.turn():
             self._check_whole()
-            waiting = [np.empty((0, self._decoder._width), np.float32), *self._waiting]
+            waiting = [np.empty((0, self._decoder._width), np.float32), *(frames.rows for frames in self._waiting)]
             settled, search, end = self._saved_search()
             state = StreamState(
                 settled,
@@ -261,6 +279,8 @@ class Stream(SentenceStream):
                 self._asked,
                 self.interim_answers,
                 end,
+                self._method,
+                self._saved_confidences(),
             )
             return write(state, self._decoder, self.boost)
 
@@ -276,17 +296,29 @@ class Stream(SentenceStream):
         search |= {"offset": 0.0, "frames": self._state.frames, "fired": self._state.fired}
         return settled, search | {"alive": lattice["complete"]}, end
 
+    def _saved_confidences(self) -> npt.NDArray[np.float32] | None:
+        """Those of the frames of the sentence and behind them of those that wait; None if not asked for."""
+        if self._method is None:
+            return None
+        of_sentence = self._sentence.confidences(self.num_frames - self._sentence.first_frame)
+        of_waiting = [frames.confidences for frames in self._waiting if frames.confidences is not None]
+        return np.concatenate([of_sentence, *of_waiting])
+
     @classmethod
     def _restored(cls, decoder: CtcDecoder, data: bytes, boost: Boost | None, posteriors: bool) -> Self:
         state, search, end = read(data, decoder, boost)
-        made = cls(decoder, boost, state.endpoint, state.asked, posteriors, state.interim_answers)
-        made._begin(boost, state.first_frame, state.heard, search)
+        made = cls(decoder, boost, state.endpoint, state.asked, posteriors, state.interim_answers, state.method)
+        frames = state.search["frames"]
+        of_sentence = of_waiting = None
+        if state.confidences is not None:
+            of_sentence, of_waiting = state.confidences[:frames], state.confidences[frames:]
+        made._begin(boost, state.first_frame, state.heard, search, of_sentence)
         if search is not None and end is not None:
             made._end(search, end)
         elif search is not None:
             nothing = np.empty((0, decoder._width), np.float32)
             decoder.decode_chunks([made], [nothing], last=state.last_came and not len(state.waiting))
-        made._waiting = [state.waiting] if len(state.waiting) else []
+        made._waiting = [Waiting(state.waiting, of_waiting)] if len(state.waiting) else []
         made._last_came = state.last_came
         return made
 
@@ -327,9 +359,9 @@ class Stream(SentenceStream):
         sentence = self._new(self.boost, self._sentence.first_frame)
         return Partial(self._decoder._results(REFUSED, {0: error}), 0, sentence, 0, self.num_frames, False)
 
-    def _behind(self, chunks: Decoded, index: int, taken: int) -> npt.NDArray[np.float32]:
-        """A copy of the frames of a chunk that lie behind the end of the sentence."""
-        return chunks.rows(index, taken, self._decoder._width)
+    def _behind(self, chunks: Decoded, index: int, taken: int, confidences: npt.NDArray[np.float32] | None) -> Waiting:
+        """A copy of the frames of a chunk that lie behind the end of the sentence, with their confidences."""
+        return Waiting(chunks.rows(index, taken, self._decoder._width), confidences)
 
     def __repr__(self) -> str:
         waiting = f", {self.num_waiting} more wait" if self._waiting else ""

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from arcbeam.ctc.boost import Boost
 from arcbeam.ctc.results import Asked
+from arcbeam.ctc.saved_confidences import check_confidences, facts_of_method, method_of
 from arcbeam.ctc.saved_lattice import ENDED, GOES_ON, Dtypes, SavedEnd, checked_end
 from arcbeam.ctc.saved_log import checked_log
 from arcbeam.ctc.sentences import Heard, SavedSearch, checked_dead_frames, checked_search
@@ -26,6 +27,7 @@ from arcbeam.graph import graph_file
 from arcbeam.lm.kenlm import KenLM
 
 if TYPE_CHECKING:
+    from arcbeam.confidence import ConfidenceMethod
     from arcbeam.ctc._boost import BoostList
     from arcbeam.ctc.decoder import CtcDecoder
     from arcbeam.graph.graph import Graph
@@ -42,7 +44,7 @@ SEARCH: Dtypes = {
 KIND = section_file.Kind(
     name="the state of a stream of arcbeam",
     magic=b"\x93ARCSTM\n",
-    version=2,
+    version=3,  # 2: before confidences of frames
     sections=SEARCH
     | GOES_ON
     | ENDED
@@ -50,6 +52,7 @@ KIND = section_file.Kind(
         "settled": np.dtype("<u4"),
         "heard": np.dtype("<u4"),
         "waiting": np.dtype("<f4"),
+        "confidences": np.dtype("<f4"),
         "about": np.dtype("u1"),
     },
     about={
@@ -69,11 +72,13 @@ KIND = section_file.Kind(
         "asked": (dict, type(None)),
         "interim_answers": (bool,),
         "end": (dict, type(None)),
+        "frame_confidence": (dict, type(None)),
     },
     again="save the stream with this version of arcbeam, or restore it with the other",
 )
 OPTIONS = ("beam", "max_active", "acoustic_scale", "blank_penalty", "frame_shift")
 LATTICE_OPTIONS = ("lattice_beam", "posterior_scale")
+FRAME_OPTIONS = ("confidence_aggregation",)
 RESCORING_OPTIONS = ("lm_scale", "hypotheses_per_state", "unknown_words")
 MOST_FRAMES = 2**53
 
@@ -104,6 +109,10 @@ class StreamState(NamedTuple):
     interim_answers : bool
     end : dict or None
         Where a sentence has ended that gives more than its best path, the facts of `saved_lattice.ended`.
+    method : ConfidenceMethod or None
+        Of confidences of frames, where they are asked for.
+    confidences : float32[frames] or None
+        With a method: those of the frames of the sentence, and behind them of those that wait.
     """
 
     settled: npt.NDArray[np.uint32]
@@ -116,6 +125,8 @@ class StreamState(NamedTuple):
     asked: Asked | None
     interim_answers: bool
     end: dict[str, Any] | None
+    method: ConfidenceMethod | None
+    confidences: npt.NDArray[np.float32] | None
 
     @property
     def has_begun(self) -> bool:
@@ -138,6 +149,8 @@ def write(state: StreamState, decoder: CtcDecoder, boost: Boost | None) -> bytes
         "heard": np.array(state.heard.words, np.uint32),
         "waiting": state.waiting.reshape(-1),
     }
+    if state.confidences is not None:
+        arrays["confidences"] = state.confidences
     about = {name: state.search[name] for name in ("frames", "alive", "offset", "fired")} | {
         "first_frame": state.first_frame,
         "after_start": state.heard.after_start,
@@ -147,8 +160,9 @@ def write(state: StreamState, decoder: CtcDecoder, boost: Boost | None) -> bytes
         "asked": None if state.asked is None else state.asked.as_facts(),
         "interim_answers": state.interim_answers,
         "end": state.end,
+        "frame_confidence": None if state.method is None else facts_of_method(state.method),
     }
-    arrays["about"] = section_file.as_section(about | _made_with(decoder, boost, state.asked))
+    arrays["about"] = section_file.as_section(about | _made_with(decoder, boost, state.asked, state.method))
     out = io.BytesIO()
     section_file.write_sections(out, KIND, arrays)
     return out.getvalue()
@@ -175,12 +189,14 @@ def read(
         raise FormatError(f"{NAME}: expected at least {section_file.HEADER.size} bytes, got {len(raw)}")
     arrays = section_file.read_sections(NAME, KIND, raw, len(raw))
     about = section_file.read_about(NAME, KIND, arrays.pop("about").tobytes())
-    asked = _asked(about["asked"])
+    asked, method = _asked(about["asked"]), method_of(about["frame_confidence"])
     wanted = {*sections_of(asked, about["end"]), "settled", "heard", "waiting"}
+    if method is not None:
+        wanted.add("confidences")
     if set(arrays) != wanted:
         raise FormatError(f"{NAME}: expected the sections {sorted(wanted)}, got {sorted(arrays)}")
-    _check_made_with(about, decoder, boost, asked)
-    state = _state(arrays, about, decoder, asked)
+    _check_made_with(about, decoder, boost, asked, method)
+    state = _state(arrays, about, decoder, asked, method)
     if not state.has_begun:
         if state.search["frames"] or state.search["fired"] or state.last_came or len(state.settled):
             raise FormatError(f"{NAME}: expected tokens, because the stream has begun, got none")
@@ -216,7 +232,11 @@ def _asked(facts: dict[str, Any] | None) -> Asked | None:
 
 
 def _state(
-    arrays: dict[str, npt.NDArray[Any]], about: dict[str, Any], decoder: CtcDecoder, asked: Asked | None
+    arrays: dict[str, npt.NDArray[Any]],
+    about: dict[str, Any],
+    decoder: CtcDecoder,
+    asked: Asked | None,
+    method: ConfidenceMethod | None,
 ) -> StreamState:
     """The state in the sections; FormatError if its numbers do not fit each other or the decoder."""
     if asked is None and (about["end"] is not None or about["interim_answers"]):
@@ -241,6 +261,11 @@ def _state(
     most = 0 if rescoring is None else rescoring.large.order - 1
     if len(words) > most or np.any(words >= known) or np.any(words == 0):
         raise FormatError(f"{NAME}: expected at most {most} words of the graph from before the sentence, got others")
+    confidences = None
+    if method is not None:
+        confidences = arrays["confidences"].copy()
+        frames = about["frames"] + len(arrays["waiting"]) // columns
+        check_confidences(confidences, frames, method, decoder.graph, columns)
     state = StreamState(
         arrays["settled"].copy(),
         {name: about[name] for name in ("frames", "alive", "offset", "fired")},
@@ -252,6 +277,8 @@ def _state(
         asked,
         about["interim_answers"],
         about["end"],
+        method,
+        confidences,
     )
     state.search.update((name, arrays[name].copy()) for name in sections_of(asked, about["end"]))
     return state
@@ -266,11 +293,14 @@ def _endpoint(facts: list[Any] | None) -> Endpoint | None:
         raise FormatError(f"{NAME}: its endpoint cannot be read: {error}") from None
 
 
-def _made_with(decoder: CtcDecoder, boost: Boost | None, asked: Asked | None) -> dict[str, Any]:
+def _made_with(
+    decoder: CtcDecoder, boost: Boost | None, asked: Asked | None, method: ConfidenceMethod | None
+) -> dict[str, Any]:
     """What answers depend on besides the log-probs, as a state names it."""
     rescoring, options = decoder._rescoring, decoder.options
     names = OPTIONS + (RESCORING_OPTIONS if rescoring is not None else ())
     names += LATTICE_OPTIONS if asked is not None else ()
+    names += FRAME_OPTIONS if method is not None else ()
     found = {name: getattr(options, name) for name in names}
     models = None
     if rescoring is not None:
@@ -285,9 +315,15 @@ def _made_with(decoder: CtcDecoder, boost: Boost | None, asked: Asked | None) ->
     }
 
 
-def _check_made_with(about: dict[str, Any], decoder: CtcDecoder, boost: Boost | None, asked: Asked | None) -> None:
+def _check_made_with(
+    about: dict[str, Any],
+    decoder: CtcDecoder,
+    boost: Boost | None,
+    asked: Asked | None,
+    method: ConfidenceMethod | None,
+) -> None:
     """ValueError that names what the stream was decoded with, if it is something else than what this decoder has."""
-    ours = _made_with(decoder, boost, asked)
+    ours = _made_with(decoder, boost, asked, method)
     if about["graph"] != ours["graph"]:
         raise ValueError(
             f"{NAME}: expected a stream of this decoder's graph (digest {ours['graph']}), got one of another "
