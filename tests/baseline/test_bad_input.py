@@ -234,8 +234,8 @@ def test_a_language_model_of_other_words(tmp_path):
 
 def test_options_of_numpy_are_kept_as_those_of_python():
     given = {
-        "beam_size": np.int64(20), "beam_threshold": np.float32(30.5), "log_add": np.True_, "frame_shift": np.float16(0.5),
-        "word_score": np.float32(0.1), "final_separator": np.False_,
+        "beam_size": np.int64(20), "beam_threshold": np.float32(30.5), "log_add": np.True_,
+        "frame_shift": np.float16(0.5), "word_score": np.float32(0.1), "final_separator": np.False_,
     }  # fmt: skip
     decoder = baseline.LexiconDecoder(LEXICON, TOKENS, sil="|", **given)
     kept = {name: getattr(decoder.options, name) for name in given}
