@@ -118,7 +118,7 @@ cdef class CudaStream(SearchState):
             self.lattice_beam = lattice_beam
             self.links, self.spare_links = LinkRoom(pool, stream), LinkRoom(pool, stream)
         if saved is not None:
-            self.frames, self.fired = saved.frames, saved.fired
+            self.frames, self.lived, self.fired = saved.frames, saved.frames - saved.dead_frames, saved.fired
             if saved.ended:
                 self.given, self.saved = LATTICE_TAKEN, None
         if rescoring is None:
@@ -317,13 +317,15 @@ cdef class CudaStream(SearchState):
         self.spare_links.reserve(max(2 * links, self.spare_links.links), self.spare_links.steps, self.spare.entries)
         return self._describe_next_links(view)
 
-    cdef int take(self, const uint32_t* arcs, size_t count, uint64_t frames, uint32_t fired, bint last) except -1:
-        """The chunk has been decoded, as far as the sentence goes: its state counts, and these arcs are settled. `last`:
-        whether it was the stream's last chunk."""
+    cdef int take(self, const uint32_t* arcs, size_t count, uint64_t frames, uint64_t lived, uint32_t fired,
+                  bint last) except -1:
+        """The chunk has been decoded, as far as the sentence goes: its state counts, and these arcs are settled. `lived`:
+        the frames before the search died; `last`: whether it was the stream's last chunk."""
         if self.given != NOTHING_GIVEN:
             return self._forget()  # the sentence has ended before
         self.settled.insert(self.settled.end(), arcs, arcs + count)
         self.frames += frames
+        self.lived += lived
         self.fired = fired
         if self.keeps_links and (last or fired != 0):
             self.given, self.has_begun = LATTICE_GIVEN, False
