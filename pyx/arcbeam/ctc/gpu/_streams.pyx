@@ -187,7 +187,6 @@ cdef class CudaStream(SearchState):
         cdef HostState state
         cdef HostLinks links = HostLinks(NULL, 0, 0)
         cdef unsigned char[::1] memory, memory_of_links
-        cdef vector[uint8_t] histories
         with self.even.pool.context:
             self._resume()
         found.alive = True
@@ -197,10 +196,11 @@ cdef class CudaStream(SearchState):
             if with_lattice and self.keeps_links:
                 memory_of_links = self.links.memory.read(self.links.nbytes())
                 links = HostLinks(&memory_of_links[0], self.links.links, self.links.steps)
-            histories = self.histories
             if self.numbers is not None and self.apart is None:
-                histories = histories_of(state, self.models, self.numbers.lookups.kenlm[0])
-            found = saved_search(state, links, self.lattice_beam, self._open_graph(), self.models, histories)
+                found = saved_search(state, links, self.lattice_beam, self._open_graph(), self.models,
+                                     histories_of(state, self.models, self.numbers.lookups.kenlm[0]))
+            else:
+                found = saved_search(state, links, self.lattice_beam, self._open_graph(), self.models, self.histories)
         found.frames, found.fired = self.frames, self.fired
         return fields_of(found, with_lattice)
 
