@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import numbers
+import sys
+from typing import Any
 
 from arcbeam.show import shortened
 
@@ -42,7 +45,7 @@ def check_real(
 
 def check_float32(name: str, value: float, smallest: float = 0.0, largest: float = LARGEST) -> None:
     """Raises ValueError if float32 arithmetic would make the number, or a product with it, 0 or infinite."""
-    if not smallest <= abs(value) <= largest:
+    if not smallest <= abs(float(value)) <= largest:
         span = f"{smallest:.2g} to {largest:.2g}"
         raise ValueError(f"{name}: expected a number within the range of float32, {span}, got {value!r}")
 
@@ -58,10 +61,33 @@ def check_text(name: str, text: str) -> None:
         ) from None
 
 
+def is_bool(value: object) -> bool:
+    """Whether it is a bool, Python's or NumPy's. There is none of NumPy where nobody has imported it."""
+    numpy = sys.modules.get("numpy")
+    return isinstance(value, bool) or (numpy is not None and isinstance(value, numpy.bool_))
+
+
 def check_bool(name: str, value: object) -> None:
-    """Raises TypeError unless it is a bool."""
-    if not isinstance(value, bool):
+    """Raises TypeError unless it is a bool, Python's or NumPy's."""
+    if not is_bool(value):
         raise TypeError(f"{name}: expected a bool, got {type(value).__name__}")
+
+
+def keep_plain_values(options: Any) -> None:
+    """Makes numbers and bools of other libraries, such as NumPy's, Python's own in a frozen dataclass of options.
+
+    It comes after the checks, so that what is kept, compared and saved is the same whatever kind of number was given.
+    """
+    for field in dataclasses.fields(options):
+        object.__setattr__(options, field.name, _plain(getattr(options, field.name)))
+
+
+def _plain(value: Any) -> Any:
+    if is_bool(value):
+        return bool(value)
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    return float(value) if isinstance(value, numbers.Real) else value
 
 
 def check_count(name: str, value: object, below: int = 2**31, or_none: str = ", or None") -> None:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from arcbeam.calls import lists_fields
-from arcbeam.checks import check_real
+from arcbeam.checks import check_real, keep_plain_values
 
 NAMES = ("max_prob", "entropy")
 ENTROPY_TYPES = ("gibbs", "tsallis", "renyi")
@@ -38,6 +38,7 @@ class ConfidenceMethod:
             if getattr(self, field) not in known:
                 raise ValueError(f"confidence {field}: expected {_either(known)}, got {getattr(self, field)!r}")
         check_real("confidence alpha", self.alpha, "above 0", above=0.0)
+        keep_plain_values(self)
 
 
 BY_NAME = {name: ConfidenceMethod(name=name) for name in NAMES}

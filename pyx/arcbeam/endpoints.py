@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from arcbeam.calls import lists_fields
-from arcbeam.checks import check_real
+from arcbeam.checks import check_bool, check_real, keep_plain_values
 
 EVERY = 0.2  # seconds of a sentence between two looks at its rules
 MOST_RULES = 8
@@ -37,13 +37,12 @@ class EndpointRule:
     """Seconds of the sentence, silence included."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.must_contain_nonsilence, bool):
-            got = type(self.must_contain_nonsilence).__name__
-            raise TypeError(f"must_contain_nonsilence: expected a bool, got {got}")
+        check_bool("must_contain_nonsilence", self.must_contain_nonsilence)
         for name in ("min_trailing_silence", "min_utterance_length"):
             check_real(name, getattr(self, name), "of seconds, at least 0", above=0.0, inclusive=True)
         name = "max_relative_cost"
         check_real(name, self.max_relative_cost, "of at least 0", above=0.0, inclusive=True, infinite=True)
+        keep_plain_values(self)
 
 
 KALDI = {

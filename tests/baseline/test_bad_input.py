@@ -232,6 +232,17 @@ def test_a_language_model_of_other_words(tmp_path):
         baseline.LexiconDecoder(LEXICON, TOKENS, half)
 
 
+def test_options_of_numpy_are_kept_as_those_of_python():
+    given = {
+        "beam_size": np.int64(20), "beam_threshold": np.float32(30.5), "log_add": np.True_,
+        "frame_shift": np.float16(0.5), "word_score": np.float32(0.1), "final_separator": np.False_,
+    }  # fmt: skip
+    decoder = baseline.LexiconDecoder(LEXICON, TOKENS, sil="|", **given)
+    kept = {name: getattr(decoder.options, name) for name in given}
+    assert repr(kept) == repr({name: value.item() for name, value in given.items()})
+    assert len(decoder.decode([GOOD])) == 1
+
+
 def test_no_blank():
     with pytest.raises(ValueError, match="blank: expected a token with a usual name of the blank, got none; name"):
         baseline.LexiconDecoder({"a": ["a"]}, ["a", "b"])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from arcbeam import Graph
+from arcbeam.ctc.stream import Stream
 from tests.cli.conftest import SAID
 
 
@@ -145,6 +146,45 @@ def test_ctrl_c_shows_what_was_said(run, monkeypatch):
     assert result.stdout.splitlines() == [f"{name} {said}"]
 
 
+@pytest.fixture
+def long(run):
+    """The arguments for a recording of three sentences, and their words."""
+    name, rows = next((name, rows) for name, rows in np.load("in.npz").items() if SAID[name])
+    pause = np.full((120, rows.shape[1]), -20.0, np.float32)
+    pause[:, Graph.load("graph.arc").blank] = 0.0
+    np.savez("long.npz", talk=np.concatenate([pause, rows, pause, pause, rows, pause, rows]).astype(np.float32))
+    return ["graph.arc", "long.npz", "--frame-shift", "0.02"], SAID[name]
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize(("frames", "at"), [*(("30", at) for at in range(1, 9)), *(("1000", at) for at in (1, 2, 3))])
+def test_ctrl_c_behind_an_endpoint_shows_each_sentence_once(run, long, monkeypatch, frames, before, at):
+    """Ctrl-C comes before or behind a call that begins the next sentence, or decodes a chunk."""
+    arguments, said = long
+    calls = []
+
+    def interrupted(method):
+        def call(stream, *given, **more):
+            calls.append(method)
+            if len(calls) == at and before:
+                raise KeyboardInterrupt
+            found = method(stream, *given, **more)
+            if len(calls) == at:
+                raise KeyboardInterrupt
+            return found
+
+        return call
+
+    for name in ("decode_chunk", "reset"):
+        monkeypatch.setattr(Stream, name, interrupted(getattr(Stream, name)))
+    result = run("stream", *arguments, "--endpoint", "kaldi", "--chunk-frames", frames)
+    assert result.exit_code == 130
+    shown = result.stdout.splitlines()
+    assert shown == [f"talk-{number} {said}" for number in range(1, len(shown) + 1)]
+    if frames == "1000" and (at > 1 or not before):  # all of it has come, and what waits is decoded
+        assert len(shown) == 3
+
+
 def test_a_bad_frame_is_named_and_what_came_before_is_shown(run):
     bad = np.load("in.npz")["one"]
     bad[5, 2] = np.nan
@@ -167,15 +207,21 @@ def test_the_newest_words_of_a_long_caption_are_shown(run):
         assert last in "ah bee ah bee ah bee"
 
 
+def test_ids_with_spaces_and_utterances_without_frames(run):
+    rows = np.load("in.npz")["one"]
+    np.savez("empty.npz", **{"a b": rows[:0]})
+    shown = run("stream", "graph.arc", "empty.npz", "-f", "json")
+    assert shown.exit_code == 0 and "decoded 0 chunks of 20 frames" in shown.stderr
+    assert [(row["utterance"], row["text"], row["is_final"]) for row in map(json.loads, shown.stdout.splitlines())] == [
+        ("a b", "", True)
+    ]
+
+
 @pytest.mark.parametrize("rules", ["kaldi", "sherpa"])
-def test_endpoints(run, rules):
+def test_endpoints(run, long, rules):
     """A long recording comes out as its sentences."""
-    name, rows = next((name, rows) for name, rows in np.load("in.npz").items() if SAID[name])
-    said = SAID[name]
-    pause = np.full((120, rows.shape[1]), -20.0, np.float32)
-    pause[:, Graph.load("graph.arc").blank] = 0.0
-    np.savez("long.npz", talk=np.concatenate([pause, rows, pause, pause, rows, pause, rows]).astype(np.float32))
-    arguments = ["graph.arc", "long.npz", "--endpoint", rules, "--frame-shift", "0.02"]
+    arguments, said = long
+    arguments = [*arguments, "--endpoint", rules]
     for frames in ("7", "1000"):
         result = run("stream", *arguments, "--chunk-frames", frames)
         assert result.stdout.splitlines() == [f"talk-{number} {said}" for number in (1, 2, 3)], result.output
@@ -204,6 +250,10 @@ def test_endpoints(run, rules):
         (["in.npz", "--nbest", "2", "-f", "json", "--lattice-beam", "-1"], "--lattice-beam"),
         (["-", "in.npz"], "expected - alone"),
         (["in.npz", "--chunk-frames", "0"], "--chunk-frames"),
+        (["-", "--chunk-frames", "99999999999999999999"], "100000"),
+        (["-"], "the input contains no frames"),
+        (["nothing.npz"], "the input contains no utterances"),
+        (["spaced.npz"], "use --format json"),
         (["in.npz", "--threads", "0"], "--threads"),
         (["in.npz", "--device", "gpu"], "--device"),
         (["in.npz", "--memory-limit", "2G"], "--memory-limit"),
@@ -211,6 +261,8 @@ def test_endpoints(run, rules):
     ],
 )
 def test_bad_arguments(run, arguments, said):
+    np.savez("spaced.npz", **{"one two": np.load("in.npz")["one"]})
+    np.savez("nothing.npz", log_probs=np.zeros((0, 4), np.float32), lengths=np.zeros(0, np.int64))
     result = run("stream", "graph.arc", *arguments)
-    assert result.exit_code in (1, 2)
+    assert result.exit_code in (1, 2) and result.stdout == ""
     assert said in result.output + result.stderr

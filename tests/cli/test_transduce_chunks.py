@@ -244,6 +244,8 @@ def test_a_bad_frame_is_named_and_what_came_before_is_shown(run, transduce, mode
         (["m.nemo", "in.npz", "--endpoint", "sherpa"], 2, "needs --chunk-frames"),
         (["m.nemo", "-"], 2, "needs --chunk-frames"),
         (["m.nemo", "in.npz", "--chunk-frames", "0"], 2, "--chunk-frames"),
+        (["m.nemo", "-", "--chunk-frames", "99999999999999999999"], 2, "less than or equal to 100000"),
+        (["m.nemo", "in.npz", "--chunk-frames", "5", "--batch-size", "256"], 2, "'--batch-size': leave it out"),
         (["m.nemo", "-", "in.npz", "--chunk-frames", "5"], 2, "expected - alone"),
         (["m.nemo", "in.npz", "--chunk-frames", "5", "-f", "ctm"], 2, "expected text or json with --chunk-frames"),
         (["m.nemo", "in.npz", "--chunk-frames", "5", "-f", "trn"], 2, "expected text or json with --chunk-frames"),

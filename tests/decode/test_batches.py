@@ -240,7 +240,15 @@ def test_an_error_of_the_answers_comes_in_their_place(decoder, monkeypatch):
 
 
 def test_a_forked_child_is_told(decoder):
-    iteration = decoder.decode_batches(BATCHES, **ASKED)
+    """Before it pulls a batch, which may come from a source that it shares with its parent."""
+    pulled = []
+
+    def source():
+        for batch in BATCHES:
+            pulled.append(batch)
+            yield batch
+
+    iteration = decoder.decode_batches(source(), **ASKED)
     next(iteration)
     child = os.fork()
     if child == 0:
@@ -248,7 +256,7 @@ def test_a_forked_child_is_told(decoder):
         try:
             list(iteration)
         except RuntimeError as error:
-            os._exit(0 if "forked" in str(error) else 2)
+            os._exit(0 if "forked" in str(error) and len(pulled) == 2 < len(BATCHES) else 2)
         os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
     assert len(list(iteration)) == len(BATCHES) - 1

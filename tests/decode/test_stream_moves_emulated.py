@@ -19,7 +19,7 @@ from tests.decode.moving import ASKED, agree, beside
 from tests.decode.small_search import AS_SHIPPED, ROOMY
 from tests.decode.test_endpoints import RULES, SILENCE, SPEECH, check_sentences, followed
 from tests.decode.test_stream_lattices_emulated import small_states
-from tests.decode.test_stream_states import with_moves
+from tests.decode.test_stream_states import changed, with_moves
 from tests.decode.test_streams import BATCH, GRAPH, boost
 from tests.decode.test_streams_emulated import OPTIONS, answers, seen
 from tests.gpu import sanitized
@@ -200,6 +200,31 @@ def lattices_of_dead_searches():
 
 def test_lattices_of_dead_searches(gpu):
     lattices_of_dead_searches()
+
+
+def test_the_frames_of_a_dead_search_take_no_room(gpu):
+    """Whether they came, or a state says so: each live frame alone has a step of the lattice."""
+    gpu.begin_with(TIGHT)
+    decoders = on_both(lattice_beam=4.0)
+    rows = BATCH[5][:20].copy()
+    rows[10:] = -np.inf
+    streams = [decoder.stream(lattice=True) for decoder in decoders]
+    silent = np.full((400, rows.shape[1]), -np.inf, np.float32)
+    rooms = []
+    for chunk in (rows, *[silent] * 30):
+        for stream in streams:
+            stream.decode_chunk(chunk)
+        rooms.append(decoders[0].memory().streams)
+    data, room = streams[0].save(), rooms[-1]
+    assert rooms[2:] == [room] * 29
+    assert streams[0].save() == streams[1].save()
+    agree(*(stream.finish() for stream in streams))
+    for frames in (2**31, 2**32 + 20, 2**53 - 1):
+        forged = [decoder.restore(changed(data, frames=frames)) for decoder in decoders]
+        assert decoders[0].memory().streams <= 3 * room
+        assert forged[0].num_frames == frames and forged[0].save() == forged[1].save()
+        agree(*(stream.decode_chunk(rows[:3]) for stream in forged))
+        agree(*(stream.finish() for stream in forged))
 
 
 def company():

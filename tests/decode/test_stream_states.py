@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Boost, CtcDecoder, Endpoint, FormatError, Graph, KenLM
+from arcbeam import Boost, CtcDecoder, Endpoint, EndpointRule, FormatError, Graph, KenLM
 from arcbeam.ctc import engines, stream_state
 from arcbeam.ctc._decode import CpuStream
 from arcbeam.files import section_file
@@ -222,6 +222,45 @@ def test_another_option_is_refused_by_name(name, value):
     with pytest.raises(ValueError, match=f"expected a stream with {name}={value!r}.*restore it with") as error:
         other.restore(begun(decoder).save())
     assert not isinstance(error.value, FormatError)
+
+
+OF_NUMPY = {
+    "beam": np.float32(6.25), "max_active": np.int64(60), "acoustic_scale": np.float32(0.7),
+    "blank_penalty": np.float16(0.1), "frame_shift": np.float32(0.02), "lattice_beam": np.float32(8.1),
+    "posterior_scale": np.float64(0.3), "threads": np.uint8(1),
+}  # fmt: skip
+
+
+def test_numbers_of_numpy_are_kept_as_those_of_python():
+    """In options, in rules, and in what a stream is asked for: its state can be saved, and restored by either."""
+    plain = {name: value.item() for name, value in OF_NUMPY.items()}
+    rule = EndpointRule(
+        must_contain_nonsilence=np.False_, min_trailing_silence=np.float32(0.7), min_utterance_length=np.int16(3)
+    )
+    states = []
+    for options, two, yes in ((OF_NUMPY, np.uint8(2), np.True_), (plain, 2, True)):
+        one = CtcDecoder(Graph(**GRAPH.fields() | {"blank": 0}), **OPTIONS | options)
+        stream = begun(one, endpoint=Endpoint({"rule": rule}), nbest=two, mbr=yes, interim_answers=yes)
+        states.append(stream.save())
+        assert stream.interim_answers is True
+        assert {name: type(getattr(one.options, name)) for name in plain} == {
+            name: type(value) for name, value in plain.items()
+        }
+    assert states[0] == states[1] == one.restore(states[0]).save()
+
+
+@pytest.mark.parametrize("kind", [float, np.float64])
+def test_a_beam_between_two_numbers_of_float32(kind):
+    """Engines compute with its nearest one, to which a link's slack may be equal."""
+    data = begun(CtcDecoder(GRAPH, **OPTIONS), lattice=True).save()
+    slacks, targets, tokens = (state_array(data, name) for name in ("loser_slacks", "loser_targets", "entries"))
+    at_the_end = slacks[np.isin(targets, tokens) & (slacks > 0.1)]  # where nothing is added to them
+    assert len(at_the_end) > 4
+    for slack in at_the_end:
+        decoder = CtcDecoder(GRAPH, **OPTIONS | {"lattice_beam": kind(np.nextafter(np.float64(slack), 0.0))})
+        data = begun(decoder, lattice=True).save()
+        assert slack in state_array(data, "loser_slacks") and float(slack) > decoder.options.lattice_beam
+        assert decoder.restore(data).save() == data
 
 
 def test_another_graph_is_refused():

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from arcbeam import BoostingTree, Endpoint, EndpointRule, FormatError, TransducerDecoder
+from arcbeam import BoostingTree, ConfidenceMethod, Endpoint, EndpointRule, FormatError, TransducerDecoder
 from arcbeam.files import section_file
 from arcbeam.transducer import stream_state
 from tests.decode import test_streams as ctc
@@ -136,6 +136,20 @@ def test_another_option_is_refused_by_name(name, value):
     with pytest.raises(ValueError, match=f"expected a stream with {name}=.*as this decoder has.*restore it") as error:
         decoder(**{name: value}).restore(begun(decoder()).save())
     assert not isinstance(error.value, FormatError)
+
+
+def test_numbers_of_numpy_are_kept_as_those_of_python():
+    given = {
+        "max_symbols": np.int64(9), "frame_shift": np.float32(0.02), "threads": np.uint8(1),
+        "confidence": ConfidenceMethod("entropy", alpha=np.float32(0.4)),
+        "ngram_lm_alpha": np.float32(0.3),
+    }  # fmt: skip
+    plain = {name: value.item() for name, value in given.items() if name != "confidence"}
+    plain["confidence"] = ConfidenceMethod("entropy", alpha=np.float32(0.4).item())
+    of_numpy, of_python = decoder(**given), decoder(**plain)
+    data = begun(of_numpy).save()
+    assert data == begun(of_python).save() == of_python.restore(data).save()
+    assert type(of_numpy.options.frame_shift) is float and type(of_numpy.options.threads) is int
 
 
 def test_another_network_or_blank_is_refused():

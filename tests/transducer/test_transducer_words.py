@@ -4,6 +4,7 @@ import io
 import json
 import math
 import pickle
+import sys
 import threading
 
 import numpy as np
@@ -279,6 +280,48 @@ def test_a_look_that_is_interrupted_leaves_what_was_there():
     assert [found.words for found in (whole, before)] == [
         decoder_of().stream().decode_chunk(BATCH[0][: found.num_frames]).words for found in (whole, before)
     ]
+
+
+def test_a_look_may_be_interrupted_at_any_line():
+    tokens = np.array([0, 2, 1, 5, 4, 0, 3], np.int32)
+    pieces = detokenizer(SURFACES, len(SURFACES))
+
+    def read(words, *ends):
+        return [(words.text(tokens[:n]), words.num_closed(tokens[:n])) for n in ends]
+
+    wanted = read(GrowingWords(pieces), 4, 7)
+    assert 0 < wanted[0][1] < wanted[1][1]
+
+    def interrupting(line):
+        """A trace that raises before the line with this place among those that `_take` runs."""
+        lines = iter(range(line + 1))
+
+        def trace(frame, event, _):
+            if frame.f_code is not GrowingWords._take.__code__:
+                return None
+            if event == "line" and next(lines, None) == line:
+                raise KeyboardInterrupt
+            return trace
+
+        return trace
+
+    for line in range(1000):
+        words = GrowingWords(pieces)
+        assert read(words, 4) == wanted[:1]
+        former = sys.gettrace()
+        sys.settrace(interrupting(line))
+        try:
+            words.text(tokens)
+        except KeyboardInterrupt:
+            interrupted = True
+        else:
+            interrupted = False
+        finally:
+            sys.settrace(former)
+        assert read(words, 4, 7) == wanted
+        if not interrupted:
+            break
+    assert not interrupted and line > 20
 
 
 def test_threads_that_look_at_once():

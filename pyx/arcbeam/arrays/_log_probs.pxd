@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint32_t, uintptr_t
 from libcpp cimport bool as cbool
+from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 
@@ -24,4 +25,4 @@ cdef inline vector[LogProbs] batch_of(const int64_t[:, ::1] utterances, uint32_t
             <const void*> <uintptr_t> utterances[i, 0], utterances[i, 1], <uint32_t> utterances[i, 2], columns,
             utterances[i, 3] != 0,
         ))
-    return batch
+    return move(batch)

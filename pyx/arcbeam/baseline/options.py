@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from arcbeam.calls import lists_fields
-from arcbeam.checks import as_float, check_float32, check_frame_shift, check_threads, shown
+from arcbeam.checks import as_float, check_float32, check_frame_shift, check_threads, is_bool, keep_plain_values, shown
 
 
 @lists_fields
@@ -38,6 +38,10 @@ class LexiconFreeOptions:
     """CPU threads, one utterance each; None for one per usable core."""
 
     def __post_init__(self) -> None:
+        self._check()
+        keep_plain_values(self)
+
+    def _check(self) -> None:
         for name in ("beam_size", "nbest"):
             _whole(name, getattr(self, name))
         if self.beam_size_token is not None:
@@ -71,8 +75,8 @@ class LexiconOptions(LexiconFreeOptions):
     """Whether the separator that ends a spelling has to be read after the last word, too, as in Flashlight. The
     separator is the lexicon's, or else the silence token."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
+        super()._check()
         _number("word_score", self.word_score, "that is finite")
         _number("unk_score", self.unk_score, "below infinity", infinite=-math.inf)
         _one_of("smearing", self.smearing, ("none", "max", "logadd"))
@@ -101,5 +105,5 @@ def _one_of(name: str, value: object, known: Sequence[str]) -> None:
 
 
 def _flag(name: str, value: object) -> None:
-    if not isinstance(value, bool):
+    if not is_bool(value):
         raise TypeError(f"{name}: expected True or False, got {type(value).__name__}")

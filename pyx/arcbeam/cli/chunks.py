@@ -66,7 +66,7 @@ def _paced(chunks: Iterable[np.ndarray], seconds: float | None) -> Iterator[np.n
 
 
 def _from_pipe(source: BinaryIO, frames: int, width: int) -> Iterator[np.ndarray]:
-    """Chunks of float32 frames without a header, each as soon as it is there."""
+    """Chunks of float32 frames without a header, each as soon as it is there; Failure if there is none."""
     size, is_first = 4 * width, True
     while data := source.read(size * frames):
         if is_first and data.startswith(NPY):
@@ -83,3 +83,5 @@ def _from_pipe(source: BinaryIO, frames: int, width: int) -> Iterator[np.ndarray
                 f"standard input: expected frames of {width} float32 values, {size} bytes each, got {more} bytes more "
                 "behind the last; is it float16, or of another model? Write values.astype('float32')"
             )
+    if is_first:
+        raise Failure("the input contains no frames")

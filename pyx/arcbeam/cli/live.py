@@ -30,19 +30,22 @@ def follow(
     Raises
     ------
     Failure
-        There are no frames.
+        There are no utterances.
     ValueError
         Values that the decoder refuses: the message names the utterance, and the frame with which the chunk begins.
     """
     seconds: list[float] = []
+    is_empty = True
     for name, chunks in utterances:
+        is_empty = False
         stream, first = begin(name), 0
+        shown: Partial | TransducerPartial = stream.partial
         with caption(name) as show:
             try:
                 for chunk in chunks:
                     try:
-                        for partial in _decoded(stream, chunk, seconds):
-                            show(partial)
+                        for shown in _decoded(stream, chunk, seconds):
+                            show(shown)
                     except ValueError as error:
                         what = str(error).replace("in utterance 0, ", "in ")  # the name replaces the number
                         raise ValueError(f"utterance {name!r}, chunk from frame {first} on: {what}") from error
@@ -50,16 +53,20 @@ def follow(
             except BaseException:  # also Ctrl-C
                 if stream.num_frames:
                     with suppress(ValueError):  # of a stream that was interrupted in the middle of a chunk
-                        show(stream.finish())
+                        for partial in _ending(stream, shown):
+                            show(partial)
                 raise
             show(stream.finish())
-    if not seconds:
-        raise Failure("the input contains no frames")
-    milliseconds = 1e3 * np.asarray(seconds)
-    note(
-        f"decoded {len(seconds)} chunks of {frames} frames: {np.median(milliseconds):.2f} ms a chunk in the median, "
-        f"{np.percentile(milliseconds, 95):.2f} ms at most for 95 %"
-    )
+    if is_empty:
+        raise Failure("the input contains no utterances")
+    took = ""
+    if seconds:
+        milliseconds = 1e3 * np.asarray(seconds)
+        took = (
+            f": {np.median(milliseconds):.2f} ms a chunk in the median, {np.percentile(milliseconds, 95):.2f} ms at "
+            "most for 95 %"
+        )
+    note(f"decoded {len(seconds)} chunks of {frames} frames{took}")
 
 
 def _decoded(
@@ -73,3 +80,17 @@ def _decoded(
     while partial.endpoint is not None:
         partial = stream.reset()
         yield partial
+
+
+def _ending(
+    stream: "Stream | TransducerStream", shown: "Partial | TransducerPartial"
+) -> "Iterator[Partial | TransducerPartial]":
+    """The final results of all that has been said, from behind the one that was shown last."""
+    partial = stream.partial
+    while partial.endpoint is not None:
+        if not (shown.is_final and shown.first_frame == partial.first_frame):
+            yield partial
+        if not stream.num_waiting:
+            return
+        partial = stream.reset()
+    yield stream.finish()

@@ -16,6 +16,7 @@ STREAMS = "Streams"
 LARGE = "Large language model"
 FOREIGN = "Graphs of other tools"
 STDIN = "-"
+MOST_CHUNK_FRAMES = 100_000  # a pipe is read in memory for a whole chunk
 TRANSDUCERS = (".nemo", ".pt", ".safetensors")  # how the files of such models end
 DEFAULT = DecoderOptions()
 
@@ -42,15 +43,16 @@ def decoder_options(*, max_active: int, **options: Any) -> DecoderOptions:
         raise typer.BadParameter(reason, param_hint=f"'--{name.replace('_', '-')}'") from None
 
 
+def is_given(context: typer.Context, name: str) -> bool:
+    """Whether the command line has the option of this parameter."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def check_needs(context: typer.Context, needs: Mapping[str, Sequence[str]] = NEEDS) -> None:
     """A usage error for an option of the command line that does nothing, as none of those is there that it needs."""
-
-    def is_given(name: str) -> bool:
-        source = context.get_parameter_source(name)
-        return source is not None and source.name == "COMMANDLINE"
-
     for name, others in needs.items():
-        if is_given(name) and not any(map(is_given, others)):
+        if is_given(context, name) and not any(is_given(context, other) for other in others):
             wanted = " or ".join(f"--{other.replace('_', '-')}" for other in others if other in context.params)
             raise typer.BadParameter(f"needs {wanted}", param_hint=f"'--{name.replace('_', '-')}'")
 

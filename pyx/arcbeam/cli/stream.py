@@ -9,11 +9,12 @@ import typer
 from arcbeam.cli import options as opt
 from arcbeam.cli.captions import captions
 from arcbeam.cli.console import guarded
-from arcbeam.cli.outputs import rounded
+from arcbeam.cli.outputs import Format, check_ids, rounded
 from arcbeam.confidence import resolve
 from arcbeam.words import as_dict
 
 if TYPE_CHECKING:
+    from arcbeam.cli.inputs import Utterance
     from arcbeam.ctc.partial import Partial
     from arcbeam.ctc.stream import Stream
 
@@ -45,7 +46,8 @@ def stream(
         "Kaldi or of sherpa with their defaults: 'id-1 words', 'id-2 words' and so on for each utterance; needs "
         "--frame-shift.")] = None,
     chunk_frames: Annotated[int, typer.Option(
-        "--chunk-frames", metavar="FRAMES", min=1, rich_help_panel=opt.STREAMS, help="Frames of a chunk.")] = 20,
+        "--chunk-frames", metavar="FRAMES", min=1, max=opt.MOST_CHUNK_FRAMES, rich_help_panel=opt.STREAMS,
+        help="Frames of a chunk.")] = 20,
     real_time: opt.RealTime = False,
     frame_shift: opt.FrameShift = None,
     beam: opt.Beam = opt.DEFAULT.beam,
@@ -127,6 +129,10 @@ def stream(
     decoder = make_decoder(loaded, language_model, graph_language_model, dataclasses.asdict(settings), max_bytes)
     rules = None if endpoint is None else getattr(Endpoint, endpoint)()
 
+    def check(batch: "list[Utterance]") -> None:
+        check_ids(batch, Format(format.value))
+        check_width(loaded, batch)
+
     def begin(name: str) -> "Stream":
         return decoder.stream(
             boost=None if boosts is None else boosts(name), endpoint=rules, nbest=nbest or None, confidence=confidence,
@@ -135,8 +141,7 @@ def stream(
 
     follow(
         cut(
-            found, chunk_frames, width=loaded.num_columns, check=lambda batch: check_width(loaded, batch),
-            seconds=frame_shift if real_time else None,
+            found, chunk_frames, width=loaded.num_columns, check=check, seconds=frame_shift if real_time else None,
         ),
         chunk_frames,
         begin,

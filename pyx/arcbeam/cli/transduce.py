@@ -63,9 +63,9 @@ def transduce(
         "--confidence-aggregation", metavar="mean|min|max|prod", rich_help_panel=opt.ANSWERS,
         help="How the confidence of a word is made of those of its tokens.")] = "min",
     chunk_frames: Annotated[int | None, typer.Option(
-        "--chunk-frames", metavar="FRAMES", min=1, show_default="all at once", rich_help_panel=opt.STREAMS,
-        help="Decode chunks of so many frames, as they would arrive while someone speaks. A terminal shows what is "
-        "said so far.")] = None,
+        "--chunk-frames", metavar="FRAMES", min=1, max=opt.MOST_CHUNK_FRAMES, show_default="all at once",
+        rich_help_panel=opt.STREAMS, help="Decode chunks of so many frames, as they would arrive while someone speaks. "
+        "A terminal shows what is said so far.")] = None,
     real_time: opt.RealTime = False,
     endpoint: Annotated[opt.Rules | None, typer.Option(
         "--endpoint", metavar="sherpa", show_default="none", rich_help_panel=opt.STREAMS, help="End sentences at "
@@ -122,7 +122,7 @@ def transduce(
         if opt.STDIN in inputs:
             raise typer.BadParameter("- is read in chunks: needs --chunk-frames", param_hint="'INPUT'")
     else:
-        _check_chunked(output, format, endpoint)
+        _check_chunked(context, output, format, endpoint)
     from arcbeam import Endpoint, TransducerDecoder
     from arcbeam.cli.boosts import BoostFiles
     from arcbeam.cli.chunks import cut, find_frames
@@ -186,8 +186,12 @@ def transduce(
         trees.tell_absent()
 
 
-def _check_chunked(output: str, format: Format, endpoint: opt.Rules | None) -> None:
+def _check_chunked(context: typer.Context, output: str, format: Format, endpoint: opt.Rules | None) -> None:
     """Fail on what chunks do not have."""
+    if opt.is_given(context, "batch_size"):
+        raise typer.BadParameter(
+            "leave it out: --chunk-frames decodes one utterance after another", param_hint="'--batch-size'"
+        )
     if format not in (Format.text, Format.json):
         raise typer.BadParameter(
             f"expected text or json with --chunk-frames, got {format.value}", param_hint="'--format'"

@@ -11,6 +11,7 @@ from libcpp.vector cimport vector
 from posix.unistd cimport getpid
 
 from arcbeam._pooled_engine cimport AnyEngine, PooledEngine
+from arcbeam.arrays._vectors cimport into_vector
 from arcbeam.ctc._lattices cimport Lattice, Lattices
 from arcbeam.graph._graph_view cimport OpenColumn, OpenGraph, open_view_of
 from arcbeam.graph._words cimport LabelReader, PathLabels, WordReader
@@ -453,8 +454,9 @@ def oracle(Lattices lattices, size_t index, words, reference, *, size_t room=kOr
     """
     cdef const Lattice* lattice = lattice_of(lattices, index)
     cdef vector[uint32_t] words_ = words_for(lattice, words)
-    cdef vector[uint32_t] reference_ = np.asarray(reference, np.uint32)
+    cdef vector[uint32_t] reference_
     cdef CppOracle found
+    into_vector[uint32_t](reference_, np.ascontiguousarray(reference, np.uint32))
     with nogil:
         found = cpp_oracle(lattice[0], words_.data(), reference_, room)
     return Oracle(found.errors, uint32s(found.links))
@@ -469,12 +471,9 @@ cdef const Lattice* lattice_of(Lattices lattices, size_t index) except NULL:
 cdef vector[uint32_t] words_for(const Lattice* lattice, words) except *:
     if len(words) != lattice.links.size():
         raise ValueError(f"expected one word for each of the lattice's {lattice.links.size()} links, got {len(words)}")
-    cdef const uint32_t[::1] given = np.ascontiguousarray(words, np.uint32)
     cdef vector[uint32_t] made
-    made.resize(len(words))
-    if len(words):
-        memcpy(made.data(), &given[0], len(words) * sizeof(uint32_t))
-    return made
+    into_vector[uint32_t](made, np.ascontiguousarray(words, np.uint32))
+    return move(made)
 
 
 cdef int check_nbest(uint32_t n) except -1:

@@ -5,10 +5,10 @@ import numpy as np
 from libc.stdint cimport uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.utility cimport move
-from libcpp.vector cimport vector
 
 from arcbeam.ctc._boost cimport BoostList, BoostView
 from arcbeam.ctc._lattices cimport Lattice, Lattices
+from arcbeam.ctc._saved_search cimport Heard, take_heard
 from arcbeam.graph._graph_view cimport OpenGraph, open_view_of
 from arcbeam.lm._kenlm cimport KenLm, KenLmModel
 from arcbeam.lm._lm_view cimport RescoringView, rescoring_view_of
@@ -21,10 +21,6 @@ cdef extern from "decode/models.hpp" namespace "arcbeam::twin" nogil:
         const KenLm* lm
         const uint32_t* ranks
         RescoringView rescoring
-
-    cdef cppclass Heard:
-        vector[uint32_t] words
-        cbool after_start
 
 
 cdef extern from "lattice/deviations.hpp" nogil:
@@ -74,8 +70,7 @@ def deviations(graph, rescoring, Lattices lattices, size_t index, heard=None):
     cdef RescoringView models
     cdef KenLmView kenlm_models
     cdef Heard before
-    if heard is not None:
-        before.words, before.after_start = heard.words, heard.after_start
+    take_heard(heard, before)
     if rescoring.kenlm is None:
         models = rescoring_view_of(rescoring)
         with nogil:

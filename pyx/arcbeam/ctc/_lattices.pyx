@@ -6,6 +6,8 @@ from libc.stdint cimport uint32_t
 from libc.string cimport memcpy
 from libcpp.utility cimport move
 
+from arcbeam.arrays._vectors cimport into_vector
+
 LINK = np.dtype([("source", np.uint32), ("target", np.uint32), ("arc", np.uint32), ("slack", np.float32)])
 
 
@@ -20,12 +22,12 @@ cdef class Lattices:
         made.found.resize(len(lattices))
         for i, given in enumerate(lattices):
             one = &made.found[i]
-            one.first_token = np.asarray(given["first_token"], np.uint32)
-            one.states = np.asarray(given["states"], np.uint32)
-            one.costs = np.asarray(given["costs"], np.float64)
-            one.first_link = np.asarray(given["first_link"], np.uint32)
-            one.end_extras = np.asarray(given["end_extras"], np.float32)
-            one.best = np.asarray(given["best"], np.uint32)
+            into_vector[uint32_t](one.first_token, np.ascontiguousarray(given["first_token"], np.uint32))
+            into_vector[uint32_t](one.states, np.ascontiguousarray(given["states"], np.uint32))
+            into_vector[double](one.costs, np.ascontiguousarray(given["costs"], np.float64))
+            into_vector[uint32_t](one.first_link, np.ascontiguousarray(given["first_link"], np.uint32))
+            into_vector[float](one.end_extras, np.ascontiguousarray(given["end_extras"], np.float32))
+            into_vector[uint32_t](one.best, np.ascontiguousarray(given["best"], np.uint32))
             links = np.ascontiguousarray(given["links"], LINK)
             one.links.resize(len(links))
             if len(links):

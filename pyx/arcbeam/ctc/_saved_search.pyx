@@ -2,11 +2,14 @@
 
 import numpy as np
 
+from arcbeam.arrays._vectors cimport into_vector
+
 
 cdef int take_heard(heard, Heard& into) except -1:
     """Of an arcbeam.ctc.sentences.Heard; None is the beginning of a sentence."""
     if heard is not None:
-        into.words, into.after_start = heard.words, heard.after_start
+        into_vector[uint32_t](into.words, np.array(heard.words, np.uint32))
+        into.after_start = heard.after_start
     return 0
 
 
@@ -40,7 +43,9 @@ cdef int take_links(links, KeptLinks& into) except -1:
     into.losers.resize(arcs.shape[0])
     for i in range(into.losers.size()):
         into.losers[i] = Link(sources[i], targets[i], arcs[i], slacks[i])
-    into.first_entry, into.costs, into.offsets = links.first_entry, links.costs, links.offsets
+    into_vector[uint32_t](into.first_entry, links.first_entry)
+    into_vector[float](into.costs, links.costs)
+    into_vector[double](into.offsets, links.offsets)
     return 0
 
 

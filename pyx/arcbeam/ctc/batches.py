@@ -77,12 +77,15 @@ def answered_behind(
     def begin(batch: Any) -> Future[Hypotheses]:
         return thread.submit(answer, search(batch), engine)
 
-    def made(answers: Future[Hypotheses]) -> Hypotheses:
+    def check_process() -> None:
         if os.getpid() != process:
             raise RuntimeError(
                 f"batches: expected the process that began to iterate, {process}, got {os.getpid()}, which was forked "
                 "from it and has no thread of it; call decode_batches here"
             )
+
+    def made(answers: Future[Hypotheses]) -> Hypotheses:
+        check_process()
         return answers.result()
 
     def begun() -> Iterator[Future[Hypotheses]]:
@@ -96,6 +99,7 @@ def answered_behind(
         for behind in begun():
             if ahead is not None:
                 yield made(ahead)
+                check_process()  # before the next batch is pulled
             ahead = behind
         if ahead is not None:
             yield made(ahead)

@@ -14,6 +14,7 @@ from arcbeam.checks import (
     check_frame_shift,
     check_real,
     check_threads,
+    keep_plain_values,
 )
 from arcbeam.confidence import check_aggregation
 from arcbeam.gpu.devices import check_name
@@ -105,3 +106,4 @@ class DecoderOptions:
         for name, at_least in (("memory_limit", 1), ("gpu_budget", 1), ("arc_cache", 0)):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, as_bytes(name, getattr(self, name), at_least=at_least))
+        keep_plain_values(self)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.checks import check_bool, check_count
+from arcbeam.checks import check_bool, check_count, keep_plain_values
 from arcbeam.ctc.alternatives import Alternative, Nbest
 from arcbeam.ctc.boost import Boost, Boosts, boost_of
 from arcbeam.ctc.sentences import NOTHING_BEFORE, Before
@@ -67,11 +67,11 @@ class Asked:
             check_count("nbest", self.nbest)
         for name in ("confidence", "lattice", "mbr"):
             check_bool(name, getattr(self, name))
+        keep_plain_values(self)
 
     def as_facts(self) -> dict[str, int | None]:
-        """What is asked for in plain Python, for JSON: ``Asked(**facts)`` is equal."""
-        nbest = None if self.nbest is None else int(self.nbest)
-        return {"nbest": nbest} | {name: bool(getattr(self, name)) for name in ("confidence", "lattice", "mbr")}
+        """What is asked for, for JSON: ``Asked(**facts)`` is equal."""
+        return asdict(self)
 
     @property
     def needs_lattices(self) -> bool:

@@ -176,7 +176,7 @@ def _checked_losers(found: dict[str, Any], log: Log, lattice_beam: float) -> Ids
         raise FormatError("stream state: the arcs of losing links do not lead from their source to their target")
     if np.any(log.frames[sources] + of_graph.reads(arcs) != log.frames[targets]):
         raise FormatError("stream state: expected losing links into their own step, or with a frame into the next")
-    if not np.all((slacks >= 0.0) & (slacks <= lattice_beam) & np.isfinite(slacks)):
+    if not np.all((slacks >= 0.0) & (slacks <= np.float32(lattice_beam)) & np.isfinite(slacks)):
         raise FormatError(f"stream state: expected losing links that cost up to {lattice_beam} more, got others")
     keys = np.append(log.sources[1:], sources).astype(np.uint64) << np.uint64(32) | np.append(log.arcs[1:], arcs)
     of_losers = keys[entries - 1 :]

@@ -310,7 +310,7 @@ def _made_with(
     return {
         "graph": _digest_of_graph(decoder.graph),
         "models": models,
-        "options": {name: float(value) if isinstance(value, float) else value for name, value in found.items()},
+        "options": found,
         "boost": None if boost is None else _facts_of(boost, decoder.graph),
     }
 

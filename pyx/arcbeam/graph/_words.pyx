@@ -6,6 +6,7 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uintptr_t
 from libc.string cimport memcmp, memcpy
 from libcpp.string cimport string
+from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from arcbeam.graph._graph_view cimport open_view_of
@@ -168,7 +169,7 @@ cdef class WordReader:
         cdef TextRange one
         for one in write_words(self.source, labels.data(), labels.size(), text):
             found.push_back(text.substr(one.begin, one.end - one.begin))
-        return found
+        return move(found)
 
     cdef size_t labels_of(self, const vector[uint32_t]& labels, size_t words) except? 0:
         """How many labels, from the first, make the first words."""

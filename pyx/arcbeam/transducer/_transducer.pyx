@@ -11,6 +11,7 @@ from libcpp.vector cimport vector
 
 from arcbeam._confidence cimport Confidence, confidence_of
 from arcbeam._pooled_engine cimport AnyEngine, PooledEngine
+from arcbeam.arrays._vectors cimport into_vector
 from arcbeam.transducer._token_automaton cimport TokenAutomaton, automaton_of
 
 
@@ -233,7 +234,7 @@ cdef class CpuEngine(PooledEngine):
         self.alphas = alphas
         self.options.blank = blank
         self.options.max_symbols = max_symbols
-        self.options.durations = durations
+        into_vector[uint32_t](self.options.durations, np.array(durations, np.uint32))
         self.options.frame_looping = frame_looping
         if confidence is not None:
             self.options.confidence = confidence_of(confidence)
@@ -285,9 +286,9 @@ cdef class CpuEngine(PooledEngine):
         for i in range(utterances.shape[0]):
             if states[i] is not None:
                 hidden, cell, context, state.skip, state.frames = states[i]
-                into_vector(&state.hidden, hidden)
-                into_vector(&state.cell, cell)
-                state.context = context
+                into_vector[float](state.hidden, hidden)
+                into_vector[float](state.cell, cell)
+                into_vector[int32_t](state.context, np.array(context, np.int32))
             if fusions is not None:
                 self._set_fusion(&utterance, &state, fusions[i])
             before.push_back(state)
@@ -341,13 +342,6 @@ cdef class CpuEngine(PooledEngine):
                 (result.state.fusion.of[0], result.state.fusion.of[1]),
             ),
         )
-
-
-cdef int into_vector(vector[float]* vector, const float[::1] values) except -1:
-    vector.resize(values.shape[0])
-    if values.shape[0] > 0:
-        memcpy(vector.data(), &values[0], values.shape[0] * sizeof(float))
-    return 0
 
 
 cdef copied(const void* data, size_t size, dtype):

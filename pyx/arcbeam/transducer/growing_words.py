@@ -37,6 +37,15 @@ class _Open(NamedTuple):
         return _Open(self.letters + part, self.first if self.letters else at, at) if part else self
 
 
+class _Taken(NamedTuple):
+    """What has been put together of the tokens up to some place: so many closed words, their text, and the open one."""
+
+    tokens: int = 0
+    closed: int = 0
+    text: str = ""
+    open: _Open = _Open()
+
+
 class GrowingWords:
     """The words of the tokens of a sentence.
 
@@ -46,8 +55,8 @@ class GrowingWords:
 
     def __init__(self, pieces: Pieces) -> None:
         self._pieces, self._lock = pieces, threading.Lock()
-        self._taken, self._open = 0, _Open()
-        self._text = ""  # of the closed words
+        self._taken = _Taken()
+        # Of closed words; what is behind those of `_taken` counts for nothing.
         self._ends: list[int] = []  # of each of them in the text
         self._spans: list[tuple[int, int]] = []  # its first and last token
         self._closed_by: list[int] = []
@@ -72,27 +81,29 @@ class GrowingWords:
         with self._lock:
             made = len(self._words)
             if made < closed:
-                texts = [self._text[self._ends[i - 1] + 1 if i else 0 : self._ends[i]] for i in range(made, closed)]
+                text, ends = self._taken.text, self._ends
+                texts = [text[ends[i - 1] + 1 if i else 0 : ends[i]] for i in range(made, closed)]
                 self._words += _timed(texts, self._spans[made:closed], found)
         words = self._words[:closed]
         return words + _timed([letters(open_.letters)], [(open_.first, open_.last)], found) if open_.letters else words
 
     def _text_of(self, closed: int) -> str:
-        return self._text[: self._ends[closed - 1]] if closed else ""
+        return self._taken.text[: self._ends[closed - 1]] if closed else ""
 
     def _look(self, tokens: Tokens) -> tuple[int, _Open]:
         """The number of closed words, and the open one."""
         with self._lock:
-            if len(tokens) > self._taken:
+            if len(tokens) > self._taken.tokens:
                 self._take(tokens)
-            closed = bisect_left(self._closed_by, len(tokens))
-            return closed, self._open if len(tokens) == self._taken else self._opened(tokens, closed)
+            taken = self._taken
+            closed = bisect_left(self._closed_by, len(tokens), hi=taken.closed)
+            return closed, taken.open if len(tokens) == taken.tokens else self._opened(tokens, closed)
 
     def _take(self, tokens: Tokens) -> None:
-        """Goes on with the tokens that are new; all at once in the end, so that Ctrl-C leaves what was there."""
-        parts, text, open_ = self._pieces.parts, self._text, self._open
-        ends, spans, closed_by = [], [], []
-        for at, token in enumerate(tokens[self._taken :].tolist(), self._taken):
+        """Goes on with the tokens that are new, which count once all is done: Ctrl-C leaves what was there."""
+        taken, closed, text, open_ = self._taken
+        parts, ends, spans, closed_by = self._pieces.parts, [], [], []
+        for at, token in enumerate(tokens[taken:].tolist(), taken):
             for place, part in enumerate(parts[token]):
                 if place and open_.letters:  # a space stands before this part
                     text += (" " if text else "") + letters(open_.letters)
@@ -101,10 +112,10 @@ class GrowingWords:
                     closed_by.append(at)
                     open_ = _Open()
                 open_ = open_.grown(part, at)
-        self._ends += ends
-        self._spans += spans
-        self._closed_by += closed_by
-        self._text, self._open, self._taken = text, open_, len(tokens)
+        self._ends[closed:] = ends
+        self._spans[closed:] = spans
+        self._closed_by[closed:] = closed_by
+        self._taken = _Taken(len(tokens), closed + len(ends), text, open_)
 
     def _opened(self, tokens: Tokens, closed: int) -> _Open:
         """The open word of a result that is not the latest."""

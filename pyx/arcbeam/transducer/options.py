@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from arcbeam.calls import lists_fields
-from arcbeam.checks import as_float, check_frame_shift, check_threads, shown
+from arcbeam.checks import as_float, check_frame_shift, check_threads, keep_plain_values, shown
 from arcbeam.confidence import ConfidenceMethod, check_aggregation, resolve
 from arcbeam.gpu.devices import check_name
 
@@ -75,7 +75,7 @@ class TransducerOptions:
                 raise ValueError(
                     f"{name}: expected a number from -{LARGEST_ALPHA:g} to {LARGEST_ALPHA:g}, got {value!r}"
                 )
-            object.__setattr__(self, name, value)
+        keep_plain_values(self)
 
 
 def _durations(durations: Iterable[int]) -> tuple[int, ...]:

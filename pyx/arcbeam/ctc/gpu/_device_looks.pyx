@@ -2,6 +2,7 @@
 
 cimport cython
 from libc.stdint cimport uint32_t, uintptr_t
+from libcpp.vector cimport vector
 
 from arcbeam.gpu._cuda cimport driver, ignore
 
@@ -30,11 +31,12 @@ cdef class DeviceLooks:
         A copy that fails costs only a look: if it shows a fault of the device, the kernel will report it, too.
         """
         cdef uint32_t columns = looks.looks.get().columns()
+        cdef const vector[Pick]* picked = &looks.looks.get().picks()
         cdef const Pick* pick
         cdef int code = 0
         self.fetched = 0
         looks.pick(utterances, MOST_LOOKS_OF_CHUNKS if of_streams else MOST_LOOKS)
-        self.picks = looks.looks.get().picks()  # a copy of our own, because other threads may pick while this one waits
+        self.picks.assign(picked.begin(), picked.end())  # for other threads may pick while this one waits
         self.rows.reserve(4 * <size_t> MOST_LOOKS * columns)
         if not self.rows.is_pinned():  # pageable memory would make the copy wait
             return 0

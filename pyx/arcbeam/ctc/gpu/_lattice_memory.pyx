@@ -78,7 +78,7 @@ cdef class LatticeMemory:
         cdef size_t i
         num_steps = frames + 1
         if streams is not None:
-            num_steps += [(<CudaStream> streams[at]).frames for at in order]
+            num_steps += [(<CudaStream> streams[at]).lived for at in order]
         steps = num_steps
         first_step = np.concatenate([np.zeros(1, np.int64), np.cumsum(num_steps)])
         self.lanes_at = padded(sizeof(LatticeParams)) + 16  # the word that counts the pool lies between

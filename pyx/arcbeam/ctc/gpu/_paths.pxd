@@ -14,6 +14,7 @@ cdef class Paths:
     cdef uint8_t[::1] reached_final, complete
     cdef vector[uint32_t] settled  # of chunks of streams; that of each utterance lies together
     cdef vector[size_t] settled_begins, settled_counts
+    cdef vector[uint64_t] lived  # the frames of each utterance that its search lived through
     cdef list ended  # of chunks of sentences that have come to an endpoint: (utterance, frames, rule)
     cdef readonly list bad  # (utterance, frame, column, value) of values that are no log-probs
     cdef uint64_t frames, tokens, leaving_arcs, admitted

@@ -17,6 +17,7 @@ cdef class Paths:
         self.arcs, self.bad, self.ended = [], [], []
         self.settled_begins.resize(utterances)
         self.settled_counts.resize(utterances)
+        self.lived.resize(utterances)
         self.by_utterance = (np.empty(utterances, np.int64), np.empty(utterances, np.int64), np.empty(utterances),
                              np.empty(utterances, np.bool_), np.empty(utterances, np.bool_))
         self.begins, self.lengths, self.total_costs = self.by_utterance[:3]
@@ -60,6 +61,7 @@ cdef class Paths:
             self.begins[utterance], self.lengths[utterance] = self.num_arcs, length
             self.total_costs[utterance], self.reached_final[utterance] = result.total_cost, result.reached_final != 0
             self.complete[utterance] = result.alive != 0
+            self.lived[utterance] = result.frames
             self.num_arcs += length
             if result.fired != 0:
                 self.ended.append((utterance, result.taken, result.fired))

@@ -248,7 +248,8 @@ cdef class CudaEngine:
             if ended and i in ended:
                 frames, rule = ended[i]
             (<CudaStream> asked.streams[i]).take(found.settled.data() + found.settled_begins[i],
-                                                 found.settled_counts[i], frames, rule, asked.last[i])
+                                                 found.settled_counts[i], frames, found.lived[i], rule,
+                                                 asked.last[i])
         return 0
 
     cdef int _give_back(self) except -1:

@@ -35,7 +35,7 @@ cdef vector[Source] sources_of(const int64_t[:, ::1] utterances, uint32_t column
         source.frames = <uint32_t> utterances[i, 2]
         source.row_bytes = <uint32_t> (columns * value_bytes)
         sources.push_back(source)
-    return sources
+    return move(sources)
 
 
 @cython.no_gc

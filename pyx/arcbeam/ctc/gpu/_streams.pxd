@@ -53,6 +53,7 @@ cdef class CudaStream(SearchState):
     cdef object saved  # what the search goes on from, until it is on the device
     cdef LaneRequests numbers  # those of a KenLM's histories; None without one
     cdef readonly uint64_t frames
+    cdef uint64_t lived  # of these, before the search died: each has a step of the lattice
     cdef StateRoom state, spare
     cdef readonly uint32_t fired
     cdef uint32_t large_start  # the large model's state after what was heard
@@ -82,5 +83,6 @@ cdef class CudaStream(SearchState):
     cdef int describe_links(self, StreamLinksView* view, uint32_t steps, uint32_t links) except -1
     cdef int grow_links(self, uint32_t links, StreamLinksView* view) except -1
     cdef int _describe_next_links(self, StreamLinksView* view) except -1
-    cdef int take(self, const uint32_t* arcs, size_t count, uint64_t frames, uint32_t fired, bint last) except -1
+    cdef int take(self, const uint32_t* arcs, size_t count, uint64_t frames, uint64_t lived, uint32_t fired,
+                  bint last) except -1
     cdef int _forget(self) except -1

@@ -118,7 +118,7 @@ cdef class CudaStream(SearchState):
             self.lattice_beam = lattice_beam
             self.links, self.spare_links = LinkRoom(pool, stream), LinkRoom(pool, stream)
         if saved is not None:
-            self.frames, self.fired = saved.frames, saved.fired
+            self.frames, self.lived, self.fired = saved.frames, saved.frames - saved.dead_frames, saved.fired
             if saved.ended:
                 self.given, self.saved = LATTICE_TAKEN, None
         if rescoring is None:
@@ -187,7 +187,6 @@ cdef class CudaStream(SearchState):
         cdef HostState state
         cdef HostLinks links = HostLinks(NULL, 0, 0)
         cdef unsigned char[::1] memory, memory_of_links
-        cdef vector[uint8_t] histories
         with self.even.pool.context:
             self._resume()
         found.alive = True
@@ -197,10 +196,11 @@ cdef class CudaStream(SearchState):
             if with_lattice and self.keeps_links:
                 memory_of_links = self.links.memory.read(self.links.nbytes())
                 links = HostLinks(&memory_of_links[0], self.links.links, self.links.steps)
-            histories = self.histories
             if self.numbers is not None and self.apart is None:
-                histories = histories_of(state, self.models, self.numbers.lookups.kenlm[0])
-            found = saved_search(state, links, self.lattice_beam, self._open_graph(), self.models, histories)
+                found = saved_search(state, links, self.lattice_beam, self._open_graph(), self.models,
+                                     histories_of(state, self.models, self.numbers.lookups.kenlm[0]))
+            else:
+                found = saved_search(state, links, self.lattice_beam, self._open_graph(), self.models, self.histories)
         found.frames, found.fired = self.frames, self.fired
         return fields_of(found, with_lattice)
 
@@ -317,13 +317,15 @@ cdef class CudaStream(SearchState):
         self.spare_links.reserve(max(2 * links, self.spare_links.links), self.spare_links.steps, self.spare.entries)
         return self._describe_next_links(view)
 
-    cdef int take(self, const uint32_t* arcs, size_t count, uint64_t frames, uint32_t fired, bint last) except -1:
-        """The chunk has been decoded, as far as the sentence goes: its state counts, and these arcs are settled. `last`:
-        whether it was the stream's last chunk."""
+    cdef int take(self, const uint32_t* arcs, size_t count, uint64_t frames, uint64_t lived, uint32_t fired,
+                  bint last) except -1:
+        """The chunk has been decoded, as far as the sentence goes: its state counts, and these arcs are settled. `lived`:
+        the frames before the search died; `last`: whether it was the stream's last chunk."""
         if self.given != NOTHING_GIVEN:
             return self._forget()  # the sentence has ended before
         self.settled.insert(self.settled.end(), arcs, arcs + count)
         self.frames += frames
+        self.lived += lived
         self.fired = fired
         if self.keeps_links and (last or fired != 0):
             self.given, self.has_begun = LATTICE_GIVEN, False
