@@ -130,10 +130,10 @@ def test_const_files_aligned_and_not(tmp_path):
 
 def table(symbols):
     """An embedded symbol table."""
-    packed = struct.pack("<ii4sqq", 2125658996, 4, b"name", 99, len(symbols))
+    packed = [struct.pack("<ii4sqq", 2125658996, 4, b"name", 99, len(symbols))]
     for key, symbol in symbols:
-        packed += struct.pack("<i", len(symbol.encode())) + symbol.encode() + struct.pack("<q", key)
-    return packed
+        packed.append(struct.pack("<i", len(symbol.encode())) + symbol.encode() + struct.pack("<q", key))
+    return b"".join(packed)
 
 
 def with_symbols(data, inputs=None, outputs=None):
