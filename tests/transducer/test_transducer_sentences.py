@@ -309,3 +309,55 @@ def test_on_an_emulated_gpu(gpu):
             stream.reset()
     same_sentences([*finals, stream.partial], sentences(cpu, speech), cpu, speech)
     assert math.isfinite(finals[0].score)
+
+
+def ended_with_frames_behind(one, last=True):
+    """A stream that has stopped at its first endpoint; `last`: its last chunk has come."""
+    stream = one.stream(endpoint=RULES)
+    assert stream.decode_chunk(SPEECH, last=last).endpoint is not None and stream.num_waiting
+    return stream
+
+
+def resets(stream):
+    """The results up to the end of what waits."""
+    found = []
+    while not stream.is_finished:
+        found.append(as_bytes([stream.reset()]))
+    return found
+
+
+@pytest.mark.parametrize("name", ["_start", "_decode_next"])
+def test_reset_that_breaks_off_keeps_what_waits(monkeypatch, name):
+    """Before the next sentence has begun, or behind its frames."""
+    one = decoder()
+    wholes, stream = resets(ended_with_frames_behind(one)), ended_with_frames_behind(one)
+    called = getattr(one, name)
+
+    def interrupted(*arguments):
+        if name == "_decode_next":
+            called(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(one, name, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            stream.reset()
+    assert stream.num_frames + stream.num_waiting == len(SPEECH) and not stream.is_finished
+    found = resets(stream)
+    assert found == (wholes if name == "_start" else wholes[1:])
+
+
+def test_reset_that_breaks_off_in_a_sentence_is_told(monkeypatch):
+    one = decoder()
+    stream = ended_with_frames_behind(one, last=False)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(one, "_decode_next", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            stream.reset()
+    for call in (stream.save, stream.reset, lambda: stream.decode_chunk(SPEECH[:3])):
+        with pytest.raises(ValueError, match="reset was interrupted while frames waited, and it cannot go on"):
+            call()

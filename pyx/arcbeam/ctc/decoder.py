@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from arcbeam.ctc._lattices import Lattices
     from arcbeam.ctc._rounds import SearchState
+    from arcbeam.ctc.chunk_answers import Group
     from arcbeam.ctc.endpoint import EndpointRules
     from arcbeam.ctc.frame_confidences import ChunkConfidences
     from arcbeam.ctc.lattice_answers import LatticeAnswers
@@ -697,13 +698,14 @@ class CtcDecoder:
             refused = {at: members[at]._refused(error) for at, error in wrong.items()}
             *paths, lattices = (*found.answers, None) if beam is None else found.answers
             results = self._results(Paths(*paths), wrong)
-            owed = {} if lattices is None else owed_answers(results, lattices, members)
+            groups = [] if lattices is None else by_asked(results, lattices, members)
+            owed = owed_answers(groups)
             taken = Round(members, Partial, results, owed, lattices, refused, ends, found, confidences)
             self._of_thread.stats = found.work
             self._intake.tell()
             self._check_files()
             if lattices is not None:
-                taken.answer(members, self._answered_chunks(results, lattices, members))
+                taken.answer(members, self._answered_chunks(groups, lattices))
         if errors == "raise" and wrong:
             raise wrong[min(wrong)]
         return CtcPartials(taken)
@@ -716,14 +718,14 @@ class CtcDecoder:
         """What results of chunks share; their boosts are those of their sentences."""
         return Results(self._graph, self._options.frame_shift, self._rescoring, paths, errors)
 
-    def _answered_chunks(self, results: Results, lattices: Lattices, streams: list[Stream]) -> dict[int, Results]:
-        """The results of chunks that have lattices, which are moved into them.
+    def _answered_chunks(self, groups: Sequence[Group], lattices: Lattices) -> dict[int, Results]:
+        """The results of chunks in groups of `by_asked`; their lattices are moved into them.
 
         They are the same for all whose streams were asked for the same; where memory is too short for the answers of
         all of these, each has its own, and what does not fit alone raises its error when it is looked at.
         """
         found: dict[int, Results] = {}
-        for of_streams, places in by_asked(results, lattices, streams):
+        for of_streams, places in groups:
             group = lattices.take(places)
             try:
                 found |= dict.fromkeys(places, self._with_answers(of_streams, group, of_streams.asked))

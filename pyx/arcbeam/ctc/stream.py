@@ -13,6 +13,7 @@ from arcbeam.checks import check_bool
 from arcbeam.ctc._lattices import Lattices
 from arcbeam.ctc._rounds import Sentence, SentenceStream
 from arcbeam.ctc.boost import Boost, opened
+from arcbeam.ctc.chunk_answers import by_asked
 from arcbeam.ctc.endpoint import EndpointRules
 from arcbeam.ctc.partial import Partial
 from arcbeam.ctc.results import Asked, Paths
@@ -335,7 +336,8 @@ class Stream(SentenceStream):
         results = self._decoder._results(paths, {})
         lattices = Lattices.of_arrays([lattice])
         self._lattice = lattices.copied(0)
-        self._end_sentence(self._decoder._answered_chunks(results, lattices, [self])[0], search.fired)
+        answered = self._decoder._answered_chunks(by_asked(results, lattices, [self]), lattices)
+        self._end_sentence(answered[0], search.fired)
 
     def _check_whole(self) -> None:
         if not self._is_whole:

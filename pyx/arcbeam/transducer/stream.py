@@ -237,8 +237,8 @@ class TransducerStream(AnyStream):
         Raises
         ------
         ValueError
-            `keep_history` without an n-gram model. Or the network's output was not finite for frames that waited: these
-            are left out, and the stream goes on.
+            `keep_history` without an n-gram model; or an earlier `reset` was interrupted. Or the network's output was
+            not finite for frames that waited: these are left out, and the stream goes on.
         TypeError, MemoryError, CudaOutOfMemoryError, CudaError
             As of :meth:`TransducerDecoder.stream` and :meth:`TransducerDecoder.decode_chunks`.
 
