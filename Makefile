@@ -1,7 +1,8 @@
 # Every target does its own set-up: a virtual environment in $(VENV), arcbeam and what it needs installed there.
 #   make demo       decode the recordings in data/demo on this machine
-#   make test       lint, then the tests of every change
+#   make test       the tests of the package
 #   make check      lint, then the tests of what differs from the branch main; FOLDER=tests/decode: those of that folder
+#   make test-benchmarks the tests of benchmarks, which neither of them runs unless benchmarks differ
 #   make test-data  the tests on the larger speech sets (ARCBEAM_DATA: their folder, by default shared/data beside the
 #                   checkout; without them none run)
 #   make test-long  the tests of a release: every schedule of a kernel, every mutant, all architectures, the larger sets
@@ -38,15 +39,18 @@ CXX_FILES = find cuda cpu_reference pyx tests benchmarks -name '*.[ch]pp' -o -na
 SOURCES := setup.py $(wildcard build_backend/*.py) pyproject.toml README.md LICENSE $(shell find pyx cuda cpu_reference data/demo -type f \
 	'(' -name '*.py' -o -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' -o -path 'data/demo/*' ')' 2>/dev/null)
 
-.PHONY: help demo test check test-data test-long mutants lint format sanitize release-check bench-check clean
+.PHONY: help demo test check test-benchmarks test-data test-long mutants lint format sanitize release-check bench-check clean
 help:
 	@for file in Makefile gpu.mk; do sed -n '2,/^$$/s/^# \{0,1\}//p' $$file; done
 
 demo: $(VENV)/has-demo
 	$(BIN)/arcbeam demo
 
-test: lint
-	$(BIN)/python -m pytest $(BY_CORES) $(PYTEST_ARGS)
+test: $(VENV)/has-test
+	$(BIN)/python -m pytest $(BY_CORES) --ignore=tests/benchmarks --ignore=tests/mutants $(PYTEST_ARGS)
+
+test-benchmarks: $(VENV)/has-test
+	$(BIN)/python -m pytest $(BY_CORES) tests/benchmarks $(PYTEST_ARGS)
 
 check: lint
 	@tests="$(FOLDER)"; [ -n "$$tests" ] || tests=$$($(BIN)/python -m tests.changed); \
@@ -90,16 +94,19 @@ $(VENV)/made:
 	@python=$$(.ci/find-python $(or $(PYTHON),python3.12 python3.11 python3)); \
 	echo "virtual environment $(VENV) of $$python"; \
 	"$$python" -m venv --clear $(VENV)
-	@$(INSTALL) "setuptools>=77" "cython>=3.1"
+	@$(INSTALL) "setuptools>=77" "cython>=3.2"
 	@touch $@
 
 # What builds is in the virtual environment, too: in one of its own, new every time, Cython would seem newer than what it
-# has made, and all would be made again. A module that was deleted or renamed must not reach the wheel from an earlier build.
+# has made, and all would be made again. It is compiled before pip runs, which would hide how far that is. A module that
+# was deleted or renamed must not reach the wheel from an earlier build.
 define install_arcbeam
 	@rm -rf build/bdist.*; find build/lib* -name '*.py' -delete 2>/dev/null || true
-	@echo "installing arcbeam$(1) into $(VENV); what has to be compiled takes two to five minutes"
 	@needs=$$(cd build_backend && $(abspath $(BIN))/python -c 'import cuda_build; print(*map(repr, cuda_build.requirements()))'); \
 	[ -z "$$needs" ] || eval $(INSTALL) "$$needs"
+	@echo "compiling arcbeam: about two minutes on two cores where nothing has been compiled yet"
+	@mkdir -p build; $(2) $(BIN)/python setup.py -q build >build/log
+	@echo "installing arcbeam$(1) into $(VENV)"
 	@$(2) $(INSTALL) --no-build-isolation '.$(1)'
 	@cd $(VENV) && bin/python -c 'from arcbeam.gpu.kernel_images import build_record; print(build_record().summary)'
 	@touch $@

@@ -1,7 +1,8 @@
 """Builds arcbeam's extensions. Two tables and globs: a new stage is found by its place, not listed here.
 
 ``pyx/arcbeam/ROOM/_NAME.pyx`` becomes the extension ``arcbeam.ROOM._NAME``, with the C++ of the folder ``_NAME``
-beside it and with every ``cpu_reference/NAME/*.cpp``.
+beside it and with every ``cpu_reference/NAME/*.cpp``. The code that Cython would write into each of them (memory views,
+mostly) is in one private extension more, ``arcbeam._cyutility``.
 Environment: ``CXX`` names the compiler; ``ARCBEAM_WERROR=1`` turns warnings in our C++ into errors;
 ``ARCBEAM_SANITIZE=address`` (with undefined behaviour) or ``thread`` builds an instrumented twin; ``ARCBEAM_STAGES=1``
 also builds ``_stages``, the stages of the search one by one, for tests and benchmarks. ``cuda_build.py``
@@ -22,12 +23,14 @@ from setuptools.command.build_ext import build_ext
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "build_backend"))
 import cuda_build
+import objects
 
-# Contraction would fuse a product and a sum into one rounding and break the equality of the engines.
+# Contraction would fuse a product and a sum into one rounding and break the equality of the engines. Cython's code takes
+# half as long to compile at -O1; a .pyx that includes a header with loops of ours sets -O3 in its first line.
 COMPILE_FLAGS = {
-    "all": ["-std=c++17", "-O3", "-g1", "-ffp-contract=off", "-fno-math-errno", "-pthread"],
-    "ours": ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wdouble-promotion"],
-    "generated": ["-w"],
+    "all": ["-std=c++17", "-g1", "-ffp-contract=off", "-fno-math-errno", "-pthread"],
+    "ours": ["-O3", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wdouble-promotion"],
+    "generated": ["-O1", "-w"],
 }
 SANITIZE_FLAGS = {
     "": [],
@@ -37,6 +40,7 @@ SANITIZE_FLAGS = {
 
 ROOT = Path(__file__).resolve().parent
 GENERATED = os.path.join("build", "cython")
+SHARED = "arcbeam._cyutility"
 HOW_TO_INSTALL = (
     "Debian and Ubuntu: apt-get install g++ python3-dev; Fedora: dnf install gcc-c++ python3-devel; "
     "macOS: xcode-select --install"
@@ -64,15 +68,41 @@ class BuildExt(build_ext):
 
     def build_extensions(self):
         self._require_compiler_and_headers()
-        compile_one = self.compiler._compile
-        werror = ["-Werror"] if os.environ.get("ARCBEAM_WERROR") == "1" else []
+        self._compile, self.compiler._compile = self.compiler._compile, self._compile_unless_fresh
+        self._link, self.compiler.link_shared_object = self.compiler.link_shared_object, self._link_ours_first
+        # The largest first, so that no core waits for one at the end; of ours, what a file includes is not known.
+        files = [(source, ext) for ext in self.extensions for source in ext.sources]
+        files.sort(key=lambda file: (_is_generated(file[0]), -os.stat(file[0]).st_size))
+        owners = dict(files)
+        objects.compile_all(owners, lambda source: self._compile_one(source, owners[source]), _cores())
+        for ext in self.extensions:
+            ext.depends = self.compiler.object_filenames(ext.sources, output_dir=self.build_temp)
+        super().build_extensions()  # links what has a newer object
 
-        def compile_with_warnings(obj, src, ext, cc_args, extra_postargs, pp_opts):
-            warnings = COMPILE_FLAGS["generated"] if src.startswith(GENERATED) else COMPILE_FLAGS["ours"] + werror
-            compile_one(obj, src, ext, cc_args, extra_postargs + warnings, pp_opts)
+    def _compile_one(self, source, ext):
+        """As setuptools compiles the files of an extension, one after the other."""
+        self.compiler.compile(
+            [source],
+            output_dir=self.build_temp,
+            macros=ext.define_macros,
+            include_dirs=ext.include_dirs,
+            debug=self.debug,
+            extra_postargs=ext.extra_compile_args,
+        )
 
-        self.compiler._compile = compile_with_warnings
-        super().build_extensions()
+    def _compile_unless_fresh(self, obj, src, ext, cc_args, extra_postargs, pp_opts):
+        flags = COMPILE_FLAGS["generated" if _is_generated(src) else "ours"]
+        compiler = getattr(self.compiler, "compiler_so_cxx", None) or self.compiler.compiler_so
+        werror = ["-Werror"] if os.environ.get("ARCBEAM_WERROR") == "1" and not _is_generated(src) else []
+
+        def compile_it(more):
+            self._compile(obj, src, ext, cc_args, [*flags, *extra_postargs, *werror, *more], pp_opts)
+
+        objects.compile_unless_fresh(obj, [*compiler, src, *cc_args, *flags, *extra_postargs, *pp_opts], compile_it)
+
+    def _link_ours_first(self, made, *args, **options):
+        """Of a function that several objects have from one header, the linker takes the first: ours is at -O3."""
+        return self._link(sorted(made, key=lambda name: GENERATED in name), *args, **options)
 
     def _require_compiler_and_headers(self):
         compiler = getattr(self.compiler, "compiler_so_cxx", None) or self.compiler.compiler_so
@@ -91,11 +121,14 @@ class BuildExt(build_ext):
             raise SystemExit(NO_HEADERS.format(path=header))
 
 
+def _is_generated(source):
+    return source.startswith(GENERATED)
+
+
 def extensions():
     flags = COMPILE_FLAGS["all"] + SANITIZE_FLAGS[os.environ.get("ARCBEAM_SANITIZE", "")]
-    folders = ("cuda", "cpu_reference", "pyx/arcbeam")
-    headers = [str(p.relative_to(ROOT)) for d in folders for p in (ROOT / d).rglob("*.hpp")]
     no_driver_calls = cuda_build.why_no_driver_calls()
+    yield Extension(SHARED, sources=[os.path.join("pyx", *SHARED.split(".")) + ".c"])
     for pyx in sorted((ROOT / "pyx").rglob("_*.pyx")):
         needs_cuda = pyx.stem == "_cydriver"
         if needs_cuda and no_driver_calls:
@@ -108,11 +141,14 @@ def extensions():
             ".".join(pyx.relative_to(ROOT / "pyx").with_suffix("").parts),
             sources=[str(p.relative_to(ROOT)) for p in [pyx, *sources]],
             include_dirs=["cuda", "cpu_reference", "pyx"] + ([cuda_build.find_header()] if needs_cuda else []),
-            depends=headers,
             language="c++",
             extra_compile_args=flags,
             extra_link_args=[f for f in flags if f.startswith("-fsanitize")] + ["-pthread"],
         )
+
+
+def _cores():
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cython_jobs():
@@ -120,14 +156,13 @@ def cython_jobs():
 
     Where they are not forked they would run this file again; and some sandboxes have no semaphores for them.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if cores == 1 or multiprocessing.get_all_start_methods()[0] != "fork":
+    if _cores() == 1 or multiprocessing.get_all_start_methods()[0] != "fork":
         return 0
     try:
         multiprocessing.get_context("fork").Queue().close()
     except (ImportError, OSError):
         return 0
-    return cores
+    return _cores()
 
 
 setup(
@@ -145,6 +180,7 @@ setup(
         build_dir="build/cython",
         nthreads=cython_jobs(),
         language_level=3,
+        shared_utility_qualified_name=SHARED,
         compiler_directives={"boundscheck": False, "wraparound": False, "embedsignature": True},
     ),
     cmdclass={"build_ext": BuildExt},

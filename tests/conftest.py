@@ -7,6 +7,7 @@ Without options the tests of every change run. ``-m "data and not long"`` runs t
 import gc
 import os
 import signal
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,38 @@ try:
 except ModuleNotFoundError:  # tests on a GPU get by without it
     settings = None
 
+from tests.hypothesis_examples import INSTRUMENTED, WITH_EVERY_CHANGE
+
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def why_no_gpu() -> str | None:
+    """Why no device can be used here. Kernels of arcbeam's own need not have been built."""
+    try:
+        from arcbeam.errors import CudaError, MissingDependencyError
+        from arcbeam.gpu import _cuda
+    except ImportError as error:
+        return str(error)
+    try:
+        return None if _cuda.device_count() else "the driver shows no device"
+    except (CudaError, MissingDependencyError) as error:
+        return str(error)
+
+
+def why_no_nemo() -> str | None:
+    missing = [name for name in ("torch", "omegaconf", "nemo") if find_spec(name) is None]
+    return f"missing packages: {', '.join(missing)}" if missing else None
+
+
+# Files that could only skip here, and why.
+NOT_COLLECTED = {
+    files: reason for files, reason in [("gpu/test_*", why_no_gpu()), ("peers/test_nemo_*", why_no_nemo())] if reason
+}
+collect_ignore_glob = [str(ROOT / "tests" / files) for files in NOT_COLLECTED]
+
+
+def pytest_report_header() -> list[str]:
+    return [f"not collected: tests/{files}: {reason}" for files, reason in NOT_COLLECTED.items()]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,13 +91,12 @@ def keep_from_the_collector() -> None:
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No test times anything, so no example has a deadline; the same examples in every run, so that a red run stays red.
-# --long takes more of them. HYPOTHESIS_PROFILE=explore looks for new ones; =sanitize is for instrumented extensions,
-# which are many times slower.
+# --long takes more of them. HYPOTHESIS_PROFILE=explore looks for new ones; =sanitize is for instrumented extensions.
 if settings is not None:
     settings.register_profile("release", deadline=None, derandomize=True, print_blob=True)
-    settings.register_profile("repeatable", settings.get_profile("release"), max_examples=60)
+    settings.register_profile("repeatable", settings.get_profile("release"), max_examples=WITH_EVERY_CHANGE)
     settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
-    settings.register_profile("sanitize", deadline=None, derandomize=True, max_examples=25)
+    settings.register_profile("sanitize", deadline=None, derandomize=True, max_examples=INSTRUMENTED)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 

@@ -4,9 +4,12 @@ import os
 
 from tests.simt.build import LONG
 
+WITH_EVERY_CHANGE = 20
+INSTRUMENTED = 10  # extensions with a sanitizer are many times slower
+
 
 def examples(count: int) -> int:
-    """So many before a release; half of them with every change, and a few on instrumented extensions."""
+    """So many before a release; at most 20 with every change, and 10 on instrumented extensions."""
     if os.environ.get("HYPOTHESIS_PROFILE") == "sanitize":
-        return min(count, 25)
-    return count if LONG else count // 2
+        return min(count, INSTRUMENTED)
+    return count if LONG else min(count, WITH_EVERY_CHANGE)

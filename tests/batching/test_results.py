@@ -21,6 +21,7 @@ from tests.batching.stand_ins import PATIENCE_S
 from tests.conftest import ROOT
 from tests.decode import test_endpoints
 from tests.decode.test_streams import BATCH, GRAPH, OPTIONS
+from tests.hypothesis_examples import examples
 
 SPEECH = {"ctc": ctc, "transducer": transducer}
 
@@ -32,7 +33,7 @@ def speech(request):
     return SPEECH[request.param]()
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(seed=st.integers(0, 2**32), max_batch=st.integers(1, 8))
 def test_any_chunks_in_any_company(speech, seed, max_batch):
     """Chunks of some streams, submitted in random order by one thread; some streams are dropped half-way."""

@@ -13,9 +13,10 @@ from tests.decode import graphs
 from tests.decode.emulated_gpu import TIGHT, DeviceArray, unreadable
 from tests.decode.equality import same
 from tests.decode.small_search import AS_SHIPPED, BATCH, GRAPH, OPTIONS, on_cpu
+from tests.hypothesis_examples import examples
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     graphs.graphs(blank=3),
     st.lists(graphs.log_probs(), max_size=4),

@@ -105,7 +105,7 @@ def test_figures():
 # Decoding
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     graphs.graphs(blank=3),
     st.lists(graphs.log_probs(max_frames=20), max_size=5),

@@ -18,6 +18,7 @@ from tests.decode.lattices import lattices, of_kernel, packed
 from tests.decode.search_host import Room, SearchHost, Shape
 from tests.decode.small_search import AS_SHIPPED, BATCH, GRAPH, OPTIONS, ROOMY
 from tests.decode.test_lattice import BEAMS
+from tests.hypothesis_examples import examples
 from tests.simt.build import schedules
 
 LONG = [*BATCH, graphs.random_log_probs(7, 30, 12)]
@@ -31,7 +32,7 @@ def on_both(batch, graph=GRAPH, **options):
     return of_gpu
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     graphs.graphs(blank=3),
     st.lists(graphs.log_probs(), min_size=1, max_size=4),

@@ -19,8 +19,9 @@ from tests.decode.test_rescoring import WORDS, language_models, with_words
 from tests.decode.test_stream_lattices import ASKED
 from tests.decode.test_stream_states import decoders  # noqa: F401 - a fixture
 from tests.decode.test_streams import BATCH, DECODERS, GRAPH, OPTIONS, boost, in_chunks
+from tests.hypothesis_examples import examples
 
-slow = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+slow = settings(deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 NEVER_MORE = [0.5, 2.0, 17.0, math.inf]
 SCALES = [0.0, 0.3, 1.0]  # with 0 all paths weigh the same, so that sums are exact
 PIECES = ["<eps>", "\u2581a", "b", "\u2581"]

@@ -22,8 +22,9 @@ from tests.decode.test_streams import BATCH, GRAPH, OPTIONS, WORDS, boost
 from tests.decode.test_streams_emulated import answers
 from tests.files.mutants import TELLING, little_memory, mutate  # noqa: F401 - a fixture
 from tests.graph import sealing
+from tests.hypothesis_examples import examples
 
-slow = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+slow = settings(deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 ALL = {name: value for name, value in ASKED[0].items() if name != "interim_answers"}
 
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")

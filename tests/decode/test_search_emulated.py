@@ -12,6 +12,7 @@ from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
 from tests.decode.search_host import FromHost, Room, SearchHost, Shape, as_launched
 from tests.decode.search_layout import BAD_LOG_PROB, DECODED
+from tests.hypothesis_examples import examples
 from tests.simt.build import Copy, schedules
 
 
@@ -32,7 +33,7 @@ def check(graph, batch, *, room=None, shape=None, schedule=None, from_host=None,
     return host
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     graphs.graphs(blank=3),
     st.lists(graphs.log_probs(), min_size=1, max_size=3),
@@ -170,7 +171,7 @@ def test_log_probs_come_while_the_kernel_runs(graph, batch):
         assert host.launches == 1
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     graphs.graphs(blank=3),
     st.lists(graphs.log_probs(), min_size=1, max_size=4),

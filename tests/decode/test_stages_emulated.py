@@ -10,6 +10,7 @@ from benchmarks.engine import stage_kernel
 from benchmarks.engine.stage_kernel import Layout, NoRoom, StageKernel, Twin, compare
 from tests.decode import graphs
 from tests.decode.stage_machine import Emulated
+from tests.hypothesis_examples import examples
 from tests.simt.build import schedules
 
 SMALL = Layout(shared=128, spilled=512, threads=64)
@@ -32,7 +33,7 @@ def check(graph, rows, layout=SMALL, schedule=None, frames=None, **options):
             return
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     graphs.graphs(blank=3),
     graphs.log_probs(),

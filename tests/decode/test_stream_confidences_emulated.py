@@ -15,8 +15,9 @@ from tests.decode.test_frame_confidence import lent
 from tests.decode.test_stream_confidences import BATCH
 from tests.decode.test_stream_moves_emulated import on_both
 from tests.decode.test_streams_emulated import seen
+from tests.hypothesis_examples import examples
 
-few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.mark.parametrize("most", [5, 60])

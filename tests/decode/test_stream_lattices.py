@@ -23,8 +23,9 @@ from tests.decode.test_rescoring import WORDS, with_words
 from tests.decode.test_rescoring import language_models as models_of_three_words
 from tests.decode.test_rescoring_sentences import demo  # noqa: F401
 from tests.decode.test_streams import BATCH, DECODERS, GRAPH, OPTIONS, boost, in_chunks, unending
+from tests.hypothesis_examples import examples
 
-slow = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+slow = settings(deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 ASKED = {"nbest": 4, "confidence": True, "lattice": True, "mbr": True}
 PARTS = (
     "acoustic_scores", "graph_scores", "rescoring_scores", "boost_scores", "final_scores", "final_rescoring_scores",

@@ -23,6 +23,7 @@ from tests.decode.test_endpoints import LETTERS, RULES, SILENCE, SPEECH, spoken
 from tests.decode.test_stream_lattices import ASKED, check, no_memory
 from tests.decode.test_streams import BATCH, GRAPH, boost
 from tests.decode.test_streams_emulated import OPTIONS, SOON, SPEECHES, answers, on_both, seen
+from tests.hypothesis_examples import examples
 from tests.simt.build import schedules
 
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
@@ -51,7 +52,7 @@ def test_chunks(gpu, monkeypatch, room, prune_above, boosted):
     on_both(SHORT, np.random.default_rng(1), boosts, asked=SOME, **LATTICES)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     graphs.graphs(blank=3),
     st.lists(graphs.log_probs(max_frames=8), min_size=1, max_size=3),

@@ -24,10 +24,11 @@ from tests.decode.test_streams import BATCH, GRAPH, boost
 from tests.decode.test_streams_emulated import OPTIONS, answers, seen
 from tests.gpu import sanitized
 from tests.graph import sealing
+from tests.hypothesis_examples import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 LONG = EndpointRule(must_contain_nonsilence=False, min_trailing_silence=0.0, min_utterance_length=0.9)
-few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def on_both(graph=GRAPH, **options):
@@ -121,7 +122,7 @@ def test_any_graph(emulated_gpu, data, graph, log_probs, beam, room):
     check_sentences(found, sentences(decoders[1], log_probs, rules), decoders[1], log_probs)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.data(),
     graphs.graphs(blank=3),

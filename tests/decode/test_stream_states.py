@@ -24,8 +24,9 @@ from tests.decode.test_new_words import PHRASES, boost_of, open_graphs, with_slo
 from tests.decode.test_streams import BATCH, COLUMNS, GRAPH, OPTIONS, WORDS, boost
 from tests.files.mutants import SLOW, TELLING, little_memory, mutate  # noqa: F401 - a fixture
 from tests.graph import sealing
+from tests.hypothesis_examples import examples
 
-slow = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+slow = settings(deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 MUTANTS = 200 if SLOW else 2000
 KINDS = ("plain", "rescoring", "kenlm")
 

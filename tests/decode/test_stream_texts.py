@@ -29,8 +29,9 @@ from tests.decode import graphs
 from tests.decode.equality import same
 from tests.decode.test_new_words import PHRASES, boost_of, open_graphs
 from tests.decode.test_streams import BATCH, COLUMNS, GRAPH, OPTIONS, boost
+from tests.hypothesis_examples import examples
 
-slow = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+slow = settings(deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 
 SYMBOLS = ["<eps>", "a", "\u2581b", "\u2581", "\u00fc", "\u2581\u4e2d", "cd", "\U0001f600"]

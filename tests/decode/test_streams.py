@@ -23,8 +23,9 @@ from tests.decode.equality import same
 from tests.decode.language_models import over, random_model
 from tests.decode.test_new_words import PHRASES, boost_of, open_graphs
 from tests.decode.test_word_times import HEARD, TOKENS, WRITERS
+from tests.hypothesis_examples import examples
 
-slow = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+slow = settings(deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 WORDS = [f"w{i}" for i in range(1, 50)]
 LENGTHS = (40, 0, 7, 1, 23, 64)
 COLUMNS = 12

@@ -21,6 +21,7 @@ from tests.decode.search_layout import BAD_LOG_PROB
 from tests.decode.small_search import AS_SHIPPED, ROOMY
 from tests.decode.test_endpoints import LETTERS, RULES, SILENCE, SPEECH, spoken
 from tests.decode.test_streams import BATCH, GRAPH, boost
+from tests.hypothesis_examples import examples
 from tests.simt.build import schedules
 
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
@@ -111,7 +112,7 @@ def test_posteriors(gpu, boosted):
     posteriors(boosted, lattice_beam=4.0)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     graphs.graphs(blank=3),
     st.lists(graphs.log_probs(max_frames=8), min_size=1, max_size=3),

@@ -9,6 +9,7 @@ from arcbeam import CapacityError, LanguageModel
 from arcbeam.lm._language_model import ARC, walk
 from arcbeam.lm._lm_buckets import FULLNESS, Buckets
 from tests.decode.language_models import random_model
+from tests.hypothesis_examples import examples
 
 WORDS = [f"w{i}" for i in range(1, 50)]
 
@@ -37,7 +38,7 @@ def check_walk(model, buckets, count, seed=0):
         assert got.tobytes() == want.tobytes()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 6), st.integers(1, 12), st.sampled_from([0.2, FULLNESS, 0.9]))
 def test_random_models(seed, order, words, fullness):
     model = random_model(np.random.default_rng(seed), WORDS[: max(2, words // order)], order, share=0.6)

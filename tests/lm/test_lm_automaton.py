@@ -226,7 +226,7 @@ def test_info_and_pickle(tmp_path):
         pickle.loads(mapped)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.lists(st.lists(st.sampled_from(["the", "of", "elinor", "zebra", "qq"]), max_size=6), min_size=1, max_size=4))
 def test_the_demo_model_by_its_definition(demo, sentences):
     """The model that comes with the source, whose numbers are rounded: n-grams by the thousand."""

@@ -16,6 +16,7 @@ from tests.decode.lattices import lattices, packed
 from tests.decode.small_search import BATCH, GRAPH, ROOMY
 from tests.decode.test_boost import DEPTH_SCALINGS, PHRASES, boost_of, worded
 from tests.decode.test_lattice import BEAMS
+from tests.hypothesis_examples import examples
 
 WORDS = [f"w{i}" for i in range(1, 1 + int(GRAPH.words.max()))]
 SEARCH = Graph(**GRAPH.fields() | {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS])})
@@ -76,7 +77,7 @@ def test_log_probs_that_come_in_parts(emulated_gpu):
     equal(on_gpu, on_cpu, BATCH, [random_boost(seed) for seed in range(len(BATCH))])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     graphs.graphs(blank=3),
     PHRASES,

@@ -17,6 +17,7 @@ from tests.decode.lattices import lattices, packed
 from tests.decode.test_boost import DEPTH_SCALINGS, PHRASES, boost_of
 from tests.decode.test_lattice import BEAMS
 from tests.decode.test_rescoring import language_models, with_words
+from tests.hypothesis_examples import examples
 from tests.rescore.test_lattice_cuda_engine import PLACES
 from tests.rescore.test_new_words_rescored_emulated import kenlm
 from tests.rescore.test_rescore_cuda_engine import BATCH, GRAPH, MODELS, OPTIONS, ROOMY, WORDS
@@ -77,7 +78,7 @@ def test_n_best_lists_have_boosts(emulated_gpu):
     assert any(entry.boosts for entries in got for entry in entries)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     graphs.graphs(blank=3),
     language_models(),

@@ -14,6 +14,7 @@ from tests.decode import graphs
 from tests.decode.language_models import random_model
 from tests.decode.search_host import Room, Shape, as_launched
 from tests.decode.test_rescoring import language_models, with_words
+from tests.hypothesis_examples import examples
 from tests.rescore.rescore_host import check
 from tests.simt.build import schedules
 
@@ -22,7 +23,7 @@ ROOM = Room(capacity=512, candidates=2048, table_size=1024, spill_capacity=512, 
 OPTIONS = {"beam": 6.0, "max_active": 40, "in_buckets": FULLNESS}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     graphs.graphs(blank=3),
     language_models(),

@@ -13,6 +13,7 @@ from tests.decode.emulated_gpu import TIGHT
 from tests.decode.lattices import lattices, packed
 from tests.decode.test_lattice import BEAMS
 from tests.decode.test_rescoring import language_models, with_words
+from tests.hypothesis_examples import examples
 from tests.rescore.test_rescore_cuda_engine import BATCH, GRAPH, LARGE, OPTIONS, ROOMY, SMALL, WORDS
 
 LONG = [*BATCH, graphs.random_log_probs(7, 30, 12)]
@@ -46,7 +47,7 @@ def test_equal_bytes(emulated_gpu, kenlm, place, room, n):
     assert emulated_gpu.errors == []
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     graphs.graphs(blank=3),
     language_models(),

@@ -125,7 +125,7 @@ def test_utterances_with_errors_or_without_frames(emulated_gpu):
     assert str(found[0].error) == str(wanted[0].error)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     open_graphs(),
     st.lists(PHRASES, min_size=1, max_size=2),
@@ -215,7 +215,7 @@ def with_a_language_model(place):
     same(on_gpu.decode(rescored.BATCH), on_cpu.decode(rescored.BATCH))  # the next batch has none
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     open_graphs(),
     language_models(),

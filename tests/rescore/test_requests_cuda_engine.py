@@ -14,6 +14,7 @@ from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs, kenlm_files
 from tests.decode.emulated_gpu import TIGHT, DeviceArray
 from tests.decode.test_rescoring import language_models, with_words
+from tests.hypothesis_examples import examples
 from tests.rescore import test_rescore_cuda_engine as resident
 from tests.rescore.test_rescore_cuda_engine import BATCH, GRAPH, ROOMY, SMALL, WORDS, check_same
 
@@ -72,7 +73,7 @@ def test_an_utterance_that_is_none_costs_itself_alone(gpu, asked):
     resident.check_none_among_others(on_gpu(asked), cpu)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     graphs.graphs(blank=3),
     language_models(),

@@ -13,6 +13,7 @@ from tests.decode.search_host import FromHost, Room, Shape, as_launched
 from tests.decode.test_kenlm import tied_arpa
 from tests.decode.test_rescoring import WORDS as FEW_WORDS
 from tests.decode.test_rescoring import language_models, with_words
+from tests.hypothesis_examples import examples
 from tests.rescore.rescore_host import ARCS, MODEL, check
 from tests.simt.build import schedules
 
@@ -49,7 +50,7 @@ def batch():
     return [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 9, 1, 7))]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     graphs.graphs(blank=3),
     language_models(),
@@ -83,7 +84,7 @@ def kenlm_models(tmp_path_factory):
     return found
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.data(),
     graphs.graphs(blank=3),

@@ -22,6 +22,7 @@ from tests.decode.equality import same
 from tests.decode.language_models import random_model
 from tests.decode.test_rescoring import language_models, with_words
 from tests.gpu import sanitized_rescoring
+from tests.hypothesis_examples import examples
 
 WORDS = [f"w{i}" for i in range(1, 50)]
 RNG = np.random.default_rng(4)
@@ -58,7 +59,7 @@ def gpu(emulated_gpu):
     return emulated_gpu
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     graphs.graphs(blank=3),
     language_models(),

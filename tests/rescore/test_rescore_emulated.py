@@ -239,7 +239,7 @@ def test_log_probs_come_while_the_kernel_runs(graph, models, batch):
         assert host.launches == 1
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     graphs.graphs(blank=3),
     language_models(),

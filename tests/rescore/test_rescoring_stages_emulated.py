@@ -24,6 +24,7 @@ from tests.decode import graphs
 from tests.decode.language_models import all_costs_equal, long_lists, over, rough_models
 from tests.decode.stage_machine import Emulated
 from tests.decode.test_rescoring import language_models, with_words
+from tests.hypothesis_examples import examples
 from tests.rescore.demo import demo_speech
 from tests.simt.build import schedules
 
@@ -61,7 +62,7 @@ def check(graph, models, rows, layout=SMALL, lookup=LOOKUPS[1], schedule=None, f
     return made
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     graphs.graphs(blank=3),
     language_models(),

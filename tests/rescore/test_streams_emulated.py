@@ -28,6 +28,7 @@ from tests.decode.test_rescoring import language_models, with_words
 from tests.decode.test_stream_states import with_moves
 from tests.decode.test_streams import BATCH, WORDS, boost
 from tests.decode.test_streams_emulated import OPTIONS, on_both, seen
+from tests.hypothesis_examples import examples
 from tests.rescore.boost_host import BoostRescoreHost
 from tests.rescore.rescore_host import ARCS, MODEL, RescoreHost
 from tests.simt.build import schedules
@@ -52,7 +53,7 @@ KERNELS = {
     "kenlm": {"asks": MODEL, "answers_every": 5, "histories": 400},
 }
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
-few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 >>> kernels = load("tests/simt/kernels/sum.cu")
 >>> kernels.launch("block_sum", kernel_params(values=values, total=total, count=np.uint32(64)), block=64, seed=3)
 
-A shared library is kept under build/simt by the hash of all that went into it. ``CXX`` names the compiler;
+Objects and libraries are kept under build/simt by the hash of all that went into them. ``CXX`` names the compiler;
 ``ARCBEAM_EMULATOR_FLAGS`` adds flags (``-DARCBEAM_EMULATOR_UCONTEXT`` takes the portable context switch).
 """
 
@@ -12,6 +12,7 @@ import fcntl
 import functools
 import hashlib
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,9 +24,9 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 HERE = Path(__file__).resolve().parent
-KERNELS_ALONE = ROOT / "benchmarks" / "engine" / "kernels"
 CACHE = ROOT / "build" / "simt"
-INCLUDES = ["-Icuda", "-Ipyx", "-Itests/simt"]
+INCLUDED = ("cuda", "pyx", "tests/simt")
+INCLUDES = [f"-I{folder}" for folder in INCLUDED]
 ENGINE = ROOT / "pyx" / "arcbeam" / "ctc" / "gpu"  # of the host, which runs beside kernels
 # Contraction would fuse a product and a sum; -O1 keeps the lines of errors and the time to compile low.
 FLAGS = ["-std=c++17", "-DARCBEAM_EMULATOR", "-ffp-contract=off", "-fno-math-errno", "-g1", "-fPIC", "-pthread"]
@@ -231,13 +232,12 @@ def compiled(sources: tuple[Path, ...], flags: tuple[str, ...], of_all: tuple[st
     compiler = os.environ.get("CXX", "g++").split()
     options = [*FLAGS, *WARNINGS, *INCLUDES, *os.environ.get("ARCBEAM_EMULATOR_FLAGS", "").split(), *of_all]
     runtime = sorted(HERE.glob("*.cpp"))
-    headers = sources_of_the_layer()
     version = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=True).stdout
     objects = []
     # The machine runs at every scheduling point: optimised, and compiled once for all kernels.
     for source, more in [*((path, ["-O3"]) for path in runtime), *((path, [*flags, "-O1"]) for path in sources)]:
         command = [*compiler, *options, *more, "-c", "-x", "c++", str(source)]
-        objects.append(made(command, [source, *headers], version, ".o"))
+        objects.append(made(command, files_of(source), version, ".o"))
     library = made([*compiler, *FLAGS, "-shared", *map(str, objects)], objects, version, ".so")
     return Kernels(library)
 
@@ -255,10 +255,21 @@ def loading_by(load: Callable[[tuple[Path, ...], tuple[str, ...]], Kernels]) -> 
         _loads.pop()
 
 
-def sources_of_the_layer() -> list[Path]:
-    """Every header that a kernel or the emulator may include."""
-    folders = (ROOT / "cuda", KERNELS_ALONE, HERE, ENGINE)
-    return [path for folder in folders for path in sorted(folder.rglob("*")) if path.suffix in {".hpp", ".cuh"}]
+def files_of(source: Path) -> list[Path]:
+    """A source and every file of ours that it includes, whatever the conditions."""
+    found = [source]
+    for path in found:  # which grows
+        found += [header for header in _included(path) if header not in found]
+    return [source, *sorted(found[1:])]
+
+
+@functools.cache
+def _included(path: Path) -> list[Path]:
+    """What a file includes by name, from its own folder or from those that the compiler is given."""
+    folders = (path.parent, *(ROOT / folder for folder in INCLUDED))
+    names = re.findall(r'^\s*#\s*include\s*"([^"]+)"', path.read_text(), re.MULTILINE)
+    places = [[folder / name for folder in folders if (folder / name).exists()] for name in names]
+    return [Path(os.path.normpath(place[0])) for place in places if place]
 
 
 def made(command: Sequence[str], inputs: Sequence[str | Path], version: str, suffix: str) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tests.simt import ptx
-from tests.simt.build import made, sources_of_the_layer
+from tests.simt.build import files_of, made
 
 MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
 CLUSTER_DIMENSION = 4
@@ -79,7 +79,7 @@ class DeviceKernels:
         flags = [*ptx.FLAGS, f"-arch=sm_{architecture()}", "--cubin"]
         self._modules = []
         for source in sources:
-            cubin = made([str(ptx.nvcc()), *flags, str(source)], [source, *sources_of_the_layer()], "", ".cubin")
+            cubin = made([str(ptx.nvcc()), *flags, str(source)], files_of(source), "", ".cubin")
             module = ctypes.c_void_p()
             self._do("cuModuleLoadData", ctypes.byref(module), cubin.read_bytes())
             self._modules.append(module)

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Collection
 from pathlib import Path
 
-from tests.simt.build import ROOT, made, sources_of_the_layer
+from tests.simt.build import ROOT, files_of, made
 
 # One of each generation that differs for the wrappers: no clusters, clusters, and what came later.
 ARCHITECTURES = ("80", "86", "89", "90", "100", "120")
@@ -39,7 +39,7 @@ def ptx_of(source: Path, architecture: str = "90", flags: Collection[str] = ()) 
     compiler = str(nvcc())
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
     command = [compiler, *FLAGS, *flags, f"-arch=compute_{architecture}", "--ptx", str(source)]
-    return made(command, [source, *sources_of_the_layer()], version, ".ptx").read_text()
+    return made(command, files_of(source), version, ".ptx").read_text()
 
 
 def functions(ptx: str) -> dict[str, str]:

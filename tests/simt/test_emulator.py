@@ -1,11 +1,14 @@
 """The emulator: right kernels give the same bytes in every schedule, each kind of wrong one is caught and explained."""
 
 import ctypes
+import os
 import re
+import subprocess
 
 import numpy as np
 import pytest
 
+from tests.simt import build
 from tests.simt.build import HERE, POLICIES, Copy, KernelError, Kernels, compiled, kernel_params, load, schedules
 
 u4, u8 = np.uint32, np.uint64
@@ -444,3 +447,15 @@ def test_an_element_of_an_array_cannot_be_kept(tmp_path):
         RuntimeError, match=r"error: passing .*Element<unsigned int>.* discards qualifiers|error: .*convert"
     ):
         load(source)
+
+
+@pytest.mark.parametrize(
+    "source", ["cuda/decode/search.cu", "cuda/transducer/transducer.cu", "tests/simt/scheduler.cpp"]
+)
+def test_what_a_source_includes_is_what_the_compiler_reads(source):
+    path = build.ROOT / source
+    command = [*os.environ.get("CXX", "g++").split(), *build.FLAGS, *build.INCLUDES, "-MM", "-x", "c++", str(path)]
+    rule = subprocess.run(command, cwd=build.ROOT, check=True, capture_output=True, text=True).stdout
+    read = {(build.ROOT / name).resolve() for name in rule.replace("\\\n", " ").split(": ")[1].split()}
+    assert read <= set(build.files_of(path))
+    assert build.files_of(path)[0] == path

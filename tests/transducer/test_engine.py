@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from arcbeam import TransducerDecoder
 from arcbeam.transducer._transducer import available_kernels
+from tests.hypothesis_examples import examples
 from tests.transducer.networks import on_unit, random_arrays, random_frames
 
 SHAPES = {
@@ -127,7 +128,7 @@ def test_float16_equals_its_float32_copy(kind, batch):
     assert as_bytes(one.decode(halves)) == as_bytes(one.decode([frames.astype(np.float32) for frames in halves]))
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(data=st.data(), which=st.sampled_from(sorted(SHAPES)))
 def test_chunks(batch, which, data):
     """Streams in chunks, empty ones among them, give the tokens and the last state of the whole."""

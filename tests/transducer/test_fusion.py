@@ -72,7 +72,7 @@ def test_a_suppressed_phrase_changes_its_last_token_alone():
     assert (charged - plain).tolist() == [0, 0, 0, 0, 0, -5, 0, -3, 0]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(seed=st.integers(0, 10**6), order=st.integers(1, 4), walked=st.lists(st.integers(0, 8), max_size=10))
 def test_models(tmp_path_factory, seed, order, walked):
     path = random_arpa(tmp_path_factory.mktemp("lm") / "a.arpa", range(7), order, seed=seed, unknown=seed % 3 != 0)
@@ -100,7 +100,7 @@ def lm_of(automaton):
     return Walked()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(case=cases(), data=st.data(), precision=st.sampled_from(["float32", "bfloat16"]))
 def test_any_network(tmp_path_factory, case, data, precision):
     arrays, options, frames = case

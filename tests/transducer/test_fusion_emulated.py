@@ -13,6 +13,7 @@ from arcbeam.gpu.tuned import transducer_plan
 from arcbeam.transducer.fusion import fusions_of
 from arcbeam.transducer.network import from_mapping
 from arcbeam.transducer.ngram_lm import token_automaton
+from tests.hypothesis_examples import examples
 from tests.simt.build import POLICIES, schedules
 from tests.transducer.arpas import random_arpa
 from tests.transducer.equality import same as same_hypotheses
@@ -73,7 +74,7 @@ def test_the_same_bytes(kind, kernel, with_model, arpa):
     assert wanted[3].tokens.tolist() != plain.decode(BATCH)[3].tokens.tolist()
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(data=st.data(), kind=st.sampled_from(list(NETWORKS)), seed=st.integers(0, 1000))
 def test_any_launch(arpa, data, kind, seed):
     decoder, host, model = both(kind, data.draw(st.sampled_from([None, arpa])), seed)

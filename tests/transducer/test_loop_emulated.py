@@ -12,6 +12,7 @@ from arcbeam.confidence import measure
 from arcbeam.gpu.tuned import transducer_plan
 from arcbeam.transducer._transducer import multiply
 from arcbeam.transducer.network import from_mapping
+from tests.hypothesis_examples import examples
 from tests.simt.build import POLICIES, schedules
 from tests.transducer.loop_host import BAD_INPUT, CANCELLED, NOT_FINITE, LoopHost, Shape, StuckError
 from tests.transducer.networks import cases, random_arrays, random_frames
@@ -118,7 +119,7 @@ SHAPES = st.builds(
 ).map(fitting)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(cases(), SHAPES, st.sampled_from(POLICIES), st.booleans(), st.sampled_from(["label-looping", "frame-looping"]))
 def test_random_networks(case, shape, policy, sure, algorithm):
     arrays, options, frames = case
@@ -128,7 +129,7 @@ def test_random_networks(case, shape, policy, sure, algorithm):
     same(host.decode(frames, shape=shape, policy=policy), decoder.decode(frames), frames)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(cases(), st.lists(SHAPES, min_size=2, max_size=2), st.sampled_from(POLICIES))
 def test_random_networks_in_bfloat16(case, shapes, policy):
     """Two launches give the same bytes, the first utterance also when it is alone."""

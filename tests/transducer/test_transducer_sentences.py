@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from arcbeam import Batcher, BoostingTree, Endpoint, EndpointRule, TransducerDecoder
 from arcbeam.transducer.sentences import Rule, TransducerRules
+from tests.hypothesis_examples import examples
 from tests.transducer.equality import as_bytes
 from tests.transducer.networks import random_arrays, random_frames
 
@@ -255,7 +256,7 @@ def test_rules_in_frames():
     assert (TransducerRules.of(RULES, 0.01).every, TransducerRules.of(RULES, 0.5).every) == (20, 1)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     on=st.lists(st.integers(0, 40), max_size=8).map(sorted),
     cuts=st.lists(st.integers(0, 45), max_size=6).map(sorted),

@@ -22,6 +22,7 @@ from arcbeam import (
 )
 from arcbeam.ctc._rounds import SentenceStream
 from tests.decode import test_streams as ctc
+from tests.hypothesis_examples import examples
 from tests.transducer.arpas import random_arpa
 from tests.transducer.equality import same
 from tests.transducer.networks import cases, random_arrays, random_frames
@@ -78,7 +79,7 @@ def test_chunks_give_the_bytes_of_the_whole(options, boosted):
                 assert final.text.split()[: partial.num_stable] == partial.stable_text.split()
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(case=cases(), seed=st.integers(0, 1000))
 def test_any_network(case, seed):
     arrays, options, batch = case

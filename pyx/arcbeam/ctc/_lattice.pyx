@@ -1,3 +1,4 @@
+# distutils: extra_compile_args = -O3
 """The border to what is asked of lattices: n-best lists, posteriors, confidences, minimum Bayes risk, pruning."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# distutils: extra_compile_args = -O3
 """Models, boosts and lattices: their parts of its costs, and a lattice rescored with a large model."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# distutils: extra_compile_args = -O3
 """Each stage of the CPU twin by itself, for tests and benchmarks: arrays in, arrays out.
 
 Tokens, candidates and log entries are structured arrays (TOKEN, CANDIDATE, LOG_ENTRY below).

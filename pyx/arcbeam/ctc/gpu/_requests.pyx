@@ -1,3 +1,4 @@
+# distutils: extra_compile_args = -O3
 """Threads of the host that answer lanes' questions about a large language model during a search."""
 
 cimport cython
