@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "build_backend"))
 import cuda_build
 import objects
 
-# Contraction would fuse a product and a sum into one rounding and break the equality of the engines. Cython's code takes
-# half as long to compile at -O1; a .pyx that includes a header with loops of ours sets -O3 in its first line.
+# Contraction would fuse a product and a sum into one rounding and break the equality of the engines. Generated code
+# takes half as long to compile at -O1; a .pyx that includes a header with loops of ours sets -O3 in its first line.
 COMPILE_FLAGS = {
     "all": ["-std=c++17", "-g1", "-ffp-contract=off", "-fno-math-errno", "-pthread"],
     "ours": ["-O3", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wdouble-promotion"],
