@@ -26,7 +26,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Tests, as many at a time as there are cores; -n 0 in PYTEST_ARGS: one by one.
 BY_CORES := -n auto --maxprocesses=8 --dist=worksteal
-INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -qq
+# Modules become bytecode when they are first imported: most never are.
+INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --no-compile -qq
 # The larger speech sets, where they lie beside the checkout; benchmarks/data/datasets.py looks there, too.
 ifneq ($(wildcard ../shared/data/tokens.txt),)
 ARCBEAM_DATA ?= $(abspath ../shared/data)
@@ -52,26 +53,26 @@ test: $(VENV)/has-test
 test-benchmarks: $(VENV)/has-test
 	$(BIN)/python -m pytest $(BY_CORES) tests/benchmarks $(PYTEST_ARGS)
 
-check: lint
+check: lint $(VENV)/has-test
 	@tests="$(FOLDER)"; [ -n "$$tests" ] || tests=$$($(BIN)/python -m tests.changed); \
 	[ -z "$$tests" ] || $(BIN)/python -m pytest $(BY_CORES) $(PYTEST_ARGS) $$tests
 
 test-data: $(VENV)/has-test
 	$(BIN)/python -m pytest $(BY_CORES) -m "data and not long" $(PYTEST_ARGS)
 
-test-long: lint
+test-long: $(VENV)/has-test
 	$(BIN)/python -m pytest $(BY_CORES) --long $(PYTEST_ARGS)
 
 mutants: $(VENV)/has-test
 	$(BIN)/python -m pytest $(BY_CORES) --long tests/mutants $(PYTEST_ARGS)
 
-lint: $(VENV)/has-test
+lint: $(VENV)/has-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(CXX_FILES) | xargs $(BIN)/clang-format --dry-run -Werror
 
-format: $(VENV)/has-test
+format: $(VENV)/has-lint
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 	$(CXX_FILES) | xargs $(BIN)/clang-format -i
@@ -116,7 +117,12 @@ $(VENV)/has-demo: $(VENV)/made $(SOURCES)
 	$(call install_arcbeam,[build$(,)cli],)
 
 $(VENV)/has-test: $(VENV)/made $(SOURCES)
-	$(call install_arcbeam,[build$(,)cli$(,)peers$(,)bench$(,)test$(,)lint],ARCBEAM_STAGES=1 ARCBEAM_WERROR=1)
+	$(call install_arcbeam,[build$(,)cli$(,)peers$(,)bench$(,)test],ARCBEAM_STAGES=1 ARCBEAM_WERROR=1)
 	@touch $(VENV)/has-demo
+
+# mypy reads the types of numpy, which comes with arcbeam.
+$(VENV)/has-lint: pyproject.toml | $(VENV)/has-test
+	@$(INSTALL) $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["lint"])')
+	@touch $@
 
 include gpu.mk
