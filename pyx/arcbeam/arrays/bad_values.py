@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from arcbeam.arrays.batches import Utterances
 
 ERRORS = ("raise", "return")
@@ -14,6 +17,16 @@ def check_errors(errors: Any) -> None:
     """Raises ValueError unless it is one of `ERRORS`."""
     if not isinstance(errors, str) or errors not in ERRORS:
         raise ValueError(f"errors: expected 'raise' or 'return', got {errors!r}")
+
+
+def are_log_probs(values: npt.NDArray[np.floating[Any]]) -> bool:
+    """Whether none of them is NaN or +inf; the largest one is NaN if any is."""
+    return bool(values.max(initial=-np.inf) < np.inf)
+
+
+def are_finite(values: npt.NDArray[np.floating[Any]]) -> bool:
+    """Whether none of them is NaN or an infinity."""
+    return are_log_probs(values) and bool(values.min(initial=np.inf) > -np.inf)
 
 
 def log_prob_errors(bad: Sequence[tuple[Any, ...]], utterances: Utterances, errors: str) -> dict[int, ValueError]:
