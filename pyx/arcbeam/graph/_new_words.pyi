@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +22,9 @@ class Pieces:
     def spelled(self, texts: list[str], most: int, max_bytes: int) -> tuple[SpelledWords | None, dict[int, str]]: ...
 
 class Tree:
-    def __init__(
-        self, spelled: SpelledWords, first_word: int, blank: int | None, loops: bool, repeats_need_blank: bool
-    ) -> None: ...
+    def __new__(
+        cls, spelled: SpelledWords, first_word: int, blank: int | None, loops: bool, repeats_need_blank: bool
+    ) -> Self: ...
     def nbytes(self, copies: int, entering: int) -> int: ...
     def copies(
         self,

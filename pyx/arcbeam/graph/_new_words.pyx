@@ -9,7 +9,7 @@ from libcpp.vector cimport vector
 from arcbeam._interrupts cimport check_interrupts
 from arcbeam.graph._graph_view cimport ArcTarget, StateRecord
 
-from arcbeam.graph._graph import MOST_ARCS, MOST_STATES, STATE_DTYPE, TARGET_DTYPE
+from arcbeam.graph import _graph
 
 
 cdef extern from *:
@@ -214,7 +214,7 @@ cdef class Tree:
 
     def __cinit__(self, SpelledWords spelled not None, uint32_t first_word, blank, bint loops, bint repeats_need_blank):
         cdef CppRules rules
-        if spelled.spelled.columns.size() >= MOST_STATES // 2:
+        if spelled.spelled.columns.size() >= _graph.MOST_STATES // 2:
             raise MemoryError(f"new words: their {spelled.spelled.columns.size():,} tokens are more than a graph may have states")
         rules.has_blank, rules.blank = blank is not None, blank or 0
         rules.loops, rules.repeats_need_blank = loops, repeats_need_blank
@@ -252,9 +252,9 @@ cdef class Tree:
         cdef size_t copies = exits.shape[0], size = self.tree.states(), arcs = self.tree.arcs(), i
         cdef Copy copy
         cdef Columns to
-        if first_state + copies * size > MOST_STATES or first_arc + entering + copies * arcs > MOST_ARCS:
+        if first_state + copies * size > _graph.MOST_STATES or first_arc + entering + copies * arcs > _graph.MOST_ARCS:
             raise MemoryError(f"new words: {copies * size:,} states with {copies * arcs:,} arcs are more than a graph may have")
-        states, targets = np.empty(copies * size + 1, STATE_DTYPE), np.empty(entering + copies * arcs, TARGET_DTYPE)
+        states, targets = np.empty(copies * size + 1, _graph.STATE_DTYPE), np.empty(entering + copies * arcs, _graph.TARGET_DTYPE)
         columns, words = np.empty(len(targets), np.uint16), np.empty(len(targets), np.uint32)
         finals = np.empty(copies * size, np.float32)
         cdef float[::1] costs = finals
