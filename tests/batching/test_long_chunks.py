@@ -174,8 +174,15 @@ def test_an_error_behind_the_first_piece(decoder):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_long_chunk_is_refused_whole(speech, value):
-    whole = speech.utterances[0]
+def test_a_long_chunk_is_refused_whole(speech, monkeypatch, value):
+    """And none of its frames is decoded, so that it holds nobody up either."""
+    whole, decode = speech.utterances[0], speech.decoder.decode_chunks
+
+    def watched(streams, chunks, **options):
+        assert max(map(len, chunks)) <= 4 and all(np.isfinite(chunk).all() for chunk in chunks)
+        return decode(streams, chunks, **options)
+
+    monkeypatch.setattr(speech.decoder, "decode_chunks", watched)
     bad = whole.copy()
     bad[len(bad) - 2, 1] = value
     with batcher_of(speech, max_frames=4) as batcher:
@@ -274,3 +281,16 @@ def test_widths_of_long_chunks_may_differ():
     with Batcher(decoder, max_wait_ms=5, max_frames=6) as batcher:
         futures = [batcher.submit(decoder.stream(), one, last=True) for one in wide]
         assert [future.result(PATIENCE_S).score for future in futures] == [one.score for one in decoder.decode(BATCH)]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+def test_a_long_chunk_is_refused_in_the_words_of_the_engine(speech, value, kind):
+    bad, told = speech.utterances[0].astype(kind), []
+    bad[7:, 3:] = value
+    for max_frames in (5, 500):
+        with batcher_of(speech, max_frames=max_frames) as batcher:
+            told.append(str(batcher.submit(speech.decoder.stream(), bad).exception(PATIENCE_S)))
+    assert told[0] == told[1]
+    is_fine = isinstance(speech.decoder, CtcDecoder) and value == -np.inf
+    assert told[0] == "None" if is_fine else f"got {value} in frame 7, " in told[0]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from arcbeam.arrays._dlpack import Import
-from arcbeam.arrays.bad_values import are_log_probs
+from arcbeam.arrays.bad_values import fault_of_log_probs
 from arcbeam.arrays.batches import Wanted
 from arcbeam.arrays.intake import kept_chunk, take_chunks
 from arcbeam.arrays.on_device import import_array, is_on_device, stream_address
@@ -49,7 +49,7 @@ def test_a_list_of_utterances(reader):
 def keeper(reader, max_frames=5):
     engine = SimpleNamespace(stream=reader)
     return lambda chunk, wanted, cuda_stream=None: kept_chunk(
-        chunk, wanted, engine, cuda_stream, max_frames, are_log_probs
+        chunk, wanted, engine, cuda_stream, max_frames, fault_of_log_probs
     )
 
 
@@ -57,15 +57,15 @@ def test_a_chunk_that_is_decoded_later(reader):
     """It is checked, and its producer ordered before the reader, by the thread that has it; it is not copied."""
     wanted, keep = Wanted(4, False), keeper(reader)
     chunk = Exporter((5, 6), (8, 1))
-    assert keep(chunk, wanted) == (chunk, 5, 6, False, False)
+    assert keep(chunk, wanted) == (chunk, 5, 6, False, False, None)
     assert chunk.streams == [reader.address]
     with pytest.raises(ValueError, match="values of a frame side by side"):
         keep(Exporter((5, 6), (1, 8)), wanted)
     on_host = np.ones((3, 4), np.float16)
     array, *rest = keep(on_host, wanted)
     on_host[:] = 0
-    assert (array == 1).all() and rest == [3, 4, True, False]
-    assert keep(None, wanted)[1:] == (0, 4, True, False)
+    assert (array == 1).all() and rest == [3, 4, True, False, None]
+    assert keep(None, wanted)[1:] == (0, 4, True, False, None)
     with pytest.raises(TypeError, match="expected an array in CPU memory"):
         keeper(None)(chunk, wanted)
     with pytest.raises(ValueError, match="cuda_stream: expected None"):
@@ -79,7 +79,7 @@ def test_a_chunk_that_is_written_on_a_stream(reader, fake):
 
 
 @pytest.mark.parametrize("bad", [None, np.nan, np.inf, -np.inf])
-def test_a_long_chunk_is_copied_and_cut_unless_it_will_be_refused(reader, fake, bad):
+def test_a_long_chunk_is_copied_and_looked_over(reader, fake, bad):
     values = np.arange(24, dtype=np.float32).reshape(6, 4)
     if bad is not None:
         values[5, 3] = bad
@@ -87,7 +87,9 @@ def test_a_long_chunk_is_copied_and_cut_unless_it_will_be_refused(reader, fake, 
     for chunk in (values, DeviceArray(values)):
         array, *rest = keeper(reader.stream)(chunk, Wanted(4, False))
         assert array.tobytes() == values.tobytes() and not np.shares_memory(array, values)
-        assert rest == [6, 4, True, bad in (None, -np.inf)]
+        *rest, fault = rest
+        assert rest == [6, 4, True, True] and (fault is None) == (bad in (None, -np.inf))
+        assert fault is None or f"got {bad} in utterance 0, frame 5, column 3" in str(fault)
     assert keeper(reader.stream, 6)(values, Wanted(4, False)).is_long is False
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from arcbeam.arrays.bad_values import are_log_probs, check_errors, log_prob_errors
+from arcbeam.arrays.bad_values import check_errors, fault_of_log_probs, log_prob_errors
 from arcbeam.arrays.batches import Utterances, Wanted, as_copy, as_utterances, host_width, table_of
 from arcbeam.arrays.engine import Bad, Engine
 from arcbeam.arrays.input_looks import InputLooks
@@ -136,6 +136,8 @@ class KeptChunk(NamedTuple):
     on_host : bool
     is_long : bool
         Whether it is to be decoded in pieces.
+    fault : ValueError or None
+        What is wrong with the values of a long one, of which then nothing is to be decoded.
     """
 
     array: Any
@@ -143,6 +145,7 @@ class KeptChunk(NamedTuple):
     columns: int
     on_host: bool
     is_long: bool = False
+    fault: ValueError | None = None
 
 
 def kept_chunk(
@@ -151,15 +154,15 @@ def kept_chunk(
     engine: Engine[..., Any],
     cuda_stream: Any,
     max_frames: int,
-    are_sound: Callable[[np.ndarray], bool],
+    fault_of: Callable[[np.ndarray], ValueError | None],
 ) -> KeptChunk:
     """Checks a chunk now, in the thread that has it, so that it can be decoded later, by another thread.
 
     The caller may write to a chunk in the host's memory again. One on a GPU is not copied; what writes it there is
     waited for by the engine's later work, as if it were decoded now. None is a chunk without frames.
 
-    A chunk of more than `max_frames` is copied in any case, and is long if its values `are_sound`. One that the engine
-    will refuse goes there as a whole, so that no piece of it has been decoded before.
+    A chunk of more than `max_frames` is long, and copied in any case. Its values are looked over by `fault_of`, because
+    an engine would find what is wrong with them when pieces before have been decoded.
 
     Raises TypeError, ValueError or CudaError as `as_utterances` and `as_device_utterances` do.
     """
@@ -176,7 +179,8 @@ def kept_chunk(
         _refuse_stream(wanted, cuda_stream)
         copy = as_copy(chunk, wanted)
     frames, columns = copy.shape
-    return KeptChunk(copy, frames, columns, True, frames > max_frames and are_sound(copy))
+    is_long = frames > max_frames
+    return KeptChunk(copy, frames, columns, True, is_long, fault_of(copy) if is_long else None)
 
 
 @dataclass(frozen=True)
@@ -240,7 +244,7 @@ class LogProbIntake:
 
     def keep(self, engine: LogProbEngine[Any], chunk: Any, cuda_stream: Any, max_frames: int) -> KeptChunk:
         """A chunk that will be decoded later: `kept_chunk`."""
-        return kept_chunk(chunk, self._wanted, engine, cuda_stream, max_frames, are_log_probs)
+        return kept_chunk(chunk, self._wanted, engine, cuda_stream, max_frames, fault_of_log_probs)
 
     def decode(
         self,

@@ -147,9 +147,13 @@ def _followed(piece: Piece, found: Outcome) -> Outcome:
 def _decoded(decoder: ChunkDecoder, pieces: Sequence[Piece]) -> list[Outcome]:
     """What became of the pieces of a round; arrays of different places or widths are decoded by calls of their own."""
     kinds: dict[tuple[bool, int], list[int]] = {}
-    for at, piece in enumerate(pieces):
-        kinds.setdefault((piece.chunk.kept.on_host, piece.chunk.kept.columns), []).append(at)
     outcomes: dict[int, Outcome] = {}
+    for at, piece in enumerate(pieces):
+        kept = piece.chunk.kept
+        if kept.fault is not None:
+            outcomes[at] = Outcome(None, _told(kept.fault, 0))
+        else:
+            kinds.setdefault((kept.on_host, kept.columns), []).append(at)
     for places in kinds.values():
         outcomes |= zip(places, _of_one_kind(decoder, [pieces[at] for at in places]), strict=True)
     return [outcomes[at] for at in range(len(pieces))]
