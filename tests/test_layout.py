@@ -259,6 +259,7 @@ MAY_INCLUDE = {
     PYX + "files/_file_map": {PYX + "files/_file_map", "common"},
     PYX + "arrays/_looks": {PYX + "arrays/_looks", "shared"},
     PYX + "graph/_graph": {PYX + "graph/_graph", "graph", "common", "shared"},
+    PYX + "graph/_new_words": {PYX + "graph/_new_words", "shared"},
     PYX + "graph/_words": {PYX + "graph/_words", "graph", "shared"},
     PYX + "lm/_arpa": {PYX + "lm/_arpa", "shared"},
     PYX + "lm/_language_model": {PYX + "lm/_language_model", "common", "shared"},

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from arcbeam import transducer as transducer
     from arcbeam import words as words
     from arcbeam.batching.batcher import Batcher
+    from arcbeam.batching.sentences import ChunkSentences
     from arcbeam.batching.stats import BatcherStats
     from arcbeam.confidence import ConfidenceMethod
     from arcbeam.ctc.boost import Boost, Boosted
@@ -57,6 +58,7 @@ _HOME = {
     "BoostingTree": "transducer.boosting_tree",
     "ConfidenceCalibration": "ctc.calibration",
     "ConfidenceMethod": "confidence",
+    "ChunkSentences": "batching.sentences",
     "CtcDecoder": "ctc.decoder",
     "DecodeStats": "ctc.stats",
     "DecoderMemory": "ctc.stats",
@@ -121,6 +123,7 @@ __all__ = [
     "Boosted",
     "BoostingTree",
     "CapacityError",
+    "ChunkSentences",
     "ConfidenceCalibration",
     "ConfidenceMethod",
     "CtcDecoder",

@@ -2,8 +2,9 @@
 
 import threading
 
-from cpython.exc cimport PyErr_CheckSignals
 from posix.unistd cimport getpid
+
+from arcbeam._interrupts cimport check_interrupts
 
 
 cdef class PooledEngine:
@@ -61,7 +62,7 @@ cdef class PooledEngine:
                 with nogil:
                     done = self.pool.wait(100)
                 if not done:
-                    PyErr_CheckSignals()
+                    check_interrupts()
         finally:
             if not done:
                 self.pool.cancel()

@@ -25,6 +25,8 @@ class Stream:
 class Decoder:
     """A chunk is a number; what is found for it is the stream's name and the number. Negative ones are refused.
 
+    A range is a chunk of several frames, which are the numbers of its result.
+
     Attributes
     ----------
     rounds : list of list of str
@@ -41,13 +43,18 @@ class Decoder:
     def stream(self, name):
         return Stream(self, name)
 
-    def _keep_chunk(self, chunk, cuda_stream):
+    def _keep_chunk(self, chunk, cuda_stream, max_frames):
+        if isinstance(chunk, range):
+            return KeptChunk(chunk, len(chunk), 3, True, len(chunk) > max_frames)
         width, on_host = (3, True) if np.isscalar(chunk) else chunk[1:]
         return KeptChunk(chunk if np.isscalar(chunk) else chunk[0], 1, width, on_host)
 
     def decode_chunks(self, streams, chunks, *, last, errors):
         assert errors == "return"
-        names = [f"{stream.name} {chunk}" for stream, chunk in zip(streams, chunks, strict=True)]
+        names = [
+            " ".join(map(str, [stream.name, *(chunk if isinstance(chunk, range) else [chunk])]))
+            for stream, chunk in zip(streams, chunks, strict=True)
+        ]
         assert len({stream.name for stream in streams}) == len(streams), "a stream is there twice"
         self.rounds.append(names)
         if self.is_gated:
@@ -59,6 +66,8 @@ class Decoder:
         found = []
         for at, (stream, name, chunk, ends) in enumerate(zip(streams, names, chunks, last, strict=True)):
             error = None
+            if isinstance(chunk, range):
+                chunk = min(chunk)
             if chunk < 0:
                 error = ValueError(f"log_probs: expected something, got {chunk} in utterance {at}, frame 0, column 0")
             elif stream._fault():

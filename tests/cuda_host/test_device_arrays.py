@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from arcbeam.arrays._dlpack import Import
+from arcbeam.arrays.bad_values import fault_of_log_probs
 from arcbeam.arrays.batches import Wanted
 from arcbeam.arrays.intake import kept_chunk, take_chunks
 from arcbeam.arrays.on_device import import_array, is_on_device, stream_address
@@ -14,6 +15,7 @@ from arcbeam.gpu import _cuda
 from arcbeam.gpu._launch import Stream
 from arcbeam.gpu._memory import DeviceBuffer, MemoryPool
 from tests.cuda_host.exporters import Exporter, InterfaceOnly, OldExporter, Reader, capsule_name, import_all
+from tests.decode.emulated_gpu import DeviceArray
 
 
 @pytest.mark.parametrize("kind", [Exporter, OldExporter])
@@ -44,29 +46,51 @@ def test_a_list_of_utterances(reader):
     assert got.table.tolist() == [[0x10000, 4, 5, 0], [0x20000, 8, 2, 0], [0, 4, 0, 0]]
 
 
+def keeper(reader, max_frames=5):
+    engine = SimpleNamespace(stream=reader)
+    return lambda chunk, wanted, cuda_stream=None: kept_chunk(
+        chunk, wanted, engine, cuda_stream, max_frames, fault_of_log_probs
+    )
+
+
 def test_a_chunk_that_is_decoded_later(reader):
     """It is checked, and its producer ordered before the reader, by the thread that has it; it is not copied."""
-    engine, wanted = SimpleNamespace(stream=reader), Wanted(4, False)
+    wanted, keep = Wanted(4, False), keeper(reader)
     chunk = Exporter((5, 6), (8, 1))
-    assert kept_chunk(chunk, wanted, engine) == (chunk, 5, 6, False)
+    assert keep(chunk, wanted) == (chunk, 5, 6, False, False, None)
     assert chunk.streams == [reader.address]
     with pytest.raises(ValueError, match="values of a frame side by side"):
-        kept_chunk(Exporter((5, 6), (1, 8)), wanted, engine)
+        keep(Exporter((5, 6), (1, 8)), wanted)
     on_host = np.ones((3, 4), np.float16)
-    array, *rest = kept_chunk(on_host, wanted, engine)
+    array, *rest = keep(on_host, wanted)
     on_host[:] = 0
-    assert (array == 1).all() and rest == [3, 4, True]
-    assert kept_chunk(None, wanted, engine)[1:] == (0, 4, True)
+    assert (array == 1).all() and rest == [3, 4, True, False, None]
+    assert keep(None, wanted)[1:] == (0, 4, True, False, None)
     with pytest.raises(TypeError, match="expected an array in CPU memory"):
-        kept_chunk(chunk, wanted, SimpleNamespace(stream=None))
+        keeper(None)(chunk, wanted)
     with pytest.raises(ValueError, match="cuda_stream: expected None"):
-        kept_chunk(on_host, wanted, engine, 2)
+        keep(on_host, wanted, 2)
 
 
 def test_a_chunk_that_is_written_on_a_stream(reader, fake):
     chunk = InterfaceOnly(shape=(3, 4), stream=1)
-    kept_chunk(chunk, Wanted(4, False), SimpleNamespace(stream=reader), 2)
+    keeper(reader)(chunk, Wanted(4, False), 2)
     assert [line[:2] for line in fake.journal()] == [["record", "2"], ["wait", str(reader.address)]]
+
+
+@pytest.mark.parametrize("bad", [None, np.nan, np.inf, -np.inf])
+def test_a_long_chunk_is_copied_and_looked_over(reader, fake, bad):
+    values = np.arange(24, dtype=np.float32).reshape(6, 4)
+    if bad is not None:
+        values[5, 3] = bad
+    fake.lend("memory", values.ctypes.data, values.nbytes)
+    for chunk in (values, DeviceArray(values)):
+        array, *rest = keeper(reader.stream)(chunk, Wanted(4, False))
+        assert array.tobytes() == values.tobytes() and not np.shares_memory(array, values)
+        *rest, fault = rest
+        assert rest == [6, 4, True, True] and (fault is None) == (bad in (None, -np.inf))
+        assert fault is None or f"got {bad} in utterance 0, frame 5, column 3" in str(fault)
+    assert keeper(reader.stream, 6)(values, Wanted(4, False)).is_long is False
 
 
 def test_chunks_that_do_not_fit_are_left_out(reader):

@@ -1,6 +1,7 @@
 """Streams of the GPU's engine are the CPU engine's bytes: the kernels under the emulator, and the host around them."""
 
 import itertools
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -8,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Batcher, CtcDecoder, CudaOutOfMemoryError, Endpoint, EndpointRule
+from arcbeam import Batcher, BatcherClosedError, CtcDecoder, CudaOutOfMemoryError, Endpoint, EndpointRule
 from arcbeam.ctc.endpoint import EndpointRules
 from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
-from tests.decode.emulated_gpu import TIGHT
+from tests.decode.emulated_gpu import TIGHT, DeviceArray
 from tests.decode.equality import same
 from tests.decode.host_streams import HostStream
 from tests.decode.lattices import packed
@@ -203,6 +204,54 @@ def test_a_batcher(gpu):
             futures = [batcher.submit(s, c, last=half == 1) for s, c in zip(streams, chunks, strict=True)]
             found = [future.result(60) for future in futures]
     same(found, CtcDecoder(GRAPH, device="cpu", **OPTIONS).decode(BATCH))
+
+
+def test_a_batcher_that_cuts_long_chunks(gpu):
+    """They lie in either memory; one on the GPU that is cut is copied from there."""
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    for one in BATCH:
+        gpu.fake.lend("memory", one.ctypes.data, one.nbytes)
+    with Batcher(decoder, max_wait_ms=1, max_frames=9) as batcher:
+        wraps = itertools.cycle((np.asarray, DeviceArray))
+        halves = [(decoder.stream(), np.array_split(one, 2), wrap) for one, wrap in zip(BATCH, wraps, strict=False)]
+        for stream, (half, _), wrap in halves:
+            batcher.submit(stream, wrap(half))
+        futures = [batcher.submit(stream, wrap(half), last=True) for stream, (_, half), wrap in halves]
+        found = [future.result(60) for future in futures]
+    same(found, CtcDecoder(GRAPH, device="cpu", **OPTIONS).decode(BATCH))
+    assert batcher.stats().rounds >= max(map(len, BATCH)) // 9
+
+
+def test_a_batcher_that_goes_on_behind_endpoints(gpu):
+    given = OPTIONS | {"frame_shift": 0.1}
+    found = []
+    for device in ("cuda", "cpu"):
+        decoder = CtcDecoder(SILENCE, device=device, **given)
+        with Batcher(decoder, max_wait_ms=1, max_frames=25, auto_reset=True) as batcher:
+            futures = [batcher.submit(decoder.stream(endpoint=SOON), one[:90], last=True) for one in SPEECHES[:2]]
+            found.append([list(map(seen, future.result(60).sentences)) for future in futures])
+    assert found[0] == found[1] and all(len(each) > 2 for each in found[0])
+
+
+def test_a_round_that_a_batcher_ends(gpu):
+    """Its streams are as before, for whoever saves them or goes on with them."""
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    whole = BATCH[0]
+    batcher, stream = Batcher(decoder, max_wait_ms=0), decoder.stream()
+    batcher.submit(stream, whole[:9]).result(60)
+    gpu.fake.library.fake_not_ready(10**9)  # what the round waits for does not come
+    try:
+        running = batcher.submit(stream, whole[9:])
+        while batcher.stats().round_seconds == 0:
+            time.sleep(0.001)
+        batcher.close(timeout=0.0)
+        with pytest.raises(BatcherClosedError, match="closed while this chunk was being decoded"):
+            running.result(0)
+    finally:
+        gpu.fake.library.fake_not_ready(0)
+    assert not batcher._thread.is_alive()
+    assert stream.num_frames == 9 and decoder.restore(stream.save()).num_frames == 9
+    same([stream.decode_chunk(whole[9:], last=True)], CtcDecoder(GRAPH, device="cpu", **OPTIONS).decode([whole]))
 
 
 def by_the_kernel(cut, shape, room=None, beam=6.0, endpoint=None, batch=None, graph=SILENCE, **schedule):

@@ -4,12 +4,13 @@ import gc
 import pickle
 import signal
 import sys
+import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from arcbeam import CapacityError, CudaError, CudaOutOfMemoryError, TransducerDecoder
+from arcbeam import Batcher, BatcherClosedError, CapacityError, CudaError, CudaOutOfMemoryError, TransducerDecoder
 from arcbeam.gpu import _cuda
 from arcbeam.gpu.tuned import transducer_plan
 from tests.cuda_host.forks import told_in_a_child
@@ -377,6 +378,24 @@ def test_control_c(gpu):
         gpu.fake.library.fake_not_ready(0)
         gpu.after_loop = lambda: None
     same(decoder.decode(BATCH), wanted)
+
+
+def test_a_round_that_a_batcher_ends(gpu):
+    decoder, speech = make("cuda"), random_frames(9, 30)
+    batcher, stream = Batcher(decoder, max_wait_ms=0), decoder.stream()
+    batcher.submit(stream, speech[:9]).result(60)
+    gpu.fake.library.fake_not_ready(10**9)  # what the round waits for does not come
+    try:
+        running = batcher.submit(stream, speech[9:])
+        while batcher.stats().round_seconds == 0:
+            time.sleep(0.001)
+        batcher.close(timeout=0.0)
+        with pytest.raises(BatcherClosedError, match="closed while this chunk was being decoded"):
+            running.result(0)
+    finally:
+        gpu.fake.library.fake_not_ready(0)
+    assert stream.num_frames == 9, "it is as before"
+    same([stream.decode_chunk(speech[9:], last=True)], make("cpu").decode([speech]))
 
 
 def test_what_runs_under_the_sanitizers(gpu, monkeypatch, capsys):

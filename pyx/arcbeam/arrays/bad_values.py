@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from arcbeam.arrays.batches import Utterances
 
 ERRORS = ("raise", "return")
+Values: TypeAlias = npt.NDArray[np.floating[Any]]
 
 
 def check_errors(errors: Any) -> None:
@@ -16,31 +20,55 @@ def check_errors(errors: Any) -> None:
         raise ValueError(f"errors: expected 'raise' or 'return', got {errors!r}")
 
 
-def log_prob_errors(bad: Sequence[tuple[Any, ...]], utterances: Utterances, errors: str) -> dict[int, ValueError]:
+def fault_of_log_probs(values: Values) -> ValueError | None:
+    """The error of an array [frames, columns] that engines would refuse; None if there is no NaN or +inf in it."""
+    if values.max(initial=-np.inf) < np.inf:  # the largest one is NaN if any is
+        return None
+    return log_prob_errors([(0, *_first(~(values < np.inf), values))], None, "return")[0]
+
+
+def fault_of_encoder_output(values: Values) -> ValueError | None:
+    """The same for transducers, which take finite values alone."""
+    if values.max(initial=-np.inf) < np.inf and values.min(initial=np.inf) > -np.inf:
+        return None
+    return encoder_output_errors([(0, *_first(~np.isfinite(values), values))], None, "return")[0]
+
+
+def _first(is_bad: npt.NDArray[np.bool_], values: Values) -> tuple[int, int, Any]:
+    """Frame, column and value of the first bad one."""
+    frame, column = divmod(int(is_bad.argmax()), values.shape[1])
+    return frame, column, values[frame, column]
+
+
+def log_prob_errors(
+    bad: Sequence[tuple[Any, ...]], utterances: Utterances | None, errors: str
+) -> dict[int, ValueError]:
     """The errors, by utterance, for values that are no log-probs; with ``errors="raise"`` the first one is raised.
 
     Parameters
     ----------
     bad : sequence of (utterance, frame, column) or (utterance, frame, column, value)
         As engines report it, by utterance.
-    utterances : Utterances
-        The batch, from which a value is read that the engine does not report.
+    utterances : Utterances or None
+        The batch, from which a value is read that is not reported.
     """
     found = {}
     for i, frame, column, *told in bad:
-        value = told[0] if told else utterances.value(i, frame, column)
+        value = told[0] if told or utterances is None else utterances.value(i, frame, column)
         found[i] = ValueError(
             f"log_probs: expected finite values or -inf, got {value} in utterance {i}, frame {frame}, column {column}"
         )
     return _raised(found, errors)
 
 
-def encoder_output_errors(bad: Sequence[tuple[Any, ...]], utterances: Utterances, errors: str) -> dict[int, ValueError]:
+def encoder_output_errors(
+    bad: Sequence[tuple[Any, ...]], utterances: Utterances | None, errors: str
+) -> dict[int, ValueError]:
     """The same for transducers; (utterance, frame) if the network computed a value that is not finite."""
     found = {}
     for i, frame, *column in bad:
         if column:
-            value = column[1] if len(column) > 1 else utterances.value(i, frame, column[0])
+            value = column[1] if len(column) > 1 or utterances is None else utterances.value(i, frame, column[0])
             what = f"expected finite values, got {value} in utterance {i}, frame {frame}, feature {column[0]}"
         else:
             what = (

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from arcbeam.arrays.bad_values import check_errors, log_prob_errors
+from arcbeam.arrays.bad_values import check_errors, fault_of_log_probs, log_prob_errors
 from arcbeam.arrays.batches import Utterances, Wanted, as_copy, as_utterances, host_width, table_of
 from arcbeam.arrays.engine import Bad, Engine
 from arcbeam.arrays.input_looks import InputLooks
@@ -134,19 +134,35 @@ class KeptChunk(NamedTuple):
         In the host's memory a copy; on a GPU the array itself.
     frames, columns : int
     on_host : bool
+    is_long : bool
+        Whether it is to be decoded in pieces.
+    fault : ValueError or None
+        What is wrong with the values of a long one, of which then nothing is to be decoded.
     """
 
     array: Any
     frames: int
     columns: int
     on_host: bool
+    is_long: bool = False
+    fault: ValueError | None = None
 
 
-def kept_chunk(chunk: Any, wanted: Wanted, engine: Engine[..., Any], cuda_stream: Any = None) -> KeptChunk:
+def kept_chunk(
+    chunk: Any,
+    wanted: Wanted,
+    engine: Engine[..., Any],
+    cuda_stream: Any,
+    max_frames: int,
+    fault_of: Callable[[np.ndarray], ValueError | None],
+) -> KeptChunk:
     """Checks a chunk now, in the thread that has it, so that it can be decoded later, by another thread.
 
     The caller may write to a chunk in the host's memory again. One on a GPU is not copied; what writes it there is
     waited for by the engine's later work, as if it were decoded now. None is a chunk without frames.
+
+    A chunk of more than `max_frames` is long, and copied in any case. Its values are looked over by `fault_of`, because
+    an engine would find what is wrong with them when pieces before have been decoded.
 
     Raises TypeError, ValueError or CudaError as `as_utterances` and `as_device_utterances` do.
     """
@@ -155,11 +171,16 @@ def kept_chunk(chunk: Any, wanted: Wanted, engine: Engine[..., Any], cuda_stream
     reader = engine.stream
     if reader is not None and is_on_device([chunk]):
         taken = as_device_utterances([chunk], None, wanted, reader=reader, cuda_stream=cuda_stream)
-        return KeptChunk(chunk, int(taken.table[0, 2]), taken.columns, False)
-    _refuse_stream(wanted, cuda_stream)
-    copy = as_copy(chunk, wanted)
+        frames = int(taken.table[0, 2])
+        if frames <= max_frames:
+            return KeptChunk(chunk, frames, taken.columns, False)
+        copy = copied_to_host(taken, reader).rows(0, 0, taken.columns)
+    else:
+        _refuse_stream(wanted, cuda_stream)
+        copy = as_copy(chunk, wanted)
     frames, columns = copy.shape
-    return KeptChunk(copy, frames, columns, True)
+    is_long = frames > max_frames
+    return KeptChunk(copy, frames, columns, True, is_long, fault_of(copy) if is_long else None)
 
 
 @dataclass(frozen=True)
@@ -221,9 +242,9 @@ class LogProbIntake:
         self._wanted = Wanted(columns, exact)
         self._looks = InputLooks(columns, blank, exact, token)
 
-    def keep(self, engine: LogProbEngine[Any], chunk: Any, cuda_stream: Any) -> KeptChunk:
+    def keep(self, engine: LogProbEngine[Any], chunk: Any, cuda_stream: Any, max_frames: int) -> KeptChunk:
         """A chunk that will be decoded later: `kept_chunk`."""
-        return kept_chunk(chunk, self._wanted, engine, cuda_stream)
+        return kept_chunk(chunk, self._wanted, engine, cuda_stream, max_frames, fault_of_log_probs)
 
     def decode(
         self,

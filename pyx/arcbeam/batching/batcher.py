@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from arcbeam.batching import worker
 from arcbeam.batching.stats import BatcherStats, Collector, Meters
 from arcbeam.batching.waiting import Chunk, ChunkFuture, WaitingChunks
 from arcbeam.calls import lists_options
-from arcbeam.checks import check_count, check_real
+from arcbeam.checks import check_bool, check_count, check_real
 from arcbeam.errors import BatcherClosedError
 from arcbeam.show import shown_as
 from arcbeam.streams import check_last
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     AnyStream: TypeAlias = Stream | TransducerStream
 
 
+LAST_WAIT_S = 1.0  # for the end of a round that has been told to end
+
+
 class Batcher:
     """Decodes the chunks of many streams together, as they come, for any number of threads or asyncio tasks.
 
@@ -36,9 +40,9 @@ class Batcher:
     after another, in the order of their submission, and a stream with many waiting chunks is not ahead of others. While
     a round is decoded the next one gathers. No result depends on who else is in a round.
 
-    A client that is slow, or gone, holds nobody up: rounds are made of what is there. A chunk that is refused (NaN, or
-    behind the last of its stream) has its error in its own future; its stream goes on as if it had not been there, as
-    with :meth:`CtcDecoder.decode_chunks`.
+    A client that is slow, gone or greedy holds nobody up: rounds are made of what is there, and take no more than
+    `max_frames` of a chunk. A chunk that is refused (NaN, or behind the last of its stream) has its error in its own
+    future; its stream goes on as if it had not been there, as with :meth:`CtcDecoder.decode_chunks`.
 
     Parameters
     ----------
@@ -52,6 +56,13 @@ class Batcher:
         The most chunks of all streams that may wait; more are rejected.
     max_waiting_per_stream : int
         The same of each stream.
+    max_frames : int
+        The most frames of a chunk that a round takes. A chunk of more is decoded in pieces, between which other streams
+        have their turn. Its result has the same bytes. If it is on a GPU, `submit` copies it to the host's memory,
+        behind the round that is being decoded.
+    auto_reset : bool
+        Whether a stream goes on by itself behind an endpoint, with the frames that wait there: as if
+        :meth:`Stream.reset` were called. The result of a chunk is then a :class:`ChunkSentences`.
 
     Raises
     ------
@@ -75,20 +86,27 @@ class Batcher:
         max_wait_ms: float = 2.0,
         max_waiting: int = 4096,
         max_waiting_per_stream: int = 64,
+        max_frames: int = 500,
+        auto_reset: bool = False,
     ) -> None:
         if not (hasattr(decoder, "decode_chunks") and hasattr(decoder, "_keep_chunk")):
             got = type(decoder).__name__
             raise TypeError(f"decoder: expected an arcbeam.CtcDecoder or TransducerDecoder, got {got}")
         for name, value in (
             ("max_batch", max_batch), ("max_waiting", max_waiting), ("max_waiting_per_stream", max_waiting_per_stream),
+            ("max_frames", max_frames),
         ):  # fmt: skip
             check_count(name, value, or_none="")
+        check_bool("auto_reset", auto_reset)
         check_real("max_wait_ms", max_wait_ms, "of milliseconds of at least 0", above=0.0, inclusive=True)
         self._decoder = decoder
         self._process = os.getpid()
         self._meters = Meters(int(max_batch))
-        self._waiting = WaitingChunks(int(max_batch), max_wait_ms / 1e3, int(max_waiting), int(max_waiting_per_stream))
-        self._thread = worker.start(decoder, self._waiting, self._meters)
+        self._waiting = WaitingChunks(
+            int(max_batch), max_wait_ms / 1e3, int(max_waiting), int(max_waiting_per_stream), int(max_frames)
+        )
+        self._auto_reset = bool(auto_reset)
+        self._thread = worker.start(decoder, self._waiting, self._meters, self._auto_reset)
         weakref.finalize(self, self._waiting.close, drain=True).atexit = False
 
     @property
@@ -101,8 +119,10 @@ class Batcher:
         """Has the next chunk of a stream decoded, and returns at once. Any thread may call this.
 
         The future's ``result()`` is what ``decode_chunks`` returns for the chunk, a :class:`Partial` or a
-        :class:`TransducerPartial`. ``cancel()`` takes back a chunk whose round has not begun: it is not decoded. As the
-        rest of the utterance would then follow a gap, the stream cannot go on; its later chunks raise a ValueError.
+        :class:`TransducerPartial`; with `auto_reset`, a :class:`ChunkSentences`. ``cancel()`` takes back a chunk whose
+        round has not begun: it is not decoded. Of a chunk of several rounds it takes back the rest, until the last of
+        them has begun: a round that is being decoded is finished. As the rest of the utterance would then follow a gap,
+        the stream cannot go on; its later chunks raise a ValueError.
 
         Parameters
         ----------
@@ -124,7 +144,7 @@ class Batcher:
             streams if they are slow.
             It raises a ValueError for a chunk with NaN, or behind the last one, or if the stream cannot go on; and what
             ``decode_chunks`` raises. After such an error of a whole round, streams whose state is not known cannot go
-            on.
+            on; nor can one whose chunk had been decoded in part, or had an error in a `reset`.
 
         Raises
         ------
@@ -142,7 +162,7 @@ class Batcher:
                 raise TypeError(f"stream: expected what decoder.stream() returns, got {type(stream).__name__}")
             raise ValueError("stream: expected one of the Batcher's decoder, got one of another decoder")
         [is_last] = check_last(last, 1)
-        waits = Chunk(stream, self._decoder._keep_chunk(chunk, cuda_stream), is_last)
+        waits = Chunk(stream, self._decoder._keep_chunk(chunk, cuda_stream, self._waiting.max_frames), is_last)
         try:
             self._waiting.put(waits)
         except BatcherClosedError:
@@ -156,7 +176,7 @@ class Batcher:
     async def decode_chunk(self, stream: AnyStream, chunk: Any, *, last: bool = False, cuda_stream: Any = None) -> Any:
         """The same for asyncio: awaits the result.
 
-        If the awaiting task is cancelled, so is the chunk, unless its round has begun: then the stream has the chunk.
+        If the awaiting task is cancelled, so is the chunk, unless its last round has begun: then the stream has it.
 
         Parameters
         ----------
@@ -165,7 +185,7 @@ class Batcher:
 
         Returns
         -------
-        Partial or TransducerPartial
+        Partial, TransducerPartial or ChunkSentences
 
         Raises
         ------
@@ -175,9 +195,9 @@ class Batcher:
         return await self.submit(stream, chunk, last=last, cuda_stream=cuda_stream)
 
     def stats(self) -> BatcherStats:
-        """What the Batcher has done so far."""
+        """What the Batcher has done so far, and its load now."""
         self._check_process()
-        return self._meters.now(len(self._waiting))
+        return self._meters.now(self._waiting.load())
 
     def collector(self, prefix: str = "arcbeam_batcher") -> Collector:
         """The same for Prometheus' client: ``prometheus_client.REGISTRY.register(batcher.collector())``.
@@ -193,7 +213,7 @@ class Batcher:
             The package prometheus_client is missing.
         """
         waiting, meters = self._waiting, self._meters
-        return Collector(lambda: meters.now(len(waiting)), prefix)
+        return Collector(lambda: meters.now(waiting.load()), prefix)
 
     @lists_options()
     def close(self, *, drain: bool = True, timeout: float | None = None) -> None:
@@ -202,23 +222,33 @@ class Batcher:
         Parameters
         ----------
         drain : bool
-            Whether the chunks that wait are decoded before; otherwise their futures raise a `BatcherClosedError`. A
-            round that has begun is finished in any case.
+            Whether the chunks that wait are decoded before; otherwise their futures raise a `BatcherClosedError`, and
+            the round that has begun is the last.
         timeout : float, optional
-            Seconds after which those that still wait are given up, too.
+            Seconds after which what still waits is given up, too, and the round that is being decoded is ended, as
+            Ctrl-C ends a call: its futures raise a `BatcherClosedError`, and its streams cannot go on. It takes a tenth
+            of a second, or a chunk of `max_frames` on a GPU. What else holds the thread, such as a function of a
+            future, or a call of the decoder by another thread, is waited for no longer than a second more.
         """
         if self._process != os.getpid():
             return
         if timeout is not None:
             check_real("timeout", timeout, "of seconds of at least 0, or None", above=0.0, inclusive=True)
+        end = None if timeout is None else time.monotonic() + timeout
         if drain:
             self._waiting.close(drain=True)
-            if threading.current_thread() is not self._thread:  # a future's function may call this
-                self._thread.join(timeout)
+            self._join(timeout)
         if not drain or (timeout is not None and self._thread.is_alive()):
             self._meters.count(failed=worker.give_up(self._waiting))
+        self._join(None if end is None else max(0.0, end - time.monotonic()))
+        if end is not None and self._thread.is_alive():
+            worker.stop(self._thread)
+            self._join(LAST_WAIT_S)
+
+    def _join(self, timeout: float | None) -> None:
+        """Waits for the thread's end, unless this is that thread: a function of a future may close the Batcher."""
         if threading.current_thread() is not self._thread:
-            self._thread.join()
+            self._thread.join(timeout)
 
     def _check_process(self) -> None:
         if self._process != os.getpid():
@@ -243,4 +273,6 @@ class Batcher:
             f"Batcher of {self._decoder!r}",
             f"max_batch={self._waiting.max_batch}",
             f"max_wait_ms={self._waiting.max_wait_s * 1e3:g}",
+            f"max_frames={self._waiting.max_frames}",
+            *["auto_reset=True"][: self._auto_reset],
         )

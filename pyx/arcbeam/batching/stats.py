@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import threading
+import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from arcbeam.batching.waiting import Load
 from arcbeam.errors import MissingDependencyError
 
 SECONDS = tuple(digit * 10.0**power for power in range(-4, 2) for digit in (1, 2, 5))
 """The bounds of histograms of time: 0.1 ms to 50 s."""
+
+BUSY_S = 10  # the seconds that `busy_share` covers
 
 
 @dataclass(frozen=True)
@@ -57,16 +62,27 @@ class Histogram:
 
 @dataclass(frozen=True)
 class BatcherStats:
-    """What a Batcher has done since it was made.
+    """What a Batcher has done since it was made, and the load that it has now.
 
     Attributes
     ----------
     waiting : int
-        Chunks that wait now.
+        Chunks that wait now, or of which a part waits.
+    waiting_frames : int
+        Frames of them that no round has taken.
+    waiting_streams : int
+        Streams that they are of.
+    oldest_wait_seconds : float
+        Seconds since the oldest of them was submitted; 0 without any.
+    round_seconds : float
+        Seconds since the round that is being decoded has begun; 0 between rounds.
+    busy_share : float
+        The share of the last ten seconds, 0 to 1, in which rounds were being decoded: near 1 there is no room for more
+        streams.
     rounds : int
         Rounds that were decoded.
     frames : int
-        Frames of the chunks that were decoded.
+        Frames that were decoded.
     decoded : int
         Chunks that were decoded. Each chunk that :meth:`Batcher.submit` has taken ends in one of these four counts.
     refused : int
@@ -78,14 +94,19 @@ class BatcherStats:
     rejected : int
         Chunks that :meth:`Batcher.submit` did not take because too many were waiting.
     batch_sizes : Histogram
-        Chunks of each round.
+        Chunks of each round, of which pieces count, too.
     queue_seconds : Histogram
-        Seconds of each chunk from ``submit`` to the begin of its round.
+        Seconds of each chunk from ``submit`` to the begin of its first round.
     compute_seconds : Histogram
         Seconds of each round.
     """
 
     waiting: int
+    waiting_frames: int
+    waiting_streams: int
+    oldest_wait_seconds: float
+    round_seconds: float
+    busy_share: float
     rounds: int
     frames: int
     decoded: int
@@ -117,6 +138,34 @@ class _Counted:
         return Histogram(self.bounds, tuple(self.counts), self.total)
 
 
+class BusyTime:
+    """How much of the last seconds was busy, by whole seconds of a clock.
+
+    Parameters
+    ----------
+    began : float
+        The time from which on it is known.
+    """
+
+    def __init__(self, began: float) -> None:
+        self._began = began
+        self._busy: dict[int, float] = {}  # of each second that has any
+
+    def add(self, begin: float, end: float) -> None:
+        """Adds a time that was busy."""
+        for second in range(max(int(begin), int(end) - BUSY_S), int(end) + 1):
+            self._busy[second] = self._busy.get(second, 0.0) + min(end, second + 1.0) - max(begin, float(second))
+        for second in [old for old in self._busy if old < int(end) - BUSY_S]:
+            del self._busy[second]
+
+    def share(self, now: float, since: float) -> float:
+        """The share of the time from `BUSY_S` whole seconds before this one up to `now`, which is busy `since` then."""
+        first = max(self._began, float(int(now) - BUSY_S))
+        busy = sum(seconds for second, seconds in self._busy.items() if second >= int(first))
+        busy += now - max(since, first)
+        return min(1.0, busy / (now - first)) if now > first else 0.0
+
+
 class Meters:
     """The counters of one Batcher, which any thread may add to.
 
@@ -132,6 +181,8 @@ class Meters:
         powers = (2.0**power for power in range(max_batch.bit_length() + 1))
         self._batch_sizes = _Counted(tuple(power for power in powers if power < 2 * max_batch))
         self._queue_seconds, self._compute_seconds = _Counted(SECONDS), _Counted(SECONDS)
+        self._busy = BusyTime(time.monotonic())
+        self._round_began: float | None = None  # None: no round is being decoded
 
     def count(self, **more: int) -> None:
         """Adds to counters, by name."""
@@ -139,20 +190,37 @@ class Meters:
             for name, number in more.items():
                 self._numbers[name] += number
 
-    def round(self, queue_seconds: Sequence[float], compute_seconds: float) -> None:
-        """Adds a round: how long each of its chunks had waited, and how long it took."""
+    @contextmanager
+    def a_round(self, since: Sequence[float], size: int) -> Iterator[None]:
+        """Counts what is done within as a round of so many chunks; those that it begins have waited `since` then."""
         with self._lock:
-            self._numbers["rounds"] += 1
-            self._batch_sizes.add(len(queue_seconds))
-            self._compute_seconds.add(compute_seconds)
-            for seconds in queue_seconds:
-                self._queue_seconds.add(seconds)
+            self._round_began = begin = time.monotonic()
+        yield
+        with self._lock:
+            self._round_began = None
+            self.round([begin - submitted for submitted in since], size, begin, time.monotonic())
 
-    def now(self, waiting: int) -> BatcherStats:
-        """All counters, as they are now."""
+    def round(self, queue_seconds: Sequence[float], size: int, begin: float, end: float) -> None:
+        """Adds a round: how long the chunks that began with it had waited, its size, and when it was decoded."""
+        self._numbers["rounds"] += 1
+        self._batch_sizes.add(size)
+        self._compute_seconds.add(end - begin)
+        self._busy.add(begin, end)
+        for seconds in queue_seconds:
+            self._queue_seconds.add(seconds)
+
+    def now(self, load: Load) -> BatcherStats:
+        """All counters, as they are now, with what waits."""
         with self._lock:
+            now = time.monotonic()
+            began = now if self._round_began is None else self._round_began
             return BatcherStats(
-                waiting=waiting,
+                waiting=load.chunks,
+                waiting_frames=load.frames,
+                waiting_streams=load.streams,
+                oldest_wait_seconds=load.oldest_s,
+                round_seconds=now - began,
+                busy_share=self._busy.share(now, began),
                 batch_sizes=self._batch_sizes.now(),
                 queue_seconds=self._queue_seconds.now(),
                 compute_seconds=self._compute_seconds.now(),
@@ -185,6 +253,14 @@ class Collector:
         """The metrics, as the client asks for them."""
         core, prefix, stats = self._core, self._prefix, self._stats()
         yield core.GaugeMetricFamily(f"{prefix}_waiting_chunks", "Chunks that wait to be decoded.", stats.waiting)
+        for name, said, value in (
+            ("waiting_frames", "Frames that wait to be decoded.", stats.waiting_frames),
+            ("waiting_streams", "Streams whose chunks wait.", stats.waiting_streams),
+            ("oldest_wait_seconds", "Seconds since the oldest waiting chunk was submitted.", stats.oldest_wait_seconds),
+            ("round_seconds", "Seconds since the round that is being decoded has begun.", stats.round_seconds),
+            ("busy_share", "The share of the last ten seconds in which rounds were decoded.", stats.busy_share),
+        ):
+            yield core.GaugeMetricFamily(f"{prefix}_{name}", said, value)
         yield core.CounterMetricFamily(f"{prefix}_rounds", "Rounds that were decoded.", stats.rounds)
         yield core.CounterMetricFamily(f"{prefix}_frames", "Frames that were decoded.", stats.frames)
         chunks = core.CounterMetricFamily(f"{prefix}_chunks", "Chunks, by what became of them.", labels=["outcome"])

@@ -2,7 +2,8 @@
 
 A stream is *ready* if it has a waiting chunk, and none that is being decoded. A round takes the next chunk of each of
 the streams that have been ready longest, so no stream has two chunks in one round, and none is overtaken by another
-that has had its turn, however many chunks that one has waiting.
+that has had its turn, however many chunks that one has waiting. Of a long chunk a round takes a piece. The rest waits
+in its place, and its stream is ready again behind the others.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Container, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from weakref import WeakKeyDictionary
 from arcbeam.arrays.intake import KeptChunk
 from arcbeam.errors import BatcherClosedError, BatcherFullError
 
-CANCELLED = "a chunk before it was cancelled, and was not decoded"
+CANCELLED = "a chunk before it was cancelled, and was not decoded to its end"
 
 
 class ChunkFuture(Future[Any]):
@@ -45,6 +46,12 @@ class Chunk:
         Whoever has submitted it has this.
     since : float
         When it was submitted, in seconds of `time.monotonic`.
+    taken : int
+        Frames of it that rounds have taken.
+    sentences : list of Partial or TransducerPartial
+        Those that have ended in these frames, where streams go on behind an endpoint.
+    is_given_up : bool
+        Whether the Batcher was closed before all of it was taken.
     """
 
     stream: Any
@@ -52,6 +59,35 @@ class Chunk:
     last: bool
     future: ChunkFuture = field(default_factory=ChunkFuture)
     since: float = field(default_factory=time.monotonic)
+    taken: int = 0
+    sentences: list[Any] = field(default_factory=list)
+    is_given_up: bool = False
+
+
+class Piece(NamedTuple):
+    """What a round takes of a chunk: most often all of it.
+
+    Attributes
+    ----------
+    chunk : Chunk
+    begin, end : int
+        Its frames.
+    """
+
+    chunk: Chunk
+    begin: int
+    end: int
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the chunk ends with it."""
+        return self.end == self.chunk.kept.frames
+
+    @property
+    def array(self) -> Any:
+        """The values of its frames."""
+        kept = self.chunk.kept
+        return kept.array[self.begin : self.end] if kept.is_long else kept.array
 
 
 class Round(NamedTuple):
@@ -59,17 +95,34 @@ class Round(NamedTuple):
 
     Attributes
     ----------
-    chunks : list of Chunk
-        They are to be decoded; their futures can no longer be cancelled.
+    pieces : list of Piece
+        They are to be decoded. A future can no longer be cancelled once the last piece of its chunk is taken.
     cancelled : list of Chunk
         Those that were cancelled.
     behind : list of Chunk
         Those behind them.
     """
 
-    chunks: list[Chunk]
+    pieces: list[Piece]
     cancelled: list[Chunk]
     behind: list[Chunk]
+
+
+class Load(NamedTuple):
+    """What waits now.
+
+    Attributes
+    ----------
+    chunks, frames, streams : int
+        Chunks, their frames that no round has taken, and the streams that they are of.
+    oldest_s : float
+        Seconds for which the oldest of them has waited; 0 without any.
+    """
+
+    chunks: int
+    frames: int
+    streams: int
+    oldest_s: float
 
 
 def cannot_go_on(why: str) -> ValueError:
@@ -98,10 +151,14 @@ class WaitingChunks:
         The seconds for which a chunk waits for others, as long as there are fewer.
     max_waiting, max_waiting_per_stream : int
         The most chunks that may wait: in all, and of each stream.
+    max_frames : int
+        The most frames that a round takes of a long chunk.
     """
 
-    def __init__(self, max_batch: int, max_wait_s: float, max_waiting: int, max_waiting_per_stream: int) -> None:
-        self.max_batch, self.max_wait_s = max_batch, max_wait_s
+    def __init__(
+        self, max_batch: int, max_wait_s: float, max_waiting: int, max_waiting_per_stream: int, max_frames: int
+    ) -> None:
+        self.max_batch, self.max_wait_s, self.max_frames = max_batch, max_wait_s, max_frames
         self.max_waiting, self.max_waiting_per_stream = max_waiting, max_waiting_per_stream
         self._changed = threading.Condition()
         self._lines: dict[Any, deque[Chunk]] = {}  # of streams with a chunk that waits or is being decoded
@@ -112,8 +169,13 @@ class WaitingChunks:
         self._is_closed = False
         self.worker = 0  # threading.get_ident() of the thread that takes them: no other decodes streams that have some
 
-    def __len__(self) -> int:
-        return self._waiting
+    def load(self) -> Load:
+        """What waits now."""
+        with self._changed:
+            lines = [line for line in self._lines.values() if line]
+            frames = sum(chunk.kept.frames - chunk.taken for line in lines for chunk in line)
+            oldest = min((line[0].since for line in lines), default=math.inf)
+            return Load(self._waiting, frames, len(lines), max(0.0, time.monotonic() - oldest))
 
     def put(self, chunk: Chunk) -> None:
         """Adds a chunk behind the others of its stream.
@@ -170,18 +232,30 @@ class WaitingChunks:
                     return None
                 self._changed.wait(None if math.isinf(self._due) else max(0.0, self._due - time.monotonic()))
             taken = Round([], [], [])
-            while self._ready and len(taken.chunks) < self.max_batch:
+            while self._ready and len(taken.pieces) < self.max_batch:
                 stream = self._ready.popleft()
-                chunk = self._lines[stream].popleft()
-                self._waiting -= 1
-                if begins(chunk.future):
-                    taken.chunks.append(chunk)
+                chunk = self._lines[stream][0]
+                piece = self._next_piece(chunk)
+                goes_on = not piece.is_last and not chunk.future.done()
+                if not goes_on:
+                    self._drop_first(stream)
+                if goes_on or begins(chunk.future):
+                    chunk.taken = piece.end
+                    taken.pieces.append(piece)
                 else:
                     taken.cancelled.append(chunk)
                     taken.behind.extend(self._give_up(stream, CANCELLED))
             ends = (self._lines[stream][0].since for stream in self._ready)
             self._due = min(ends, default=math.inf) + self.max_wait_s
             return taken
+
+    def _next_piece(self, chunk: Chunk) -> Piece:
+        frames = chunk.kept.frames
+        return Piece(chunk, chunk.taken, min(frames, chunk.taken + self.max_frames) if chunk.kept.is_long else frames)
+
+    def _drop_first(self, stream: Any) -> None:
+        self._lines[stream].popleft()
+        self._waiting -= 1
 
     def _is_due(self) -> bool:
         if not self._ready:
@@ -200,17 +274,23 @@ class WaitingChunks:
         stream._worker = 0
         return self._lines.pop(stream)
 
-    def done(self, chunks: Sequence[Chunk], broken: Mapping[Any, str]) -> list[Chunk]:
-        """Makes the streams of a round ready again, but those that are `broken`; the waiting chunks of these."""
+    def done(self, pieces: Sequence[Piece], failed: Container[Chunk], broken: Mapping[Any, str]) -> list[Chunk]:
+        """Makes the streams of a round ready again, but those that are `broken`; the waiting chunks of these.
+
+        The rest of a chunk that has `failed` is dropped.
+        """
         behind: list[Chunk] = []
         with self._changed:
-            for chunk in chunks:
-                if chunk.stream in broken:
-                    behind.extend(self._give_up(chunk.stream, broken[chunk.stream]))
-                elif self._lines[chunk.stream]:
-                    self._make_ready(chunk.stream)
+            for piece in pieces:
+                chunk, stream = piece.chunk, piece.chunk.stream
+                if chunk in failed and not piece.is_last and not chunk.is_given_up:
+                    self._drop_first(stream)
+                if stream in broken:
+                    behind.extend(self._give_up(stream, broken[stream]))
+                elif self._lines[stream]:
+                    self._make_ready(stream)
                 else:
-                    self._end_line(chunk.stream)
+                    self._end_line(stream)
         return behind
 
     def close(self, drain: bool) -> list[Chunk]:
@@ -220,6 +300,8 @@ class WaitingChunks:
             self._is_closed = True
             if not drain:
                 for line in self._lines.values():
+                    for chunk in line:
+                        chunk.is_given_up = True
                     rest.extend(line)
                     line.clear()
                 for stream in self._ready:

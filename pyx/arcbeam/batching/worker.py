@@ -6,14 +6,15 @@ import atexit
 import os
 import sys
 import threading
-import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from typing import Any, NamedTuple, Protocol
 
+from arcbeam._interrupts import interrupt
 from arcbeam.arrays.intake import KeptChunk
+from arcbeam.batching.sentences import ChunkSentences, follow
 from arcbeam.batching.stats import Meters
-from arcbeam.batching.waiting import CANCELLED, Chunk, Round, WaitingChunks, begins, cannot_go_on
+from arcbeam.batching.waiting import CANCELLED, Chunk, Piece, Round, WaitingChunks, begins, cannot_go_on
 from arcbeam.errors import BatcherClosedError
 
 
@@ -24,15 +25,15 @@ class ChunkDecoder(Protocol):
         """Decodes the next chunk of each of some streams."""
         ...
 
-    def _keep_chunk(self, chunk: Any, cuda_stream: Any) -> KeptChunk: ...
+    def _keep_chunk(self, chunk: Any, cuda_stream: Any, max_frames: int) -> KeptChunk: ...
 
 
 class Outcome(NamedTuple):
-    """What became of a chunk.
+    """What became of a piece of a chunk.
 
     Attributes
     ----------
-    result : Partial, TransducerPartial or None
+    result : Partial, TransducerPartial, ChunkSentences or None
     error : BaseException or None
     broke : bool
         Whether it is not known how far its stream has got.
@@ -47,9 +48,13 @@ _running: dict[threading.Thread, tuple[int, WaitingChunks]] = {}
 """The threads that have not ended, with their process."""
 
 
-def start(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters) -> threading.Thread:
-    """Starts the thread. It does not refer to the Batcher, which may go before the thread has ended."""
-    thread = threading.Thread(target=_work, args=(decoder, waiting, meters), name="arcbeam-batcher", daemon=True)
+def start(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters, auto_reset: bool) -> threading.Thread:
+    """Starts the thread. It does not refer to the Batcher, which may go before the thread has ended.
+
+    With `auto_reset` streams go on by themselves behind an endpoint, and results are `ChunkSentences`.
+    """
+    work = (decoder, waiting, meters, auto_reset)
+    thread = threading.Thread(target=_work, args=work, name="arcbeam-batcher", daemon=True)
     thread.start()
     waiting.worker = thread.ident or 0
     _running[thread] = os.getpid(), waiting
@@ -75,60 +80,89 @@ def give_up(waiting: WaitingChunks) -> int:
     return len(rest)
 
 
-def _work(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters) -> None:
+def stop(thread: threading.Thread) -> None:
+    """Ends the round that the thread is decoding, as Ctrl-C ends a call; whoever calls this has given up what waits."""
+    interrupt(thread.ident or 0, _closed_while_decoded)
+
+
+def _closed_while_decoded() -> BatcherClosedError:
+    return BatcherClosedError("the Batcher was closed while this chunk was being decoded")
+
+
+def _work(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters, auto_reset: bool) -> None:
     try:
-        while _round(decoder, waiting, meters):
+        while _round(decoder, waiting, meters, auto_reset):
             pass
     finally:
+        interrupt(threading.get_ident(), None)  # the next thread may have its number
         meters.count(failed=give_up(waiting))
         _running.pop(threading.current_thread(), None)
 
 
-def _round(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters) -> bool:
+def _round(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters, auto_reset: bool) -> bool:
     """One round; False if there are no more. What it refers to goes when it returns, not when the next one begins."""
     taken = waiting.take()
     if taken is None:
         return False
     if taken.cancelled:
         _settle_cancelled(taken, meters)
-    chunks = taken.chunks
-    if not chunks:
+    pieces = taken.pieces
+    if not pieces:
         return True
-    begin = time.monotonic()
-    outcomes = _decoded(decoder, chunks)
-    seconds = time.monotonic() - begin
-    lost = {chunk.stream: str(one.error) for chunk, one in zip(chunks, outcomes, strict=True) if one.broke}
+    with meters.a_round([piece.chunk.since for piece in pieces if piece.begin == 0], len(pieces)):
+        outcomes = _decoded(decoder, pieces)
+        if auto_reset:
+            outcomes = [_followed(piece, one) for piece, one in zip(pieces, outcomes, strict=True)]
+    of_pieces = list(zip(pieces, outcomes, strict=True))
+    lost = {piece.chunk.stream: str(one.error) for piece, one in of_pieces if one.broke}
     broken = {stream: f"a chunk before it was lost ({error})" for stream, error in lost.items()}
-    behind = waiting.done(chunks, broken)
-    meters.round([begin - chunk.since for chunk in chunks], seconds)
-    decoded = [chunk.kept.frames for chunk, one in zip(chunks, outcomes, strict=True) if one.error is None]
+    failed = {piece.chunk for piece, one in of_pieces if one.error is not None}
+    behind = waiting.done(pieces, failed, broken)
+    settled = [(piece, one) for piece, one in of_pieces if (piece.is_last or one.error) and not piece.chunk.is_given_up]
     meters.count(
-        decoded=len(decoded),
-        frames=sum(decoded),
-        refused=len(chunks) - len(decoded) - len(lost),
-        failed=len(lost) + len(behind),
+        decoded=sum(one.error is None for _, one in settled),
+        frames=sum(piece.end - piece.begin for piece, one in of_pieces if one.error is None),
+        refused=sum(one.error is not None and not one.broke for _, one in settled),
+        failed=sum(one.broke for _, one in settled) + len(behind),
     )
-    for chunk, one in zip(chunks, outcomes, strict=True):
-        _settle(chunk.future, one.result, one.error)
+    for piece, one in settled:
+        _settle(piece.chunk.future, one.result, one.error)
     for chunk in behind:
         _refuse([chunk], cannot_go_on(broken[chunk.stream]))
     return True
 
 
-def _decoded(decoder: ChunkDecoder, chunks: Sequence[Chunk]) -> list[Outcome]:
-    """What became of the chunks of a round; arrays of different places or widths are decoded by calls of their own."""
+def _followed(piece: Piece, found: Outcome) -> Outcome:
+    """The outcome behind the endpoints of a piece; that of the last piece has the sentences of its whole chunk."""
+    if found.error is not None:
+        return found
+    chunk = piece.chunk
+    try:
+        chunk.sentences += follow(chunk.stream, found.result)
+    except BaseException as error:
+        return Outcome(None, error, broke=True)
+    return Outcome(ChunkSentences(tuple(chunk.sentences), chunk.stream.partial))
+
+
+def _decoded(decoder: ChunkDecoder, pieces: Sequence[Piece]) -> list[Outcome]:
+    """What became of the pieces of a round; arrays of different places or widths are decoded by calls of their own."""
     kinds: dict[tuple[bool, int], list[int]] = {}
-    for at, chunk in enumerate(chunks):
-        kinds.setdefault((chunk.kept.on_host, chunk.kept.columns), []).append(at)
     outcomes: dict[int, Outcome] = {}
+    for at, piece in enumerate(pieces):
+        kept = piece.chunk.kept
+        if kept.fault is not None:
+            outcomes[at] = Outcome(None, _told(kept.fault, 0))
+        else:
+            kinds.setdefault((kept.on_host, kept.columns), []).append(at)
     for places in kinds.values():
-        outcomes |= zip(places, _of_one_kind(decoder, [chunks[at] for at in places]), strict=True)
-    return [outcomes[at] for at in range(len(chunks))]
+        outcomes |= zip(places, _of_one_kind(decoder, [pieces[at] for at in places]), strict=True)
+    return [outcomes[at] for at in range(len(pieces))]
 
 
-def _of_one_kind(decoder: ChunkDecoder, chunks: Sequence[Chunk]) -> list[Outcome]:
+def _of_one_kind(decoder: ChunkDecoder, pieces: Sequence[Piece]) -> list[Outcome]:
+    chunks = [piece.chunk for piece in pieces]
     streams, before = [chunk.stream for chunk in chunks], [_place(chunk) for chunk in chunks]
-    arrays, last = [chunk.kept.array for chunk in chunks], [chunk.last for chunk in chunks]
+    arrays, last = [piece.array for piece in pieces], [piece.chunk.last and piece.is_last for piece in pieces]
     try:
         partials = decoder.decode_chunks(streams, arrays, last=last, errors="return")
     except BaseException as error:
@@ -137,16 +171,17 @@ def _of_one_kind(decoder: ChunkDecoder, chunks: Sequence[Chunk]) -> list[Outcome
             return [failed] * len(chunks)
         # There was too little room for all of them: those that have not begun may fit one by one.
         return [
-            _of_one_kind(decoder, [chunk])[0] if _place(chunk) == place else failed
-            for chunk, place in zip(chunks, before, strict=True)
+            _of_one_kind(decoder, [piece])[0] if _place(piece.chunk) == place else failed
+            for piece, place in zip(pieces, before, strict=True)
         ]
     # A result that its stream has got is one without an error. To look at the error of a Partial reads its whole path.
     errors = [
         None if partial is stream.partial else partial.error for stream, partial in zip(streams, partials, strict=True)
     ]
     return [
-        Outcome(partial) if error is None else Outcome(None, _told(error, at))
-        for at, (partial, error) in enumerate(zip(partials, errors, strict=True))
+        # Where frames of a chunk have been taken before, its stream is in the middle of it.
+        Outcome(partial) if error is None else Outcome(None, _told(error, at), broke=piece.begin > 0)
+        for at, (piece, partial, error) in enumerate(zip(pieces, partials, errors, strict=True))
     ]
 
 

@@ -82,11 +82,14 @@ cdef class WordIndex:
 
     def __init__(self, symbols, words):
         ids, offsets, text = [np.ascontiguousarray(array) for array in symbols.arrays()]
-        is_written = np.zeros(int(words.max(initial=0)) + 1, np.uint8)
-        is_written[words] = 1
-        is_written[0] = 0
+        cdef uint8_t[::1] written = np.zeros(int(words.max(initial=0)) + 1, np.uint8)
+        cdef const uint32_t[::1] of_arcs = words
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(of_arcs.shape[0]):
+                written[of_arcs[i]] = 1
+        written[0] = 0
         self.arrays = [ids, offsets, text]
-        cdef const uint8_t[::1] written = is_written
         self.index.reset(new CppWordIndex(
             <const int64_t*> <uintptr_t> ids.ctypes.data, <const int64_t*> <uintptr_t> offsets.ctypes.data,
             <const char*> <uintptr_t> text.ctypes.data, len(ids), &written[0], written.shape[0]))

@@ -17,11 +17,11 @@ from arcbeam.ctc._boost import BoostList, WordIndex, compiled
 from arcbeam.ctc.left_out import warn_of_left_out
 from arcbeam.ctc.options import DEFAULT_BOOST
 from arcbeam.ctc.phrases import checked, checked_score, normalised
-from arcbeam.ctc.spellings import Pronounced, Spellings
+from arcbeam.ctc.spellings import MOST_BYTES, Pronounced, Spellings
 from arcbeam.errors import GraphError, UnsupportedError
 from arcbeam.files.phrase_file import read_phrases
 from arcbeam.graph.graph import Graph
-from arcbeam.graph.new_words import NewWords, OpenGraph
+from arcbeam.graph.new_words import NewWords, OpenGraph, Place
 from arcbeam.graph.symbols import is_far_beyond
 from arcbeam.show import shortened, shown_as
 
@@ -88,6 +88,9 @@ class Boost:
         Words that the graph has keep the spellings of the graph.
     segmentations : int
         The most spellings in pieces of a word without pronunciations, up to 64.
+    max_bytes : int or str
+        The most bytes, such as 2**30 or "1GiB", that the words which a graph lacks may take: about 120 for each token
+        of each of their spellings, where spellings do not begin alike, and as many more while they are compiled.
 
     Raises
     ------
@@ -95,7 +98,7 @@ class Boost:
         Phrases that are not str, scores that are not numbers, or a single str instead of a list.
     ValueError
         A phrase without words, one that occurs twice or is no text (half of a surrogate pair), or a score that is NaN
-        or beyond 1000 in size; the message names the phrase. A word with an empty spelling.
+        or beyond 1000 in size; the message names the phrase. A word with an empty spelling; no size in bytes.
     FormatError
         A file of pronunciations breaks its format; the message names the line.
 
@@ -114,6 +117,7 @@ class Boost:
         depth_scaling: float = 1.0,
         pronunciations: Pronounced | str | os.PathLike[str] | None = None,
         segmentations: int = 8,
+        max_bytes: int | str = MOST_BYTES,
     ) -> None:
         if isinstance(phrases, (str, bytes)) or not isinstance(phrases, Iterable):
             raise TypeError(
@@ -129,7 +133,7 @@ class Boost:
         names = phrases if isinstance(phrases, (list, tuple)) else list(phrases)
         check_real("depth_scaling", depth_scaling, "above 0", above=0.0)
         self.depth_scaling = float(depth_scaling)
-        self._spellings = Spellings(pronunciations, segmentations)
+        self._spellings = Spellings(pronunciations, segmentations, max_bytes)
         self._listed = checked(names, scores, DEFAULT_BOOST if score is None else score)
         self._file: str | None = None  # that it was read from, for messages
         self._lists: WeakKeyDictionary[Graph, BoostList] = WeakKeyDictionary()
@@ -144,6 +148,7 @@ class Boost:
         depth_scaling: float = 1.0,
         pronunciations: Pronounced | str | os.PathLike[str] | None = None,
         segmentations: int = 8,
+        max_bytes: int | str = MOST_BYTES,
     ) -> Self:
         """Reads a text file with a phrase on each line; a tab and a score may follow it.
 
@@ -151,7 +156,7 @@ class Boost:
         ----------
         path
             UTF-8 text. Empty lines mean nothing.
-        score, depth_scaling, pronunciations, segmentations
+        score, depth_scaling, pronunciations, segmentations, max_bytes
             As for the class; `score` is that of the lines without one.
 
         Raises
@@ -163,7 +168,10 @@ class Boost:
         """
         given = DEFAULT_BOOST if score is None else score
         phrases = read_phrases(path, given, lambda text: normalised([text])[0], checked_score)
-        made = cls(phrases, depth_scaling=depth_scaling, pronunciations=pronunciations, segmentations=segmentations)
+        made = cls(
+            phrases, depth_scaling=depth_scaling, pronunciations=pronunciations, segmentations=segmentations,
+            max_bytes=max_bytes,
+        )  # fmt: skip
         made._file = os.fspath(path)
         return made
 
@@ -221,10 +229,10 @@ class Boost:
         return {phrase: [word for word in phrase.split() if word not in index] for phrase in left_out}
 
     def _spelled(
-        self, lacking: Mapping[str, list[str]], graph: Graph
-    ) -> tuple[dict[str, list[tuple[int, ...]]], dict[str, str]]:
+        self, lacking: Mapping[str, list[str]], graph: Graph, name: str = ""
+    ) -> tuple[dict[str, Place], dict[str, str]]:
         """The new words of phrases all of whose words can be spelled; and other words, with the reason."""
-        spellings, reasons = self._spellings.of(itertools.chain.from_iterable(lacking.values()), graph)
+        spellings, reasons = self._spellings.of(itertools.chain.from_iterable(lacking.values()), graph, name)
         usable = [words for words in lacking.values() if reasons.keys().isdisjoint(words)]
         return {word: spellings[word] for word in itertools.chain.from_iterable(usable)}, reasons
 
@@ -239,6 +247,8 @@ class Boost:
             The graph writes pieces of words.
         ValueError
             So many phrases end with the same word that they change a score by more than 8192; the message names it.
+        CapacityError
+            The new words take more than `max_bytes`.
 
         Warns
         -----
@@ -376,9 +386,14 @@ def _compile(graph: Graph, named: Mapping[Boost, str], threads: int) -> list[Boo
         words = dict.fromkeys(word for phrases in lacking.values() for some in phrases.values() for word in some)
         unwritten = dict.fromkeys(words, "")
     else:
-        spelled = {at: boosts[at]._spelled(phrases, graph) for at, phrases in lacking.items()}
+        names = [named[boost] for boost in boosts]
+        spelled = {at: boosts[at]._spelled(phrases, graph, names[at]) for at, phrases in lacking.items()}
         unwritten = {word: reason for _, reasons in spelled.values() for word, reason in reasons.items()}
-        new_words = {at: NewWords(graph, spellings) for at, (spellings, _) in spelled.items() if spellings}
+        new_words = {
+            at: NewWords(graph, spellings, boosts[at]._spellings.max_bytes, names[at])
+            for at, (spellings, _) in spelled.items()
+            if spellings
+        }
         again = made([boosts[at] for at in new_words], list(new_words.values()))
         for at, one in zip(new_words, again, strict=True):
             found[at] = one

@@ -710,9 +710,9 @@ class CtcDecoder:
             raise wrong[min(wrong)]
         return CtcPartials(taken)
 
-    def _keep_chunk(self, chunk: Any, cuda_stream: Any) -> KeptChunk:
-        """A chunk, checked, that will be decoded later."""
-        return self._intake.keep(self._engine, chunk, cuda_stream)
+    def _keep_chunk(self, chunk: Any, cuda_stream: Any, max_frames: int) -> KeptChunk:
+        """A chunk, checked, that will be decoded later, in pieces if it has more frames than that."""
+        return self._intake.keep(self._engine, chunk, cuda_stream, max_frames)
 
     def _results(self, paths: Paths, errors: Mapping[int, Fault]) -> Results:
         """What results of chunks share; their boosts are those of their sentences."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import heapq
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from arcbeam.checks import check_count
 from arcbeam.errors import FormatError
 from arcbeam.files.lines import read_lines
-from arcbeam.pieces import stuck_at
+from arcbeam.graph._new_words import Pieces, SpelledWords
+from arcbeam.graph.new_words import Place, too_large
+from arcbeam.sizes import as_bytes
 
 if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph
@@ -20,6 +22,9 @@ Columns: TypeAlias = tuple[int, ...]
 
 LONGEST_WORD = 1000  # characters
 MOST_SEGMENTATIONS = 64
+MOST_BYTES = "1GiB"  # of new words, by default
+
+_tables: WeakKeyDictionary[Graph, Pieces] = WeakKeyDictionary()
 
 
 class Spellings:
@@ -31,6 +36,8 @@ class Spellings:
         As ``pronunciations`` of `arcbeam.Boost`.
     segmentations : int
         The most spellings in pieces of a word that is not given.
+    max_bytes : int or str
+        The most that new words may take.
 
     Raises
     ------
@@ -40,68 +47,64 @@ class Spellings:
         A line of a file without tokens.
     """
 
-    def __init__(self, given: Pronounced | str | os.PathLike[str] | None, segmentations: int) -> None:
+    def __init__(
+        self, given: Pronounced | str | os.PathLike[str] | None, segmentations: int, max_bytes: int | str
+    ) -> None:
         check_count("segmentations", segmentations, MOST_SEGMENTATIONS + 1, or_none="")
+        self.max_bytes = as_bytes("max_bytes", max_bytes)
         self._most = segmentations
         self._given = _read(given) if isinstance(given, (str, os.PathLike)) else _checked(given or {})
 
-    def of(self, words: Iterable[str], graph: Graph) -> tuple[dict[str, list[Columns]], dict[str, str]]:
-        """The spellings of words in the columns of a graph; and of the words that have none, the reason."""
+    def of(self, words: Iterable[str], graph: Graph, name: str = "") -> tuple[dict[str, Place], dict[str, str]]:
+        """The spellings of words in the columns of a graph; and of the words that have none, the reason.
+
+        Raises CapacityError if they take more than `max_bytes`; the message has the `name` behind "the new words".
+        """
         words = sorted(set(words))
         if graph.tokens is None:
             return {}, dict.fromkeys(words, "the graph does not know its tokens; give tokens= to Graph.load")
-        pieces = pieces_of(graph)
-        found: dict[str, list[Columns]] = {}
+        given: dict[str, list[Columns]] = {}
+        cut: list[str] = []
         reasons: dict[str, str] = {}
         for word in words:
-            try:
-                found[word] = self._of(word, pieces, graph)
-            except _Unspelled as error:
-                reasons[word] = str(error)
-        return found, reasons
-
-    def _of(self, word: str, pieces: dict[str, int], graph: Graph) -> list[Columns]:
-        if len(word) > LONGEST_WORD:
-            raise _Unspelled(f"it has {len(word):,} characters, more than {LONGEST_WORD:,}")
-        if word in self._given:
-            return list(dict.fromkeys(_by_name(tokens, graph) for tokens in self._given[word]))
+            if len(word) > LONGEST_WORD:
+                reasons[word] = f"it has {len(word):,} characters, more than {LONGEST_WORD:,}"
+            elif word not in self._given:
+                cut.append(word)
+            else:
+                try:
+                    given[word] = list(dict.fromkeys(_by_name(tokens, graph) for tokens in self._given[word]))
+                except _Unspelled as error:
+                    reasons[word] = str(error)
         mark = graph.separator if graph.separator_column is None else None
-        return _by_pieces((mark or "") + word, pieces, self._most, mark)
+        spelled, stuck = _pieces(graph).spelled([(mark or "") + word for word in cut], self._most, self.max_bytes)
+        if spelled is None:
+            raise too_large("more bytes for their spellings alone", self.max_bytes, name)
+        if stuck:
+            columns = pieces_of(graph)
+            reasons |= {cut[at]: _without_token(rest, columns, mark) for at, rest in stuck.items()}
+        listed = SpelledWords.from_lists(list(given.values()))
+        found = {word: (listed, at) for at, word in enumerate(given)}
+        found |= {word: (spelled, at) for at, word in enumerate(cut) if at not in stuck}
+        return found, dict(sorted(reasons.items()))
 
 
 class _Unspelled(Exception):
     """A word has no spelling: the message says why."""
 
 
-def _by_pieces(text: str, pieces: dict[str, int], most: int, mark: str | None = None) -> list[Columns]:
-    """The ways to cut a text into tokens, those of the fewest tokens first, then by their columns.
+def _without_token(rest: str, pieces: Container[str], mark: str | None) -> str:
+    """The reason why a word has no spelling, of which this is what no way gets beyond."""
+    letter = rest[: 2 if rest[0] == mark else 1]  # with the mark of a word's start before it
+    cased = next((c for c in (letter.lower(), letter.upper()) if c != letter and c in pieces), None)
+    return f"no token for {letter!r}" + (f", but one for {cased!r}" if cased else "")
 
-    Ways from a place on share what they have in common: each is the number of its tokens, the column of the first, and
-    the number of the way that goes on behind it, which is at the place `end`.
-    """
-    longest = max(map(len, pieces), default=0)
-    ways: list[list[tuple[int, int, int, int]]] = [[] for _ in text] + [[(0, 0, 0, 0)]]
-    for begin in reversed(range(len(text))):
-        found = (
-            (1 + way[0], pieces[text[begin:end]], rank, end)
-            for end in range(begin + 1, min(begin + longest, len(text)) + 1)
-            if text[begin:end] in pieces
-            for rank, way in enumerate(ways[end])
-        )
-        ways[begin] = heapq.nsmallest(most, found)
-    if not ways[0]:
-        letter = stuck_at(text, pieces, longest, mark)
-        cased = next((c for c in (letter.lower(), letter.upper()) if c != letter and c in pieces), None)
-        raise _Unspelled(f"no token for {letter!r}" + (f", but one for {cased!r}" if cased else ""))
-    spelled = []
-    for way in ways[0]:
-        columns = []
-        while way[0]:
-            _, column, rank, end = way
-            columns.append(column)
-            way = ways[end][rank]
-        spelled.append(tuple(columns))
-    return spelled
+
+def _pieces(graph: Graph) -> Pieces:
+    found = _tables.get(graph)
+    if found is None:
+        found = _tables[graph] = Pieces(pieces_of(graph))
+    return found
 
 
 def pieces_of(graph: Graph) -> dict[str, int]:

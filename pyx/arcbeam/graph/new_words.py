@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.graph import _graph
+from arcbeam.errors import CapacityError
+from arcbeam.graph._new_words import SpelledWords, Tree
 from arcbeam.graph._words import WordReader
 from arcbeam.graph.pronunciations import Pronunciations
 from arcbeam.graph.symbols import SymbolTable, TokenTable
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph
 
 EPSILON_COLUMN = 0xFFFF
-SEVERAL = -1
-ARC = np.dtype([("next_state", "<u4"), ("weight", "<f4"), ("column", "<u2"), ("word", "<u4")])
-Arc = tuple[int, float, int, int]  # its fields
-Spelling = tuple[int, ...]  # columns
+Place = tuple[SpelledWords, int]  # a word with its spellings
 
 
 class NewWords:
@@ -37,8 +35,17 @@ class NewWords:
     ----------
     graph : Graph
         With an open slot.
-    spellings : mapping of str to sequence of tuple of int
-        Columns of each spelling of each word. Words are numbered in the order of their code points.
+    spellings : mapping of str to Place
+        The spellings of each word. Words are numbered in the order of their code points.
+    max_bytes : int
+        The most that they may take.
+    name : str
+        The end of a message's "the new words".
+
+    Raises
+    ------
+    CapacityError
+        They take more.
 
     Attributes
     ----------
@@ -56,52 +63,56 @@ class NewWords:
     pronunciations : Pronunciations
     """
 
-    def __init__(self, graph: Graph, spellings: Mapping[str, Sequence[Spelling]]) -> None:
+    def __init__(self, graph: Graph, spellings: Mapping[str, Place], max_bytes: int, name: str = "") -> None:
         assert graph.open_slot is not None
         slot = graph.open_slot
         self.entrances = slot.entrances
         self.first_state, self.first_arc = graph.num_states, graph.num_arcs
         self.first_word = first_new_word(graph)
         names = sorted(spellings)
-        ids = range(self.first_word, self.first_word + len(names))
-        self.symbols = SymbolTable.from_ids(ids, names)
-        pairs = [(i, spelling) for i, name in zip(ids, names, strict=True) for spelling in spellings[name]]
-        self.pronunciations = Pronunciations.from_lists(pairs)
-        tree = _Tree(pairs)
-        rules = _Rules.of(graph)
+        spelled = SpelledWords.gathered([spellings[name] for name in names])
+        self.symbols = _numbered(names, self.first_word)
+        self.pronunciations = Pronunciations(*spelled.arrays(self.first_word))
+        tree = Tree(spelled, self.first_word, graph.blank, *_loops_of(graph))
         exits, group_of = np.unique(slot.exits, return_inverse=True)
-        firsts: list[int] = []
-        records: list[tuple[int, int, float, int]] = []
-        depth = graph.states["depth"][slot.entrances]
-
-        def leave() -> Iterator[Arc]:  # they are many, and take less room in an array
-            begin = self.first_arc + len(slot.entrances)
-            for group, leave_to in enumerate(exits.tolist()):
-                first = self.first_state + len(records)
-                firsts.append(first)
-                outermost = int(depth[group_of == group].max()) + 1
-                for leaving in tree.states(first, leave_to, rules):
-                    epsilons = sum(arc[2] == EPSILON_COLUMN for arc in leaving)
-                    smallest = 0.0 if epsilons < len(leaving) else np.inf
-                    at_depth = outermost if self.first_state + len(records) == first else 0
-                    records.append((begin, begin + epsilons, smallest, at_depth))
-                    begin += len(leaving)
-                    yield from leaving
-            records.append((begin, begin, np.inf, 0))
-
-        arcs = np.fromiter(leave(), ARC)
-        self.states = np.array(records, _graph.STATE_DTYPE)
-        entering = np.zeros(len(slot.entrances), ARC)
-        entering["next_state"], entering["weight"] = np.array(firsts, "<u4")[group_of], slot.weights
-        entering["column"] = EPSILON_COLUMN
-        own = np.concatenate([entering, arcs])
-        self.targets = np.empty(len(own), _graph.TARGET_DTYPE)
-        self.targets["next_state"], self.targets["weight"] = own["next_state"], own["weight"]
-        self.columns, self.words = own["column"].copy(), own["word"].copy()
-        self.finals = np.full(len(records) - 1, np.inf, "<f4")
+        needed = tree.nbytes(len(exits), len(slot.entrances)) + spelled.nbytes
+        if needed > max_bytes:
+            raise too_large(f"{needed:,} bytes for this graph", max_bytes, name)
+        depths = np.zeros(len(exits), "<u4")
+        np.maximum.at(depths, group_of, graph.states["depth"][slot.entrances] + 1)
+        firsts, self.states, self.targets, self.columns, self.words, self.finals = tree.copies(
+            self.first_state, self.first_arc, exits, depths, len(slot.entrances)
+        )
+        entering = slice(0, len(slot.entrances))
+        self.targets["next_state"][entering], self.targets["weight"][entering] = firsts[group_of], slot.weights
+        self.columns[entering], self.words[entering] = EPSILON_COLUMN, 0
 
     def __len__(self) -> int:
         return len(self.symbols)
+
+
+def too_large(size: str, max_bytes: int, name: str) -> CapacityError:
+    """The error of new words that take too much memory."""
+    return CapacityError(
+        f"boost: the new words{name} take {size}, more than max_bytes={max_bytes:,}; give a larger one, such as "
+        "Boost(..., max_bytes='4GiB'), fewer segmentations, or fewer or shorter new words"
+    )
+
+
+def _numbered(names: Sequence[str], first: int) -> SymbolTable:
+    """A table of names, which ascend, with the ids from `first` on."""
+    encoded = [name.encode() for name in names]
+    offsets = np.zeros(len(names) + 1, "<i8")
+    np.cumsum([len(name) for name in encoded], out=offsets[1:])
+    ids = np.arange(first, first + len(names), dtype="<i8")
+    return SymbolTable(ids, offsets, np.frombuffer(b"".join(encoded), np.uint8))
+
+
+def _loops_of(graph: Graph) -> tuple[bool, bool]:
+    """Whether tokens have loops, and need a blank where they repeat, by the topology (`arcbeam.recipe.topology`)."""
+    topology = graph.meta.get("topology", "compact")
+    loops = bool(graph.meta.get("token_self_loops", 1)) and topology != "identity"
+    return loops, topology == "normal"
 
 
 def first_new_word(graph: Graph) -> int:
@@ -187,87 +198,3 @@ class JoinedSymbols:
         """Ids and words, ascending."""
         yield from self._of_graph.items()
         yield from self._new_words.symbols.items()
-
-
-class _Rules:
-    """How tokens follow each other, by the topology of the graph (`arcbeam.recipe.topology`)."""
-
-    def __init__(self, blank: int | None, loops: bool, repeats_need_blank: bool) -> None:
-        self.blank, self.loops, self.repeats_need_blank = blank, loops, repeats_need_blank
-
-    @classmethod
-    def of(cls, graph: Graph) -> _Rules:
-        topology = graph.meta.get("topology", "compact")
-        loops = bool(graph.meta.get("token_self_loops", 1)) and topology != "identity"
-        return cls(graph.blank, loops, topology == "normal")
-
-
-class _Node:
-    __slots__ = ("blank_state", "children", "column", "endings", "state", "word")
-
-    def __init__(self, column: int) -> None:
-        self.column = column
-        self.children: dict[int, _Node] = {}
-        self.endings: list[int] = []  # words
-        self.word = 0  # that passes through here; SEVERAL if there are more
-        self.state = self.blank_state = 0
-
-
-class _Tree:
-    """The tree of spellings. States and arcs are those of the node, then those of its children by their columns."""
-
-    def __init__(self, spellings: Sequence[tuple[int, Spelling]]) -> None:
-        self._root = _Node(EPSILON_COLUMN)
-        for word, spelling in spellings:
-            node = self._root
-            for column in spelling:
-                if column not in node.children:
-                    node.children[column] = _Node(column)
-                node = node.children[column]
-                node.word = word if node.word in (0, word) else SEVERAL
-            if word not in node.endings:
-                node.endings.append(word)
-        self._nodes: list[_Node] = []
-        waiting = [self._root]
-        while waiting:
-            node = waiting.pop()
-            self._nodes.append(node)
-            waiting.extend(node.children[column] for column in sorted(node.children, reverse=True))
-
-    def states(self, first: int, leave_to: int, rules: _Rules) -> Iterable[list[Arc]]:
-        """The arcs of each state from the id `first` on: (next state, weight, column, word), in their order."""
-        at = first
-        for node in self._nodes:
-            node.state = at
-            has_blanks = node is not self._root and rules.blank is not None and bool(node.children)
-            node.blank_state = at + 1 if has_blanks else 0
-            at += 1 + has_blanks
-        for node in self._nodes:
-            entering = [
-                (child.state, 0.0, child.column, self._written(node, child)) for child in node.children.values()
-            ]
-            if node is self._root:
-                yield _sorted(entering)
-                continue
-            is_written = node.word != SEVERAL  # by this arc, or by one before
-            own = [(leave_to, 0.0, EPSILON_COLUMN, 0 if is_written else word) for word in sorted(node.endings)]
-            if rules.loops:
-                own.append((node.state, 0.0, node.column, 0))
-            own += [arc for arc in entering if not (rules.repeats_need_blank and arc[2] == node.column)]
-            if node.blank_state:
-                assert rules.blank is not None
-                own.append((node.blank_state, 0.0, rules.blank, 0))
-            yield _sorted(own)
-            if node.blank_state:
-                assert rules.blank is not None
-                yield _sorted([(node.blank_state, 0.0, rules.blank, 0), *entering])
-
-    def _written(self, node: _Node, child: _Node) -> int:
-        """The word that an arc from a node to its child writes: 0, unless it is the first that belongs to it alone."""
-        is_first = node is self._root or node.word == SEVERAL
-        return child.word if is_first and child.word != SEVERAL else 0
-
-
-def _sorted(arcs: list[Arc]) -> list[Arc]:
-    """Epsilon arcs, then the others by column, as in a graph."""
-    return sorted(arcs, key=lambda arc: -1 if arc[2] == EPSILON_COLUMN else arc[2])

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from arcbeam._pooled_engine import PooledEngine
-from arcbeam.arrays.bad_values import check_errors, encoder_output_errors
+from arcbeam.arrays.bad_values import check_errors, encoder_output_errors, fault_of_encoder_output
 from arcbeam.arrays.batches import Utterances, Wanted, as_utterances
 from arcbeam.arrays.intake import KeptChunk, kept_chunk, take_batch, take_chunks
 from arcbeam.calls import lists_options
@@ -715,9 +715,9 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             raise next(iter(found.wrong.values()))
         return partials
 
-    def _keep_chunk(self, chunk: Any, cuda_stream: Any) -> KeptChunk:
-        """A chunk, checked, that will be decoded later."""
-        return kept_chunk(chunk, self._wanted, self._engine, cuda_stream)
+    def _keep_chunk(self, chunk: Any, cuda_stream: Any, max_frames: int) -> KeptChunk:
+        """A chunk, checked, that will be decoded later, in pieces if it has more frames than that."""
+        return kept_chunk(chunk, self._wanted, self._engine, cuda_stream, max_frames, fault_of_encoder_output)
 
     def _turn(self) -> AbstractContextManager[Any]:
         """The lock to go on with streams under; in a forked child that of the CPU's engine is a new one."""

@@ -9,11 +9,11 @@ import time
 import numpy as np
 
 cimport cython
-from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uintptr_t
 from libc.string cimport memcpy, memset
 from libcpp.utility cimport move
 
+from arcbeam._interrupts cimport check_interrupts
 from arcbeam.ctc._boost cimport BoostList
 from arcbeam.ctc.gpu._lanes cimport Lanes
 from arcbeam.ctc.gpu._search cimport LatticeLane, LatticeResult, LatticeStep, padded
@@ -197,7 +197,7 @@ cdef class LatticeMemory:
                 with nogil:
                     done = self.numberer.get().wait(SLICE_MS)
                 if not done:
-                    PyErr_CheckSignals()
+                    check_interrupts()
         finally:
             while not done:
                 with nogil:

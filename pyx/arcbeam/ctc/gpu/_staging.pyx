@@ -5,10 +5,10 @@ buffer, pinned if the host allows it. After each part a word on the device count
 """
 
 cimport cython
-from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport uintptr_t
 from libcpp.utility cimport move
 
+from arcbeam._interrupts cimport check_interrupts
 from arcbeam.gpu._cuda cimport driver, ignore
 from arcbeam.gpu._memory cimport MemoryPool, copy_to_device
 from arcbeam.gpu._driver_table cimport forked, now_ns
@@ -120,7 +120,7 @@ cdef class Staging:
             self._send_part()
             if now_ns() - looked > <int64_t> SLICE_MS * 1000000:
                 with gil:
-                    PyErr_CheckSignals()
+                    check_interrupts()
                 looked = now_ns()
         return 0
 
@@ -168,7 +168,7 @@ cdef class Staging:
     cdef int _wait(self, Event event) except -1 nogil:
         while not event.wait(SLICE_MS):
             with gil:
-                PyErr_CheckSignals()
+                check_interrupts()
         return 0
 
     cdef void give_up(self) noexcept nogil:

@@ -3,11 +3,11 @@
 import numpy as np
 
 cimport cython
-from cpython.exc cimport PyErr_CheckSignals
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset
 
+from arcbeam._interrupts cimport check_interrupts
 from arcbeam.ctc.gpu._batch_memory cimport BatchSizes
 from arcbeam.ctc.gpu._lanes cimport Undone
 from arcbeam.ctc.gpu._search cimport LaneState, StreamView, UtteranceView, kNeedsStreamRoom, kNoIndex
@@ -241,7 +241,7 @@ cdef class Window:
                 else:
                     reached = self.done.wait(SLICE_MS)
             if not reached:
-                PyErr_CheckSignals()
+                check_interrupts()
         self.in_flight = False
         if self.requests is not None:
             with nogil:

@@ -4,10 +4,10 @@ import threading
 
 import numpy as np
 
-from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memset
 
+from arcbeam._interrupts cimport check_interrupts
 from arcbeam.gpu._cuda cimport Context, driver, ignore
 from arcbeam.gpu._launch cimport Event, Function, Stream, launch
 from arcbeam.gpu._launch cimport load as load_module
@@ -378,7 +378,7 @@ cdef class CudaEngine:
                 with nogil:
                     reached = self.done.wait(SLICE_MS)
                 if not reached:
-                    PyErr_CheckSignals()
+                    check_interrupts()
             self.in_flight = False
             if not self._fetches_at_once():
                 with nogil:

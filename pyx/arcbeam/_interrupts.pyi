@@ -1,0 +1,3 @@
+from collections.abc import Callable
+
+def interrupt(thread: int, reason: Callable[[], BaseException] | None) -> None: ...
