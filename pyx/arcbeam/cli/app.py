@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import time
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
@@ -192,6 +193,7 @@ def decode(
         note("note: the graph has no word symbols, so words are numbers; give --words")
     tell_unused(boost_lexicon, loaded)
     decoder = make_decoder(loaded, language_model, graph_language_model, dataclasses.asdict(settings), max_bytes)
+    began = time.perf_counter()
     with (
         open_output(output) as file,
         lattice_archive(lattice) if lattice else nullcontext(None) as add_lattice,
@@ -215,6 +217,7 @@ def decode(
             },
             boosts=boosts,
         )  # fmt: skip
+    speed.run_seconds = time.perf_counter() - began
     note(speed.describe(frame_shift, describe_device(decoder)))
     if boosts:
         boosts.tell_absent()

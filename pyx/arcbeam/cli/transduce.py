@@ -4,6 +4,7 @@ With ``--chunk-frames`` it returns what is known of the words after each chunk.
 """
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -177,10 +178,12 @@ def transduce(
         chunks = cut(found, chunk_frames, width=decoder.features, check=check, seconds=shift if real_time else None)
         follow(chunks, chunk_frames, begin, caption)
     else:
+        began = time.perf_counter()
         with open_output(output) as file, progress("decoding", lambda: count(found)) as update:
             speed = decode_all(
                 decoder, read_all(found), write_all, check=check, batch_size=batch_size, update=update, boosts=trees
             )
+        speed.run_seconds = time.perf_counter() - began
         note(speed.describe(shift, decoder.device))
     if trees:
         trees.tell_absent()
