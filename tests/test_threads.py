@@ -21,7 +21,7 @@ V1 = ["9:name=systemd:/", "4:memory:/docker/ab", "2:cpu,cpuacct:/docker/ab"]
 QUOTAS = {
     "no limit": (["0::/"], {"cpu.max": "max 100000"}, math.inf),
     "version 2": (["0::/"], {"cpu.max": "150000 100000"}, 1.5),
-    "within": (["0::/a/b"], {"a/b/cpu.max": "max 100000", "a/cpu.max": "200000 100000", "cpu.max": "900000 100000"}, 2.0),
+    "within": (["0::/a/b"], {"a/b/cpu.max": "max 1000", "a/cpu.max": "2000 1000", "cpu.max": "900000 1000"}, 2.0),
     "a name with colons": (["0::/a:b"], {"a:b/cpu.max": "300000 100000"}, 3.0),
     "version 1": (V1, {"cpu/docker/ab/cpu.cfs_quota_us": "50000", "cpu/docker/ab/cpu.cfs_period_us": "100000"}, 0.5),
     "version 1, no limit": (V1, {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, math.inf),

@@ -14,9 +14,9 @@ import pytest
 
 from arcbeam.cli import console
 from arcbeam.cli.console import Failure
-from arcbeam.cli.inputs import Utterance
 from arcbeam.cli.run import Referee, Speed, check_width, decode_all, decode_batch
 from arcbeam.errors import FormatError
+from arcbeam.files.log_probs import Utterance
 
 GRAPH = SimpleNamespace(num_columns=3, width_is_exact=True)
 

@@ -19,8 +19,8 @@ from arcbeam.cli.transduce import transduce
 from arcbeam.confidence import resolve
 
 if TYPE_CHECKING:
-    from arcbeam.cli.inputs import Utterance
     from arcbeam.ctc.hypothesis import Hypothesis
+    from arcbeam.files.log_probs import Utterance
 
 app = typer.Typer(
     name="arcbeam",
@@ -174,11 +174,11 @@ def decode(
     )  # fmt: skip
     from arcbeam.cli.boosts import tell_unused, word_boosts
     from arcbeam.cli.graphs import describe_device, load_graph
-    from arcbeam.cli.inputs import count, find_inputs, read_all
     from arcbeam.cli.models import check_given, make_decoder
     from arcbeam.cli.outputs import open_output, write
     from arcbeam.cli.references import read_references
     from arcbeam.cli.run import Referee, check_width, decode_all
+    from arcbeam.files.log_probs import count, find_inputs, read_all
     from arcbeam.lattices.archives import lattice_archive
 
     check_given(language_model, graph_language_model)

@@ -33,8 +33,8 @@ from arcbeam.errors import FormatError
 from arcbeam.files.writing import PARTIAL, beside, writing
 
 if TYPE_CHECKING:
-    from arcbeam.cli.inputs import Utterance
     from arcbeam.ctc.hypothesis import Hypothesis
+    from arcbeam.files.log_probs import Utterance
     from arcbeam.transducer.hypothesis import TransducerHypothesis
 
 STDOUT = "-"

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from arcbeam.cli.console import Failure, note
-from arcbeam.cli.inputs import Utterance, batches
 from arcbeam.cli.score import Score
+from arcbeam.files.log_probs import Utterance
 
 if TYPE_CHECKING:
     from arcbeam.ctc.boost import Boost
@@ -165,6 +165,20 @@ def decode_all(
     if not speed.utterances:
         raise Failure("the input contains no utterances")
     return speed
+
+
+def batches(utterances: Iterable[Utterance], size: int, most_bytes: int = 1 << 28) -> Iterator[list[Utterance]]:
+    """Group utterances into lists of at most `size` that hold at most about `most_bytes` of log-probs."""
+    batch: list[Utterance] = []
+    held = 0
+    for utterance in utterances:
+        if batch and (len(batch) == size or held + utterance.log_probs.nbytes > most_bytes):
+            yield batch
+            batch, held = [], 0
+        batch.append(utterance)
+        held += utterance.log_probs.nbytes
+    if batch:
+        yield batch
 
 
 def check_width(graph: "Graph", batch: Iterable[Utterance]) -> None:

@@ -14,9 +14,9 @@ from arcbeam.confidence import resolve
 from arcbeam.words import as_dict
 
 if TYPE_CHECKING:
-    from arcbeam.cli.inputs import Utterance
     from arcbeam.ctc.partial import Partial
     from arcbeam.ctc.stream import Stream
+    from arcbeam.files.log_probs import Utterance
 
 ANSWERS = (
     "confidence", "confidence_truncated", "nbest", "nbest_is_all", "nbest_truncated", "mbr", "sausage", "labels",

@@ -20,7 +20,7 @@ from arcbeam.errors import FormatError
 from arcbeam.words import as_dict
 
 if TYPE_CHECKING:
-    from arcbeam.cli.inputs import Utterance
+    from arcbeam.files.log_probs import Utterance
     from arcbeam.transducer.boosting_tree import BoostingTree
     from arcbeam.transducer.decoder import TransducerDecoder
     from arcbeam.transducer.hypothesis import TransducerHypothesis
@@ -127,9 +127,9 @@ def transduce(
     from arcbeam import Endpoint, TransducerDecoder
     from arcbeam.cli.boosts import BoostFiles
     from arcbeam.cli.chunks import cut, find_frames
-    from arcbeam.cli.inputs import count, read_all
     from arcbeam.cli.live import follow
     from arcbeam.cli.run import decode_all
+    from arcbeam.files.log_probs import count, read_all
 
     found = find_frames(inputs, max_bytes)
     given: dict[str, Any] = {

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from arcbeam.errors import FormatError
 
-
 MOST_OF_A_PIPE = 64 << 20
 """The most bytes that are read of what has no size, such as a pipe, which may never end."""
 
@@ -29,8 +28,8 @@ def read_text(path: str | os.PathLike[str]) -> bytes:
         data = file.read(MOST_OF_A_PIPE + 1)
     if len(data) > MOST_OF_A_PIPE:
         raise FormatError(
-            f"{os.fspath(path)}: expected a regular file, or at most {MOST_OF_A_PIPE:,} bytes of a pipe or a device, got "
-            "more; write them to a file first"
+            f"{os.fspath(path)}: expected a regular file, or at most {MOST_OF_A_PIPE:,} bytes of a pipe or a device, "
+            "got more; write them to a file first"
         )
     return data
 

@@ -64,9 +64,10 @@ class naming:
 class reading(naming):
     """A context in which the content of a file is read: it turns readers' errors into FormatErrors that name the file.
 
-    Errors that are no fault of the content pass: the other exceptions of arcbeam, an OSError of the system, which gets
-    the name of the file if it has none, a MemoryError (sizes are checked before memory is allocated, so it really ran out), and warnings that are treated as
-    errors. So no code of the caller may run in this context, neither functions nor checks of arguments.
+    Errors that are no fault of the content pass: the other exceptions of arcbeam, a MemoryError (sizes are checked
+    before memory is allocated, so it really ran out), warnings that are treated as errors, and an OSError of the
+    system, which gets the name of the file if it has none. So no code of the caller may run in this context, neither
+    functions nor checks of arguments.
 
     Parameters
     ----------

@@ -9,8 +9,9 @@ import kaldiio
 import numpy as np
 import pytest
 
-from arcbeam.cli.inputs import batches, count, find_inputs, read_all
+from arcbeam.cli.run import batches
 from arcbeam.errors import FormatError
+from arcbeam.files.log_probs import count, find_inputs, read_all
 
 RNG = np.random.default_rng(7)
 UTTERANCES = {f"utt-{n}": np.log(RNG.dirichlet(np.ones(5), n + 2)).astype(np.float32) for n in range(4)}
