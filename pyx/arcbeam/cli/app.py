@@ -153,6 +153,7 @@ def decode(
 ) -> None:  # fmt: skip
     """Decode log-probs into transcripts."""
     opt.check_needs(context)
+    opt.check_memory_limit(context, device)
     if format is Format.ctm and frame_shift is None:
         raise typer.BadParameter("CTM gives times in seconds: set --frame-shift", param_hint="'--format'")
     if nbest and format is not Format.json:
@@ -183,6 +184,7 @@ def decode(
 
     check_given(language_model, graph_language_model)
     found = find_inputs(inputs, max_bytes)
+    opt.check_max_bytes(context, found)
     boosts = word_boosts(boost, boost_map, boost_score, boost_lexicon)
     referee = Referee(read_references(reference), allow_missing, ignore_case) if reference else None
     loaded = load_graph(
@@ -193,6 +195,7 @@ def decode(
         note("note: the graph has no word symbols, so words are numbers; give --words")
     tell_unused(boost_lexicon, loaded)
     decoder = make_decoder(loaded, language_model, graph_language_model, dataclasses.asdict(settings), max_bytes)
+    opt.check_memory_limit(context, decoder.device)
     began = time.perf_counter()
     with (
         open_output(output) as file,

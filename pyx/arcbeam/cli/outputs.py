@@ -119,14 +119,14 @@ def open_output(path: str) -> Iterator[Output]:
     """
     if path == STDOUT:
         sys.stdout.flush()
-        file = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
+        file: Any = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
         with _told(Output(file, "standard output", 1 if sys.stdout.isatty() else BLOCK), path) as output:
             yield output
         return
     with (
         beside(path, keep=True) as name,
-        open(name, "wb", buffering=0) as file,
-        _told(Output(file, path), path) as output,
+        open(name, "wb", buffering=0) as raw,
+        _told(Output(raw, path), path) as output,
     ):
         yield output
 

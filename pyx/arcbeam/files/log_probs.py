@@ -14,6 +14,7 @@ folder         its files of these kinds by name; an archive that an index in the
 float16 and float32 are taken as they are, float64 is rounded to float32, and any other type is refused.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
@@ -21,10 +22,12 @@ from pathlib import Path
 
 import numpy as np
 
+from arcbeam.calls import lists_options
 from arcbeam.errors import FormatError
 from arcbeam.files import kaldi_matrices
 from arcbeam.files.kaldi_archives import scp_entries
 from arcbeam.files.numpy_files import Archive, map_npy
+from arcbeam.sizes import as_bytes
 
 SUFFIXES = (".npz", ".npy", ".ark", ".scp")
 GRAPH_SUFFIXES = (".arcbeam", ".fst")
@@ -57,6 +60,11 @@ class Input:
     read: "Reader"
     max_bytes: str | None = None
 
+    @property
+    def may_be_packed(self) -> bool:
+        """Whether the file may be smaller than what it holds."""
+        return self.read is _read_npz
+
     def utterances(self) -> Iterator[Utterance]:
         """Yield the utterances of the file."""
         for name, log_probs in self.read(self.path, self.max_bytes):
@@ -64,6 +72,53 @@ class Input:
 
 
 Reader = Callable[[Path, str | None], Iterator[tuple[str, np.ndarray]]]
+
+
+@lists_options()
+def read_log_probs(
+    path: str | os.PathLike[str], *, max_bytes: int | str | None = None
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Reads log-probs, or the output of an encoder, from the files that the command line takes: (id, array) one by one.
+
+    One utterance is in memory at a time, in the order of the file, or of the files of a folder by name.
+
+    Parameters
+    ----------
+    path : path
+        An ``.npz``, an ``.npy``, a Kaldi archive (``.ark``, also ``ark:FILE``) or an index of one (``.scp``, also
+        ``scp:FILE``), or a folder of these.
+    max_bytes : int, str or None
+        The most that a packed ``.npz`` may unpack to, such as ``"20GiB"``. None: 20 times its size, but at least 32
+        MiB.
+
+    Yields
+    ------
+    id : str
+        The utterance, unique among those of `path`: the name of its array, entry or file.
+    log_probs : numpy.ndarray
+        [frames, columns], float16 or float32; float64 is rounded to float32. It may be read-only.
+
+    Raises
+    ------
+    FormatError
+        A file of an unknown kind, at once; or, when it is reached, one that is damaged or holds something else, or an
+        id that occurs twice. The message names the file.
+    FileNotFoundError
+        There is no such file or folder, at once.
+    MissingDependencyError
+        Compressed and text archives of Kaldi need the package kaldiio.
+
+    Examples
+    --------
+    ::
+
+        for utterance, log_probs in arcbeam.read_log_probs("log_probs.scp"):
+            [hypothesis] = decoder.decode([log_probs])
+            print(utterance, hypothesis.text)
+    """
+    limit = None if max_bytes is None else str(as_bytes("max_bytes", max_bytes))
+    utterances = read_all(find_inputs([os.fsdecode(path)], limit))
+    return ((utterance.id, utterance.log_probs) for utterance in utterances)
 
 
 def find_inputs(paths: Iterable[str], max_bytes: str | None = None) -> list[Input]:

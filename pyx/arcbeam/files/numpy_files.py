@@ -107,7 +107,7 @@ class Rows:
     def __init__(self, path: Path, name: str, header: Header, file: IO[bytes], ahead: bytes) -> None:
         self.dtype, self.shape = header.dtype, header.shape
         self._path, self._name, self._file, self._ahead = path, name, file, ahead
-        self._row_bytes = header.nbytes // max(1, *header.shape[:1])
+        self._row_bytes = header.nbytes // max((1, *header.shape[:1]))
         self._whole: np.ndarray | None = None
         self._at = 0
         if header.order == "F" and len(header.shape) > 1:  # whose rows lie apart

@@ -93,11 +93,11 @@ class reading(naming):
 
 
 def _is_no_fault_of_the_content(error: Exception) -> bool:
-    # Python's modules for compressed files raise an OSError without a number if the error is not the system's; and a
-    # damaged archive may send them to a place before the file's beginning, which the system calls an invalid argument.
-    of_the_system = isinstance(error, OSError) and error.errno is not None
-    of_the_system = of_the_system and (error.errno != errno.EINVAL or error.filename is not None)
-    return of_the_system or isinstance(error, (ArcbeamError, MemoryError, Warning))
+    if isinstance(error, OSError):
+        # One of a module for compressed files has no number if it is not the system's; and a damaged archive may
+        # send them to a place before the beginning of the file, which the system calls an invalid argument.
+        return error.errno is not None and (error.errno != errno.EINVAL or error.filename is not None)
+    return isinstance(error, (ArcbeamError, MemoryError, Warning))
 
 
 def reason_of(error: BaseException) -> str:
