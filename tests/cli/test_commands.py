@@ -94,6 +94,7 @@ def test_boosts(run, tmp_path):
         ("--boost", "a\tnine\n", "line 1: expected a score after the tab, such as 3.5, got 'nine'"),
         ("--boost", "a\na\n", "line 2: phrase 'a' occurs twice"),
         ("--boost-map", "one\n", "line 1: expected an utterance and the file of its boost, got 'one'"),
+        ("--boost-map", "one a\0b\n", "line 1: expected an utterance and the file of its boost, got 'one a\\x00b'"),
         ("--boost-map", "one x\none y\n", "line 2: utterance 'one' occurs twice"),
         ("--boost-map", "one bad.txt\ntwo absent.txt\n", "line 2: the list of 'two' cannot be read: "),
     ],
