@@ -144,7 +144,7 @@ def imports_at_load(path: Path) -> set[str]:
 # these sets, and later, within a function or for the checks of types, the second, too.
 ROOT_ROOM = "."
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
-    ROOT_ROOM: (set(), {"baseline", "batching", "ctc", "graph", "lattices", "lm", "transducer", "cli"}),
+    ROOT_ROOM: (set(), {"baseline", "batching", "ctc", "files", "graph", "lattices", "lm", "transducer", "cli"}),
     "files": (set(), set()),
     "graph": ({"files"}, {"lm", "recipe"}),
     "lm": ({"files"}, {"recipe"}),
@@ -247,7 +247,7 @@ MAY_INCLUDE = {
     "cuda/rescore": {"rescore", "decode", "shared"},
     "cuda/transducer": {"transducer", "shared"},
     "cpu_reference/common": {"common"},
-    "cpu_reference/pool": {"pool"},
+    "cpu_reference/pool": {"pool", "common"},
     "cpu_reference/graph": {"graph", "common", "shared"},
     "cpu_reference/kenlm": {"kenlm"},
     "cpu_reference/lattice": {"lattice", "decode", "graph", "pool", "shared"},
@@ -270,7 +270,7 @@ MAY_INCLUDE = {
     PYX + "ctc/_boost": {PYX + "ctc/_boost", "boost", "pool"},
     PYX + "ctc/gpu/_lattice_memory": {PYX + f"ctc/gpu/_{name}" for name in ("lattice_memory", "requests")}
     | {"decode", "graph", "lattice", "pool", "shared"},
-    PYX + "ctc/gpu/_requests": {PYX + "ctc/gpu/_requests", "kenlm", "shared"},
+    PYX + "ctc/gpu/_requests": {PYX + "ctc/gpu/_requests", "common", "kenlm", "shared"},
     PYX + "ctc/gpu/_streams": {PYX + f"ctc/gpu/_{name}" for name in ("streams", "requests")}
     | {"decode", "graph", "rescore", "shared"},
     PYX + "gpu": {PYX + "gpu"},

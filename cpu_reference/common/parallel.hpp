@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/room_to_throw.hpp"
 #include "common/status.hpp"
 
 namespace arcbeam {
@@ -31,16 +32,27 @@ Status parallel_ranges(std::uint64_t count, unsigned threads, Piece piece) {
             thrown[i] = std::current_exception();
         }
     };
+    std::vector<std::uint8_t> is_left(parts);  // by a thread without memory to throw with, to the caller
+    const auto attempt = [&](std::size_t i) {
+        if (has_room_to_throw()) {
+            run(i);
+        } else {
+            is_left[i] = 1U;
+        }
+    };
     std::vector<std::thread> workers;
     workers.reserve(parts);
     try {
-        for (std::size_t i = 1U; i < parts; ++i) workers.emplace_back(run, i);
+        for (std::size_t i = 1U; i < parts; ++i) workers.emplace_back(attempt, i);
     } catch (...) {  // no thread can be started: those that run must end before their data goes away
         for (std::thread& worker : workers) worker.join();
         throw;
     }
     run(0U);
     for (std::thread& worker : workers) worker.join();
+    for (std::size_t i = 1U; i < parts; ++i) {
+        if (is_left[i] != 0U) run(i);
+    }
     for (const std::exception_ptr& error : thrown) {
         if (error) std::rethrow_exception(error);
     }

@@ -10,8 +10,11 @@
 #include <cstddef>
 #include <functional>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <vector>
+
+#include "common/room_to_throw.hpp"
 
 namespace arcbeam::twin {
 
@@ -23,7 +26,12 @@ class ThreadPool {
         workers_.reserve(threads);
         try {
             for (std::size_t worker = 0; worker < threads; ++worker) {
-                workers_.emplace_back([this, worker] { work(worker); });
+                workers_.emplace_back([this, worker] { begin(worker); });
+            }
+            std::unique_lock<std::mutex> lock(mutex_);
+            done_.wait(lock, [&] { return begun_ == threads; });
+            if (starved_) {
+                throw std::bad_alloc();
             }
         } catch (...) {  // no thread can be started: those that wait must end before the objects they wait on
             stop();
@@ -69,6 +77,19 @@ class ThreadPool {
         }
     }
 
+    void begin(std::size_t worker) {
+        const bool able = has_room_to_throw();
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            starved_ = starved_ || !able;
+            ++begun_;
+            done_.notify_all();
+        }
+        if (able) {
+            work(worker);
+        }
+    }
+
     void work(std::size_t worker) {
         // A thread inherits its creator's floating-point mode, which may flush denormals to zero.
         std::fesetenv(FE_DFL_ENV);
@@ -103,6 +124,8 @@ class ThreadPool {
     Job job_;
     std::size_t items_ = 0;
     std::atomic<std::size_t> next_item_{0};
+    std::size_t begun_ = 0;
+    bool starved_ = false;  // whether a thread has ended at once, for want of memory
     std::size_t busy_ = 0;
     std::size_t generation_ = 0;
     bool stopping_ = false;

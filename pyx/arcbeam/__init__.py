@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         MissingDependencyError,
         UnsupportedError,
     )
+    from arcbeam.files.log_probs import read_log_probs
     from arcbeam.graph.graph import Graph, GraphInfo
     from arcbeam.graph.symbols import SymbolTable, TokenTable
     from arcbeam.lattices.archives import read_lattices, write_lattices
@@ -98,6 +99,7 @@ _HOME = {
     "UnsupportedError": "errors",
     "calibrate_confidence": "ctc.calibration",
     "read_lattices": "lattices.archives",
+    "read_log_probs": "files.log_probs",
     "write_lattices": "lattices.archives",
 }
 
@@ -161,6 +163,7 @@ __all__ = [
     "UnsupportedError",
     "calibrate_confidence",
     "read_lattices",
+    "read_log_probs",
     "write_lattices",
 ]
 

@@ -13,6 +13,7 @@ cdef extern from "pool/batch_engine.hpp" namespace "arcbeam::twin" nogil:
 cdef class PooledEngine:
     cdef object lock  # one batch at a time
     cdef AnyEngine* pool
+    cdef size_t threads  # of the pool
     cdef pid_t process, process_of_lock
 
     cpdef object turn(self)

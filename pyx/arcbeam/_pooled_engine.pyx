@@ -5,6 +5,11 @@ import threading
 from posix.unistd cimport getpid
 
 from arcbeam._interrupts cimport check_interrupts
+from arcbeam.errors import CapacityError
+
+
+cdef extern from "common/room_to_throw.hpp" namespace "arcbeam" nogil:
+    cbool has_room_to_throw()
 
 
 cdef class PooledEngine:
@@ -45,9 +50,14 @@ cdef class PooledEngine:
 
     cdef int ready(self) except -1:
         """Makes sure that there are threads: a forked child has none of its parent's."""
+        if not has_room_to_throw():
+            raise MemoryError("out of memory for the decoder")
         if self.pool == NULL or self.process != getpid():
             self.pool = NULL
-            self.pool = self.new_pool()
+            try:
+                self.pool = self.new_pool()
+            except RuntimeError as error:  # std::system_error: the machine gives no more
+                raise CapacityError(f"threads: {self.threads} threads cannot be started ({error}); use fewer") from None
             self.process = getpid()
         return 0
 

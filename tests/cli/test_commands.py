@@ -94,6 +94,7 @@ def test_boosts(run, tmp_path):
         ("--boost", "a\tnine\n", "line 1: expected a score after the tab, such as 3.5, got 'nine'"),
         ("--boost", "a\na\n", "line 2: phrase 'a' occurs twice"),
         ("--boost-map", "one\n", "line 1: expected an utterance and the file of its boost, got 'one'"),
+        ("--boost-map", "one a\0b\n", "line 1: expected an utterance and the file of its boost, got 'one a\\x00b'"),
         ("--boost-map", "one x\none y\n", "line 2: utterance 'one' occurs twice"),
         ("--boost-map", "one bad.txt\ntwo absent.txt\n", "line 2: the list of 'two' cannot be read: "),
     ],
@@ -307,6 +308,12 @@ USAGE = [
         "expected at most 1 second, got 20.0; write 20 milliseconds",
     ),
     (["decode", "graph.arc", "in.npz", "--memory-limit", "8G"], "expected a number of bytes, at least 1, or a size"),
+    (
+        ["decode", "graph.arc", "in.npz", "--memory-limit", "8GiB", "--device", "cpu"],
+        "'--memory-limit': limits the memory of a GPU, and the CPU decodes; leave it out, or give --device cuda",
+    ),
+    (["stream", "graph.arc", "in.npz", "--memory-limit", "8GiB"], "'--memory-limit': limits the memory of a GPU"),
+    (["stream", "graph.arc", "-", "--max-bytes", "1"], "and the standard input is none; leave it out"),
     (["decode", "graph.arc", "in.npz", "--threads", "0"], "Invalid value for '--threads'"),
     (["decode", "graph.arc", "in.npz", "--batch-size", "0"], "Invalid value for '--batch-size'"),
     (["decode", "graph.arc", "in.npz", "--device", "tpu"], "'tpu'"),
@@ -318,6 +325,18 @@ USAGE = [
         "give at most one of",
     ),
 ]
+
+
+@pytest.mark.parametrize("name", ["in.npy", "in.scp"])
+def test_a_limit_for_packed_files_where_there_are_none(run, tmp_path, name):
+    np.save(tmp_path / "in.npy", np.load("in.npz")["one"])
+    (tmp_path / "in.scp").write_text("")
+    result = run("decode", "graph.arc", tmp_path / name, "--max-bytes", "1")
+    assert result.exit_code == 2
+    said = "".join(result.stderr.replace("│", " ").split())
+    assert f"'--max-bytes':limitswhatacompressedfilemayunpackto,and{tmp_path / name}isnone;leaveitout" in said
+    assert run("decode", "graph.arc", tmp_path / "in.npy", "in.npz", "--max-bytes", "1MB").exit_code in (0, 1)
+    assert run("decode", "graph.arc", "in.npz", "--max-bytes", "1MB").exit_code == 0
 
 
 @pytest.mark.parametrize(("arguments", "message"), USAGE)

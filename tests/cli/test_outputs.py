@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from arcbeam.cli.inputs import Utterance
 from arcbeam.cli.outputs import Format, open_output, write
 from arcbeam.errors import FormatError
+from arcbeam.files.log_probs import Utterance
 from arcbeam.words import Word
 
 

@@ -3,8 +3,11 @@
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
+from contextlib import contextmanager
+from pathlib import Path
 
 import kaldiio
 import numpy as np
@@ -96,26 +99,104 @@ def test_pipes_are_written_where_they_are(run, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["bad.npz", "pipe"]
 
 
-def test_an_interrupted_run(files, tmp_path):
+@pytest.fixture
+def endless(tmp_path):
+    """An index of more than can be decoded before the command is interrupted."""
     kaldiio.save_ark(str(tmp_path / "a.ark"), {"one": GOOD["one"]}, scp=str(tmp_path / "one.scp"))
     where = (tmp_path / "one.scp").read_text().split()[1]
-    # More than it can decode before it is interrupted.
     (tmp_path / "in.scp").write_text("".join(f"u{number} {where}\n" for number in range(1_000_000)))
-    partial = tmp_path / PARTIAL
+    return tmp_path / "in.scp"
+
+
+@contextmanager
+def decoding(files, *arguments, out):
+    """A command that has begun to write."""
     with subprocess.Popen(
-        [*COMMAND, "decode", "graph.arc", str(tmp_path / "in.scp"), "--batch-size", "1", "-o",
-         str(tmp_path / "out.txt")], cwd=files, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True,
+        [*COMMAND, "decode", "graph.arc", *map(str, arguments), "-o", str(out)],
+        cwd=files, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
+        partial = Path(f"{out}.partial")
         try:
             while process.poll() is None and not (partial.exists() and partial.stat().st_size):
                 time.sleep(0.02)
-            process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 130
-            said = process.stderr.read()
+            yield process
         finally:
             process.kill()
-    done = partial.read_text().splitlines()
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run(files, tmp_path, endless, sent, code):
+    out = tmp_path / "out.txt"
+    lattices = tmp_path / "lattices.ark"
+    with decoding(files, endless, "--batch-size", "1", "--lattice", lattices, out=out) as process:
+        process.send_signal(sent)
+        assert process.wait(60) == code
+        said = process.stderr.read()
+    done = (tmp_path / PARTIAL).read_text().splitlines()
     assert 0 < len(done) < 1_000_000
     assert done == [f"u{number} ah bee" for number in range(len(done))]
     assert f"out.txt.partial has what was done, {len(done)} utterance" in said
-    assert not (tmp_path / "out.txt").exists()
+    assert not out.exists()
+    assert not [name for name in os.listdir(tmp_path) if "lattices" in name]
+
+
+def test_a_second_run_is_refused(run, files, tmp_path, endless):
+    out = tmp_path / "out.txt"
+    with decoding(files, endless, "--batch-size", "1", out=out) as process:
+        before = (tmp_path / PARTIAL).stat().st_size
+        second = run("decode", "graph.arc", "in.npz", "-o", out)
+        assert (second.exit_code, second.stdout) == (1, "")
+        assert second.stderr == (
+            f"error: {out}: another process is writing this file, as {out}.partial; wait until it has ended, or write "
+            "to another name\n"
+        )
+        process.kill()
+    killed = (tmp_path / PARTIAL).read_text()
+    assert len(killed) >= before and killed == "".join(f"u{n} ah bee\n" for n in range(killed.count("\n")))
+    assert run("decode", "graph.arc", "in.npz", "-o", out).exit_code == 0
+    assert out.read_text() == "one ah bee\ntwo sea sea\nthree\n"
+    assert not (tmp_path / PARTIAL).exists()
+
+
+LIMITED = """
+import resource, sys
+from arcbeam.cli import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)),) * 2)
+main()
+"""
+
+
+@pytest.mark.parametrize("format", ["text", "ctm"])
+def test_a_full_disk(run, files, tmp_path, format):
+    """The limit of a file's size stands for it; it lies in the midst of a line."""
+    count, out = 1000, tmp_path / "out.txt"
+    np.savez(tmp_path / "in.npz", **{f"u{number:0100}": GOOD["one"] for number in range(count)})
+    command = ["decode", "graph.arc", str(tmp_path / "in.npz"), "-f", format, "--frame-shift", "0.02", "-o", str(out)]
+    assert run(*command).exit_code == 0
+    lines, lines_each = out.read_text().splitlines(keepends=True), {"text": 1, "ctm": 2}[format]
+    assert len(lines) == count * lines_each and out.stat().st_size > 100_000
+    out.unlink()
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, "100001", *command], cwd=files, env=ENVIRONMENT, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    kept = (tmp_path / PARTIAL).read_text()
+    utterances = kept.count("\n") // lines_each
+    assert 0 < 100_001 - len(kept) < 300
+    assert kept == "".join(lines[: utterances * lines_each])
+    note, error = done.stderr.splitlines()
+    assert note == (
+        f"note: stopped early: {out}.partial has what was done, {utterances} utterances; {out} was not written"
+    )
+    assert error == f"error: {out}: File too large"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full")
+def test_a_full_device(files):
+    for where in ({"stdout": open("/dev/full", "w")}, {"arguments": ["-o", "/dev/full"]}):  # noqa: SIM115 - of a test
+        done = subprocess.run(
+            [*COMMAND, "decode", "graph.arc", "in.npz", *where.pop("arguments", [])],
+            cwd=files, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True, **where,
+        )  # fmt: skip
+        name = "standard output" if where else "/dev/full"
+        assert (done.returncode, done.stderr) == (1, f"error: {name}: No space left on device\n")

@@ -1,5 +1,8 @@
 """The loop over batches: order, messages, scoring of what is missing; with a decoder that spells what it is given."""
 
+import re
+import sys
+import time
 import warnings
 from dataclasses import dataclass
 from functools import partial
@@ -9,9 +12,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from arcbeam.cli import console
 from arcbeam.cli.console import Failure
-from arcbeam.cli.inputs import Utterance
 from arcbeam.cli.run import Referee, Speed, check_width, decode_all, decode_batch
+from arcbeam.errors import FormatError
+from arcbeam.files.log_probs import Utterance
 
 GRAPH = SimpleNamespace(num_columns=3, width_is_exact=True)
 
@@ -79,6 +84,9 @@ def test_summary():
     assert Speed(1, 10, 0.1).describe(None, "cpu") == (
         "decoded 1 utterance, 10 frames in 100.0 ms (100 frames/s; RTFx needs --frame-shift) on cpu"
     )
+    run = Speed(3, 1000, 0.5, run_seconds=2.0)
+    assert run.describe(0.02, "cpu").endswith("(RTFx 40) on cpu; with reading and writing 2.00 s (RTFx 10)")
+    assert run.describe(None, "cpu").endswith("on cpu; with reading and writing 2.00 s (500 frames/s)")
 
 
 def test_nothing_to_decode():
@@ -158,3 +166,32 @@ def test_warnings_name_utterances_and_leave_names_of_files_alone(capsys):
         "note: got a sum of 3 in utterance 'u2', frame 2: are they logits?",
         "note: 2 phrases of utterance 70.txt are left out",
     ]
+
+
+@pytest.mark.parametrize("total", [10640, None])
+def test_progress_without_a_terminal(monkeypatch, capsys, total):
+    monkeypatch.setattr(console, "BETWEEN_LINES", 0.001)
+    told = ""
+    with console.progress("decoding", lambda: total) as update:
+        assert not sys.stderr.isatty()
+        update(512)
+        while told.count("decoding: 512") < 2:
+            time.sleep(0.001)
+            told += capsys.readouterr().err
+    of = "" if total is None else " of 10640"
+    assert re.fullmatch(rf"decoding: 512{of} utterances, \d+\.\d a second", told.splitlines()[-1])
+
+
+def test_progress_of_what_cannot_be_counted(monkeypatch, capsys):
+    """The error is for whoever reads the file."""
+    monkeypatch.setattr(console, "BETWEEN_LINES", 0.001)
+
+    def count():
+        raise FormatError("in.npz: damaged")
+
+    told = ""
+    with console.progress("decoding", count):
+        while not told:
+            time.sleep(0.001)
+            told = capsys.readouterr().err
+    assert told.startswith("decoding: 0 utterances, 0.0 a second")

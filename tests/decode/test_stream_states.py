@@ -440,6 +440,14 @@ def changed(data, **facts):
         ({"frames": 19}, "expected paths of 19 frames to all tokens"),
         ({"fired": 1}, "expected the number of a rule, got 1"),
         ({"columns": 3}, "expected waiting frames of 12 columns, got 0 values in frames of 3"),
+        (
+            {"waiting": np.full(12, np.nan, np.float32)},
+            "expected waiting frames of finite values or -inf, got NaN or inf",
+        ),
+        (
+            {"waiting": np.full(12, np.inf, np.float32)},
+            "expected waiting frames of finite values or -inf, got NaN or inf",
+        ),
         ({"waiting": np.zeros(12, np.float32)}, "expected no frame to wait where no sentence has ended"),
         ({"heard": np.ones(1, np.uint32)}, "expected at most 0 words"),
         ({"endpoint": [["rule1", True]]}, "its endpoint cannot be read"),

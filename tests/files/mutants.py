@@ -68,8 +68,8 @@ def little_memory():
 def attack(seed, data, path, load, count, change=mutate, asks=None):
     """Loads mutants of a file, which may raise what the contract of loaders has; returns how many were accepted.
 
-    That is a FormatError or GraphError that names the file, an OSError of the system, or a ValueError that matches
-    `asks`: a pattern of messages that tell the caller which option to give.
+    That is a FormatError or GraphError that names the file, an OSError of the system that names one, or a ValueError
+    that matches `asks`: a pattern of messages that tell the caller which option to give.
     """
     rng = random.Random(seed)
     accepted = 0
@@ -92,5 +92,5 @@ def is_in_order(error, path, asks):
     if isinstance(error, (FormatError, GraphError)):
         return str(path) in str(error)
     if isinstance(error, OSError):
-        return error.errno is not None
+        return error.errno is not None and error.filename is not None
     return asks is not None and type(error) is ValueError and any(text in str(error) for text in asks)

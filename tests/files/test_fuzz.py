@@ -16,8 +16,8 @@ import pytest
 
 from arcbeam import KenLM, LanguageModel, TokenTable, TransducerDecoder
 from arcbeam.cli.graphs import read_label_table
-from arcbeam.cli.inputs import count, find_inputs, read_all
 from arcbeam.cli.references import read_references
+from arcbeam.files.log_probs import count, find_inputs, read_all
 from arcbeam.recipe.language_model import read_language_model
 from arcbeam.recipe.lexicon import Lexicon, read_words, words_of_arpa
 from tests.decode import kenlm_files

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder, FormatError, Graph, GraphError, KenLM, LanguageModel, SymbolTable, TokenTable
-from arcbeam.cli.inputs import count, find_inputs, read_all
+from arcbeam.files.log_probs import count, find_inputs, read_all
 from arcbeam.files.packed_files import XZ_BYTES, PackedFile
 from arcbeam.files.reading import EXPANSION, SMALL_BYTES, Budget
 from arcbeam.lm import kenlm

@@ -18,9 +18,9 @@ import pytest
 
 import arcbeam
 from arcbeam import CapacityError, FormatError, Graph, GraphError, KenLM, LanguageModel, SymbolTable, TokenTable
-from arcbeam.cli.inputs import find_inputs, read_all
 from arcbeam.cli.references import read_references
 from arcbeam.errors import ArcbeamError, MissingDependencyError
+from arcbeam.files.log_probs import find_inputs, read_all
 from arcbeam.files.reading import LONGEST_REASON, naming, reading
 from arcbeam.recipe.lexicon import Lexicon, read_words, words_of_arpa
 from tests.graph import examples
@@ -45,6 +45,7 @@ DAMAGE = [
     NotImplementedError("That compression method is not supported"),
     io.UnsupportedOperation("not readable"),
     OSError("Invalid data stream"),  # as bz2 says
+    OSError(errno.EINVAL, "Invalid argument"),  # of a place before the beginning of the file
 ]
 
 
@@ -61,7 +62,7 @@ def test_damage_is_a_format_error(error):
     [
         FileNotFoundError(errno.ENOENT, "No such file", "a"),
         PermissionError(errno.EACCES, "Permission denied", "a"),
-        OSError(errno.EIO, "Input/output error"),
+        OSError(errno.EINVAL, "expected a regular file", "a"),
         MemoryError("Unable to allocate 8 GiB"),
         CapacityError("memory_limit"),
         MissingDependencyError("pip install"),
@@ -76,6 +77,13 @@ def test_what_is_no_fault_of_the_file_passes(error):
         with reading("a", "a file"):
             raise error
     assert caught.value is error
+
+
+def test_an_error_of_the_system_gets_the_name():
+    with pytest.raises(OSError, match=r"^\[Errno 5\] Input/output error: 'a/b'$") as caught:
+        with reading(Path("a/b"), "a file"):
+            raise OSError(errno.EIO, "Input/output error")
+    assert caught.value.filename == "a/b"
 
 
 @pytest.mark.parametrize("context", [naming, lambda path: reading(path, "a graph")])
@@ -208,3 +216,13 @@ def test_other_exceptions_are_caught_in_one_place():
             if isinstance(node, ast.ExceptHandler) and node.type is not None and foreign.search(ast.unparse(node.type)):
                 found.setdefault(path.name, []).append(node.lineno)
     assert found == {}
+
+
+@pytest.mark.parametrize("change", [lambda data: data[:10] + data[11:], lambda data: data[:-10] + data[-9:]])
+def test_an_archive_that_has_lost_a_byte(tmp_path, change):
+    """zipfile then looks for its parts elsewhere, even before the beginning."""
+    path = tmp_path / "a.npz"
+    np.savez(path, **{f"u{i}": np.zeros((3, 4), np.float32) for i in range(3)})
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(FormatError, match=rf"^{path}: "):
+        list(read_all(find_inputs([str(path)])))

@@ -364,3 +364,22 @@ def test_where_no_file_can_be(tmp_path):
     assert list(tmp_path.iterdir()) == []
     graph.save(os.fsencode(tmp_path / "graph"))
     examples.same(Graph.load(tmp_path / "graph"), graph)
+
+
+def test_a_token_that_occurs_twice(tmp_path):
+    """As the forged names of two columns."""
+    path = tmp_path / "graph"
+    graph = examples.example()
+    graph.save(path)
+    data = path.read_bytes()
+    text = sealing.array(data, "tokens.text").copy()
+    offsets = sealing.array(data, "tokens.offsets")
+    sizes = np.diff(offsets)
+    first, second = next(
+        (i, j) for i in range(len(sizes)) for j in range(i + 1, len(sizes)) if sizes[i] == sizes[j]
+    )  # fmt: skip
+    text[offsets[second] : offsets[second + 1]] = text[offsets[first] : offsets[first + 1]]
+    path.write_bytes(sealing.replace(data, "tokens.text", text))
+    name = graph.tokens[first]
+    with pytest.raises(FormatError, match=rf"^{path}: token '{name}' occurs twice, in columns {first} and {second}$"):
+        Graph.load(path)

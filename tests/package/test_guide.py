@@ -26,7 +26,7 @@ DOCS = ROOT / "docs"
 UTTERANCES = 3
 # Pages whose examples are run below; a new block on one of them, or on another page, fails until a test has it.
 PYTHON = {
-    "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 2, "guide/boosting.md": 3,
+    "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 3, "guide/boosting.md": 3,
     "guide/decoding.md": 2, "guide/frame-confidences.md": 3, "guide/gpu.md": 2, "guide/graphs.md": 2,
     "guide/install.md": 1,
     "guide/large-language-models.md": 3, "guide/lattices.md": 6, "guide/more-answers.md": 5, "guide/not-yet.md": 1,
@@ -189,12 +189,35 @@ def test_decoding(there, speech, capsys):
     assert [line["complete"] for line in json.loads(lines[3])] == [False, False, True]
 
 
-def test_batch_jobs(there, speech, capsys):
+class RayData:
+    """Stands for ray.data: does the same in this process, a batch after the other."""
+
+    def __init__(self):
+        self.written = {}
+
+    def from_items(self, items):
+        self.items = items
+        return self
+
+    def ActorPoolStrategy(self, size):
+        return size
+
+    def map_batches(self, kind, batch_size, compute, num_cpus):
+        assert (batch_size, num_cpus) == (1, 1)
+        actors = [kind() for _ in range(compute)]
+        self.found = [actors[i % compute]({"item": np.array([item])}) for i, item in enumerate(self.items)]
+        return self
+
+    def write_parquet(self, where):
+        self.written[where] = self.found
+
+
+def test_batch_jobs(there, speech, capsys, monkeypatch):
     for arguments in commands("guide/batch-jobs.md"):
         command(arguments)
     assert Path("hypotheses.txt").read_text().splitlines()[0] == f"utterance0 {speech[1][0]}"
     assert re.match(r"utterance0 1 [\d.]+ [\d.]+ \w+\n", Path("words.ctm").read_text())
-    files, in_a_row = examples("guide/batch-jobs.md")
+    files, in_a_row, on_many_machines = examples("guide/batch-jobs.md")
     run("batch-jobs.md", files, {})
     assert list(np.load("log_probs.npz")) == ["first", "second"]
     np.save("log_probs.npy", np.stack([speech[0][0]] * 300))
@@ -202,6 +225,14 @@ def test_batch_jobs(there, speech, capsys):
     run("batch-jobs.md", in_a_row, {"decoder": decoder})
     printed = capsys.readouterr().out.splitlines()
     assert [line.split(maxsplit=1)[1] for line in printed] == [speech[1][0]] * 300
+    for number in range(2):
+        np.savez(f"shard{number}.npz", **{f"{number}-{i}": frames for i, frames in enumerate(speech[0])})
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(data=(data := RayData())))
+    run("batch-jobs.md", on_many_machines, {})
+    [(where, found)] = data.written.items()
+    assert where == "transcripts"
+    assert [one["id"] for one in found] == [["0-0", "0-1", "0-2"], ["1-0", "1-1", "1-2"]]
+    assert [one["text"] for one in found] == [speech[1]] * 2
 
 
 def test_beam_and_scales(there):

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import arcbeam
-from arcbeam.files import packed_files, tar_file
+from arcbeam.files import kaldi_archives, packed_files, tar_file
+from arcbeam.files import lines as text_files
 from arcbeam.files import reading as files
 from arcbeam.recipe import files as lines
 from arcbeam.recipe.lexicon import Lexicon
@@ -57,6 +58,8 @@ def test_the_sdist_carries_it():
         f"{transducer_nemo_config.LONGEST_VALUE:,} characters",
         f"{tar_file.MOST_MEMBERS:,} of them",
         f"| {lines.LONGEST_LINE >> 20} MiB |",
+        f"| {kaldi_archives.LONGEST_LINE >> 10} KiB |",
+        f"in place of a list, a table or references | {text_files.MOST_OF_A_PIPE >> 20} MiB |",
         f"{pickled_data.LONGEST_NUMBER} bytes, and {transducer_torch_file.MOST_AXES}",
         f"{transducer_nemo.MOST_PLACES} tokens",
         f"{1 << 28:,}, and 32",

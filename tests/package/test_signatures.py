@@ -108,6 +108,7 @@ TAKE_OPTIONS = [
     baseline.LexiconFreeOptions,
     baseline.LexiconOptions,
     arcbeam.read_lattices,
+    arcbeam.read_log_probs,
     arcbeam.write_lattices,
     arcbeam.ConfidenceMethod,
 ]

@@ -115,7 +115,6 @@ cdef class BaselineEngine(LogProbEngine):
     cdef Model model
     cdef KenLmModel lm
     cdef vector[uint32_t] words
-    cdef size_t threads
 
     def __cinit__(self, options, *, lexicon, KenLmModel lm, const uint32_t[::1] words, uint16_t blank,
                   uint16_t silence, uint16_t separator, uint32_t collect_above, size_t threads):

@@ -19,7 +19,6 @@ from arcbeam.baseline.options import LexiconFreeOptions
 from arcbeam.baseline.results import Hypothesis, Result, undecoded
 from arcbeam.calls import lists_options
 from arcbeam.checks import shown
-from arcbeam.errors import CapacityError
 from arcbeam.graph.symbols import TokenTable
 from arcbeam.lm.kenlm import KenLM, case_hint
 from arcbeam.show import changed, shown_as
@@ -104,13 +103,10 @@ class BaselineDecoder:
         if lm is not None:
             spoken = [i for i in range(len(words)) if i != (self.tokens.blank if lexicon is None else len(words) - 1)]
             _warn_of_unknown(lm, [words[i] for i in spoken], indices[spoken], "tokens" if lexicon is None else "words")
-        try:
-            self._engine = BaselineEngine(
-                options, lexicon=lexicon, lm=None if lm is None else lm.model, words=indices, blank=self._blank,
-                silence=silence, separator=separator, collect_above=COLLECT_ABOVE, threads=threads,
-            )  # fmt: skip
-        except RuntimeError as error:  # std::system_error: the machine gives no more
-            raise CapacityError(f"threads: {threads} threads cannot be started ({error}); use fewer") from None
+        self._engine = BaselineEngine(
+            options, lexicon=lexicon, lm=None if lm is None else lm.model, words=indices, blank=self._blank,
+            silence=silence, separator=separator, collect_above=COLLECT_ABOVE, threads=threads,
+        )  # fmt: skip
 
     def _made_by(self) -> Any:
         """The callable and arguments that make an equal decoder, for pickles."""

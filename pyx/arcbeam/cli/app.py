@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import time
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
@@ -18,8 +19,8 @@ from arcbeam.cli.transduce import transduce
 from arcbeam.confidence import resolve
 
 if TYPE_CHECKING:
-    from arcbeam.cli.inputs import Utterance
     from arcbeam.ctc.hypothesis import Hypothesis
+    from arcbeam.files.log_probs import Utterance
 
 app = typer.Typer(
     name="arcbeam",
@@ -152,6 +153,7 @@ def decode(
 ) -> None:  # fmt: skip
     """Decode log-probs into transcripts."""
     opt.check_needs(context)
+    opt.check_memory_limit(context, device)
     if format is Format.ctm and frame_shift is None:
         raise typer.BadParameter("CTM gives times in seconds: set --frame-shift", param_hint="'--format'")
     if nbest and format is not Format.json:
@@ -173,15 +175,16 @@ def decode(
     )  # fmt: skip
     from arcbeam.cli.boosts import tell_unused, word_boosts
     from arcbeam.cli.graphs import describe_device, load_graph
-    from arcbeam.cli.inputs import count, find_inputs, read_all
     from arcbeam.cli.models import check_given, make_decoder
     from arcbeam.cli.outputs import open_output, write
     from arcbeam.cli.references import read_references
     from arcbeam.cli.run import Referee, check_width, decode_all
+    from arcbeam.files.log_probs import count, find_inputs, read_all
     from arcbeam.lattices.archives import lattice_archive
 
     check_given(language_model, graph_language_model)
     found = find_inputs(inputs, max_bytes)
+    opt.check_max_bytes(context, found)
     boosts = word_boosts(boost, boost_map, boost_score, boost_lexicon)
     referee = Referee(read_references(reference), allow_missing, ignore_case) if reference else None
     loaded = load_graph(
@@ -192,6 +195,8 @@ def decode(
         note("note: the graph has no word symbols, so words are numbers; give --words")
     tell_unused(boost_lexicon, loaded)
     decoder = make_decoder(loaded, language_model, graph_language_model, dataclasses.asdict(settings), max_bytes)
+    opt.check_memory_limit(context, decoder.device)
+    began = time.perf_counter()
     with (
         open_output(output) as file,
         lattice_archive(lattice) if lattice else nullcontext(None) as add_lattice,
@@ -215,6 +220,7 @@ def decode(
             },
             boosts=boosts,
         )  # fmt: skip
+    speed.run_seconds = time.perf_counter() - began
     note(speed.describe(frame_shift, describe_device(decoder)))
     if boosts:
         boosts.tell_absent()

@@ -93,7 +93,7 @@ def _read_map(path: Path) -> dict[str, _Entry]:
         parts = line.split(maxsplit=1)
         if not parts:
             continue
-        if len(parts) == 1:
+        if len(parts) == 1 or "\0" in parts[1]:
             raise FormatError(f"{path}, line {number}: expected an utterance and the file of its boost, got {line!r}")
         if parts[0] in found:
             raise FormatError(f"{path}, line {number}: utterance {parts[0]!r} occurs twice")

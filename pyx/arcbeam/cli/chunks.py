@@ -9,8 +9,8 @@ import numpy as np
 import typer
 
 from arcbeam.cli.console import Failure
-from arcbeam.cli.inputs import Input, Utterance, find_inputs, read_all
 from arcbeam.cli.options import STDIN
+from arcbeam.files.log_probs import Input, Utterance, find_inputs, read_all
 
 NPY = b"\x93NUMPY"  # how such files begin
 

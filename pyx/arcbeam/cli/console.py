@@ -2,17 +2,20 @@
 
 Results go to stdout and nothing else does; notes, summaries and progress go to stderr. Exit codes: 0 success, 1 an
 error reported in one line, 2 usage (also a missing optional package), 130 interrupted, 141 the reader of our output has
-gone.
+gone, 143 terminated.
 """
 
 import difflib
 import functools
 import os
+import signal
 import sys
+import threading
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +23,9 @@ import typer
 
 from arcbeam.errors import ArcbeamError, MissingDependencyError
 
-ERROR, USAGE, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
+ERROR, USAGE, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 2, 130, 141, 143
+BETWEEN_LINES = 10.0
+"""Seconds between two lines that tell the progress where there is no terminal."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -29,9 +34,14 @@ class Failure(Exception):
     """An error of the command itself; its message is everything that the user needs."""
 
 
+class Terminated(KeyboardInterrupt):
+    """A signal asks the process to end: what Ctrl-C does, by a scheduler or by the one who stops a container."""
+
+
 def note(message: str) -> None:
     """Print a line for the reader at the terminal, apart from the results."""
-    print(message, file=sys.stderr, flush=True)
+    sys.stderr.write(message + "\n")  # at once, as the thread that tells the progress writes, too
+    sys.stderr.flush()
 
 
 def explain(error: BaseException) -> str:
@@ -75,13 +85,15 @@ def guarded(command: Command) -> Command:
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), _told_to_end():
                 warnings.showwarning = _note_warning
                 result = command(*args, **kwargs)
             sys.stdout.flush()
             return result
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
+        except Terminated:
+            raise typer.Exit(TERMINATED) from None
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
@@ -94,6 +106,27 @@ def guarded(command: Command) -> Command:
             raise typer.Exit(USAGE if isinstance(error, MissingDependencyError) else ERROR) from None
 
     return run  # type: ignore[return-value]
+
+
+@contextmanager
+def _told_to_end() -> Iterator[None]:
+    """A context in which SIGTERM raises `Terminated`, once: what it interrupts may clean up."""
+    is_free = (
+        threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    )
+    if not is_free:
+        yield
+        return
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _note_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
@@ -113,12 +146,13 @@ def _silence_stdout() -> None:
 
 @contextmanager
 def progress(what: str, count: Callable[[], int | None]) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar on stderr if that is a terminal, else nothing.
+    """Show a progress bar on stderr if that is a terminal, else a line every ten seconds.
 
-    Yields ``update(done)``. `count` returns the total, or None if it is not known; it is only called if there is a bar.
+    Yields ``update(done)``. `count` returns the total, or None if it is unknown; it is called once something is shown.
     """
     if not sys.stderr.isatty():
-        yield lambda done: None
+        with _lines(what, count) as update:
+            yield update
         return
     from rich import progress as bar
     from rich.console import Console
@@ -127,3 +161,31 @@ def progress(what: str, count: Callable[[], int | None]) -> Iterator[Callable[[i
     with bar.Progress(*columns, console=Console(stderr=True), transient=True) as display:
         task = display.add_task(what, total=count())
         yield lambda done: display.update(task, completed=done)
+
+
+@contextmanager
+def _lines(what: str, count: Callable[[], int | None]) -> Iterator[Callable[[int], None]]:
+    """Tells the progress in lines, by a thread, because a batch may take longer than they are apart."""
+    done, began, over = 0, time.monotonic(), threading.Event()
+
+    def tell() -> None:
+        of, is_counted = "", False
+        while not over.wait(BETWEEN_LINES):
+            if not is_counted:
+                with suppress(OSError, ArcbeamError):  # which whoever reads the files raises as well
+                    of = "" if (total := count()) is None else f" of {total}"
+                is_counted = True
+            if not over.is_set():
+                note(f"{what}: {done}{of} utterances, {done / (time.monotonic() - began):.1f} a second")
+
+    def update(now: int) -> None:
+        nonlocal done
+        done = now
+
+    threading.Thread(
+        target=tell, name="arcbeam-progress", daemon=True
+    ).start()  # not waited for: counting may take long
+    try:
+        yield update
+    finally:
+        over.set()

@@ -10,11 +10,11 @@ import numpy as np
 from arcbeam.cli import cache
 from arcbeam.cli.console import Failure, note
 from arcbeam.cli.graphs import build, describe_device, version
-from arcbeam.cli.inputs import Utterance, find_inputs, read_all
 from arcbeam.cli.references import read_references
 from arcbeam.cli.run import check_width, decode_all
 from arcbeam.cli.score import Score
 from arcbeam.errors import FormatError
+from arcbeam.files.log_probs import Utterance, find_inputs, read_all
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -1,7 +1,6 @@
 """Help for commands that use graphs: loading with the tables of other tools, building with progress, describing."""
 
 import dataclasses
-import os
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,8 @@ import numpy as np
 from arcbeam.cli.console import Failure
 from arcbeam.cli.options import TRANSDUCERS
 from arcbeam.errors import FormatError
+from arcbeam.files.lines import read_text
+from arcbeam.threads import usable_cores
 
 if TYPE_CHECKING:
     from arcbeam.ctc.decoder import CtcDecoder
@@ -79,16 +80,15 @@ def info_of(path: str, **tables: Any) -> "GraphInfo | LanguageModelInfo":
 def read_label_table(path: Path) -> np.ndarray:
     """Read lines of ``label column`` into an array indexed by label, -1 where a label has no column."""
     columns: dict[int, int] = {}
-    with open(path, encoding="utf-8", errors="replace") as lines:
-        for number, line in enumerate(lines, 1):
-            fields = line.split()
-            if not fields:
-                continue
-            if len(fields) != 2 or not all(f.isascii() and f.isdigit() and len(f) < 10 for f in fields):
-                raise FormatError(f"{path}:{number}: expected 'label column', got {line.strip()!r}")
-            label, column = int(fields[0]), int(fields[1])
-            if columns.setdefault(label, column) != column:
-                raise FormatError(f"{path}:{number}: label {label} has the columns {columns[label]} and {column}")
+    for number, line in enumerate(read_text(path).decode("utf-8", "replace").split("\n"), 1):
+        fields = line.split()
+        if not fields:
+            continue
+        if len(fields) != 2 or not all(f.isascii() and f.isdigit() and len(f) < 10 for f in fields):
+            raise FormatError(f"{path}:{number}: expected 'label column', got {line.strip()!r}")
+        label, column = int(fields[0]), int(fields[1])
+        if columns.setdefault(label, column) != column:
+            raise FormatError(f"{path}:{number}: label {label} has the columns {columns[label]} and {column}")
     if not columns:
         raise FormatError(f"{path}: the table is empty")
     if max(columns) > 16 * len(columns) + 1024:
@@ -150,6 +150,5 @@ def describe_device(decoder: "CtcDecoder") -> str:
     """Name where a decoder works, such as ``cpu, 2 threads`` or ``cuda:0``."""
     if decoder.device != "cpu":
         return decoder.device
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = decoder.options.threads or cores
+    threads = decoder.options.threads or usable_cores()
     return f"{decoder.device}, {threads} thread{'s'[: threads != 1]}"

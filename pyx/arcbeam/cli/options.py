@@ -3,13 +3,16 @@
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from arcbeam.ctc.options import DEFAULT_BOOST as DEFAULT_BOOST
 from arcbeam.ctc.options import PLACEMENTS, UNKNOWN_WORDS, DecoderOptions
 from arcbeam.sizes import as_bytes
+
+if TYPE_CHECKING:
+    from arcbeam.files.log_probs import Input
 
 SEARCH = "Search"
 STREAMS = "Streams"
@@ -30,6 +33,8 @@ NEEDS: dict[str, Sequence[str]] = {
     "graph_language_model": MODEL, "lm_scale": MODEL, "graph_lm_scale": MODEL, "hypotheses_per_state": MODEL,
     "unknown_words": MODEL, "placement": MODEL, "gpu_budget": MODEL, "arc_cache": MODEL,
 }  # fmt: skip
+
+MAY_BE_PACKED = ("lexicon", "language_model", "graph_language_model")  # files that --max-bytes is for besides .npz
 
 
 def decoder_options(*, max_active: int, **options: Any) -> DecoderOptions:
@@ -55,6 +60,27 @@ def check_needs(context: typer.Context, needs: Mapping[str, Sequence[str]] = NEE
         if is_given(context, name) and not any(is_given(context, other) for other in others):
             wanted = " or ".join(f"--{other.replace('_', '-')}" for other in others if other in context.params)
             raise typer.BadParameter(f"needs {wanted}", param_hint=f"'--{name.replace('_', '-')}'")
+
+
+def check_memory_limit(context: typer.Context, device: str) -> None:
+    """A usage error for a limit of a GPU's memory where the CPU decodes."""
+    if device == "cpu" and is_given(context, "memory_limit"):
+        raise typer.BadParameter(
+            "limits the memory of a GPU, and the CPU decodes; leave it out, or give --device cuda",
+            param_hint="'--memory-limit'",
+        )
+
+
+def check_max_bytes(context: typer.Context, inputs: "Sequence[Input]") -> None:
+    """A usage error for a limit of what files unpack to where none may be packed; no inputs are the standard input."""
+    if not is_given(context, "max_bytes") or any(is_given(context, name) for name in MAY_BE_PACKED):
+        return
+    if not any(source.may_be_packed for source in inputs):
+        name = inputs[0].path if inputs else "the standard input"
+        raise typer.BadParameter(
+            f"limits what a compressed file may unpack to, and {name} is none; leave it out",
+            param_hint="'--max-bytes'",
+        )
 
 
 class Rules(StrEnum):

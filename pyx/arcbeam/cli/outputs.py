@@ -14,27 +14,31 @@ If a search died, every format has the words up to its last live frame. JSON the
 cannot express infinity, score: null.
 """
 
+import errno
 import json
 import os
 import sys
+from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
-from typing import IO, TYPE_CHECKING, Any
+from io import RawIOBase
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from arcbeam.cli.console import note
 from arcbeam.errors import FormatError
-from arcbeam.files.writing import replacing
+from arcbeam.files.writing import PARTIAL, beside, writing
 
 if TYPE_CHECKING:
-    from arcbeam.cli.inputs import Utterance
     from arcbeam.ctc.hypothesis import Hypothesis
+    from arcbeam.files.log_probs import Utterance
     from arcbeam.transducer.hypothesis import TransducerHypothesis
 
 STDOUT = "-"
-PARTIAL = ".partial"
+BLOCK = 1 << 13
 LEFT_OUT = ("error", "tokens", "word_ids", "arcs", "frame_confidence")  # of JSON, which has no utterances with an error
 
 
@@ -48,15 +52,56 @@ class Format(StrEnum):
 
 
 class Output:
-    """The file that transcripts go to; knows whether any have been written."""
+    """A file that transcripts go to, in blocks of whole utterances.
 
-    def __init__(self, file: IO[str]) -> None:
-        self.file, self.utterances = file, 0
+    Parameters
+    ----------
+    file : binary file without a buffer
+    name : str
+        What messages call it.
+    block : int
+        Bytes that are gathered before they are written.
+    """
+
+    def __init__(self, file: RawIOBase, name: str, block: int = BLOCK) -> None:
+        self._file, self._name, self._block = file, name, block
+        self._waiting: list[bytes] = []
+        self._ends = array("Q")  # of the text of each utterance, in bytes from the beginning
+        self._end = self._written = 0
 
     def write(self, text: str) -> None:
         """Write the text of one utterance."""
-        self.file.write(text)
-        self.utterances += 1
+        data = text.encode("utf-8")
+        self._waiting.append(data)
+        self._end += len(data)
+        self._ends.append(self._end)
+        if self._end - self._written >= self._block:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what has been gathered."""
+        left = memoryview(b"".join(self._waiting))
+        self._waiting.clear()
+        with writing(self._name):
+            while left:
+                count = self._file.write(left)
+                if count is None:
+                    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+                self._written += count
+                left = left[count:]
+
+    def break_off(self, cut: bool) -> int:
+        """Write what has been gathered, if that is possible, and return how many whole utterances have been written.
+
+        With `cut` they are all that the file keeps.
+        """
+        with suppress(OSError):
+            self.flush()
+        size = os.fstat(self._file.fileno()).st_size if cut else self._written
+        whole = bisect_right(self._ends, size)
+        if cut:
+            self._file.truncate(self._ends[whole - 1] if whole else 0)
+        return whole
 
 
 def write_utf8() -> None:
@@ -69,25 +114,35 @@ def write_utf8() -> None:
 def open_output(path: str) -> Iterator[Output]:
     """Open `path` for text in UTF-8; "-" is stdout, which stays open.
 
-    The file gets its name when it is complete. If writing breaks off, the text so far stays in ``PATH.partial``, and a
-    note on stderr says so.
+    The file gets its name when it is complete. If writing breaks off, the utterances so far stay in ``PATH.partial``,
+    and a note on stderr says so.
     """
-    output: Output | None = None
-    try:
-        if path == STDOUT:
-            write_utf8()
-            output = Output(sys.stdout)
+    if path == STDOUT:
+        sys.stdout.flush()
+        file: Any = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
+        with _told(Output(file, "standard output", 1 if sys.stdout.isatty() else BLOCK), path) as output:
             yield output
-            sys.stdout.flush()
-        else:
-            with replacing(path, "w", path + PARTIAL, encoding="utf-8", newline="\n") as file:
-                output = Output(file)
-                yield output
+        return
+    with (
+        beside(path, keep=True) as name,
+        open(name, "wb", buffering=0) as raw,
+        _told(Output(raw, path), path) as output,
+    ):
+        yield output
+
+
+@contextmanager
+def _told(output: Output, path: str) -> Iterator[Output]:
+    """Writes all of an output; or if something breaks it off, what is there by then, and says so."""
+    try:
+        yield output
+        output.flush()
     except BrokenPipeError:  # the reader has closed the pipe
         raise
     except BaseException:
-        if output is not None and output.utterances:
-            _tell_partial(path, output.utterances)
+        is_file = path != STDOUT and not _is_pipe(path)
+        if utterances := output.break_off(cut=is_file):
+            _tell_partial(path, utterances)
         raise
 
 
@@ -95,11 +150,11 @@ def _tell_partial(path: str, utterances: int) -> None:
     count = f"{utterances} utterance{'s'[: utterances != 1]}"
     if path == STDOUT:
         note(f"note: stopped early: the standard output is incomplete, with {count}")
-    elif os.path.exists(path + PARTIAL):
-        other = "is unchanged" if os.path.exists(path) else "was not written"
-        note(f"note: stopped early: {path + PARTIAL} has what was done, {count}; {path} {other}")
     elif _is_pipe(path):
         note(f"note: stopped early: the output to {path} is incomplete, with {count}")
+    elif os.path.getsize(path + PARTIAL):
+        other = "is unchanged" if os.path.exists(path) else "was not written"
+        note(f"note: stopped early: {path + PARTIAL} has what was done, {count}; {path} {other}")
 
 
 def check_lattice_file(lattice: str | None, output: str) -> None:

@@ -4,11 +4,13 @@
 Kaldi's ``text`` and LibriSpeech's ``.trans.txt``. A folder stands for all ``.trans.txt`` below it.
 """
 
+import io
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from arcbeam.errors import FormatError
+from arcbeam.files.lines import read_text
 
 TRN = re.compile(r"(.*)\(([^()\s]+)\)$")
 
@@ -51,15 +53,14 @@ def _files(path: Path) -> list[Path]:
 
 def _read(path: Path) -> Iterator[tuple[int, str, str]]:
     split = {".tsv": _split_tsv, ".trn": _split_trn}.get(path.suffix.lower(), _split_text)
-    with open(path, encoding="utf-8-sig") as lines:
-        try:
-            for number, line in enumerate(lines, 1):
-                if not line.strip():
-                    continue
-                utterance, transcript = split(line.rstrip("\r\n"), f"{path}:{number}")
-                yield number, utterance, transcript
-        except UnicodeDecodeError as error:
-            raise FormatError(f"{path}: expected text in UTF-8, got {error.reason} at byte {error.start}") from None
+    try:
+        lines = io.StringIO(read_text(path).decode("utf-8-sig"), newline=None)
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path}: expected text in UTF-8, got {error.reason} at byte {error.start}") from None
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            utterance, transcript = split(line.rstrip("\r\n"), f"{path}:{number}")
+            yield number, utterance, transcript
 
 
 def _split_tsv(line: str, where: str) -> tuple[str, str]:

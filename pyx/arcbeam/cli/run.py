@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from arcbeam.cli.console import Failure, note
-from arcbeam.cli.inputs import Utterance, batches
 from arcbeam.cli.score import Score
+from arcbeam.files.log_probs import Utterance
 
 if TYPE_CHECKING:
     from arcbeam.ctc.boost import Boost
@@ -33,6 +33,8 @@ class Speed:
         How many were decoded.
     seconds : float
         Wall time within the decoder, without reading and writing files.
+    run_seconds : float
+        Wall time with reading and writing them, if it is known; 0 if not.
     unfinished : int
         How many did not end in a final state.
     dead : list of str
@@ -44,23 +46,31 @@ class Speed:
     seconds: float = 0.0
     unfinished: int = 0
     dead: list[str] = field(default_factory=list)
+    run_seconds: float = 0.0
 
     def describe(self, frame_shift: float | None, device: str) -> str:
         """Return the summary line; it includes audio seconds and RTFx if `frame_shift` (seconds) is known."""
         amount = f"{self.utterances} utterance{'s'[: self.utterances != 1]}, {self.frames} frames"
-        if frame_shift is None:
-            rate = f"{self.frames / max(self.seconds, 1e-9):.0f} frames/s; RTFx needs --frame-shift"
-        else:
-            audio = self.frames * frame_shift
-            amount += f", {audio:.1f} s of audio"
-            rate = f"RTFx {audio / max(self.seconds, 1e-9):.0f}"
-        took = f"{self.seconds:.2f} s" if self.seconds >= 1 else f"{1000 * self.seconds:.1f} ms"
-        text = f"decoded {amount} in {took} ({rate}) on {device}"
+        if frame_shift is not None:
+            amount += f", {self.frames * frame_shift:.1f} s of audio"
+        text = f"decoded {amount} in {_took(self.seconds)} ({self._rate(self.seconds, frame_shift)}"
+        text += "; RTFx needs --frame-shift)" if frame_shift is None else ")"
+        text += f" on {device}"
+        if self.run_seconds:
+            text += (
+                f"; with reading and writing {_took(self.run_seconds)} ({self._rate(self.run_seconds, frame_shift)})"
+            )
         if self.unfinished:
             text += f"; {self.unfinished} did not end in a final state"
         if self.dead:
             text += f"; the search died before the last frame of {named(self.dead)}"
         return text
+
+    def _rate(self, seconds: float, frame_shift: float | None) -> str:
+        seconds = max(seconds, 1e-9)
+        if frame_shift is None:
+            return f"{self.frames / seconds:.0f} frames/s"
+        return f"RTFx {self.frames * frame_shift / seconds:.0f}"
 
 
 @dataclass
@@ -157,6 +167,20 @@ def decode_all(
     return speed
 
 
+def batches(utterances: Iterable[Utterance], size: int, most_bytes: int = 1 << 28) -> Iterator[list[Utterance]]:
+    """Group utterances into lists of at most `size` that hold at most about `most_bytes` of log-probs."""
+    batch: list[Utterance] = []
+    held = 0
+    for utterance in utterances:
+        if batch and (len(batch) == size or held + utterance.log_probs.nbytes > most_bytes):
+            yield batch
+            batch, held = [], 0
+        batch.append(utterance)
+        held += utterance.log_probs.nbytes
+    if batch:
+        yield batch
+
+
 def check_width(graph: "Graph", batch: Iterable[Utterance]) -> None:
     """Raise a `ValueError` that names the utterance whose columns do not fit the graph."""
     for utterance in batch:
@@ -194,6 +218,10 @@ def decoded(batch: list[Utterance], hypotheses: list[Any]) -> Iterator[tuple[Utt
             what = str(hypothesis.error).replace(f"in utterance {i}, ", "in ")  # the name replaces the number
             raise ValueError(f"{utterance.source}: utterance {utterance.id!r}: {what}") from hypothesis.error
         yield utterance, hypothesis
+
+
+def _took(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
 
 
 def named(names: list[str]) -> str:

@@ -14,9 +14,9 @@ from arcbeam.confidence import resolve
 from arcbeam.words import as_dict
 
 if TYPE_CHECKING:
-    from arcbeam.cli.inputs import Utterance
     from arcbeam.ctc.partial import Partial
     from arcbeam.ctc.stream import Stream
+    from arcbeam.files.log_probs import Utterance
 
 ANSWERS = (
     "confidence", "confidence_truncated", "nbest", "nbest_is_all", "nbest_truncated", "mbr", "sausage", "labels",
@@ -95,6 +95,7 @@ def stream(
 ) -> None:  # fmt: skip
     """Decode log-probs chunk by chunk, as they would arrive while someone speaks."""
     opt.check_needs(context)
+    opt.check_memory_limit(context, device)
     opt.check_seconds(frame_shift, real_time, endpoint)
     for name, asked in (
         ("nbest", nbest), ("confidence", confidence), ("mbr", mbr), ("posteriors", posteriors),
@@ -119,6 +120,7 @@ def stream(
     from arcbeam.cli.run import check_width
 
     found = find_frames(inputs, max_bytes)
+    opt.check_max_bytes(context, found)
     check_given(language_model, graph_language_model)
     boosts = word_boosts(boost, boost_map, boost_score, boost_lexicon)
     loaded = load_graph(
@@ -127,6 +129,7 @@ def stream(
     )  # fmt: skip
     tell_unused(boost_lexicon, loaded)
     decoder = make_decoder(loaded, language_model, graph_language_model, dataclasses.asdict(settings), max_bytes)
+    opt.check_memory_limit(context, decoder.device)
     rules = None if endpoint is None else getattr(Endpoint, endpoint)()
 
     def check(batch: "list[Utterance]") -> None:

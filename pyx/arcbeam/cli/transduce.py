@@ -4,6 +4,7 @@ With ``--chunk-frames`` it returns what is known of the words after each chunk.
 """
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ from arcbeam.errors import FormatError
 from arcbeam.words import as_dict
 
 if TYPE_CHECKING:
-    from arcbeam.cli.inputs import Utterance
+    from arcbeam.files.log_probs import Utterance
     from arcbeam.transducer.boosting_tree import BoostingTree
     from arcbeam.transducer.decoder import TransducerDecoder
     from arcbeam.transducer.hypothesis import TransducerHypothesis
@@ -126,9 +127,9 @@ def transduce(
     from arcbeam import Endpoint, TransducerDecoder
     from arcbeam.cli.boosts import BoostFiles
     from arcbeam.cli.chunks import cut, find_frames
-    from arcbeam.cli.inputs import count, read_all
     from arcbeam.cli.live import follow
     from arcbeam.cli.run import decode_all
+    from arcbeam.files.log_probs import count, read_all
 
     found = find_frames(inputs, max_bytes)
     given: dict[str, Any] = {
@@ -177,10 +178,12 @@ def transduce(
         chunks = cut(found, chunk_frames, width=decoder.features, check=check, seconds=shift if real_time else None)
         follow(chunks, chunk_frames, begin, caption)
     else:
+        began = time.perf_counter()
         with open_output(output) as file, progress("decoding", lambda: count(found)) as update:
             speed = decode_all(
                 decoder, read_all(found), write_all, check=check, batch_size=batch_size, update=update, boosts=trees
             )
+        speed.run_seconds = time.perf_counter() - began
         note(speed.describe(shift, decoder.device))
     if trees:
         trees.tell_absent()

@@ -248,7 +248,6 @@ cdef class CpuEngine(LogProbEngine):
     cdef list boosts
     cdef object streams  # whose chunks the batch is; or None
     cdef object last
-    cdef size_t threads
     cdef object graph
     cdef object rescoring
     cdef RescoringOptions rescoring_options

@@ -44,7 +44,6 @@ cdef class FrameConfidenceEngine(PooledEngine):
 
     cdef Engine* engine
     cdef Confidence measure
-    cdef size_t threads
     cdef cbool portable
 
     def __cinit__(self, *, size_t threads, cbool portable=False):

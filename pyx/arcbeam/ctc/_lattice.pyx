@@ -131,7 +131,6 @@ cdef class AnswerEngine(PooledEngine):
 
     cdef CppAnswerEngine* engine
     cdef AnswerOptions options
-    cdef size_t threads
     cdef object graph
     cdef cbool has_labels  # whether those of entries were asked for
     cdef cbool given_up

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from arcbeam.arrays.intake import LogProbEngine
 from arcbeam.ctc._decode import CpuEngine
-from arcbeam.errors import CapacityError
 from arcbeam.threads import usable_cores
 
 if TYPE_CHECKING:
@@ -30,10 +29,7 @@ def make_engine(
 
 def _cpu(graph: Graph, options: DecoderOptions, rescoring: Rescoring | None) -> SearchEngine:
     threads = options.threads or usable_cores()
-    try:
-        return CpuEngine(graph, options, threads=threads, collect_above=COLLECT_ABOVE, rescoring=rescoring)
-    except RuntimeError as error:  # std::system_error: the machine gives no more
-        raise CapacityError(f"threads: {threads} threads cannot be started ({error}); use fewer") from None
+    return CpuEngine(graph, options, threads=threads, collect_above=COLLECT_ABOVE, rescoring=rescoring)
 
 
 def _cuda(graph: Graph, options: DecoderOptions, rescoring: Rescoring | None, ordinal: int) -> SearchEngine:

@@ -254,6 +254,8 @@ def _state(
             f"{NAME}: expected waiting frames of {decoder._width} columns, got {len(arrays['waiting'])} values in "
             f"frames of {columns}"
         )
+    if not np.all(arrays["waiting"] < np.inf):
+        raise FormatError(f"{NAME}: expected waiting frames of finite values or -inf, got NaN or inf")
     if len(arrays["waiting"]) and not about["fired"]:
         raise FormatError(f"{NAME}: expected no frame to wait where no sentence has ended")
     words, rescoring = arrays["heard"], decoder._rescoring

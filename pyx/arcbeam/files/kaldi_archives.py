@@ -13,6 +13,7 @@ from arcbeam.errors import FormatError
 from arcbeam.files.reading import check_is_file
 
 LONGEST_ID = 4096
+LONGEST_LINE = 1 << 16
 RANGE = re.compile(r"\[\d{0,9}:?\d{0,9}(,\d{0,9}:?\d{0,9})?\]$")
 
 
@@ -20,7 +21,11 @@ def scp_entries(path: Path) -> Iterator[tuple[str, Path, int, str]]:
     """Yield (utterance id, archive, byte offset, range or "") for each line of an index."""
     with open(path, encoding="utf-8") as lines:
         try:
-            for number, line in enumerate(lines, 1):
+            for number, line in enumerate(iter(lambda: lines.readline(LONGEST_LINE), ""), 1):
+                if len(line) == LONGEST_LINE:
+                    raise FormatError(
+                        f"{path}:{number}: expected lines of less than {LONGEST_LINE} characters, got more"
+                    )
                 if not line.strip():
                     continue
                 utterance, _, target = line.strip().partition(" ")

@@ -3,15 +3,40 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
-from pathlib import Path
 
 from arcbeam.errors import FormatError
+
+MOST_OF_A_PIPE = 64 << 20
+"""The most bytes that are read of what has no size, such as a pipe, which may never end."""
+
+
+def read_text(path: str | os.PathLike[str]) -> bytes:
+    """The content of a text file.
+
+    Raises
+    ------
+    FormatError
+        A pipe or a device that gives more than 64 MiB.
+    OSError
+        The file cannot be read.
+    """
+    with open(path, "rb") as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return file.read()
+        data = file.read(MOST_OF_A_PIPE + 1)
+    if len(data) > MOST_OF_A_PIPE:
+        raise FormatError(
+            f"{os.fspath(path)}: expected a regular file, or at most {MOST_OF_A_PIPE:,} bytes of a pipe or a device, "
+            "got more; write them to a file first"
+        )
+    return data
 
 
 def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
     """Lines of a UTF-8 file with their numbers from 1; only a line feed ends a line, as symbols may hold the rest."""
-    data = Path(path).read_bytes()
+    data = read_text(path)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -64,9 +64,10 @@ class naming:
 class reading(naming):
     """A context in which the content of a file is read: it turns readers' errors into FormatErrors that name the file.
 
-    Errors that are no fault of the content pass: the other exceptions of arcbeam, an OSError of the system, a
-    MemoryError (sizes are checked before memory is allocated, so it really ran out), and warnings that are treated as
-    errors. So no code of the caller may run in this context, neither functions nor checks of arguments.
+    Errors that are no fault of the content pass: the other exceptions of arcbeam, a MemoryError (sizes are checked
+    before memory is allocated, so it really ran out), warnings that are treated as errors, and an OSError of the
+    system, which gets the name of the file if it has none. So no code of the caller may run in this context, neither
+    functions nor checks of arguments.
 
     Parameters
     ----------
@@ -87,12 +88,16 @@ class reading(naming):
                 f"{self.name}: expected {self.expected}, got one that is damaged or cut short, or another file "
                 f"({reason_of(error)})"
             ) from error
+        if isinstance(error, OSError) and error.filename is None:
+            raise OSError(error.errno, error.strerror, self.name) from error
 
 
 def _is_no_fault_of_the_content(error: Exception) -> bool:
-    # Python's modules for compressed files raise an OSError without a number if the error is not the system's.
-    of_the_system = isinstance(error, OSError) and error.errno is not None
-    return of_the_system or isinstance(error, (ArcbeamError, MemoryError, Warning))
+    if isinstance(error, OSError):
+        # One of a module for compressed files has no number if it is not the system's; and a damaged archive may
+        # send them to a place before the beginning of the file, which the system calls an invalid argument.
+        return error.errno is not None and (error.errno != errno.EINVAL or error.filename is not None)
+    return isinstance(error, (ArcbeamError, MemoryError, Warning))
 
 
 def reason_of(error: BaseException) -> str:

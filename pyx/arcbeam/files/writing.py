@@ -1,25 +1,33 @@
-"""Files that appear under their names only when they are complete."""
+"""Files that appear under their names only when they are complete, and that one process at a time writes.
+
+Until then the content has a name of its own beside the file, which is locked. However a process ends, the system frees
+its lock, so what a killed one leaves is written anew by the next.
+"""
 
 import errno
+import fcntl
+import io
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, Any
+from typing import Any, BinaryIO, TextIO
+
+PARTIAL = ".partial"
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of file systems that have none
 
 
 @contextmanager
-def beside(path: str | os.PathLike[str], partial: str | None = None) -> Iterator[str]:
+def beside(path: str | os.PathLike[str], *, keep: bool = False) -> Iterator[str]:
     """The name of a file to write, which is renamed to `path` if there is no error; until then `path` is unchanged.
 
-    After an error the file is removed; but if `partial` is given, it has that name and stays, unless it is empty. If
+    After an error the file is removed; with `keep` it is called ``PATH.partial`` and stays, unless it is empty. If
     `path` is not a regular file but, for example, a pipe or a device, its own name is the one to write to.
 
     Raises
     ------
-    FileNotFoundError, IsADirectoryError
-        Before anything is written: there is no such folder, or `path` is one.
+    FileNotFoundError, IsADirectoryError, BlockingIOError
+        Before anything is written: there is no such folder, `path` is one, or `path` is being written already.
     """
     given = os.fsdecode(path)
     if given.startswith(("/dev/", "/proc/")) or (os.path.exists(given) and not os.path.isfile(given)):
@@ -31,7 +39,8 @@ def beside(path: str | os.PathLike[str], partial: str | None = None) -> Iterator
     folder, name = os.path.split(target)
     if not os.path.isdir(folder):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), given)
-    written = partial or os.path.join(folder, f".{name}.{secrets.token_hex(4)}.partial")
+    written = given + PARTIAL if keep else os.path.join(folder, f".{name}{PARTIAL}")
+    lock = _locked(written, given)
     try:
         yield written
         if os.path.exists(target):
@@ -39,15 +48,95 @@ def beside(path: str | os.PathLike[str], partial: str | None = None) -> Iterator
         os.replace(written, target)
     except BaseException:
         with suppress(OSError):
-            if partial is None or os.path.getsize(written) == 0:
+            if not keep or os.path.getsize(written) == 0:
                 os.unlink(written)
         raise
+    finally:
+        os.close(lock)
+
+
+def _locked(name: str, given: str) -> int:
+    """The descriptor of the file of this name, empty and locked; `given` is what messages call it."""
+    while True:
+        # A link, which anybody may have laid in a folder that all may write to, would lead to another file.
+        file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+        try:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise OSError(errno.EINVAL, "expected a regular file or none", name)
+            _lock(file, name, given)
+            if _is_called(name, file):
+                os.ftruncate(file, 0)
+                return file
+        except BaseException:
+            os.close(file)
+            raise
+        os.close(file)  # it was another process's, which has just completed or removed it
+
+
+def _lock(file: int, name: str, given: str) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise BlockingIOError(
+            errno.EWOULDBLOCK,
+            f"another process is writing this file, as {name}; wait until it has ended, or write to another name",
+            given,
+        ) from None
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+
+
+def _is_called(name: str, file: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(name, follow_symlinks=False), os.fstat(file))
+    except FileNotFoundError:
+        return False
 
 
 @contextmanager
-def replacing(
-    path: str | os.PathLike[str], mode: str = "wb", partial: str | None = None, **how: Any
-) -> Iterator[IO[Any]]:
+def writing(path: str | os.PathLike[str]) -> Iterator[None]:
+    """A context in which a file is written and nothing else is done: errors that do not name a file name this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        name = os.fsdecode(path)
+        if error.errno is None:  # NumPy's, which say how much was written
+            raise OSError(f"{name}: {error}") from error
+        raise OSError(error.errno, error.strerror, name) from error
+
+
+class _Writer(io.BufferedWriter):
+    """A file that is written under one name, and whose errors have another."""
+
+    def __init__(self, written: str, path: str | os.PathLike[str]) -> None:
+        super().__init__(io.FileIO(written, "w"))
+        self._path = path
+
+    def write(self, data: Any, /) -> int:
+        with writing(self._path):
+            return super().write(data)
+
+    def flush(self) -> None:
+        with writing(self._path):
+            super().flush()
+
+    def close(self) -> None:
+        with writing(self._path):
+            super().close()
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file, open to be written, that gets the name `path` when it is complete: see `beside`."""
-    with beside(path, partial) as name, open(name, mode, **how) as out:
+    with beside(path) as name, _Writer(name, path) as out:
         yield out
+
+
+@contextmanager
+def replacing_text(path: str | os.PathLike[str]) -> Iterator[TextIO]:
+    """The same for text in UTF-8, whose lines end with a line feed."""
+    with replacing(path) as out, io.TextIOWrapper(out, encoding="utf-8", newline="\n") as text:
+        yield text

@@ -41,21 +41,21 @@ class ZipMembers:
 
     def read(self, name: str) -> bytes:
         """The content of a member."""
+        file, size = self.open(name)
+        with file:
+            return read_exactly(file, size, name)
+
+    def open(self, name: str) -> tuple[IO[bytes], int]:
+        """A member, to be read from its beginning, and its size; whoever reads it to its end learns of damage."""
         if name not in self:
             raise FormatError(f"expected {name} in the archive, got none")
         info = self._archive.getinfo(name)
         if info.compress_type not in PACKINGS:
             raise FormatError(f"{name}: expected a member that is stored or deflated")
-        # zipfile believes the sizes in the archive, and allocates as much memory. Without a size to read, it
-        # decompresses up to two gigabytes before it looks at the sizes.
         if info.compress_size > self._size:
             raise FormatError(f"{name}: expected at most {self._size} bytes in the archive, got {info.compress_size}")
         self._budget.take(info.file_size)
-        with self._archive.open(info) as file:
-            content = file.read(info.file_size)
-        if len(content) != info.file_size:
-            raise FormatError(f"{name}: expected {info.file_size} bytes, got {len(content)}")
-        return content
+        return self._archive.open(info), info.file_size
 
     def close(self) -> None:
         """Closes the archive, and the file if it was opened here."""
@@ -66,3 +66,13 @@ class ZipMembers:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def read_exactly(file: IO[bytes], size: int, name: str) -> bytes:
+    """So many bytes of a member; FormatError if it has fewer."""
+    # zipfile believes the sizes in the archive, and allocates as much memory. Without a size to read, it decompresses
+    # up to two gigabytes before it looks at the sizes.
+    content = file.read(size)
+    if len(content) != size:
+        raise FormatError(f"{name}: expected {size} bytes, got {len(content)}")
+    return content

@@ -150,7 +150,7 @@ def read_fields(arrays: dict[str, npt.NDArray[Any]], about: dict[str, Any]) -> d
             raise FormatError(f"{name} is {about[name]}; expected 0 to {most}")
     _graph.validate(columns, about["start"], about["max_depth"], about["num_columns"], None)
     tokens = read_table(arrays, "tokens")
-    about["tokens"] = None if tokens is None else TokenTable([token for _, token in tokens.items()], about["blank"])
+    about["tokens"] = None if tokens is None else TokenTable(names_of(tokens), about["blank"])
     about["word_symbols"] = read_table(arrays, "symbols")
     check_columns(about)
     about["pronunciations"] = read_pronunciations(arrays, about["num_columns"])
@@ -178,6 +178,16 @@ def read_table(arrays: dict[str, npt.NDArray[Any]], name: str) -> SymbolTable | 
     table = SymbolTable(ids, offsets, text)
     table.check()
     return table
+
+
+def names_of(tokens: SymbolTable) -> list[str]:
+    """The tokens by column; FormatError if one occurs twice."""
+    names = list(tokens)
+    columns: dict[str, int] = {}
+    for column, name in enumerate(names):
+        if columns.setdefault(name, column) != column:
+            raise FormatError(f"token {name!r} occurs twice, in columns {columns[name]} and {column}")
+    return names
 
 
 def check_columns(about: dict[str, Any]) -> None:

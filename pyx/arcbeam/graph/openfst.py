@@ -14,7 +14,7 @@ import numpy.typing as npt
 from arcbeam.errors import FormatError, GraphError
 from arcbeam.files._file_map import FileMap
 from arcbeam.files.reading import reading
-from arcbeam.files.writing import replacing
+from arcbeam.files.writing import replacing, writing
 from arcbeam.graph import _graph
 from arcbeam.graph.symbols import SymbolTable, TokenTable, drop_epsilon
 
@@ -275,7 +275,8 @@ def write_vector(
     header += struct.pack("<iiQqqq", VECTOR_VERSION, flags, VECTOR_PROPERTIES, start, num_states, len(arcs[0]))
     with replacing(path) as out:
         out.write(header + input_symbols + output_symbols)
-        body.tofile(out)
+        with writing(path):
+            body.tofile(out)
 
 
 def symbol_bytes(name: str, symbols: Iterable[tuple[int, str]]) -> bytes:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from arcbeam.calls import lists_options
 from arcbeam.errors import FormatError
 from arcbeam.files.lines import read_lines
-from arcbeam.files.writing import replacing
+from arcbeam.files.writing import replacing_text
 from arcbeam.show import shown_as
 
 T = TypeVar("T")
@@ -179,7 +179,7 @@ class SymbolTable:
                     f"{os.fspath(path)}: expected symbols that a line of text can hold, with no line feed and no white "
                     f"space at the end, got {symbol!r} with id {found}; Graph.save keeps any symbol"
                 )
-        with replacing(path, "w", encoding="utf-8", newline="\n") as out:
+        with replacing_text(path) as out:
             out.writelines(f"{symbol} {found}\n" for found, symbol in self.items())
 
     def arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:

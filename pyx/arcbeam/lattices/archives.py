@@ -12,7 +12,7 @@ from arcbeam.calls import lists_options
 from arcbeam.errors import FormatError
 from arcbeam.files.kaldi_archives import open_archive, read_id, scp_entries
 from arcbeam.files.reading import check_is_file
-from arcbeam.files.writing import replacing
+from arcbeam.files.writing import replacing, replacing_text
 from arcbeam.lattices import kaldi_binary, kaldi_text
 from arcbeam.lattices.kaldi_lattice import KaldiLattice
 
@@ -69,7 +69,7 @@ def write_lattices(
         if scp is None:
             _write(archive, pairs, encode, acoustic_scale, None, path)
         else:
-            with replacing(scp, "w", encoding="utf-8") as index:
+            with replacing_text(scp) as index:
                 _write(archive, pairs, encode, acoustic_scale, index, path)
 
 

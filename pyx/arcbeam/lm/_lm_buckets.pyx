@@ -1,7 +1,5 @@
 """A language model in buckets: a look-up waits for memory only twice, wherever the memory is."""
 
-import os
-
 import numpy as np
 
 from libc.stdint cimport uint32_t, uintptr_t
@@ -11,6 +9,7 @@ from arcbeam.lm._lm_view cimport LmStep, LmView, lm_view_of
 
 from arcbeam.lm._language_model import ARC
 from arcbeam.errors import CapacityError
+from arcbeam.threads import usable_cores
 
 FULLNESS = 0.85  # share of the entries in use; 0.95 works, too, but filling takes twice the time
 LINE = 128  # bytes; their memory is aligned to it
@@ -33,8 +32,8 @@ cdef extern from "arcbeam/lm/_lm_buckets/fill.hpp" namespace "arcbeam" nogil:
 
 
 def filling_threads():
-    """The number of threads that fill buckets: the processors that this process may use, at most 32."""
-    return max(1, min(32, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))
+    """The number of threads that fill buckets: one for each core that this process may use, at most 32."""
+    return min(32, usable_cores())
 
 
 cdef BucketSizes sizes_of(const LmView& lm, double fullness, unsigned threads) except *:

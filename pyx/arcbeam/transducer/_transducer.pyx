@@ -225,7 +225,6 @@ cdef class CpuEngine(PooledEngine):
     cdef Engine* engine
     cdef Network network
     cdef Options options
-    cdef size_t threads
     cdef float[2] alphas
 
     def __cinit__(self, Network network, *, uint32_t blank, uint32_t max_symbols, durations, bint frame_looping,

@@ -6,7 +6,6 @@ from typing import Any, TypeAlias
 
 from arcbeam.arrays.engine import Bad, Engine, Table
 from arcbeam.confidence import ConfidenceMethod, Measure, measure
-from arcbeam.errors import CapacityError
 from arcbeam.threads import usable_cores
 from arcbeam.transducer._transducer import CpuEngine, Network
 from arcbeam.transducer.network import Joint, LstmPrediction, StatelessPrediction
@@ -30,19 +29,16 @@ def make_engine(
     if ordinal is not None:
         return _cuda(prediction, joint, options, sure, ordinal)
     threads = options.threads or usable_cores()
-    try:
-        return CpuEngine(
-            pack(prediction, joint, rounds=options.precision == "bfloat16"),
-            blank=options.blank_id,
-            max_symbols=options.max_symbols,
-            durations=options.durations or (),
-            frame_looping=options.algorithm == "frame-looping",
-            confidence=sure,
-            threads=threads,
-            alphas=(options.ngram_lm_alpha, options.boosting_tree_alpha),
-        )
-    except RuntimeError as error:  # std::system_error: the machine gives no more
-        raise CapacityError(f"threads: {threads} threads cannot be started ({error}); use fewer") from None
+    return CpuEngine(
+        pack(prediction, joint, rounds=options.precision == "bfloat16"),
+        blank=options.blank_id,
+        max_symbols=options.max_symbols,
+        durations=options.durations or (),
+        frame_looping=options.algorithm == "frame-looping",
+        confidence=sure,
+        threads=threads,
+        alphas=(options.ngram_lm_alpha, options.boosting_tree_alpha),
+    )
 
 
 def pack(

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <new>
 
+#include "common/room_to_throw.hpp"
+
 namespace arcbeam::requests {
 namespace {
 
@@ -84,6 +86,7 @@ bool Server::answer_all(const std::vector<RequestView>& lanes) {
 }
 
 void Server::work(std::size_t number) {
+    const bool able = has_room_to_throw();  // if not, its lanes are left to the other threads and to answer_all()
     std::uint64_t seen = 0;
     std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {
@@ -93,7 +96,9 @@ void Server::work(std::size_t number) {
         }
         seen = watches_;
         lock.unlock();
-        look_after(number);
+        if (able) {
+            look_after(number);
+        }
         lock.lock();
         --at_work_;
         changed_.notify_all();

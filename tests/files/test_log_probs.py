@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -9,8 +10,10 @@ import kaldiio
 import numpy as np
 import pytest
 
-from arcbeam.cli.inputs import batches, count, find_inputs, read_all
+import arcbeam
+from arcbeam.cli.run import batches
 from arcbeam.errors import FormatError
+from arcbeam.files.log_probs import count, find_inputs, read_all
 
 RNG = np.random.default_rng(7)
 UTTERANCES = {f"utt-{n}": np.log(RNG.dirichlet(np.ones(5), n + 2)).astype(np.float32) for n in range(4)}
@@ -79,8 +82,15 @@ def write_kaldi_folder(folder):
     return folder
 
 
-LAYOUTS = [write_npz_packed, write_npz_padded, write_npz_named, write_npy_folder, write_ark, write_ark_text, write_scp,
-           write_scp_relative, write_kaldi_folder]  # fmt: skip
+def write_npz_by_columns(folder):
+    np.savez(folder / "a.npz", log_probs=np.asfortranarray(STACKED), lengths=LENGTHS, ids=IDS)
+    return folder / "a.npz"
+
+
+LAYOUTS = [
+    write_npz_packed, write_npz_padded, write_npz_by_columns, write_npz_named, write_npy_folder, write_ark,
+    write_ark_text, write_scp, write_scp_relative, write_kaldi_folder,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("write", LAYOUTS)
@@ -99,6 +109,30 @@ def test_every_layout_gives_the_same_utterances(write, tmp_path):
 def test_count(write, tmp_path):
     expected = None if write in (write_ark, write_ark_text) else 4
     assert count(find_inputs([str(write(tmp_path))])) == expected
+
+
+@pytest.mark.parametrize("write", LAYOUTS)
+def test_the_public_reader(write, tmp_path):
+    path = write(tmp_path)
+    found = dict(arcbeam.read_log_probs(path))
+    wanted = read(path)
+    assert list(found) == list(wanted)
+    for name, log_probs in wanted.items():
+        assert found[name].dtype == log_probs.dtype and np.array_equal(found[name], log_probs)
+
+
+def test_the_public_reader_looks_at_once_and_reads_later(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        arcbeam.read_log_probs(tmp_path / "gone.npz")
+    with pytest.raises(FormatError, match="unknown kind of input"):
+        arcbeam.read_log_probs(__file__)
+    path = write_npz_named(tmp_path)
+    with pytest.raises(ValueError, match="max_bytes: expected a number of bytes"):
+        arcbeam.read_log_probs(path, max_bytes="much")
+    found = arcbeam.read_log_probs(path, max_bytes=200)
+    assert next(found)[0] == "utt-0"
+    with pytest.raises(FormatError, match=f"{path}: expected at most 200 bytes of content"):
+        list(found)
 
 
 def test_count_of_batches_and_single_arrays(tmp_path):
@@ -174,6 +208,33 @@ def test_files_are_read_when_asked_for(tmp_path):
         next(stream)
 
 
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize("shape", [(500, 200, 50), (100_000, 50)])
+def test_an_archive_is_read_an_utterance_at_a_time(tmp_path, save, shape):
+    path, values = tmp_path / "a.npz", RNG.random(shape, np.float32)
+    save(path, log_probs=values, lengths=np.full(500, 200))
+    peaks = []
+    tracemalloc.start()
+    for number, (_, log_probs) in enumerate(arcbeam.read_log_probs(path)):
+        assert np.array_equal(log_probs, values.reshape(500, 200, 50)[number])
+        peaks.append(tracemalloc.get_traced_memory()[1])
+    tracemalloc.stop()
+    assert len(peaks) == 500
+    assert max(peaks) < values.nbytes / 10
+
+
+def test_damage_in_the_midst_of_an_archive_is_found_when_all_has_been_read(tmp_path):
+    path, values = tmp_path / "a.npz", RNG.random((4, 10_000, 5), np.float32)
+    np.savez(path, log_probs=values)
+    data = bytearray(path.read_bytes())
+    data[data.index(values[0, 0].tobytes())] ^= 1
+    path.write_bytes(data)
+    found = []
+    with pytest.raises(FormatError, match=rf"^{path}: .*Bad CRC-32"):
+        found.extend(name for name, _ in arcbeam.read_log_probs(path))
+    assert found == ["a-0", "a-1", "a-2"]
+
+
 def test_batches_hold_to_both_limits(tmp_path):
     stream = list(read_all(find_inputs([str(write_npz_named(tmp_path))])))
     assert [len(b) for b in batches(stream, 3)] == [3, 1]
@@ -196,6 +257,7 @@ BAD_NPZ = [
     ({"lengths": LENGTHS.astype(np.float32)}, "lengths must be integers"),
     ({"lengths": LENGTHS.reshape(2, 2)}, "lengths must be integers"),
     ({"log_probs": STACKED[0]}, r"got the shape \(5,\)"),
+    ({"log_probs": STACKED[0, 0]}, r"got the shape \(\)"),
     ({"log_probs": STACKED.astype(np.int32)}, "must be float16, float32 or float64, got int32"),
     ({"log_probs": STACKED.astype(np.complex64)}, "got complex64"),
     ({"log_probs": padded()[:3]}, "3 utterances in log_probs, but 4 lengths"),

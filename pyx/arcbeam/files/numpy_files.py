@@ -11,7 +11,7 @@ import numpy as np
 
 from arcbeam.errors import FormatError
 from arcbeam.files.reading import Budget, reading
-from arcbeam.files.zip_file import ZipMembers
+from arcbeam.files.zip_file import ZipMembers, read_exactly
 
 MAGIC = b"\x93NUMPY"
 ZIP = b"PK\3\4"
@@ -21,6 +21,7 @@ FORTRAN = re.compile(rb"'fortran_order'\s*:\s*(True|False)")
 SHAPE = re.compile(rb"'shape'\s*:\s*\(([0-9L, ]*)\)")
 MOST_AXES = 8
 KINDS = "fciubUS"
+EXPECTED = "an archive of arrays in NumPy's format"
 
 
 class Header(NamedTuple):
@@ -84,6 +85,50 @@ def _aligned(array: np.ndarray) -> np.ndarray:
     return array if array.flags.aligned else array.copy()
 
 
+def _header_of(data: bytes, size: int, name: str) -> Header:
+    """The header of an array in an archive, of so many bytes with it."""
+    try:
+        header = read_header(data)
+        _check_size(header, size)
+    except FormatError as error:
+        raise FormatError(f"array {name!r}: {error}") from None
+    return header
+
+
+class Rows:
+    """An array of an archive: its parts along the first axis, read one after the other.
+
+    Attributes
+    ----------
+    dtype : numpy.dtype
+    shape : tuple of int
+    """
+
+    def __init__(self, path: Path, name: str, header: Header, file: IO[bytes], ahead: bytes) -> None:
+        self.dtype, self.shape = header.dtype, header.shape
+        self._path, self._name, self._file, self._ahead = path, name, file, ahead
+        self._row_bytes = header.nbytes // max((1, *header.shape[:1]))
+        self._whole: np.ndarray | None = None
+        self._at = 0
+        if header.order == "F" and len(header.shape) > 1:  # whose rows lie apart
+            with reading(path, EXPECTED):
+                self._whole = np.ndarray(header.shape, header.dtype, self._read(header.nbytes), order="F")
+
+    def take(self, count: int) -> np.ndarray:
+        """The next `count` rows; FormatError if the file is damaged, which its last row may reveal."""
+        self._at += count
+        if self._whole is not None:
+            return self._whole[self._at - count : self._at]
+        with reading(self._path, EXPECTED):
+            return np.ndarray((count, *self.shape[1:]), self.dtype, self._read(count * self._row_bytes))
+
+    def _read(self, size: int) -> bytes:
+        first, self._ahead = self._ahead[:size], self._ahead[size:]
+        if len(first) == size:
+            return first
+        return first + read_exactly(self._file, size - len(first), f"array {self._name!r}")
+
+
 class Archive:
     """The arrays of a .npz file by name, read one by one.
 
@@ -105,7 +150,7 @@ class Archive:
         try:
             size = os.fstat(self._file.fileno()).st_size
             budget = Budget(path, size, max_bytes)
-            with reading(path, "an archive of arrays in NumPy's format"):
+            with reading(path, EXPECTED):
                 if self._file.read(4) not in (ZIP, b"PK\5\6"):
                     raise FormatError("expected a .npz file, got one that does not begin like a zip archive")
                 self._members = ZipMembers(self._file, size, budget)
@@ -116,17 +161,24 @@ class Archive:
 
     def read(self, name: str) -> np.ndarray:
         """The array of this name."""
-        with reading(self.path, "an archive of arrays in NumPy's format"):
-            member = f"{name}.npy"
-            if member not in self._members:
-                raise FormatError(f"{name!r} in the archive is not an array")
-            content = self._members.read(member)
-            try:
-                header = read_header(content)
-                _check_size(header, len(content))
-            except FormatError as error:
-                raise FormatError(f"array {name!r}: {error}") from None
+        with reading(self.path, EXPECTED):
+            content = self._members.read(self._member(name))
+            header = _header_of(content, len(content), name)
             return _aligned(np.ndarray(header.shape, header.dtype, content, header.begin, order=header.order))
+
+    def rows(self, name: str) -> "Rows":
+        """The array of this name, which is read piece by piece."""
+        with reading(self.path, EXPECTED):
+            file, size = self._members.open(self._member(name))
+            ahead = file.read(min(size, LONGEST_HEADER + 12))
+            header = _header_of(ahead, size, name)
+        return Rows(self.path, name, header, file, ahead[header.begin :])
+
+    def _member(self, name: str) -> str:
+        member = f"{name}.npy"
+        if member not in self._members:
+            raise FormatError(f"{name!r} in the archive is not an array")
+        return member
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)

@@ -14,16 +14,20 @@ folder         its files of these kinds by name; an archive that an index in the
 float16 and float32 are taken as they are, float64 is rounded to float32, and any other type is refused.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 import numpy as np
 
-from arcbeam.cli import kaldi
-from arcbeam.cli.arrays import Archive, map_npy
+from arcbeam.calls import lists_options
 from arcbeam.errors import FormatError
+from arcbeam.files import kaldi_matrices
 from arcbeam.files.kaldi_archives import scp_entries
+from arcbeam.files.numpy_files import Archive, map_npy
+from arcbeam.sizes import as_bytes
 
 SUFFIXES = (".npz", ".npy", ".ark", ".scp")
 GRAPH_SUFFIXES = (".arcbeam", ".fst")
@@ -56,6 +60,11 @@ class Input:
     read: "Reader"
     max_bytes: str | None = None
 
+    @property
+    def may_be_packed(self) -> bool:
+        """Whether the file may be smaller than what it holds."""
+        return self.read is _read_npz
+
     def utterances(self) -> Iterator[Utterance]:
         """Yield the utterances of the file."""
         for name, log_probs in self.read(self.path, self.max_bytes):
@@ -63,6 +72,53 @@ class Input:
 
 
 Reader = Callable[[Path, str | None], Iterator[tuple[str, np.ndarray]]]
+
+
+@lists_options()
+def read_log_probs(
+    path: str | os.PathLike[str], *, max_bytes: int | str | None = None
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Reads log-probs, or the output of an encoder, from the files that the command line takes: (id, array) one by one.
+
+    One utterance is in memory at a time, in the order of the file, or of the files of a folder by name.
+
+    Parameters
+    ----------
+    path : path
+        An ``.npz``, an ``.npy``, a Kaldi archive (``.ark``, also ``ark:FILE``) or an index of one (``.scp``, also
+        ``scp:FILE``), or a folder of these.
+    max_bytes : int, str or None
+        The most that a packed ``.npz`` may unpack to, such as ``"20GiB"``. None: 20 times its size, but at least 32
+        MiB.
+
+    Yields
+    ------
+    id : str
+        The utterance, unique among those of `path`: the name of its array, entry or file.
+    log_probs : numpy.ndarray
+        [frames, columns], float16 or float32; float64 is rounded to float32. It may be read-only.
+
+    Raises
+    ------
+    FormatError
+        A file of an unknown kind, at once; or, when it is reached, one that is damaged or holds something else, or an
+        id that occurs twice. The message names the file.
+    FileNotFoundError
+        There is no such file or folder, at once.
+    MissingDependencyError
+        Compressed and text archives of Kaldi need the package kaldiio.
+
+    Examples
+    --------
+    ::
+
+        for utterance, log_probs in arcbeam.read_log_probs("log_probs.scp"):
+            [hypothesis] = decoder.decode([log_probs])
+            print(utterance, hypothesis.text)
+    """
+    limit = None if max_bytes is None else str(as_bytes("max_bytes", max_bytes))
+    utterances = read_all(find_inputs([os.fsdecode(path)], limit))
+    return ((utterance.id, utterance.log_probs) for utterance in utterances)
 
 
 def find_inputs(paths: Iterable[str], max_bytes: str | None = None) -> list[Input]:
@@ -99,20 +155,6 @@ def count(inputs: Iterable[Input]) -> int | None:
             return None
         total += COUNTERS[source.read](source.path, source.max_bytes)
     return total
-
-
-def batches(utterances: Iterable[Utterance], size: int, most_bytes: int = 1 << 28) -> Iterator[list[Utterance]]:
-    """Group utterances into lists of at most `size` that hold at most about `most_bytes` of log-probs."""
-    batch: list[Utterance] = []
-    held = 0
-    for utterance in utterances:
-        if batch and (len(batch) == size or held + utterance.log_probs.nbytes > most_bytes):
-            yield batch
-            batch, held = [], 0
-        batch.append(utterance)
-        held += utterance.log_probs.nbytes
-    if batch:
-        yield batch
 
 
 def _find(path: str) -> Iterator[tuple[Path, Reader]]:
@@ -161,17 +203,17 @@ def _as_float(log_probs: np.ndarray, name: str, path: Path) -> np.ndarray:
 def _read_npy(path: Path, _: str | None) -> Iterator[tuple[str, np.ndarray]]:
     array = map_npy(path)
     if array.ndim == 3:
-        _check_count(array, path)
+        _check_count(array.shape, path)
         width = len(str(len(array) - 1))
         yield from ((f"{path.stem}-{n:0{width}d}", utterance) for n, utterance in enumerate(array))
     else:
         yield path.stem, _matrix(array, path, "the array")
 
 
-def _check_count(array: np.ndarray, path: Path) -> None:
+def _check_count(shape: tuple[int, ...], path: Path) -> None:
     """FormatError if a few bytes claim any number of utterances, all of them empty."""
-    if len(array) > max(array.size, path.stat().st_size):
-        raise FormatError(f"{path}: expected utterances with frames, got the shape {array.shape}")
+    if shape[0] > max(prod(shape), path.stat().st_size):
+        raise FormatError(f"{path}: expected utterances with frames, got the shape {shape}")
 
 
 def _read_npz(path: Path, max_bytes: str | None) -> Iterator[tuple[str, np.ndarray]]:
@@ -190,17 +232,16 @@ def _is_packed(names: list[str]) -> bool:
 
 
 def _read_packed(path: Path, archive: Archive) -> Iterator[tuple[str, np.ndarray]]:
-    log_probs = archive.read("log_probs")
+    rows = archive.rows("log_probs")
     lengths = archive.read("lengths") if "lengths" in archive.names else None
-    if log_probs.ndim not in (2, 3):
+    if len(rows.shape) not in (2, 3):
         raise FormatError(
-            f"{path}: log_probs must be [all frames, columns] or [batch, frames, columns], "
-            f"got the shape {log_probs.shape}"
+            f"{path}: log_probs must be [all frames, columns] or [batch, frames, columns], got the shape {rows.shape}"
         )
-    if log_probs.ndim == 3:
-        _check_count(log_probs, path)
+    if len(rows.shape) == 3:
+        _check_count(rows.shape, path)
     if lengths is None:
-        count, most = (1, log_probs.shape[0]) if log_probs.ndim == 2 else log_probs.shape[:2]
+        count, most = (1, rows.shape[0]) if len(rows.shape) == 2 else rows.shape[:2]
         lengths = np.full(count, most, np.int64)
     if lengths.ndim != 1 or lengths.dtype.kind not in "iu":
         raise FormatError(f"{path}: lengths must be integers [batch], got {lengths.dtype} {list(lengths.shape)}")
@@ -208,19 +249,16 @@ def _read_packed(path: Path, archive: Archive) -> Iterator[tuple[str, np.ndarray
         raise FormatError(f"{path}: lengths must not be negative, got {int(lengths.min())}")
     frames = [int(length) for length in lengths]
     names = _names(path, archive, len(frames))
-    if log_probs.ndim == 3:
-        if len(frames) != len(log_probs):
-            raise FormatError(f"{path}: {len(log_probs)} utterances in log_probs, but {len(frames)} lengths")
-        if frames and max(frames) > log_probs.shape[1]:
-            raise FormatError(f"{path}: a length of {max(frames)} is beyond the {log_probs.shape[1]} frames")
-        yield from ((name, log_probs[n, :length]) for n, (name, length) in enumerate(zip(names, frames, strict=True)))
+    if len(rows.shape) == 3:
+        if len(frames) != rows.shape[0]:
+            raise FormatError(f"{path}: {rows.shape[0]} utterances in log_probs, but {len(frames)} lengths")
+        if frames and max(frames) > rows.shape[1]:
+            raise FormatError(f"{path}: a length of {max(frames)} is beyond the {rows.shape[1]} frames")
+        yield from ((name, rows.take(1)[0, :length]) for name, length in zip(names, frames, strict=True))
         return
-    if sum(frames) != len(log_probs):
-        raise FormatError(f"{path}: the lengths add up to {sum(frames)} frames, but log_probs has {len(log_probs)}")
-    start = 0
-    for name, length in zip(names, frames, strict=True):
-        yield name, log_probs[start : start + length]
-        start += length
+    if sum(frames) != rows.shape[0]:
+        raise FormatError(f"{path}: the lengths add up to {sum(frames)} frames, but log_probs has {rows.shape[0]}")
+    yield from ((name, rows.take(length)) for name, length in zip(names, frames, strict=True))
 
 
 def _names(path: Path, archive: Archive, count: int) -> list[str]:
@@ -246,8 +284,8 @@ def _matrix(array: np.ndarray, path: Path, what: str) -> np.ndarray:
 READERS: dict[str, Reader] = {
     ".npz": _read_npz,
     ".npy": _read_npy,
-    ".ark": lambda path, _: kaldi.read_ark(path),
-    ".scp": lambda path, _: kaldi.read_scp(path),
+    ".ark": lambda path, _: kaldi_matrices.read_ark(path),
+    ".scp": lambda path, _: kaldi_matrices.read_scp(path),
 }
 
 
