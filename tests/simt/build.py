@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 HERE = Path(__file__).resolve().parent
 KERNELS_ALONE = ROOT / "benchmarks" / "engine" / "kernels"
 CACHE = ROOT / "build" / "simt"
-INCLUDES = ["-Icuda", "-Ipyx", "-Itests/simt"]
+INCLUDES = ["-Icuda", "-Ipyx", "-Icpu_reference", "-Itests/simt"]
 ENGINE = ROOT / "pyx" / "arcbeam" / "ctc" / "gpu"  # of the host, which runs beside kernels
 # Contraction would fuse a product and a sum; -O1 keeps the lines of errors and the time to compile low.
 FLAGS = ["-std=c++17", "-DARCBEAM_EMULATOR", "-ffp-contract=off", "-fno-math-errno", "-g1", "-fPIC", "-pthread"]
