@@ -25,7 +25,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent.parent
 HERE = Path(__file__).resolve().parent
 CACHE = ROOT / "build" / "simt"
-INCLUDED = ("cuda", "pyx", "tests/simt")
+INCLUDED = ("cuda", "pyx", "cpu_reference", "tests/simt")
 INCLUDES = [f"-I{folder}" for folder in INCLUDED]
 ENGINE = ROOT / "pyx" / "arcbeam" / "ctc" / "gpu"  # of the host, which runs beside kernels
 # Contraction would fuse a product and a sum; -O1 keeps the lines of errors and the time to compile low.
