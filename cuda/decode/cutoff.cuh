@@ -18,7 +18,6 @@ struct StateOrder {
     Array<Token> token;
     Array<std::uint32_t> state;
 
-    ARCBEAM_DEVICE static std::uint32_t words() { return 2U; }
     ARCBEAM_DEVICE std::uint32_t word(std::uint32_t i, std::uint32_t at) const {
         return at == 0U ? ordered(simt::load(&token.at(i)->cost)) : static_cast<std::uint32_t>(state[i]);
     }
@@ -85,12 +84,13 @@ ARCBEAM_DEVICE float cutoff(const Order& order, std::uint32_t n, float beam, std
         simt::store(&control.rank, max_active - 1U);
     }
     float nth = bound;
-    std::uint32_t last = 0U;  // agrees with the last token that leaves in the words before `at`
-    for (std::uint32_t at = 0U;; ++at) {
-        select_word(n, order, last, at, histogram, control);
+    std::uint32_t words = 0U;
+    std::uint32_t last = 0U;  // agrees with the last token that leaves in the first `words` words
+    for (bool all_have_a_place = false; !all_have_a_place;) {
+        select_word(n, order, last, words, histogram, control);
         const std::uint32_t selected = simt::load(&control.selected);
-        const bool all_have_a_place = simt::load(&control.rank) == kNoIndex;
-        if (at == 0U) {
+        all_have_a_place = simt::load(&control.rank) == kNoIndex;
+        if (words == 0U) {
             nth = from_ordered(selected);
             if (all_have_a_place || nth > bound) {
                 return nth < bound ? nth : bound;
@@ -98,23 +98,22 @@ ARCBEAM_DEVICE float cutoff(const Order& order, std::uint32_t n, float beam, std
         }
         ARCBEAM_ROLLED
         for (std::uint32_t i = thread; i < n; i += simt::block_size()) {
-            if (order.word(i, at) == selected && first_difference(order, i, last, at) == at) {
-                simt::store_relaxed<Scope::block>(&control.last_leaving, i);
+            if (order.word(i, words) == selected && first_difference(order, i, last, words) == words) {
+                simt::atomic_exchange<Scope::block>(&control.last_leaving, i);  // any of them will do
             }
         }
         simt::block_barrier();
         last = simt::load(&control.last_leaving);
-        if (all_have_a_place) {
-            break;
-        }
+        ++words;
         if (thread == 0U) {
             simt::store(&control.selected, 0U);
         }
     }
+    // Those that come after it lose their arcs
     ARCBEAM_ROLLED
     for (std::uint32_t i = thread; i < n; i += simt::block_size()) {
-        const std::uint32_t at = first_difference(order, last, i, order.words());
-        if (at < order.words() && order.word(last, at) < order.word(i, at)) {
+        const std::uint32_t at = first_difference(order, last, i, words);
+        if (at < words && order.word(last, at) < order.word(i, at)) {
             simt::store(&order.token.at(i)->first_emitting, simt::load(&order.token.at(i)->arcs_end));
         }
     }

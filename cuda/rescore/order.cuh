@@ -59,7 +59,6 @@ struct HistoryOrder {
     std::uint32_t words_a_history;  // 0: the host has not numbered them
     std::uint32_t bits_behind_number;
 
-    ARCBEAM_DEVICE std::uint32_t words() const { return words_a_history + 4U; }
     ARCBEAM_DEVICE std::uint32_t word(std::uint32_t i, std::uint32_t at) const {
         if (at < 2U) {
             return StateOrder{token, state}.word(i, at);
