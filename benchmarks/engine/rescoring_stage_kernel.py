@@ -349,9 +349,7 @@ class RescoringTwin:
         acoustic = _stages.AcousticCosts(
             frame.log_probs, acoustic_scale=frame.acoustic_scale, blank_penalty=frame.blank_penalty, blank=frame.blank
         )
-        candidates, lookup_bound, _ = _stages.expand(
-            frame.graph, frame.tokens, first_log, leave, acoustic, frame.beam
-        )
+        candidates, lookup_bound, _ = _stages.expand(frame.graph, frame.tokens, first_log, leave, acoustic, frame.beam)
         kept, deviations, work = _stages.lookup(
             frame.graph, frame.rescoring, candidates, lookup_bound, frame.histories, first_log
         )

@@ -24,9 +24,7 @@ struct Cutoff {
     Buffer<float> costs;
     Buffer<std::uint32_t> equals;
 
-    [[nodiscard]] bool lets(const Buffer<Token>& tokens, std::size_t i) const {
-        return tokens[i].cost <= cost && !(breaks_ties && behind[i] != 0);
-    }
+    [[nodiscard]] const std::uint8_t* marks() const { return breaks_ties ? behind.begin() : nullptr; }
 };
 
 // Of the tokens that cost what the cut-off does, `places` leave.

@@ -32,13 +32,16 @@ class Expand {
         out_.clear();
         const std::size_t n = tokens.size();
         const std::size_t best = best_token(tokens);
-        if (cut.lets(tokens, best)) {
+        const auto leaves = [&tokens, most = cut.cost, behind = cut.marks()](std::size_t i) {
+            return tokens[i].cost <= most && (behind == nullptr || behind[i] == 0);
+        };
+        if (leaves(best)) {
             leave(tokens[best], first_log + static_cast<std::uint32_t>(best));
             follow_all();  // gives a good bound before the other tokens leave
         }
         for (std::size_t i = 0; i < n; ++i) {
             look_ahead(tokens, i);
-            if (cut.lets(tokens, i) && i != best) {
+            if (leaves(i) && i != best) {
                 leave(tokens[i], first_log + static_cast<std::uint32_t>(i));
             }
         }
