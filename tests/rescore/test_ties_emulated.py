@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arcbeam import Boost
+from arcbeam import Boost, Graph
 from tests.decode import kenlm_files, test_search_emulated
-from tests.decode.language_models import all_costs_equal
+from tests.decode.language_models import WORDS, all_costs_equal, over
 from tests.decode.search_host import Shape
 from tests.decode.test_ties import tied_graph, tied_rows
 from tests.rescore import boost_host, rescore_host
@@ -29,10 +29,18 @@ pytestmark = [
 ]
 
 
+def crowded(small, words):
+    """A graph of two states, whose tokens differ by their histories alone."""
+    arcs = [(s, t, label, word, 0.0) for s in (0, 1) for t in (0, 1) for label in (1, 2, 3) for word in range(1, 6)]
+    return over(Graph.from_arcs(arcs, num_states=2, num_columns=3, finals={1: 0.0}), small, words)
+
+
 def searches(folder, seed):
     """What compares each search with the twin."""
     graph, models = all_costs_equal(seed, arcs=96)
     worded, numbered = tied_by_words(folder, seed)
+    if seed % 2:
+        graph, worded = crowded(models[1], WORDS), crowded(numbered[1], [*"edabc"])
     rescored = partial(boost_host.check_rescored, bits=(12, 12))
     opened = [Boost({"x": 6.0, "xy": 6.0}), Boost(["a"]), Boost({"zz": 6.0, "a xx": 4.0})]
     of_twelve = [np.full((6, 12), low, np.float32) for low in (-2.0, -1e9, -3.0)]
