@@ -140,7 +140,7 @@ class GpuStages(TimedStages):
 def items(frame: Frame, made: Made) -> dict[str, tuple[int, str]]:
     """What each stage works through."""
     states = frame.graph.states
-    leaving = frame.tokens["state"][frame.tokens["cost"] <= made.cutoff]
+    leaving = frame.tokens["state"][frame.cutoff()[1]]
     arcs = states["first_arc"][leaving + 1].astype(np.int64) - states["first_emitting"][leaving]
     return {
         "cutoff": (len(frame.tokens), "tokens"),

@@ -84,6 +84,10 @@ class RescoringFrame(Frame):
     histories: npt.NDArray[Any]
     hypotheses_per_state: int = 0
 
+    def cutoff(self) -> tuple[float, npt.NDArray[np.bool_]]:
+        """The twin's cut-off, and which tokens leave."""
+        return _stages.cutoff(self.tokens, self.beam, self.max_active, self.histories)
+
 
 @dataclass(frozen=True)
 class Lookup:
@@ -341,11 +345,11 @@ class RescoringTwin:
     def make(self, frame: RescoringFrame) -> Made | None:
         """What its stages make of the frame, which it takes; None if the search dies."""
         first, first_log = len(frame.entries), len(frame.entries) - len(frame.tokens)
-        cut = _stages.cutoff(frame.tokens, frame.beam, frame.max_active)
+        cut, leave = frame.cutoff()
         acoustic = _stages.AcousticCosts(
             frame.log_probs, acoustic_scale=frame.acoustic_scale, blank_penalty=frame.blank_penalty, blank=frame.blank
         )
-        candidates, lookup_bound, _ = _stages.expand(frame.graph, frame.tokens, first_log, cut, acoustic, frame.beam)
+        candidates, lookup_bound, _ = _stages.expand(frame.graph, frame.tokens, first_log, leave, acoustic, frame.beam)
         kept, deviations, work = _stages.lookup(
             frame.graph, frame.rescoring, candidates, lookup_bound, frame.histories, first_log
         )

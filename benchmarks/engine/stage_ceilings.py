@@ -185,7 +185,7 @@ def chunks(frame: Frame, made: Made) -> int:
     state, cost = frame.tokens["state"], frame.tokens["cost"]
     first, end = states["first_emitting"][state].astype(np.int64), states["first_arc"][state + 1].astype(np.int64)
     least_cost = (cost + acoustic.costs().min()) + states["smallest_weight"][state]
-    leaves = (cost <= made.cutoff) & (first < end) & (least_cost <= made.bound)
+    leaves = frame.cutoff()[1] & (first < end) & (least_cost <= made.bound)
     each = (end - 1) // LABELS_A_READ - first // LABELS_A_READ + 1
     return int(each[leaves].sum())
 

@@ -72,6 +72,10 @@ class Frame:
     acoustic_scale: float = 1.0
     blank_penalty: float = 0.0
 
+    def cutoff(self) -> tuple[float, npt.NDArray[np.bool_]]:
+        """The twin's cut-off, and which tokens leave."""
+        return _stages.cutoff(self.tokens, self.beam, self.max_active)
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -290,11 +294,11 @@ class Twin:
     def make(self, frame: Frame) -> Made | None:
         """What its stages make of the frame, which it takes; None if the search dies."""
         first, first_log = len(frame.entries), len(frame.entries) - len(frame.tokens)
-        cut = _stages.cutoff(frame.tokens, frame.beam, frame.max_active)
+        cut, leave = frame.cutoff()
         acoustic = _stages.AcousticCosts(
             frame.log_probs, acoustic_scale=frame.acoustic_scale, blank_penalty=frame.blank_penalty, blank=frame.blank
         )
-        candidates, bound, _ = _stages.expand(frame.graph, frame.tokens, first_log, cut, acoustic, frame.beam)
+        candidates, bound, _ = _stages.expand(frame.graph, frame.tokens, first_log, leave, acoustic, frame.beam)
         if len(candidates) == 0:
             return None
         winners = _stages.recombine(candidates, bound)

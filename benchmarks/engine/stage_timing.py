@@ -39,7 +39,7 @@ class Frame:
     log: Any  # token log of the frames before
     tokens: npt.NDArray[Any]
     first_log: int
-    cut: float
+    leave: npt.NDArray[np.bool_]  # whether each token leaves
     candidates: npt.NDArray[Any]
     bound: float
     winners: npt.NDArray[Any]  # after recombine
@@ -86,13 +86,13 @@ def frame() -> Frame:
     for t in range(FRAMES):
         tokens, _best = log.prune(frontier)
         first_log, entries = entries, entries + len(tokens)
-        cut = _stages.cutoff(tokens, BEAM, MAX_ACTIVE)
+        _cut, leave = _stages.cutoff(tokens, BEAM, MAX_ACTIVE)
         acoustic = _stages.AcousticCosts(log_probs[t], blank=COLUMNS - 1)
-        candidates, bound, work = _stages.expand(graph, tokens, first_log, cut, acoustic, BEAM)
+        candidates, bound, work = _stages.expand(graph, tokens, first_log, leave, acoustic, BEAM)
         winners = _stages.recombine(candidates, bound)
         frontier = _stages.closure(graph, winners, bound, entries)
     return Frame(
-        graph, log_probs, acoustic, log, tokens, first_log, cut, candidates, bound, winners, frontier,
+        graph, log_probs, acoustic, log, tokens, first_log, leave, candidates, bound, winners, frontier,
         work["leaving_arcs"],
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Stage cutoff: the bound of the tokens that may leave, with max_active at work."""
+"""Stage cutoff: which tokens may leave, with max_active at work."""
 
 from typing import Any
 
@@ -13,6 +13,9 @@ def case(frame: Frame) -> Case:
     return lambda: _stages.cutoff(frame.tokens, BEAM, half), len(frame.tokens), "tokens"
 
 
-def check(frame: Frame, bound: Any) -> None:
-    costs = np.sort(frame.tokens["cost"])
-    assert bound == min(costs[0] + np.float32(BEAM), costs[len(costs) // 2 - 1])
+def check(frame: Frame, result: Any) -> None:
+    cost, state = frame.tokens["cost"], frame.tokens["state"]
+    half = np.lexsort((state, cost))[: len(cost) // 2]
+    bound = min(cost.min() + np.float32(BEAM), cost[half[-1]])
+    assert result[0] == bound
+    assert np.flatnonzero(result[1]).tolist() == sorted(half[cost[half] <= bound].tolist())

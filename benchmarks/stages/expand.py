@@ -10,7 +10,7 @@ from benchmarks.engine.stage_timing import BEAM, Case, Frame
 
 def case(frame: Frame) -> Case:
     def call() -> object:
-        return _stages.expand(frame.graph, frame.tokens, frame.first_log, frame.cut, frame.acoustic, BEAM)
+        return _stages.expand(frame.graph, frame.tokens, frame.first_log, frame.leave, frame.acoustic, BEAM)
 
     return call, frame.leaving_arcs, "arcs leaving"
 
@@ -19,7 +19,7 @@ def check(frame: Frame, result: Any) -> None:
     """Every arc in float32, in the order of the sum that is written down."""
     candidates, bound, _ = result
     states, costs = frame.graph.states, frame.acoustic.costs()
-    leaving = np.flatnonzero(frame.tokens["cost"] <= np.float32(frame.cut))
+    leaving = np.flatnonzero(frame.leave)
     state = frame.tokens["state"][leaving]
     first, last = states["first_emitting"][state].astype(np.int64), states["first_arc"][state + 1].astype(np.int64)
     token = np.repeat(leaving, last - first)

@@ -1,7 +1,7 @@
 // Stage expand: the emitting arcs of the tokens within the cut-off. A graph is a GraphView or an OpenGraph.
 //
-// in   tokens[n] with log indices first_log + i, the cut-off (the best token is within it), the frame's acoustic
-//      costs, the beam
+// in   tokens[n] with log indices first_log + i, the cut-off (a token of the best cost is within it), the frame's
+//      acoustic costs, the beam
 // out  candidates: every arc whose cost is within the bound of the next frame, and some above it;
 //      the bound: best + beam, where best is the exact smallest finite cost over all arcs (+inf where there is
 //      none)
@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "decode/acoustic.hpp"
+#include "decode/cutoff.hpp"
 #include "decode/scan.hpp"
 #include "decode/tokens.hpp"
 #include "shared/graph_view.hpp"
@@ -27,15 +28,20 @@ class Expand {
         : graph_(graph), acoustic_(acoustic), beam_(beam), out_(out), work_(work) {}
 
     // Returns the bound of the next frame.
-    float operator()(const Buffer<Token>& tokens, std::uint32_t first_log, float cutoff) {
+    float operator()(const Buffer<Token>& tokens, std::uint32_t first_log, const Cutoff& cut) {
         out_.clear();
         const std::size_t n = tokens.size();
         const std::size_t best = best_token(tokens);
-        leave(tokens[best], first_log + static_cast<std::uint32_t>(best));
-        follow_all();  // gives a good bound before the other tokens leave
+        const auto leaves = [&tokens, most = cut.cost, behind = cut.marks()](std::size_t i) {
+            return tokens[i].cost <= most && (behind == nullptr || behind[i] == 0);
+        };
+        if (leaves(best)) {
+            leave(tokens[best], first_log + static_cast<std::uint32_t>(best));
+            follow_all();  // gives a good bound before the other tokens leave
+        }
         for (std::size_t i = 0; i < n; ++i) {
             look_ahead(tokens, i);
-            if (tokens[i].cost <= cutoff && i != best) {
+            if (leaves(i) && i != best) {
                 leave(tokens[i], first_log + static_cast<std::uint32_t>(i));
             }
         }

@@ -7,6 +7,22 @@
 
 namespace arcbeam::twin {
 
+// The order of tokens of one cost, whose histories are of AutomatonModels; without histories there are none.
+struct KeyOrder {
+    const Buffer<Token>& tokens;
+    const Buffer<History>& histories;
+
+    [[nodiscard]] bool precedes(std::size_t i, std::size_t j) const {
+        return tokens[i].state < tokens[j].state || (tokens[i].state == tokens[j].state && !histories.empty() &&
+                                                     AutomatonModels::precedes(histories[i], histories[j]));
+    }
+};
+
+inline void cutoff(const Buffer<Token>& tokens, const Buffer<History>& histories, float beam,
+                   std::uint32_t max_active, Cutoff& cut) {
+    cutoff(tokens, beam, max_active, KeyOrder{tokens, histories}, cut);
+}
+
 class HistoryStages {
   public:
     HistoryStages(const GraphView& graph, const RescoringView& view, const RescoringOptions& options)

@@ -163,10 +163,10 @@ class Lane {
 
     // Decodes one frame; false if it admits nothing, and then everything is as after the frame before.
     bool step(const GraphView& graph, const DecodeOptions& options, Work& work) {
-        const float cut = cutoff(search_.tokens, options.beam, options.max_active, cutoff_scratch_);
+        cutoff(search_.tokens, options.beam, options.max_active, PlainEnds{graph, search_.tokens}, cut_);
         const auto first_log = search_.log.size() - static_cast<std::uint32_t>(search_.tokens.size());
         const float bound =
-            Expand(graph, acoustic_, options.beam, candidates_, work)(search_.tokens, first_log, cut);
+            Expand(graph, acoustic_, options.beam, candidates_, work)(search_.tokens, first_log, cut_);
         if (candidates_.empty()) {
             return false;
         }
@@ -199,7 +199,7 @@ class Lane {
     SearchState search_;
     Acoustic acoustic_;
     Buffer<Candidate> candidates_;
-    CutoffScratch cutoff_scratch_;
+    Cutoff cut_;
     StateTable table_;
     Frontier frontier_;
     Closure closure_;

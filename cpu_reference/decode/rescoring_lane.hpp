@@ -198,10 +198,11 @@ class RescoringLane {
     // Decodes one frame. If it admits nothing, everything is as after the frame before.
     template <typename Graph>
     Step step(const Graph& graph, const DecodeOptions& options, const RescoringOptions& rescoring, Work& work) {
-        const float cut = cutoff(search_.tokens, options.beam, options.max_active, cutoff_scratch_);
+        const RescoredEnds<Models, Graph> order{graph, search_.models, search_.tokens, search_.histories};
+        cutoff(search_.tokens, options.beam, options.max_active, order, cut_);
         const auto first_log = search_.log.size() - static_cast<std::uint32_t>(search_.tokens.size());
         const float kept =
-            Expand(graph, acoustic_, options.beam, candidates_, work)(search_.tokens, first_log, cut);
+            Expand(graph, acoustic_, options.beam, candidates_, work)(search_.tokens, first_log, cut_);
         lookup(graph, search_.models, kept, search_.histories, first_log, cache_, candidates_, addends_, work);
         bool alive;
         const float bound = rescore(addends_, options.beam, candidates_, alive);
@@ -258,7 +259,7 @@ class RescoringLane {
     Acoustic acoustic_;
     Buffer<Candidate> candidates_;
     Buffer<typename Models::Addend> addends_;  // of the candidates
-    CutoffScratch cutoff_scratch_;
+    Cutoff cut_;
     LookupCache<Models> cache_;
     Hypotheses<Models> hypotheses_;
     RescoringClosure<Models> closure_;

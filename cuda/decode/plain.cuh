@@ -63,6 +63,11 @@ struct PlainSearch {
         arcbeam::reset_frame<Team>(*lane.control);
     }
 
+    // The order of the lane's tokens.
+    ARCBEAM_DEVICE static StateOrder order(const Params&, const Lane& lane) {
+        return {lane.tokens.token, lane.tokens.state};
+    }
+
     // A frame, which is committed whole or leaves no trace.
     template <class Team>
     ARCBEAM_DEVICE static FrameEnd advance(const Params& params, Lane& lane, float cut, Room room) {

@@ -158,7 +158,7 @@ ARCBEAM_DEVICE FrameEnd one_frame_in(const typename Search::Params& params, type
 template <class Search, bool kClusters>
 ARCBEAM_DEVICE FrameEnd one_frame(const typename Search::Params& params, typename Search::Lane& lane) {
     const SearchParams& common = Search::common(params);
-    const float cut = cutoff(lane.tokens.token, lane.state.num_tokens, common.beam, common.max_active,
+    const float cut = cutoff(Search::order(params, lane), lane.state.num_tokens, common.beam, common.max_active,
                              lane.histogram, *lane.control);
     // The next frame may have more tokens.
     const bool few = lane.state.num_tokens <= lane.shared_capacity - lane.shared_capacity / 4U;

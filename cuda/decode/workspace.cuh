@@ -164,8 +164,9 @@ struct Control {
     std::uint32_t smallest_acoustic;
     std::uint32_t bad_column;  // of the frame: the first column with NaN or +inf
     std::uint32_t utterance;
-    std::uint32_t selected;  // radix selection: the digits found so far
-    std::uint32_t rank;      // radix selection: how many are still to be counted
+    std::uint32_t selected;      // radix selection: the digits found so far
+    std::uint32_t rank;          // radix selection: how many are still to be counted
+    std::uint32_t last_leaving;  // see break_ties()
     std::uint32_t end_index;
     std::uint32_t stop;  // a Need
     std::uint32_t line;  // line at which the awaited piece of log-probs begins; kNoIndex: it did not come

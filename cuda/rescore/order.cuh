@@ -3,6 +3,7 @@
 // cpu_reference/kenlm/states.hpp.
 #pragma once
 
+#include "decode/cutoff.cuh"
 #include "decode/recombine.cuh"
 #include "rescore/history.cuh"
 
@@ -46,6 +47,41 @@ ARCBEAM_DEVICE void keep_first(const Params& params, std::uint64_t* least, std::
         }
         found = before;
     }
+}
+
+// The order of tokens as words of 32 bits, of which the first counts most: cost and state, as in StateOrder; the
+// words of a history that the host has numbered, of which equal ones have one number; the bits of the history.
+struct HistoryOrder {
+    Array<Token> token;
+    Array<std::uint32_t> state;
+    Array<History> histories;
+    const std::uint32_t* history_words;
+    std::uint32_t words_a_history;  // 0: the host has not numbered them
+    std::uint32_t bits_behind_number;
+
+    ARCBEAM_DEVICE std::uint32_t word(std::uint32_t i, std::uint32_t at) const {
+        if (at < 2U) {
+            return StateOrder{token, state}.word(i, at);
+        }
+        const History history = histories[i];
+        at -= 2U;
+        if (at >= words_a_history) {
+            return at == words_a_history ? history.large : history.small;
+        }
+        const std::uint64_t number = history_bits(history) >> bits_behind_number;
+        return simt::load_relaxed<Scope::system>(history_words + number * words_a_history + at);
+    }
+};
+
+template <class Params>
+ARCBEAM_DEVICE HistoryOrder order_of(const Params& params, const Tokens& tokens, const Array<History>& histories) {
+    const bool numbered = numbers_histories(params);
+    return {tokens.token,
+            tokens.state,
+            histories,
+            params.history_words,
+            numbered ? params.words_a_history : 0U,
+            kSharesBits<Params> ? params.bits.boost + params.bits.small : 32U};
 }
 
 }  // namespace arcbeam

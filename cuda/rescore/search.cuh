@@ -99,6 +99,10 @@ struct RescoringSearch {
 
     static constexpr bool kSharedApart = false;  // the stages tell the two apart, see where_it_is()
 
+    ARCBEAM_DEVICE static HistoryOrder order(const Params& params, const Lane& lane) {
+        return order_of(params, lane.tokens, lane.histories);
+    }
+
     template <class Team>
     ARCBEAM_DEVICE static FrameEnd advance(const Params& params, Lane& lane, float cut, Room room) {
         return advance_rescoring<Team>(params, lane, cut, room);

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tests.decode.oracle import EPSILON, _arcs
+from tests.decode.oracle import EPSILON, _arcs, leaving
 from tests.decode.rescoring_oracle import plus
 
 f32 = np.float32
@@ -53,14 +53,11 @@ def decode(
     offsets = [offsets]
     for t, row in enumerate(log_probs):
         acoustic = [f32(-(f32(acoustic_scale) * f32(logp))) for logp in row]
-        leaving = sorted(tokens.values())
-        cutoff = f32(leaving[0] + f32(beam))
-        if max_active is not None and len(leaving) > max_active:
-            cutoff = min(cutoff, leaving[max_active - 1])
+        leave = leaving(tokens, beam, max_active)
         kept = [
             (f32(f32(cost + acoustic[graph.columns[arc]]) + graph.targets["weight"][arc]), arc, key)
             for key, cost in tokens.items()
-            if cost <= cutoff
+            if key in leave
             for arc in _arcs(graph, key[0])
             if graph.columns[arc] != EPSILON
         ]

@@ -44,15 +44,12 @@ def search(graph, log_probs, *, beam, max_active=None, acoustic_scale=1.0, blank
         if graph.blank is not None:
             acoustic[graph.blank] = f32(acoustic[graph.blank] + f32(blank_penalty))
         # (a) cut-off
-        costs = sorted(token.cost for token in tokens.values())
-        cutoff = f32(costs[0] + f32(beam))
-        if max_active is not None and len(costs) > max_active:
-            cutoff = min(cutoff, costs[max_active - 1])
+        leave = leaving({state: token.cost for state, token in tokens.items()}, beam, max_active)
         # (b) emitting arcs
         candidates = [
             (f32(f32(token.cost + acoustic[graph.columns[arc]]) + graph.targets["weight"][arc]), arc, token)
             for state, token in tokens.items()
-            if token.cost <= cutoff
+            if state in leave
             for arc in _arcs(graph, state)
             if graph.columns[arc] != EPSILON
         ]
@@ -69,6 +66,13 @@ def search(graph, log_probs, *, beam, max_active=None, acoustic_scale=1.0, blank
         # (e) closure, (f) survivors
         tokens, offset = _commit(_closure(graph, winners, bound), offset)
     return tokens, offset, alive
+
+
+def leaving(costs, beam, max_active):
+    """The keys of the tokens that leave, given the cost of each: the first ones in order of cost and key."""
+    bound = f32(min(costs.values()) + f32(beam))
+    within = sorted((cost, key) for key, cost in costs.items() if cost <= bound)
+    return {key for _, key in within[:max_active]}
 
 
 def _arcs(graph, state):

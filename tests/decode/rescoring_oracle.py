@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tests.decode.oracle import EPSILON, Answer, _arcs
+from tests.decode.oracle import EPSILON, Answer, _arcs, leaving
 from tests.lm.index import backoff_state, first_arc
 
 f32 = np.float32
@@ -111,15 +111,12 @@ def search(
     for row in log_probs:
         acoustic = [f32(-(f32(acoustic_scale) * f32(logp))) for logp in row]
         # (a) cut-off
-        costs = sorted(token.cost for token in tokens.values())
-        cutoff = f32(costs[0] + f32(beam))
-        if max_active is not None and len(costs) > max_active:
-            cutoff = min(cutoff, costs[max_active - 1])
+        leave = leaving({key: token.cost for key, token in tokens.items()}, beam, max_active)
         # (b) emitting arcs
         candidates = [
             (f32(f32(token.cost + acoustic[graph.columns[arc]]) + graph.targets["weight"][arc]), arc, key[1], token)
             for key, token in tokens.items()
-            if token.cost <= cutoff
+            if key in leave
             for arc in _arcs(graph, key[0])
             if graph.columns[arc] != EPSILON
         ]

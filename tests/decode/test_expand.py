@@ -27,7 +27,7 @@ def every_candidate(graph, some_tokens, first_log, cut, costs):
 
 def check(graph, some_tokens, cut, row, beam, first_log=7, **acoustic):
     frame = _stages.AcousticCosts(row, **acoustic)
-    got, bound, work = _stages.expand(graph, some_tokens, first_log, cut, frame, beam)
+    got, bound, work = _stages.expand(graph, some_tokens, first_log, some_tokens["cost"] <= f32(cut), frame, beam)
     wanted = list(every_candidate(graph, some_tokens, first_log, cut, frame.costs()))
     finite = [c[0] for c in wanted if math.isfinite(c[0])]
     exact = f32(f32(min(finite)) + f32(beam)) if finite else math.inf
@@ -46,16 +46,16 @@ def test_by_hand():
     )
     row = np.array([-1.0, -2.0], dtype=f32)
     got, bound, _ = _stages.expand(
-        graph, tokens([(0, 0.0), (1, 3.0)]), 10, 17.0, _stages.AcousticCosts(row, acoustic_scale=2.0), 4.0
+        graph, tokens([(0, 0.0), (1, 3.0)]), 10, [True, True], _stages.AcousticCosts(row, acoustic_scale=2.0), 4.0
     )
     assert bound == 6.5
     assert sorted(got.tolist()) == [(2.5, 0, 1, 10), (4.25, 1, 0, 10), (6.0, 3, 1, 11)]
 
 
-def test_tokens_above_the_cutoff_stay():
+def test_tokens_beyond_the_cutoff_stay():
     graph = Graph.from_arcs([(0, 1, 1, 0, 0.0), (1, 0, 1, 0, 0.0)], start=0, finals={1: 0.0})
     got, _, work = _stages.expand(
-        graph, tokens([(0, 0.0), (1, 2.0)]), 0, 1.0, _stages.AcousticCosts(np.zeros(1, f32)), 9.0
+        graph, tokens([(0, 0.0), (1, 2.0)]), 0, [True, False], _stages.AcousticCosts(np.zeros(1, f32)), 9.0
     )
     assert got["arc"].tolist() == [0]
     assert work["expanded_tokens"] == 1
@@ -64,7 +64,7 @@ def test_tokens_above_the_cutoff_stay():
 def test_nothing_finite():
     graph = Graph.from_arcs([(0, 1, 1, 0, 0.0)], start=0, finals={1: 0.0})
     got, bound, _ = _stages.expand(
-        graph, tokens([(0, 0.0)]), 0, 1.0, _stages.AcousticCosts(np.array([-np.inf], f32)), 9.0
+        graph, tokens([(0, 0.0)]), 0, [True], _stages.AcousticCosts(np.array([-np.inf], f32)), 9.0
     )
     assert len(got) == 0
     assert bound == math.inf

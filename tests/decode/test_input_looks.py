@@ -136,6 +136,7 @@ def test_what_is_legal_in_a_frame(device):
     silent[:, GRAPH.blank] = 0.0
     never = np.full((5, 12), -np.inf, np.float32)
     masked = np.full((5, 12), -1e30, np.float32)
+    masked[:, 3] = -2000.0
     rounded = GOOD.copy()
     rounded[:, 0] = -np.inf
     rounded[3] = np.log([1.0000002] + [1e-30] * 11)
@@ -143,6 +144,24 @@ def test_what_is_legal_in_a_frame(device):
     for batch in ([silent], [GOOD, never], [masked], [GOOD[:0]], [], [rounded[3:4]], [silent[:1], GOOD[:1]]):
         for _ in range(3):
             assert told(decoder.decode, batch) == []
+
+
+@pytest.mark.parametrize("low", [-1e9, -1e30, float(np.finfo(np.float32).min)])
+def test_a_frame_in_which_everything_ties(device, low):
+    """Padding that is decoded as speech."""
+    padded = np.concatenate([GOOD, np.full((9, 12), low, np.float32)])
+    decoder = make(device)
+    (message,) = told(decoder.decode, [GOOD, padded])
+    assert re.fullmatch(
+        rf"log_probs: expected the best column of a frame to be near 0, or all to be -inf, got {re.escape(f'{low:g}')} "
+        r"for the best in utterance 1, frame (1[2-9]|20): what a graph tells apart is lost in the rounding of so large "
+        r"a cost\. Is it padding \(say where utterances end with lengths=\), or a mask "
+        r"\(use np\.maximum\(log_probs, -1e4\)\)\?",
+        message,
+    )
+    assert told(decoder.decode, [padded]) == []
+    assert told(make(device).decode, np.stack([padded, padded]), lengths=[12, 12]) == []
+    assert told(make(device).decode, [np.maximum(padded, -1e4)]) == []
 
 
 def peaky(seed, frames, blank, columns=12, share=0.6):

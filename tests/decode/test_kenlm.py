@@ -89,9 +89,10 @@ def pairs(tmp_path_factory):
     st.lists(graphs.log_probs(), min_size=1, max_size=3),
     st.sampled_from([0.0, 0.5, 2.0, 17.0, float("inf")]),
     st.sampled_from([None, 1, 2, 3]),
+    st.sampled_from([None, None, 1, 4]),
     st.sampled_from([(1.0, 1.0), (0.5, 1.0), (0.0, 0.0)]),
 )
-def test_agrees_with_the_oracle(pairs, data, graph, batch, beam, n, scales):
+def test_agrees_with_the_oracle(pairs, data, graph, batch, beam, n, max_active, scales):
     model, large = data.draw(st.sampled_from(pairs))
     few = data.draw(st.booleans())
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
@@ -99,7 +100,7 @@ def test_agrees_with_the_oracle(pairs, data, graph, batch, beam, n, scales):
         rng, WORDS, 2, cost=lambda r: int(r.integers(0, 3)) / 2 if few else int(r.integers(0, 99)) / 64
     )
     graph = with_words(graph, small, lm_scale=scales[1])
-    options = {"beam": beam, "hypotheses_per_state": n}
+    options = {"beam": beam, "hypotheses_per_state": n, "max_active": max_active}
     one = CtcDecoder(
         graph, language_model=large, graph_language_model=small, lm_scale=scales[0], device="cpu", placement="cpu",
         unknown_words="unk", threads=2, **options,

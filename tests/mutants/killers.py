@@ -29,6 +29,7 @@ from tests.rescore import test_requests_emulated as requests_emulated
 from tests.rescore import test_rescore_emulated as rescore_emulated
 from tests.rescore import test_rescoring_stages_emulated as stages_emulated
 from tests.rescore import test_streams_emulated as rescored_streams_emulated
+from tests.rescore import test_ties_emulated as ties_emulated
 from tests.simt import test_emulator as emulator
 from tests.simt.build import HERE, load, schedules
 from tests.transducer import test_fusion_emulated as fusion_emulated
@@ -147,6 +148,16 @@ def answers_by_the_cache():
 def questions_that_are_shared():
     with tempfile.TemporaryDirectory() as folder:
         requests_emulated.test_histories_share_a_question_of_the_large_model(Path(folder))
+
+
+def ties_at_the_cutoff():
+    """Of states, and of histories: their numbers, and the words of those that the host has numbered."""
+    kenlm_files.need_kenlm()
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+        warnings.simplefilter("ignore", UserWarning)
+        for search in ("plain", "resident", "boosted, kenlm"):
+            for max_active in (1, 4):
+                ties_emulated.test_schedules(Path(folder), search, max_active)
 
 
 def ranking():

@@ -235,8 +235,8 @@ ARCBEAM_DEVICE bool run_stages(const Params& params, RescoringLane& lane, bool w
     set_tokens(search, params.tokens, params.num_tokens, params.log_size, lane);
     simt::block_barrier();
 
-    const float cut = cutoff(lane.tokens.token, params.num_tokens, params.rescoring.search.beam, search.max_active,
-                             lane.histogram, control);
+    const float cut = cutoff(order_of(params.rescoring, lane.tokens, lane.histories), params.num_tokens,
+                             search.beam, search.max_active, lane.histogram, control);
     const Expanded expanded = leave_tokens<BlockTeam>(search, lane, cut, work.plain());
     if (expanded.end != FrameEnd::committed) {
         return false;

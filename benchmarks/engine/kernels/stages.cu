@@ -88,8 +88,8 @@ ARCBEAM_DEVICE bool run_stages(const StagesParams& params, Lane& lane, bool writ
     set_tokens(params.search, params.tokens, params.num_tokens, params.log_size, lane);
 
     clock.start();
-    const float cut = cutoff(lane.tokens.token, params.num_tokens, params.search.beam, params.search.max_active,
-                             lane.histogram, control);
+    const float cut = cutoff(StateOrder{lane.tokens.token, lane.tokens.state}, params.num_tokens,
+                             params.search.beam, params.search.max_active, lane.histogram, control);
     clock.stop(Stage::cutoff);
 
     clock.start();

@@ -15,7 +15,7 @@ cdef extern from "arcbeam/arrays/_looks/looks.hpp" namespace "arcbeam::looks" no
         cbool is_half
 
     cdef enum Finding:
-        kAboveZero, kSumsAbove, kSumsBelow, kBlankSeldom
+        kAboveZero, kSumsAbove, kSumsBelow, kBlankSeldom, kTooLow
 
     cdef struct Sight:
         size_t utterance

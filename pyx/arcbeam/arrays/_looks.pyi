@@ -7,6 +7,7 @@ ABOVE_ZERO: int
 BLANK_SELDOM: int
 SUMS_ABOVE: int
 SUMS_BELOW: int
+TOO_LOW: int
 
 class Looks:
     told: int

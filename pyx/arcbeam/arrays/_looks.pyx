@@ -1,6 +1,6 @@
 """The border to the C++ code that looks at a few frames of every batch."""
 
-ABOVE_ZERO, SUMS_ABOVE, SUMS_BELOW, BLANK_SELDOM = 1, 2, 4, 8  # arcbeam::looks::Finding
+ABOVE_ZERO, SUMS_ABOVE, SUMS_BELOW, BLANK_SELDOM, TOO_LOW = 1, 2, 4, 8, 16  # arcbeam::looks::Finding
 
 
 cdef class Looks:

@@ -1,11 +1,14 @@
-"""Warns if a few frames of a batch do not look like log-probs, or if the blank seems to be another column."""
+"""Warns if a few frames of a batch do not look like log-probs, or if the blank seems to be another column.
+
+A frame whose best column is very low is named, too: all tokens of such a frame tie.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from arcbeam.arrays._looks import ABOVE_ZERO, BLANK_SELDOM, SUMS_ABOVE, SUMS_BELOW, Looks
+from arcbeam.arrays._looks import ABOVE_ZERO, BLANK_SELDOM, SUMS_ABOVE, SUMS_BELOW, TOO_LOW, Looks
 from arcbeam.warn import warn
 
 
@@ -68,6 +71,15 @@ class InputLooks:
             "missing?",
         )
 
+    def _too_low(self) -> str:
+        utterance, frame, value = self.looks.sight(TOO_LOW)
+        return (
+            f"log_probs: expected the best column of a frame to be near 0, or all to be -inf, got {value:g} for the "
+            f"best in utterance {utterance}, frame {frame}: what a graph tells apart is lost in the rounding of so "
+            "large a cost. Is it padding (say where utterances end with lengths=), or a mask (use "
+            "np.maximum(log_probs, -1e4))?"
+        )
+
     def _blank_seldom(self) -> str:
         utterance, frame, _ = self.looks.sight(BLANK_SELDOM)
         blank, frames, other = self._blank, self.looks.counted, self.looks.most_often_best
@@ -85,6 +97,7 @@ MESSAGES = {
     SUMS_ABOVE: InputLooks._sums_above,
     SUMS_BELOW: InputLooks._sums_below,
     BLANK_SELDOM: InputLooks._blank_seldom,
+    TOO_LOW: InputLooks._too_low,
 }
 
 

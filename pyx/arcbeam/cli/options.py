@@ -254,7 +254,7 @@ MaxActive = Annotated[
         metavar="TOKENS",
         min=0,
         rich_help_panel=SEARCH,
-        help="Keep at most this many paths of a frame, and those that tie with the last; 0 for no limit.",
+        help="Go on with at most this many paths of a frame, the best ones; 0 for no limit.",
     ),
 ]
 AcousticScale = Annotated[

@@ -28,9 +28,16 @@ class AcousticCosts:
     ) -> Self: ...
     def costs(self) -> npt.NDArray[np.float32]: ...
 
-def cutoff(tokens: _Rows, beam: float, max_active: int) -> float: ...
+def cutoff(
+    tokens: _Rows, beam: float, max_active: int, histories: _Rows | None = None
+) -> tuple[float, npt.NDArray[np.bool_]]: ...
 def expand(
-    graph: Graph, tokens: _Rows, first_log: int, cut: float, acoustic: AcousticCosts, beam: float
+    graph: Graph,
+    tokens: _Rows,
+    first_log: int,
+    leave: npt.NDArray[np.bool_],
+    acoustic: AcousticCosts,
+    beam: float,
 ) -> tuple[_Rows, float, dict[str, int]]: ...
 def lookup(
     graph: Graph, rescoring: Rescoring, candidates: _Rows, bound: float, histories: _Rows, first_log: int

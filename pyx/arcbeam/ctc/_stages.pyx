@@ -6,7 +6,7 @@ Tokens, candidates and log entries are structured arrays (TOKEN, CANDIDATE, LOG_
 
 import numpy as np
 
-from libc.stdint cimport int32_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
@@ -54,7 +54,11 @@ cdef extern from "decode/lane.hpp" namespace "arcbeam::twin" nogil:
         void resize(size_t)
         void clear()
 
-    ctypedef Buffer[float] CutoffScratch
+    cdef struct Cutoff:
+        float cost
+        cbool breaks_ties
+        Buffer[uint8_t] behind
+
     ctypedef Buffer[Candidate] Frontier
 
     cdef cppclass Acoustic:
@@ -64,7 +68,7 @@ cdef extern from "decode/lane.hpp" namespace "arcbeam::twin" nogil:
 
     cdef cppclass Expand "arcbeam::twin::Expand<arcbeam::GraphView>":
         Expand(const GraphView&, Acoustic&, float, Buffer[Candidate]&, Work&)
-        float run "operator()"(const Buffer[Token]&, uint32_t, float) except +
+        float run "operator()"(const Buffer[Token]&, uint32_t, const Cutoff&) except +
 
     cdef cppclass StateTable:
         void begin_frame(size_t, size_t) except +
@@ -84,7 +88,6 @@ cdef extern from "decode/lane.hpp" namespace "arcbeam::twin" nogil:
         double total_cost
         cbool reached_final
 
-    float cpp_cutoff "arcbeam::twin::cutoff"(const Buffer[Token]&, float, uint32_t, CutoffScratch&) except +
     void cpp_recombine "arcbeam::twin::recombine"(
         const Buffer[Candidate]&, float, StateTable&, Frontier&, Work&) except +
     float cpp_prune "arcbeam::twin::prune"(const Frontier&, Buffer[Token]&, CppTokenLog&) except +
@@ -114,6 +117,8 @@ cdef extern from "decode/history_stages.hpp" namespace "arcbeam::twin" nogil:
     cdef cppclass AutomatonModels:
         AutomatonModels(const RescoringView&)
 
+    void cpp_cutoff "arcbeam::twin::cutoff"(
+        const Buffer[Token]&, const Buffer[History]&, float, uint32_t, Cutoff&) except +
     void cpp_lookup "arcbeam::twin::lookup"(
         const GraphView&, AutomatonModels&, float, const Buffer[History]&, uint32_t, LookupCache&,
         Buffer[Candidate]&, Buffer[Deviation]&, Work&) except +
@@ -195,21 +200,38 @@ cdef class AcousticCosts:
         return np.array([self.acoustic[i] for i in range(len(self.row))], dtype=np.float32)
 
 
-def cutoff(tokens, float beam, uint32_t max_active):
-    """The largest cost that may leave; ``max_active`` 0 for no limit."""
+def cutoff(tokens, float beam, uint32_t max_active, histories=None):
+    """Returns (the largest cost that may leave, bool[n] of the tokens that leave).
+
+    ``max_active`` 0 for no limit; `histories` are those of the tokens, if they have any.
+    """
     cdef Buffer[Token] buffer
-    cdef CutoffScratch scratch
+    cdef Buffer[History] of_tokens
+    cdef Cutoff cut
     fill_tokens(buffer, tokens)
-    return cpp_cutoff(buffer, beam, max_active, scratch)
+    if histories is not None:
+        fill_histories(of_tokens, histories)
+    cpp_cutoff(buffer, of_tokens, beam, max_active, cut)
+    leave = np.asarray(tokens["cost"] <= np.float32(cut.cost))
+    if cut.breaks_ties:
+        leave &= copy_out(cut.behind.begin(), cut.behind.size(), np.uint8) == 0
+    return cut.cost, leave
 
 
-def expand(graph, tokens, uint32_t first_log, float cut, AcousticCosts acoustic, float beam):
-    """Returns (candidates, bound, work)."""
+def expand(graph, tokens, uint32_t first_log, leave, AcousticCosts acoustic, float beam):
+    """Returns (candidates, bound, work); `leave` is the second result of `cutoff`."""
     cdef Buffer[Token] buffer
+    cdef Cutoff cut
     cdef Buffer[Candidate] candidates
     cdef Work work
     cdef GraphView view = view_of(graph)
+    cdef size_t i
     fill_tokens(buffer, tokens)
+    cut.cost = np.inf
+    cut.breaks_ties = True
+    cut.behind.resize(len(leave))
+    for i in range(cut.behind.size()):
+        cut.behind.begin()[i] = 0 if leave[i] else 1
     cdef Expand* stage = new Expand(view, acoustic.acoustic, beam, candidates, work)
     try:
         bound = stage.run(buffer, first_log, cut)

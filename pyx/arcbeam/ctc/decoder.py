@@ -77,7 +77,7 @@ class CtcDecoder:
         Cost (a negative natural log) above the best candidate of a frame that is still admitted; ``math.inf`` keeps
         everything.
     max_active : int or None
-        The most tokens that are expanded in a frame; ties for the last place are kept. None for no limit.
+        The most tokens that are expanded in a frame: those of the smallest costs. None for no limit.
     lattice_beam : float
         Cost above the best path up to which :meth:`decode` keeps other paths in a lattice; ``math.inf`` keeps all that
         the search has admitted and that leads to an end. The best path does not depend on it.

@@ -33,7 +33,7 @@ class DecoderOptions:
     beam: float = 17.0
     """Cost above the best candidate of a frame that is still admitted; ``math.inf`` keeps everything."""
     max_active: int | None = 10_000
-    """The most tokens that are expanded in a frame; ties for the last place are kept. None for no limit."""
+    """The most tokens that are expanded in a frame: those of the smallest costs. None for no limit."""
     lattice_beam: float = 8.0
     """Cost above the best path up to which other paths are kept in a lattice; ``math.inf`` keeps all that the search
     has admitted and that leads to an end."""

@@ -30,6 +30,8 @@ constexpr double kMostSum = 1.05;
 constexpr double kLeastSum = 0.9;
 constexpr float kTiny = -16.0F;            // smaller values count for nothing, even in 65 535 columns
 constexpr float kNever = -1000.0F;         // smaller values stand for -inf
+// Where the best value is smaller, costs of a graph vanish beside it: float32 rounds the sum to 1/128 or coarser.
+constexpr float kLeastBest = -1e5F;
 constexpr std::uint64_t kFramesBelow = 3;  // at least so many frames, and one in fifty, have too small a sum
 
 // In speech the blank is the best column of at least a third of the frames, and no other column is best as often.
@@ -121,8 +123,12 @@ void Looks::look_at(const Pick& pick, const T* row) {
         std::memcpy(&bits, &value, sizeof bits);
         digest = (digest ^ bits) * 0x9e3779b97f4a7c15U;
     }
-    if (largest < kNever) {
-        return;  // -inf is legal even in all columns of a frame
+    if (largest < kNever) {  // -inf is legal even in all columns of a frame
+        if (largest < kLeastBest && largest >= std::numeric_limits<float>::lowest()) {
+            found_ |= kTooLow;
+            too_low_ = {pick.utterance, pick.frame, static_cast<double>(largest)};
+        }
+        return;
     }
     if (largest > kNoLog) {
         found_ |= kAboveZero;
@@ -186,6 +192,8 @@ const Sight& Looks::sight(Finding of) const {
             return sums_above_;
         case kSumsBelow:
             return sums_below_;
+        case kTooLow:
+            return too_low_;
         default:
             return blank_seldom_;
     }

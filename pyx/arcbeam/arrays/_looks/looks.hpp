@@ -1,5 +1,5 @@
 // Looks at a few frames of every batch: are they natural logs of probabilities, and is the blank in the column that
-// the graph expects? Only the columns that the graph reads are looked at, because a model may have others. No
+// the graph expects, and are they so low that nothing else counts beside them? Only the columns that the graph reads are looked at, because a model may have others. No
 // answer depends on a look.
 #pragma once
 
@@ -18,7 +18,7 @@ struct Pick {
 };
 
 // Possible faults of the input: bits of a set.
-enum Finding : std::uint32_t { kAboveZero = 1, kSumsAbove = 2, kSumsBelow = 4, kBlankSeldom = 8 };
+enum Finding : std::uint32_t { kAboveZero = 1, kSumsAbove = 2, kSumsBelow = 4, kBlankSeldom = 8, kTooLow = 16 };
 
 // Where a fault was seen last, and its value: the largest value, or the sum of the probabilities.
 struct Sight {
@@ -66,7 +66,7 @@ class Looks {
     std::vector<Pick> picks_;
     std::uint64_t picked_ = 0;
     std::uint32_t found_ = 0;
-    Sight above_zero_, sums_above_, sums_below_, blank_seldom_;
+    Sight above_zero_, sums_above_, sums_below_, blank_seldom_, too_low_;
     std::uint64_t frames_ = 0;  // frames whose sums were computed
     std::uint64_t below_ = 0;   // of these, frames whose sums are too small
     std::uint32_t counted_ = 0;

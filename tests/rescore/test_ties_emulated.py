@@ -1,0 +1,75 @@
+"""Ties at the cut-off under the emulator's schedules, for every search: the same tokens leave as in the twin."""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from arcbeam import Boost, Graph
+from tests.decode import kenlm_files, test_search_emulated
+from tests.decode.language_models import WORDS, all_costs_equal, over
+from tests.decode.search_host import Shape
+from tests.decode.test_ties import tied_graph, tied_rows
+from tests.rescore import boost_host, rescore_host
+from tests.rescore.rescore_host import ARCS, MODEL
+from tests.rescore.test_boost_emulated import GENEROUS
+from tests.rescore.test_new_words_emulated import open_graph
+from tests.rescore.test_requests_emulated import tied_by_words
+from tests.simt.build import schedules
+
+BATCH = [np.full((8, 3), -1.0, np.float32), np.full((3, 3), -1e9, np.float32), tied_rows(3, 6, 3)]
+BOOSTS = [Boost({"w1 w2 w3": 0.0, "w2 w4": 0.0, "w3 w1": 0.0, "w4 w5 w1": 0.0, "w5 w5": 0.0})] * len(BATCH)
+WORDED = [Boost({"a b": 0.0, "b c": 0.0, "e d": 0.0, "d a c": 0.0})] * len(BATCH)
+BESIDE = {"requests": 256, "histories": 5000, "wait_cycles": 3000, "answers_every": 50}
+SHAPES = [Shape(lanes=1, block=32), Shape(lanes=2, block=96), Shape("cluster", 1, 32, cluster=2, team_tokens=3)]
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:boost. :UserWarning"),
+    pytest.mark.filterwarnings("ignore:log_probs. expected the best column:UserWarning"),
+]
+
+
+def crowded(small, words):
+    """A graph of two states, whose tokens differ by their histories alone."""
+    arcs = [(s, t, label, word, 0.0) for s in (0, 1) for t in (0, 1) for label in (1, 2, 3) for word in range(1, 6)]
+    return over(Graph.from_arcs(arcs, num_states=2, num_columns=3, finals={1: 0.0}), small, words)
+
+
+def searches(folder, seed):
+    """What compares each search with the twin."""
+    graph, models = all_costs_equal(seed, arcs=96)
+    worded, numbered = tied_by_words(folder, seed)
+    if seed % 2:
+        graph, worded = crowded(models[1], WORDS), crowded(numbered[1], [*"edabc"])
+    rescored = partial(boost_host.check_rescored, bits=(12, 12))
+    opened = [Boost({"x": 6.0, "xy": 6.0}), Boost(["a"]), Boost({"zz": 6.0, "a xx": 4.0})]
+    of_twelve = [np.full((6, 12), low, np.float32) for low in (-2.0, -1e9, -3.0)]
+    return {
+        "plain": partial(test_search_emulated.check, tied_graph(seed, columns=3), BATCH),
+        "resident": partial(rescore_host.check, graph, models, BATCH),
+        "asking for arcs": partial(rescore_host.check, graph, models, BATCH, asks=ARCS, cache=16, **BESIDE),
+        "kenlm": partial(rescore_host.check, worded, numbered, BATCH, asks=MODEL, cache=16, **BESIDE),
+        "boosted": partial(boost_host.check, graph, BOOSTS, BATCH),
+        "boosted, resident": partial(rescored, graph, models, BOOSTS, BATCH),
+        "boosted, kenlm": partial(rescored, worded, numbered, WORDED, BATCH, asks=MODEL, cache=16, **BESIDE),
+        "new words": partial(boost_host.check_new_words, open_graph(4), opened, of_twelve, lattice_beam=None),
+    }
+
+
+WITHOUT_CLUSTERS = {"asking for arcs", "kenlm", "boosted, resident", "boosted, kenlm"}
+
+
+@pytest.mark.parametrize("max_active", [1, 4, 9])
+@pytest.mark.parametrize(
+    "search",
+    ["plain", "resident", "asking for arcs", "kenlm", "boosted", "boosted, resident", "boosted, kenlm", "new words"],
+)
+def test_schedules(tmp_path: Path, search, max_active):
+    kenlm_files.need_kenlm()
+    shapes = SHAPES[:2] if search in WITHOUT_CLUSTERS else SHAPES
+    for number, schedule in enumerate(schedules(3 * len(shapes))):
+        check = searches(tmp_path, number % 2)[search]
+        check(
+            beam=2.0, max_active=max_active, room=GENEROUS if number % 4 else None, schedule=schedule,
+            shape=shapes[number % len(shapes)],
+        )  # fmt: skip
