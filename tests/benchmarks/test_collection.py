@@ -46,7 +46,7 @@ def test_answers_are_checked_before_they_are_timed(name, monkeypatch):
     module = sys.modules[f"benchmarks.stages.{name}"]
     candidates = stage_timing.frame().candidates
     wrong = {
-        "cutoff": -1.0,
+        "cutoff": (-1.0, np.zeros(1, bool)),
         "expand": ([], -1.0, {}),
         "prune": ([], -1.0),
         "backtrack": (np.empty(0), 0.0, False),

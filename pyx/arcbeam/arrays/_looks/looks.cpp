@@ -28,8 +28,8 @@ constexpr float kNoLog = 0.01F;
 // from below sum to more; values multiplied by more than 1, or without some columns, sum to less.
 constexpr double kMostSum = 1.05;
 constexpr double kLeastSum = 0.9;
-constexpr float kTiny = -16.0F;            // smaller values count for nothing, even in 65 535 columns
-constexpr float kNever = -1000.0F;         // smaller values stand for -inf
+constexpr float kTiny = -16.0F;     // smaller values count for nothing, even in 65 535 columns
+constexpr float kNever = -1000.0F;  // smaller values stand for -inf
 // Where the best value is smaller, costs of a graph vanish beside it: float32 rounds the sum to 1/128 or coarser.
 constexpr float kLeastBest = -1e5F;
 constexpr std::uint64_t kFramesBelow = 3;  // at least so many frames, and one in fifty, have too small a sum

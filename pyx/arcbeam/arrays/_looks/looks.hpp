@@ -1,6 +1,6 @@
-// Looks at a few frames of every batch: are they natural logs of probabilities, and is the blank in the column that
-// the graph expects, and are they so low that nothing else counts beside them? Only the columns that the graph reads are looked at, because a model may have others. No
-// answer depends on a look.
+// Looks at a few frames of every batch: are they natural logs of probabilities, is the blank in the column that the
+// graph expects, and are they so low that nothing else counts beside them? Only the columns that the graph reads
+// are looked at, because a model may have others. No answer depends on a look.
 #pragma once
 
 #include <cstddef>
