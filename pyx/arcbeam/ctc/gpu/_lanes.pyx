@@ -1,3 +1,4 @@
+# distutils: extra_compile_args = -O3
 """The lanes of an engine. Their memory grows by what they lack after a launch, and those that stopped go on."""
 
 from libc.stddef cimport size_t

@@ -1,3 +1,4 @@
+# distutils: extra_compile_args = -O3
 """The results of a batch: paths and counters, taken from the results of the kernel."""
 
 import numpy as np

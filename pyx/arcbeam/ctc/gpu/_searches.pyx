@@ -1,3 +1,4 @@
+# distutils: extra_compile_args = -O3
 """The kinds of search of an engine: which kernel a batch needs, and the lanes and entries that are kept for it."""
 
 cimport cython

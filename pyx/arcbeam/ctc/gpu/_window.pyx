@@ -1,3 +1,4 @@
+# distutils: extra_compile_args = -O3
 """The part of a batch that is decoded at a time: describes it, launches the search, and again until all is decoded."""
 
 import numpy as np
