@@ -5,8 +5,9 @@ beside it and with every ``cpu_reference/NAME/*.cpp``. The code that Cython woul
 mostly) is in one private extension more, ``arcbeam._cyutility``.
 Environment: ``CXX`` names the compiler; ``ARCBEAM_WERROR=1`` turns warnings in our C++ into errors;
 ``ARCBEAM_SANITIZE=address`` (with undefined behaviour) or ``thread`` builds an instrumented twin; ``ARCBEAM_STAGES=1``
-also builds ``_stages``, the stages of the search one by one, for tests and benchmarks. ``cuda_build.py``
-in ``build_backend`` finds what CUDA needs and compiles the kernels; its own variables are explained there.
+builds also what tests and benchmarks need: ``_stages``, the stages of the search one by one, and the engines of a GPU
+where the driver cannot be called. ``cuda_build.py`` in ``build_backend`` finds what CUDA needs, compiles the kernels, and
+explains its own variables.
 """
 
 import multiprocessing
@@ -129,11 +130,13 @@ def extensions():
     flags = COMPILE_FLAGS["all"] + SANITIZE_FLAGS[os.environ.get("ARCBEAM_SANITIZE", "")]
     no_driver_calls = cuda_build.why_no_driver_calls()
     yield Extension(SHARED, sources=[os.path.join("pyx", *SHARED.split(".")) + ".c"])
+    with_stages = os.environ.get("ARCBEAM_STAGES") == "1"
     for pyx in sorted((ROOT / "pyx").rglob("_*.pyx")):
         needs_cuda = pyx.stem == "_cydriver"
-        if needs_cuda and no_driver_calls:
+        is_engine = pyx.parent.name == "gpu" and pyx.parent.parent.name != "arcbeam"
+        if no_driver_calls and (needs_cuda or (is_engine and not with_stages)):
             continue  # cuda_build says so
-        if pyx.stem == "_stages" and os.environ.get("ARCBEAM_STAGES") != "1":
+        if pyx.stem == "_stages" and not with_stages:
             continue
         beside, twin = pyx.with_suffix(""), ROOT / "cpu_reference" / pyx.stem[1:]
         sources = [*sorted(beside.glob("*.cpp")), *sorted(twin.glob("*.cpp"))]
