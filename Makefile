@@ -1,8 +1,9 @@
 # Every target does its own set-up: a virtual environment in $(VENV), arcbeam and what it needs installed there.
 #   make demo       decode the recordings in data/demo on this machine
-#   make test       the tests of the package
+#   make test       the tests of the package on this machine
+#   make test-kernels    those of the kernels and of the code that launches them, in an emulator
 #   make check      lint, then the tests of what differs from the branch main; FOLDER=tests/decode: those of that folder
-#   make test-benchmarks the tests of benchmarks, which neither of them runs unless benchmarks differ
+#   make test-benchmarks those of benchmarks
 #   make test-data  the tests on the larger speech sets (ARCBEAM_DATA: their folder, by default shared/data beside the
 #                   checkout; without them none run)
 #   make test-long  the tests of a release: every schedule of a kernel, every mutant, all architectures, the larger sets
@@ -26,6 +27,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Tests, as many at a time as there are cores; -n 0 in PYTEST_ARGS: one by one.
 BY_CORES := -n auto --maxprocesses=8 --dist=worksteal
+# Tests that run kernels in the emulator.
+KERNELS := tests/simt tests/rescore tests/decode/test_host_arrays.py $(foreach folder,decode transducer,$(addprefix tests/$(folder)/test_*,_emulated.py cuda_engine*.py _nvcc.py))
 # Modules become bytecode when they are first imported: most never are.
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --no-compile -qq
 # The larger speech sets, where they lie beside the checkout; benchmarks/data/datasets.py looks there, too.
@@ -40,7 +43,7 @@ CXX_FILES = find cuda cpu_reference pyx tests benchmarks -name '*.[ch]pp' -o -na
 SOURCES := setup.py $(wildcard build_backend/*.py) pyproject.toml README.md LICENSE $(shell find pyx cuda cpu_reference data/demo -type f \
 	'(' -name '*.py' -o -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' -o -path 'data/demo/*' ')' 2>/dev/null)
 
-.PHONY: help demo test check test-benchmarks test-data test-long mutants lint format sanitize release-check bench-check clean
+.PHONY: help demo test test-kernels check test-benchmarks test-data test-long mutants lint format sanitize release-check bench-check clean
 help:
 	@for file in Makefile gpu.mk; do sed -n '2,/^$$/s/^# \{0,1\}//p' $$file; done
 
@@ -48,7 +51,10 @@ demo: $(VENV)/has-demo
 	$(BIN)/arcbeam demo
 
 test: $(VENV)/has-test
-	$(BIN)/python -m pytest $(BY_CORES) --ignore=tests/benchmarks --ignore=tests/mutants $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(BY_CORES) $(patsubst %,--ignore-glob='*/%',tests/benchmarks tests/mutants $(KERNELS)) $(PYTEST_ARGS)
+
+test-kernels: $(VENV)/has-test
+	$(BIN)/python -m pytest $(BY_CORES) $(wildcard $(KERNELS)) $(PYTEST_ARGS)
 
 test-benchmarks: $(VENV)/has-test
 	$(BIN)/python -m pytest $(BY_CORES) tests/benchmarks $(PYTEST_ARGS)

@@ -10,6 +10,29 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ALL = ("tests",)
+ARRAYS = ("bad_input", "batches", "dlpack", "errors_returned", "input_looks", "tensor_lists")
+DECODER = tuple(
+    f"tests/decode/test_{name}.py"
+    for name in (
+        "bad_input",
+        "batches",
+        "boost_lists",
+        "cuda_engine",
+        "endpoints",
+        "engine",
+        "pickle",
+        "streams",
+        "word_times",
+    )
+)
+TOPICS = {
+    "boost": ("boost", "new_words"), "phrase": ("boost",), "spelling": ("boost", "new_words"), "left_out": ("boost",),
+    "lattice": ("lattice", "answers", "pruning"), "alternatives": ("lattice", "answers"), "mbr": ("answers",),
+    "confidence": ("confidence", "calibration"), "calibration": ("calibration",), "posterior": ("live_posteriors",),
+    "saved": ("stream", "saved"), "stream": ("stream", "saved"), "partial": ("stream",), "rounds": ("stream", "rounds"),
+    "sentences": ("stream", "sentences", "endpoints"), "endpoint": ("endpoint", "sentences"),
+    "rescoring": ("rescoring", "lookup", "kenlm"), "kenlm": ("kenlm",),
+}  # fmt: skip
 # The first pattern that a path begins with decides.
 CONCERNS = [
     (r"tests/(\w+)/", (r"tests/\1",)),
@@ -31,6 +54,30 @@ CONCERNS = [
     (r"cpu_reference/graph/|pyx/arcbeam/graph/_graph/", ("tests/graph",)),
     (r"pyx/arcbeam/lm/_\w+/", ("tests/lm", "tests/recipe")),
     (r"pyx/arcbeam/ctc/gpu/_requests/", ("tests/rescore",)),
+    (
+        r"pyx/arcbeam/(?:ctc/)?gpu/",
+        ("tests/cuda_host", "tests/decode/test_cuda_engine*.py", "tests/rescore/test_re*_cuda_engine.py"),
+    ),
+    (
+        r"pyx/arcbeam/arrays/",
+        (
+            "tests/cuda_host/test_*array*.py",
+            *(f"tests/decode/test_{name}.py" for name in ARRAYS),
+            "tests/transducer/test_bad_input.py",
+        ),
+    ),
+    # By what the name of a file says, those tests of the decoder that say it, too; and some of every kind.
+    *(
+        (
+            rf"pyx/arcbeam/ctc/_?\w*{topic}",
+            (
+                *DECODER,
+                *(f"tests/{folder}/test_*{name}*.py" for folder in ("cli", "decode", "lattice") for name in named),
+            ),
+        )
+        for topic, named in TOPICS.items()
+    ),
+    (r"pyx/arcbeam/ctc/", DECODER),
     (r"pyx/arcbeam/batching/", ("tests/batching",)),
     (r"pyx/arcbeam/cli/", ("tests/cli",)),
     (r"pyx/arcbeam/recipe/", ("tests/recipe",)),
@@ -48,7 +95,7 @@ def concerned(paths: list[str]) -> list[str]:
                 break
         else:
             return list(ALL)
-    there = {place for place in found if (ROOT / place).exists()}
+    there = {str(path.relative_to(ROOT)) for place in found for path in ROOT.glob(place)}
     within = {place for place in there if any(place.startswith(f"{other}/") for other in there)}
     return sorted(there - within)
 
