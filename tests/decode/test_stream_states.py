@@ -22,12 +22,11 @@ from tests.decode.equality import same
 from tests.decode.language_models import over, random_model
 from tests.decode.test_new_words import PHRASES, boost_of, open_graphs, with_slot
 from tests.decode.test_streams import BATCH, COLUMNS, GRAPH, OPTIONS, WORDS, boost
-from tests.files.mutants import SLOW, TELLING, little_memory, mutate  # noqa: F401 - a fixture
+from tests.files.mutants import MUTANTS, TELLING, little_memory, mutate  # noqa: F401 - a fixture
 from tests.graph import sealing
 from tests.hypothesis_examples import examples
 
 slow = settings(deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
-MUTANTS = 200 if SLOW else 2000
 KINDS = ("plain", "rescoring", "kenlm")
 
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")

@@ -21,13 +21,12 @@ from arcbeam.files.log_probs import count, find_inputs, read_all
 from arcbeam.recipe.language_model import read_language_model
 from arcbeam.recipe.lexicon import Lexicon, read_words, words_of_arpa
 from tests.decode import kenlm_files
-from tests.files.mutants import SLOW, attack, little_memory, mutate, mutate_text  # noqa: F401 - a fixture
+from tests.files.mutants import MUTANTS, attack, little_memory, mutate, mutate_text  # noqa: F401 - a fixture
 from tests.recipe.test_arpa import GOOD
 from tests.transducer.archives import icefall_names, nemo_file, nemo_names, torch_file
 from tests.transducer.networks import random_arrays
 from tests.transducer.test_loaders import CONFIG, FRAMES, arrays_of
 
-MUTANTS = 30 if SLOW else 300
 PACKERS = {"plain": bytes, "gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress}
 TOKENS = TokenTable.from_list(["<blank>", "a", "b", "c"])
 LEXICON = b"a a\nab a b\nabc 0.5 a b c\n" * 3

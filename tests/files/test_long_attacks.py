@@ -14,11 +14,10 @@ import pytest
 from arcbeam import Boost, CtcDecoder, Graph, SymbolTable, TokenTable, read_log_probs
 from arcbeam.cli.boosts import word_boosts
 from arcbeam.cli.references import read_references
+from tests.files.mutants import MUTANTS, little_memory, mutate, mutate_text  # noqa: F401 - a fixture
 from tests.files.mutants import attack as attack_files
-from tests.files.mutants import little_memory, mutate, mutate_text  # noqa: F401 - a fixture
 from tests.files.test_fuzz import UTTERANCES, npy, npz, packed_arrays
 
-MUTANTS = 3000
 WORDS = ["<eps>", "a", "ab", "new", "york"]
 PHRASES = b"new york\t3.5\na ab\nab\t-1e0\n\nnew ab a\t2\n"
 

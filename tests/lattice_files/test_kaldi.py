@@ -12,12 +12,11 @@ from arcbeam import FormatError
 from arcbeam.files import kaldi_archives
 from arcbeam.lattices import archives
 from arcbeam.lattices.kaldi_lattice import ARC, FINAL, KaldiLattice
-from tests.files.mutants import SLOW, attack, little_memory, mutate, mutate_text  # noqa: F401 - a fixture
+from tests.files.mutants import MUTANTS, attack, little_memory, mutate, mutate_text  # noqa: F401 - a fixture
 from tests.lattice_files import kaldi_reader
 from tests.lattice_files.random_lattices import nothing, paths, random_lattice
 
 SEEDS = range(12)
-MUTANTS = 500 if SLOW else 5000  # of each form
 
 
 def lattices(count=3):

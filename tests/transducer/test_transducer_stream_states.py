@@ -14,7 +14,7 @@ from arcbeam import BoostingTree, ConfidenceMethod, Endpoint, EndpointRule, Form
 from arcbeam.files import section_file
 from arcbeam.transducer import stream_state
 from tests.decode import test_streams as ctc
-from tests.files.mutants import SLOW, TELLING, little_memory, mutate  # noqa: F401 - a fixture
+from tests.files.mutants import MUTANTS, TELLING, little_memory, mutate  # noqa: F401 - a fixture
 from tests.graph import sealing
 from tests.transducer.arpas import random_arpa
 from tests.transducer.equality import same
@@ -30,8 +30,6 @@ from tests.transducer.test_transducer_sentences import (
     same_sentences,
     sentences,
 )
-
-MUTANTS = 100 if SLOW else 600
 
 
 def begun(one, frames=20, **options):
