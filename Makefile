@@ -51,7 +51,7 @@ demo: $(VENV)/has-demo
 	$(BIN)/arcbeam demo
 
 test: $(VENV)/has-test
-	$(BIN)/python -m pytest $(BY_CORES) $(patsubst %,--ignore-glob='*/%',tests/benchmarks tests/mutants $(KERNELS)) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(BY_CORES) $(patsubst %,--ignore-glob='%',tests/benchmarks tests/mutants $(KERNELS)) $(PYTEST_ARGS)
 
 test-kernels: $(VENV)/has-test
 	$(BIN)/python -m pytest $(BY_CORES) $(wildcard $(KERNELS)) $(PYTEST_ARGS)
