@@ -6,8 +6,8 @@ mostly) is in one private extension more, ``arcbeam._cyutility``.
 Environment: ``CXX`` names the compiler; ``ARCBEAM_WERROR=1`` turns warnings in our C++ into errors;
 ``ARCBEAM_SANITIZE=address`` (with undefined behaviour) or ``thread`` builds an instrumented twin; ``ARCBEAM_STAGES=1``
 builds also what tests and benchmarks need: ``_stages``, the stages of the search one by one, and the engines of a GPU
-where the driver cannot be called. ``cuda_build.py`` in ``build_backend`` finds what CUDA needs, compiles the kernels, and
-explains its own variables.
+where the driver cannot be called. ``cuda_build.py`` in ``build_backend`` finds what CUDA needs and compiles the
+kernels; its own variables are explained there.
 """
 
 import multiprocessing
