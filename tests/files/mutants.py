@@ -12,7 +12,7 @@ from tests.graph.sealing import poke
 from tests.simt.build import LONG
 
 SLOW = os.environ.get("HYPOTHESIS_PROFILE") == "sanitize"  # instrumented extensions: many times slower, more memory
-MUTANTS = 5000 if LONG else 30 if SLOW else 300  # of a file
+MUTANTS = 5000 if LONG else 200 if SLOW else 300  # of a file
 SPARE_BYTES = 1 << 30  # far more than any of these small files may make a loader ask for
 TELLING = [0, 1, 2, 3, 15, 16, 255, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF]
 TELLING += [0x100000000, 0x3FFFFFFFFFFFFFFF, 0x7FFFFFFFFFFFFFFF, 0x8000000000000000, 0xFFFFFFFFFFFFFFFF]
