@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from arcbeam import Batcher
 from arcbeam.arrays.intake import KeptChunk
 
 PATIENCE_S = 60  # for what has to come; no test waits for it to pass
@@ -90,3 +91,15 @@ class Decoder:
         """No more gate."""
         self.is_gated = False
         self.gate.release()
+
+
+def held(decoder, **options):
+    """A Batcher in the middle of a round of one chunk, so that what is submitted now waits."""
+    batcher = Batcher(decoder, **{"max_wait_ms": 0, **options})
+    first = batcher.submit(decoder.stream("first"), 0)
+    decoder.wait_until_a_round_begins()
+    return batcher, first
+
+
+def text(future):
+    return future.result(PATIENCE_S).text

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from arcbeam import Batcher, BatcherClosedError, CtcDecoder, Graph
 from tests.batching.clients import batcher_of, ctc, transducer
-from tests.batching.stand_ins import PATIENCE_S, Decoder
+from tests.batching.stand_ins import PATIENCE_S, Decoder, held, text
 from tests.decode import graphs
 from tests.decode.equality import same
 from tests.decode.test_interrupted_rounds import ANSWERS, answers
@@ -31,18 +31,6 @@ def speech(request):
 @pytest.fixture
 def decoder():
     return Decoder(gated=True)
-
-
-def held(decoder, **options):
-    """A Batcher in the middle of a round of one chunk, so that what is submitted now waits."""
-    batcher = Batcher(decoder, **{"max_wait_ms": 0, **options})
-    first = batcher.submit(decoder.stream("first"), 0)
-    decoder.wait_until_a_round_begins()
-    return batcher, first
-
-
-def text(future):
-    return future.result(PATIENCE_S).text
 
 
 @settings(max_examples=20)

@@ -16,25 +16,13 @@ import pytest
 
 import arcbeam
 from arcbeam import Batcher, BatcherClosedError, BatcherFullError
-from tests.batching.stand_ins import PATIENCE_S, Decoder
+from tests.batching.stand_ins import PATIENCE_S, Decoder, held, text
 from tests.conftest import ROOT
 
 
 @pytest.fixture
 def decoder():
     return Decoder(gated=True)
-
-
-def held(decoder, **options):
-    """A Batcher in the middle of a round of one chunk, so that what is submitted now waits."""
-    batcher = Batcher(decoder, **{"max_wait_ms": 0, **options})
-    first = batcher.submit(decoder.stream("first"), 0)
-    decoder.wait_until_a_round_begins()
-    return batcher, first
-
-
-def text(future):
-    return future.result(PATIENCE_S).text
 
 
 def test_rounds_are_fair_and_streams_in_order(decoder):
