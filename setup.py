@@ -131,23 +131,28 @@ def extensions():
     no_driver_calls = cuda_build.why_no_driver_calls()
     yield Extension(SHARED, sources=[os.path.join("pyx", *SHARED.split(".")) + ".c"])
     with_stages = os.environ.get("ARCBEAM_STAGES") == "1"
+    if with_stages:
+        yield _extension("arcbeam._stages", ROOT / "tests" / "decode" / "_stages.pyx", [], flags)
     for pyx in sorted((ROOT / "pyx").rglob("_*.pyx")):
+        place = pyx.relative_to(ROOT / "pyx").with_suffix("").parts
         needs_cuda = pyx.stem == "_cydriver"
-        is_engine = pyx.parent.name == "gpu" and pyx.parent.parent.name != "arcbeam"
+        is_engine = "gpu" in place[2:]
         if no_driver_calls and (needs_cuda or (is_engine and not with_stages)):
             continue  # cuda_build says so
-        if pyx.stem == "_stages" and not with_stages:
-            continue
         beside, twin = pyx.with_suffix(""), ROOT / "cpu_reference" / pyx.stem[1:]
         sources = [*sorted(beside.glob("*.cpp")), *sorted(twin.glob("*.cpp"))]
-        yield Extension(
-            ".".join(pyx.relative_to(ROOT / "pyx").with_suffix("").parts),
-            sources=[str(p.relative_to(ROOT)) for p in [pyx, *sources]],
-            include_dirs=["cuda", "cpu_reference", "pyx"] + ([cuda_build.find_header()] if needs_cuda else []),
-            language="c++",
-            extra_compile_args=flags,
-            extra_link_args=[f for f in flags if f.startswith("-fsanitize")] + ["-pthread"],
-        )
+        yield _extension(".".join(place), pyx, sources, flags, [cuda_build.find_header()] if needs_cuda else [])
+
+
+def _extension(name, pyx, sources, flags, include_dirs=()):
+    return Extension(
+        name,
+        sources=[str(p.relative_to(ROOT)) for p in [pyx, *sources]],
+        include_dirs=["cuda", "cpu_reference", "pyx", *include_dirs],
+        language="c++",
+        extra_compile_args=flags,
+        extra_link_args=[f for f in flags if f.startswith("-fsanitize")] + ["-pthread"],
+    )
 
 
 def _cores():
@@ -174,7 +179,6 @@ setup(
     package_data={"": ["*.pyi"], "arcbeam": ["py.typed", "*.pyi"], "arcbeam.demo_data": ["*"]},
     exclude_package_data={
         "arcbeam.demo_data": ["*.flac"],  # decoding the demo needs its log-probs only
-        "arcbeam.ctc": ["_stages.pyi"],
     },
     include_package_data=False,
     ext_modules=cythonize(

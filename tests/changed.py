@@ -25,14 +25,13 @@ DECODER = tuple(
         "word_times",
     )
 )
-TOPICS = {
-    "boost": ("boost", "new_words"), "phrase": ("boost",), "spelling": ("boost", "new_words"), "left_out": ("boost",),
-    "lattice": ("lattice", "answers", "pruning"), "alternatives": ("lattice", "answers"), "mbr": ("answers",),
-    "confidence": ("confidence", "calibration"), "calibration": ("calibration",), "posterior": ("live_posteriors",),
-    "saved": ("stream", "saved"), "stream": ("stream", "saved"), "partial": ("stream",), "rounds": ("stream", "rounds"),
-    "sentences": ("stream", "sentences", "endpoints"), "endpoint": ("endpoint", "sentences"),
-    "rescoring": ("rescoring", "lookup", "kenlm"), "kenlm": ("kenlm",),
-}  # fmt: skip
+# Rooms of the decoder, and words in the names of tests that concern them.
+CTC_ROOMS = {
+    "boost": ("boost", "new_words"),
+    "lattice": ("lattice", "answers", "pruning"),
+    "confidence": ("confidence", "calibration"),
+    "streams": ("stream", "saved", "sentences", "endpoint", "rounds", "live_posteriors"),
+}
 # The first pattern that a path begins with decides.
 CONCERNS = [
     (r"tests/(\w+)/", (r"tests/\1",)),
@@ -53,7 +52,7 @@ CONCERNS = [
     (r"(?:cpu_reference|pyx/arcbeam)/baseline/", ("tests/baseline",)),
     (r"cpu_reference/graph/|pyx/arcbeam/graph/_graph/", ("tests/graph",)),
     (r"pyx/arcbeam/lm/_\w+/", ("tests/lm", "tests/recipe")),
-    (r"pyx/arcbeam/ctc/gpu/_requests/", ("tests/rescore",)),
+    (r"pyx/arcbeam/ctc/gpu/models/_requests/", ("tests/rescore",)),
     (
         r"pyx/arcbeam/(?:ctc/)?gpu/",
         ("tests/cuda_host", "tests/decode/test_cuda_engine*.py", "tests/rescore/test_re*_cuda_engine.py"),
@@ -66,17 +65,17 @@ CONCERNS = [
             "tests/transducer/test_bad_input.py",
         ),
     ),
-    # By what the name of a file says, those tests of the decoder that say it, too; and some of every kind.
     *(
         (
-            rf"pyx/arcbeam/ctc/_?\w*{topic}",
+            rf"pyx/arcbeam/ctc/{room}/",
             (
                 *DECODER,
-                *(f"tests/{folder}/test_*{name}*.py" for folder in ("cli", "decode", "lattice") for name in named),
+                *(f"tests/{folder}/test_*{name}*.py" for folder in ("cli", "decode", "lattice") for name in names),
             ),
         )
-        for topic, named in TOPICS.items()
+        for room, names in CTC_ROOMS.items()
     ),
+    (r"pyx/arcbeam/streams/", DECODER),
     (r"pyx/arcbeam/ctc/", DECODER),
     (r"pyx/arcbeam/batching/", ("tests/batching",)),
     (r"pyx/arcbeam/cli/", ("tests/cli",)),

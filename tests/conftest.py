@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def why_no_gpu() -> str | None:
     """Why no device can be used here. Kernels of arcbeam's own need not have been built."""
     try:
-        from arcbeam.errors import CudaError, MissingDependencyError
+        from arcbeam.core.errors import CudaError, MissingDependencyError
         from arcbeam.gpu import _cuda
     except ImportError as error:
         return str(error)

@@ -143,24 +143,54 @@ def imports_at_load(path: Path) -> set[str]:
 # The rooms of the package. Each may import its own modules and those of the root; when it is loaded also the first of
 # these sets, and later, within a function or for the checks of types, the second, too.
 ROOT_ROOM = "."
+FACES = {"baseline", "batching", "ctc", "files", "graph", "lattices", "lm", "streams", "transducer", "cli"}
+CTC = {f"ctc/{room}" for room in ("boost", "confidence", "lattice", "streams")}
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
-    ROOT_ROOM: (set(), {"baseline", "batching", "ctc", "files", "graph", "lattices", "lm", "transducer", "cli"}),
-    "files": (set(), set()),
-    "graph": ({"files"}, {"lm", "recipe"}),
-    "lm": ({"files"}, {"recipe"}),
-    "lattices": ({"files", "graph"}, set()),
-    "gpu": (set(), set()),
-    "gpu/tuned": (set(), set()),
-    "arrays": ({"gpu"}, set()),
-    "ctc": ({"arrays", "files", "gpu", "graph", "lattices", "lm"}, {"ctc/gpu", "gpu/tuned"}),
-    "ctc/gpu": ({"arrays", "ctc", "gpu", "gpu/tuned", "graph", "lm"}, set()),
-    "transducer": ({"arrays", "files", "gpu", "lm"}, {"transducer/checkpoints", "transducer/gpu"}),
-    "transducer/checkpoints": ({"files", "transducer"}, set()),
-    "transducer/gpu": ({"gpu", "gpu/tuned", "transducer"}, set()),
-    "batching": ({"arrays"}, {"ctc", "transducer"}),
-    "baseline": ({"arrays", "graph", "lm"}, {"recipe"}),
-    "recipe": ({"files", "lm"}, {"graph"}),
-    "cli": ({"ctc", "files"}, {"graph", "lattices", "lm", "recipe", "transducer", "transducer/checkpoints"}),
+    ROOT_ROOM: (set(), {"core"} | FACES | CTC),
+    "core": (set(), set()),
+    "streams": ({"core"}, set()),
+    "files": ({"core"}, set()),
+    "graph": ({"core", "files"}, {"lm", "recipe"}),
+    "lm": ({"core", "files"}, {"recipe"}),
+    "lattices": ({"core", "files", "graph"}, set()),
+    "gpu": ({"core"}, set()),
+    "gpu/tuned": ({"core"}, set()),
+    "arrays": ({"core", "gpu"}, set()),
+    "ctc": ({"arrays", "core", "ctc/cpu", "gpu", "graph", "lm", "streams"} | CTC, {"ctc/gpu/engine", "gpu/tuned"}),
+    "ctc/cpu": ({"arrays", "core", "ctc/boost", "ctc/lattice", "ctc/streams", "graph", "lm"}, set()),
+    "ctc/boost": ({"core", "ctc", "files", "graph"}, set()),
+    "ctc/confidence": ({"arrays", "core", "ctc"}, set()),
+    "ctc/lattice": ({"arrays", "core", "ctc", "ctc/boost", "ctc/cpu", "ctc/streams", "graph", "lattices", "lm"}, set()),
+    "ctc/streams": (
+        {"arrays", "core", "ctc", "ctc/boost", "ctc/confidence", "ctc/cpu", "ctc/lattice", "files", "graph", "lm"}
+        | {"streams"},
+        set(),
+    ),
+    "ctc/gpu": (
+        {"arrays", "core", "ctc/boost", "ctc/gpu/models", "ctc/gpu/searches", "ctc/lattice", "ctc/streams", "gpu"}
+        | {"gpu/tuned", "graph", "lm"},
+        set(),
+    ),
+    "ctc/gpu/engine": (
+        {"arrays", "core", "ctc/boost", "ctc/gpu", "ctc/gpu/models", "ctc/gpu/searches", "ctc/lattice", "gpu"}
+        | {"gpu/tuned"},
+        set(),
+    ),
+    "ctc/gpu/models": ({"core", "ctc/boost", "ctc/gpu/searches", "gpu", "gpu/tuned", "graph", "lm"}, set()),
+    "ctc/gpu/searches": (
+        {"core", "ctc/boost", "ctc/gpu/models", "ctc/lattice", "ctc/streams", "gpu", "gpu/tuned", "graph", "lm"},
+        set(),
+    ),
+    "transducer": ({"arrays", "core", "files", "gpu", "lm", "streams"}, {"transducer/checkpoints", "transducer/gpu"}),
+    "transducer/checkpoints": ({"core", "files", "transducer"}, set()),
+    "transducer/gpu": ({"core", "gpu", "gpu/tuned", "transducer"}, set()),
+    "batching": ({"arrays", "core", "streams"}, {"ctc", "ctc/streams", "transducer"}),
+    "baseline": ({"arrays", "core", "graph", "lm"}, {"recipe"}),
+    "recipe": ({"core", "files", "lm"}, {"graph"}),
+    "cli": (
+        {"core", "ctc", "files"},
+        {"ctc/boost", "ctc/streams", "graph", "lattices", "lm", "recipe", "transducer", "transducer/checkpoints"},
+    ),
 }
 OTHERS = {"cli": {"typer", "click", "rich"}}  # packages besides NumPy that a room may load
 MODULES = (".py", ".pyx", ".pxd")
@@ -239,6 +269,64 @@ def test_what_a_room_says_that_it_may_import():
         assert set(re.findall(r"[\w/]+", text.split("May import:")[1])) & set(ROOMS) == ROOMS[room][0], room
 
 
+MAX_FILES = 25
+SOURCES = {".py", ".pyx", ".pxd", ".pyi", ".hpp", ".cpp", ".cu", ".cuh"}
+
+
+def folders_of_the_product() -> list[Path]:
+    return [folder for top in ("pyx", "cuda", "cpu_reference") for folder in (ROOT / top).rglob("*") if folder.is_dir()]
+
+
+def test_no_folder_of_the_product_is_long():
+    counts = {
+        str(folder.relative_to(ROOT)): sum(path.suffix in SOURCES for path in folder.iterdir())
+        for folder in folders_of_the_product()
+    }
+    assert {folder: count for folder, count in counts.items() if count > MAX_FILES} == {}
+
+
+def module_imports() -> dict[str, set[str]]:
+    """The modules of arcbeam that each of them imports: at once, later, and for types alone."""
+
+    def name_of(path: Path) -> str:
+        return ".".join(("arcbeam", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+
+    graph: dict[str, set[str]] = {name_of(path): set() for path in modules()}
+    for path in modules():
+        for module, _ in imported(path):
+            while module and module not in graph:
+                module = module.rpartition(".")[0]
+            if module and module != name_of(path):
+                graph[name_of(path)].add(module)
+    return graph
+
+
+def circle_in(graph: dict[str, set[str]]) -> list[str]:
+    """Modules that import each other in a circle; none is the empty list."""
+    left = {name: set(others) for name, others in graph.items()}
+    while free := [name for name, others in left.items() if not others & left.keys()]:
+        for name in free:
+            del left[name]
+    circle: list[str] = []
+    name = min(left, default="")
+    while name and name not in circle:
+        circle.append(name)
+        name = min(left[name] & left.keys())
+    return circle[circle.index(name) :] if name else []
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    graph = module_imports()
+    for root in ("arcbeam", "arcbeam.baseline", "arcbeam.transducer"):
+        graph[root].clear()  # they name what is in other modules, and import it when it is used
+    assert circle_in(graph) == []
+
+
+def test_a_circle_is_found():
+    assert circle_in({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) in (["b", "c"], ["c", "b"])
+    assert circle_in({"a": {"b"}, "b": set(), "c": {"a", "b"}}) == []
+
+
 # What each folder of C++ may include of ours. The shared headers stand alone, for nvcc compiles them, too.
 PYX = "pyx/arcbeam/"
 MAY_INCLUDE = {
@@ -267,14 +355,14 @@ MAY_INCLUDE = {
     PYX + "transducer/_boosting_tree": {PYX + "transducer/_boosting_tree", "shared"},
     PYX + "transducer/_token_ngrams": {PYX + "transducer/_token_ngrams", "kenlm", "shared"},
     PYX + "ctc/gpu/_staging": {PYX + "ctc/gpu/_staging", "pool", "decode"},
-    PYX + "ctc/_boost": {PYX + "ctc/_boost", "boost", "pool"},
-    PYX + "ctc/gpu/_lattice_memory": {PYX + f"ctc/gpu/_{name}" for name in ("lattice_memory", "requests")}
+    PYX + "ctc/boost/_boost": {PYX + "ctc/boost/_boost", "boost", "pool"},
+    PYX + "ctc/gpu/_lattice_memory": {PYX + f"ctc/gpu/{name}" for name in ("_lattice_memory", "models/_requests")}
     | {"decode", "graph", "lattice", "pool", "shared"},
-    PYX + "ctc/gpu/_requests": {PYX + "ctc/gpu/_requests", "common", "kenlm", "shared"},
-    PYX + "ctc/gpu/_streams": {PYX + f"ctc/gpu/_{name}" for name in ("streams", "requests")}
+    PYX + "ctc/gpu/models/_requests": {PYX + "ctc/gpu/models/_requests", "common", "kenlm", "shared"},
+    PYX + "ctc/gpu/_streams": {PYX + f"ctc/gpu/{name}" for name in ("_streams", "models/_requests")}
     | {"decode", "graph", "rescore", "shared"},
     PYX + "gpu": {PYX + "gpu"},
-    PYX + "ctc/gpu": {PYX + "ctc/gpu", PYX + "ctc/gpu/_requests", PYX + "gpu"},
+    PYX + "ctc/gpu": {PYX + "ctc/gpu", PYX + "ctc/gpu/models/_requests", PYX + "gpu"},
 }
 CPP = {".cpp", ".hpp", ".cuh", ".cu"}
 

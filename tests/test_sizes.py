@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from arcbeam.sizes import as_bytes
+from arcbeam.core.sizes import as_bytes
 
 
 @pytest.mark.parametrize(

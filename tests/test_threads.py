@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from arcbeam import threads
+from arcbeam.core import threads
 
 
 def groups(folder, lines, files):

@@ -9,8 +9,14 @@ from dataclasses import fields
 from typing import Any
 
 import arcbeam
+from arcbeam.core.errors import (
+    ArcbeamError,
+    CapacityError,
+    CudaOutOfMemoryError,
+    MissingDependencyError,
+    UnsupportedError,
+)
 from arcbeam.ctc.decoder import DecodeStats
-from arcbeam.errors import ArcbeamError, CapacityError, CudaOutOfMemoryError, MissingDependencyError, UnsupportedError
 from benchmarks import adapters
 from benchmarks.data.datasets import DataMissing
 from benchmarks.harness.registry import Row

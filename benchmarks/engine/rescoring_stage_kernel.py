@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 import arcbeam
-from arcbeam.ctc import _stages
+from arcbeam import _stages
 from arcbeam.ctc.rescoring import Rescoring
 from arcbeam.lm import lm_file
 from benchmarks.engine.placements import BUCKETED

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from arcbeam.ctc import _stages
+from arcbeam import _stages
 from benchmarks.engine.ceilings import Ceilings, Size
 from benchmarks.engine.rescoring_stage_kernel import Lookup, RescoringFrame
 from benchmarks.engine.rescoring_stage_kernel import Made as RescoringMade

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 import arcbeam
-from arcbeam.ctc import _stages
-from arcbeam.ctc.gpu import graph_layout
+from arcbeam import _stages
+from arcbeam.ctc.gpu.searches import graph_layout
 from benchmarks.harness.record import ROOT
 
 SOURCE = ROOT / "benchmarks" / "engine" / "kernels" / "stages.cu"

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 import arcbeam
-from arcbeam.ctc import _stages
+from arcbeam import _stages
 from benchmarks import stages
 from benchmarks.harness import seeds
 from benchmarks.harness.registry import Row

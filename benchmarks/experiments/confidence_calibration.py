@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 import arcbeam
-from arcbeam.ctc.calibration import normalised_cross_entropy, right_words
+from arcbeam.ctc.confidence.calibration import normalised_cross_entropy, right_words
 from benchmarks.data import datasets, graphs
 from benchmarks.harness import seeds
 from benchmarks.harness.registry import Column, Context, Row

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import arcbeam
-from arcbeam.errors import ArcbeamError
+from arcbeam.core.errors import ArcbeamError
 from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.data import datasets, graphs
 from benchmarks.engine import ceilings, placements, rescoring_models

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from arcbeam.errors import ArcbeamError
+from arcbeam.core.errors import ArcbeamError
 from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.data import datasets, graphs
 from benchmarks.engine import ceilings, placements, rescoring_models

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 import arcbeam
-from arcbeam.ctc._decode import rescoring_cost
+from arcbeam.ctc.cpu._decode import rescoring_cost
 from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.data import datasets
 from benchmarks.engine import placements

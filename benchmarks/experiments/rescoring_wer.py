@@ -16,7 +16,7 @@ from typing import Any
 
 import arcbeam
 from arcbeam import baseline
-from arcbeam.errors import ArcbeamError
+from arcbeam.core.errors import ArcbeamError
 from arcbeam.graph.symbols import TokenTable
 from benchmarks.data import datasets
 from benchmarks.harness.registry import Column, Context, Row

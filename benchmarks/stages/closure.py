@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from arcbeam.ctc import _stages
+from arcbeam import _stages
 from benchmarks.engine.stage_timing import Case, Frame
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 import arcbeam
-from arcbeam.ctc import _stages
+from arcbeam import _stages
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
 from benchmarks.engine.stage_timing import Case, Frame

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from arcbeam.ctc import _stages
+from arcbeam import _stages
 from benchmarks.engine.stage_timing import Case, Frame
 
 

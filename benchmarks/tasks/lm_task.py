@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 import arcbeam
+from arcbeam.core.errors import ArcbeamError
 from arcbeam.ctc.decoder import DecodeStats
-from arcbeam.errors import ArcbeamError
 from arcbeam.graph.symbols import TokenTable
 from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.data import datasets, graphs

@@ -5,7 +5,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from arcbeam.ctc import _lattice
+from arcbeam.ctc.lattice import _lattice
 from benchmarks.harness.plots import Points, line_plots
 from benchmarks.tasks.riva_confidences import of_kaldi
 from data.workload import word_errors

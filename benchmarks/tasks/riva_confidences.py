@@ -45,8 +45,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.ctc import _lattice
-from arcbeam.ctc._lattices import LINK, Lattices
+from arcbeam.ctc.lattice import _lattice
+from arcbeam.ctc.lattice._lattices import LINK, Lattices
 from benchmarks.tasks.kaldi_risk import kaldi_risk
 from benchmarks.tasks.riva_answers import ROUNDING, naming
 

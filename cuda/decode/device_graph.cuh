@@ -5,7 +5,7 @@
 //     label   excess / step | column          16 bits, of which column_bits are the column
 //     step    32 / 2^(16 - column_bits)       a power of two, so that steps are exact in float32
 //
-// pyx/arcbeam/ctc/gpu/graph_layout.py makes them, so that least_weight() never exceeds the arc's weight.
+// pyx/arcbeam/ctc/gpu/searches/graph_layout.py makes them, so that least_weight() never exceeds the arc's weight.
 #pragma once
 
 #include <cstring>

@@ -1,5 +1,5 @@
 // A decoding graph as it lies on a device: the columns of shared/graph_view.hpp in the order in which a search
-// reads them. pyx/arcbeam/ctc/gpu/graph_layout.py makes it.
+// reads them. pyx/arcbeam/ctc/gpu/searches/graph_layout.py makes it.
 #pragma once
 
 #include <cstdint>

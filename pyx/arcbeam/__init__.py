@@ -13,18 +13,8 @@ if TYPE_CHECKING:
     from arcbeam.batching.batcher import Batcher
     from arcbeam.batching.sentences import ChunkSentences
     from arcbeam.batching.stats import BatcherStats
-    from arcbeam.confidence import ConfidenceMethod
-    from arcbeam.ctc.boost import Boost, Boosted
-    from arcbeam.ctc.calibration import ConfidenceCalibration, calibrate_confidence
-    from arcbeam.ctc.decoder import CtcDecoder
-    from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
-    from arcbeam.ctc.lattice import Lattice
-    from arcbeam.ctc.options import DecoderOptions
-    from arcbeam.ctc.partial import Partial
-    from arcbeam.ctc.stats import DecoderMemory, DecodeStats
-    from arcbeam.ctc.stream import Stream
-    from arcbeam.endpoints import Endpoint, EndpointRule
-    from arcbeam.errors import (
+    from arcbeam.core.confidence import ConfidenceMethod
+    from arcbeam.core.errors import (
         ArcbeamError,
         BatcherClosedError,
         BatcherFullError,
@@ -36,6 +26,15 @@ if TYPE_CHECKING:
         MissingDependencyError,
         UnsupportedError,
     )
+    from arcbeam.ctc.boost.boost import Boost, Boosted
+    from arcbeam.ctc.confidence.calibration import ConfidenceCalibration, calibrate_confidence
+    from arcbeam.ctc.decoder import CtcDecoder
+    from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
+    from arcbeam.ctc.lattice.lattice import Lattice
+    from arcbeam.ctc.options import DecoderOptions
+    from arcbeam.ctc.stats import DecoderMemory, DecodeStats
+    from arcbeam.ctc.streams.partial import Partial
+    from arcbeam.ctc.streams.stream import Stream
     from arcbeam.files.log_probs import read_log_probs
     from arcbeam.graph.graph import Graph, GraphInfo
     from arcbeam.graph.symbols import SymbolTable, TokenTable
@@ -43,7 +42,8 @@ if TYPE_CHECKING:
     from arcbeam.lattices.kaldi_lattice import KaldiLattice
     from arcbeam.lm.kenlm import KenLM
     from arcbeam.lm.language_model import LanguageModel, LanguageModelInfo
-    from arcbeam.streams import Partials
+    from arcbeam.streams.endpoints import Endpoint, EndpointRule
+    from arcbeam.streams.partials import Partials
     from arcbeam.transducer.boosting_tree import BoostingTree
     from arcbeam.transducer.decoder import TransducerDecoder
     from arcbeam.transducer.device import TransducerMemory
@@ -54,30 +54,30 @@ if TYPE_CHECKING:
 _HOME = {
     "Batcher": "batching.batcher",
     "BatcherStats": "batching.stats",
-    "Boost": "ctc.boost",
-    "Boosted": "ctc.boost",
+    "Boost": "ctc.boost.boost",
+    "Boosted": "ctc.boost.boost",
     "BoostingTree": "transducer.boosting_tree",
-    "ConfidenceCalibration": "ctc.calibration",
-    "ConfidenceMethod": "confidence",
+    "ConfidenceCalibration": "ctc.confidence.calibration",
+    "ConfidenceMethod": "core.confidence",
     "ChunkSentences": "batching.sentences",
     "CtcDecoder": "ctc.decoder",
     "DecodeStats": "ctc.stats",
     "DecoderMemory": "ctc.stats",
     "DecoderOptions": "ctc.options",
-    "Endpoint": "endpoints",
-    "EndpointRule": "endpoints",
+    "Endpoint": "streams.endpoints",
+    "EndpointRule": "streams.endpoints",
     "Graph": "graph.graph",
     "GraphInfo": "graph.graph",
     "Hypotheses": "ctc.hypothesis",
     "Hypothesis": "ctc.hypothesis",
     "KaldiLattice": "lattices.kaldi_lattice",
     "KenLM": "lm.kenlm",
-    "Lattice": "ctc.lattice",
+    "Lattice": "ctc.lattice.lattice",
     "LanguageModel": "lm.language_model",
     "LanguageModelInfo": "lm.language_model",
-    "Partial": "ctc.partial",
-    "Partials": "streams",
-    "Stream": "ctc.stream",
+    "Partial": "ctc.streams.partial",
+    "Partials": "streams.partials",
+    "Stream": "ctc.streams.stream",
     "SymbolTable": "graph.symbols",
     "TokenTable": "graph.symbols",
     "TransducerDecoder": "transducer.decoder",
@@ -87,17 +87,17 @@ _HOME = {
     "TransducerPartial": "transducer.stream",
     "TransducerState": "transducer.hypothesis",
     "TransducerStream": "transducer.stream",
-    "ArcbeamError": "errors",
-    "BatcherClosedError": "errors",
-    "BatcherFullError": "errors",
-    "CapacityError": "errors",
-    "CudaError": "errors",
-    "CudaOutOfMemoryError": "errors",
-    "FormatError": "errors",
-    "GraphError": "errors",
-    "MissingDependencyError": "errors",
-    "UnsupportedError": "errors",
-    "calibrate_confidence": "ctc.calibration",
+    "ArcbeamError": "core.errors",
+    "BatcherClosedError": "core.errors",
+    "BatcherFullError": "core.errors",
+    "CapacityError": "core.errors",
+    "CudaError": "core.errors",
+    "CudaOutOfMemoryError": "core.errors",
+    "FormatError": "core.errors",
+    "GraphError": "core.errors",
+    "MissingDependencyError": "core.errors",
+    "UnsupportedError": "core.errors",
+    "calibrate_confidence": "ctc.confidence.calibration",
     "read_lattices": "lattices.archives",
     "read_log_probs": "files.log_probs",
     "write_lattices": "lattices.archives",

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from arcbeam import baseline
-from arcbeam.errors import FormatError, MissingDependencyError
+from arcbeam.core.errors import FormatError, MissingDependencyError
 from arcbeam.lm import kenlm as kenlm_module
 from tests.baseline.ngrams import NGrams
 

@@ -11,7 +11,7 @@ import pytest
 
 import arcbeam
 from arcbeam import baseline
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.graph.symbols import TokenTable
 from arcbeam.recipe.lexicon import Lexicon
 from tests.baseline.ngrams import NGrams

@@ -8,7 +8,7 @@ import tomllib
 import numpy as np
 import pytest
 
-from arcbeam.ctc._lattices import LINK
+from arcbeam.ctc.lattice._lattices import LINK
 from benchmarks.engine import stage_timing
 from benchmarks.engine.rescoring_stage_kernel import STAGES as RESCORING_STAGES
 from benchmarks.engine.stage_kernel import STAGES

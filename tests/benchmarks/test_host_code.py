@@ -21,7 +21,7 @@ PROGRAM = [
 SMALL = {
     "pyx/arcbeam/_search_engine.pyx": (
         "from arcbeam._search cimport Search\nfrom arcbeam import _cuda, search_plan\n"
-        "from arcbeam.errors import Error\n"
+        "from arcbeam.core.errors import Error\n"
     ),
     "pyx/arcbeam/_search.pxd": 'cdef extern from "search/order.hpp" namespace "arcbeam" nogil:\n    int f(int)\n',
     "pyx/arcbeam/_search.pyx": (
@@ -31,7 +31,7 @@ SMALL = {
     "pyx/arcbeam/search_plan.py": "x = 1\n",
     "pyx/arcbeam/graph_layout.py": "x = 2\n",
     "pyx/arcbeam/lm_placement.py": "x = 3\n",
-    "pyx/arcbeam/errors.py": "class Error(Exception): pass\n",
+    "pyx/arcbeam/core/errors.py": "class Error(Exception): pass\n",
     "cpu_reference/search/order.cpp": '#include "search/order.hpp"\nint f(int a) { return a; }\n',
     "cpu_reference/search/order.hpp": "#pragma once\nint f(int);\n",
     "cpu_reference/search/rank.hpp": "#pragma once\nint r;\n",
@@ -150,7 +150,7 @@ def test_code_in_any_file_counts_that_drives_the_kernels(tmp_path, name):
     known = put(tmp_path, SMALL)
     # What raises errors drives no kernel.
     is_other = put(tmp_path, {name: SMALL[name] + "\nint\n"}) != known
-    assert is_other == (name != "pyx/arcbeam/errors.py")
+    assert is_other == (name != "pyx/arcbeam/core/errors.py")
 
 
 @pytest.fixture
@@ -210,7 +210,13 @@ def test_what_drives_the_kernels():
         {path.relative_to(record.ROOT).as_posix() for path in host_code.sources(names)}
         for names in (host_code.SEARCH, host_code.TRANSDUCER)
     )
-    modules = ("_staging.pyx", "_request_buffers.pxd", "graph_layout.py", "_driver_copier.hpp", "_requests/server.cpp")
+    modules = (
+        "_staging.pyx",
+        "models/_request_buffers.pxd",
+        "searches/graph_layout.py",
+        "_driver_copier.hpp",
+        "models/_requests/server.cpp",
+    )
     assert {f"pyx/arcbeam/ctc/gpu/{name}" for name in modules} <= search
     assert {"pyx/arcbeam/gpu/tuned/search_plan.py", "cuda/decode/search.hpp"} <= search
     gpu = {"pyx/arcbeam/transducer/gpu/_transducer_engine.pyx", "pyx/arcbeam/gpu/tuned/transducer_plan.py"}

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder, Graph, LanguageModel, SymbolTable
+from arcbeam.core.errors import CapacityError, UnsupportedError
 from arcbeam.ctc import rescoring
 from arcbeam.ctc.decoder import DecodeStats
-from arcbeam.errors import CapacityError, UnsupportedError
 from benchmarks.data import graphs
 from benchmarks.data.datasets import DataMissing
 from benchmarks.engine import placements, rescoring_models

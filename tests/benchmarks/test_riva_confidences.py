@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from arcbeam import read_lattices
-from arcbeam.ctc import _lattice
+from arcbeam.ctc.lattice import _lattice
 from benchmarks.tasks import riva_confidences as task
 from benchmarks.tasks.kaldi_risk import kaldi_risk
 from tests.benchmarks.kaldi_lattices import kaldi_lattice

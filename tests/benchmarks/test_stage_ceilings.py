@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from arcbeam.ctc import _stages
+from arcbeam import _stages
 from benchmarks.engine import stage_ceilings
 from benchmarks.engine.rescoring_stage_kernel import Lookup
 from benchmarks.engine.stage_ceilings import Ceiling, least

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from arcbeam.cli.outputs import Format, open_output, write
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.files.log_probs import Utterance
 from arcbeam.words import Word
 

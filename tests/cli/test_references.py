@@ -3,7 +3,7 @@
 import pytest
 
 from arcbeam.cli.references import read_references
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 
 EXPECTED = {"a-1": "the cat", "a-2": "", "b": "don't stop"}
 

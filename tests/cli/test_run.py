@@ -15,7 +15,7 @@ import pytest
 from arcbeam.cli import console
 from arcbeam.cli.console import Failure
 from arcbeam.cli.run import Referee, Speed, check_width, decode_all, decode_batch
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.files.log_probs import Utterance
 
 GRAPH = SimpleNamespace(num_columns=3, width_is_exact=True)

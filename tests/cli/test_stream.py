@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from arcbeam import Graph
-from arcbeam.ctc.stream import Stream
+from arcbeam.ctc.streams.stream import Stream
 from tests.cli.conftest import SAID
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from arcbeam.arrays.on_device import import_array
-from arcbeam.errors import CudaError
+from arcbeam.core.errors import CudaError
 from arcbeam.gpu import _cuda
 from arcbeam.gpu._launch import Stream
 from tests.cuda_host.exporters import Exporter, InterfaceOnly, Reader, import_all

@@ -8,7 +8,7 @@ import warnings
 import pytest
 
 from arcbeam import CtcDecoder, Graph
-from arcbeam.errors import CudaError, MissingDependencyError
+from arcbeam.core.errors import CudaError, MissingDependencyError
 from arcbeam.gpu import _cuda, devices, kernel_images
 from arcbeam.gpu.devices import cuda_devices, require_cuda, resolve_device, why_no_cuda
 from arcbeam.gpu.kernel_images import BuildRecord

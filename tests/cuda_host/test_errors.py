@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from arcbeam.errors import ArcbeamError, CudaError, CudaOutOfMemoryError
+from arcbeam.core.errors import ArcbeamError, CudaError, CudaOutOfMemoryError
 from arcbeam.gpu import _cuda
 from arcbeam.gpu._launch import Event, Module, Stream, launch_kernel, load
 from arcbeam.gpu._memory import DeviceBuffer, MemoryPool, PinnedBuffer
@@ -220,7 +220,7 @@ IN_A_CHILD = """
     from arcbeam.gpu import _cuda
     from arcbeam.gpu._launch import Stream
     from arcbeam.gpu._memory import DeviceBuffer, MemoryPool
-    from arcbeam.errors import CudaError
+    from arcbeam.core.errors import CudaError
 
     library = ctypes.CDLL({library!r})
     library.fake_table.restype = ctypes.c_void_p

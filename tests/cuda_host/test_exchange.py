@@ -6,7 +6,7 @@ import weakref
 import numpy as np
 import pytest
 
-from arcbeam.errors import CudaError
+from arcbeam.core.errors import CudaError
 from tests.cuda_host.exporters import Exporter, InterfaceOnly, exchanged, import_all
 
 

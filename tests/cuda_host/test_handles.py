@@ -10,7 +10,7 @@ import threading
 import numpy as np
 import pytest
 
-from arcbeam.errors import CapacityError, CudaError
+from arcbeam.core.errors import CapacityError, CudaError
 from arcbeam.gpu import _cuda
 from arcbeam.gpu._launch import Event, Module, Stream, launch_kernel, load
 from arcbeam.gpu._memory import DeviceBuffer, MemoryPool, PinnedBuffer

@@ -1,6 +1,6 @@
 """Entries of n-best lists, whose words the engine reads for all of them at once, compared with their paths."""
 
-from arcbeam.ctc.alternatives import Alternative
+from arcbeam.ctc.lattice.alternatives import Alternative
 
 
 def by_path(entry):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder, KenLM, TransducerDecoder
-from arcbeam.ctc import stream_state
-from arcbeam.ctc._lattices import Lattices
+from arcbeam.ctc.lattice._lattices import Lattices
+from arcbeam.ctc.streams import state as stream_state
 from tests.decode import graphs, kenlm_files
 from tests.decode.language_models import over, random_model
 from tests.decode.test_streams import BATCH, COLUMNS, GRAPH, OPTIONS, WORDS, boost

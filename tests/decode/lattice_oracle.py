@@ -44,7 +44,7 @@ def decode(
     graph, log_probs, *, beam, lattice_beam, deviations=None, hypotheses_per_state=None, max_active=None,
     acoustic_scale=1.0,
 ):  # fmt: skip
-    """The arrays of `arcbeam.ctc._lattices.Lattices.arrays`; the links are a list of (source, target, arc, slack)."""
+    """The arrays of `Lattices.arrays` (ctc/lattice); the links are a list of (source, target, arc, slack)."""
     deviations = deviations or NoDeviations()
     seeds = {(graph.start, deviations.start()): [Candidate(f32(0), START, (), None)]}
     steps = [closure(graph, deviations, seeds, f32(f32(0) + f32(beam)), 0, hypotheses_per_state)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from arcbeam.ctc.gpu import graph_layout
+from arcbeam.ctc.gpu.searches import graph_layout
 from tests.decode.host_lattices import Lattices
 from tests.decode.search_layout import (
     DECODED,

@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-from arcbeam import Graph
-from arcbeam.ctc import _stages
-from arcbeam.ctc._decode import graph_cost
+from arcbeam import Graph, _stages
+from arcbeam.ctc.cpu._decode import graph_cost
 
 NONE = _stages.NO_SOURCE
 

@@ -7,7 +7,7 @@ import pytest
 
 import arcbeam
 from arcbeam import CtcDecoder, Graph, SymbolTable
-from arcbeam.ctc.calibration import normalised_cross_entropy, right_words
+from arcbeam.ctc.confidence.calibration import normalised_cross_entropy, right_words
 from tests.decode.random_graphs import random_graph, random_log_probs
 
 WORDS = [f"w{i}" for i in range(1, 50)]

@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcbeam import Graph
-from arcbeam.ctc import _stages
+from arcbeam import Graph, _stages
 from tests.decode import graphs
 
 f32 = np.float32

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcbeam.ctc import _stages
+from arcbeam import _stages
 
 
 def tokens(costs, states=None):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arcbeam import Graph
-from arcbeam.ctc.gpu import graph_layout
+from arcbeam.ctc.gpu.searches import graph_layout
 from tests.decode import graphs
 
 f32 = np.float32

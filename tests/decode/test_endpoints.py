@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import Boost, CtcDecoder, Endpoint, EndpointRule, Graph, KenLM
-from arcbeam.ctc.endpoint import EndpointRules
+from arcbeam.ctc.streams.endpoint import EndpointRules
 from tests.decode import graphs, kenlm_files, rescoring_oracle
 from tests.decode.endpoint_oracle import sentences
 from tests.decode.equality import as_the_oracle, same

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcbeam import Graph
-from arcbeam.ctc import _stages
+from arcbeam import Graph, _stages
 from tests.decode import graphs
 
 f32 = np.float32

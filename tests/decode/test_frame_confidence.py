@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from arcbeam import ConfidenceMethod, CtcDecoder, CudaError, Graph
-from arcbeam._confidence import aggregated
-from arcbeam.confidence import AGGREGATIONS, measure
-from arcbeam.ctc._frame_confidence import FrameConfidenceEngine
+from arcbeam.core._confidence import aggregated
+from arcbeam.core.confidence import AGGREGATIONS, measure
+from arcbeam.ctc.confidence._frame_confidence import FrameConfidenceEngine
 from tests.decode import word_times_oracle
 from tests.decode.emulated_gpu import DeviceArray
 from tests.decode.random_graphs import random_log_probs

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from arcbeam import Batcher, Boost, CtcDecoder, Graph, SymbolTable
 from arcbeam.ctc import engines
-from arcbeam.ctc._decode import CpuStream
+from arcbeam.ctc.cpu._decode import CpuStream
 from tests.decode import graphs, oracle, rescoring_oracle, test_boost, test_endpoints, test_new_words
 from tests.decode.boost_oracle import Boosts
 from tests.decode.test_new_words import open_graphs

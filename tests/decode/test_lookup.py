@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from arcbeam import Graph
-from arcbeam.ctc import _stages
+from arcbeam import Graph, _stages
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
 from tests.decode import rescoring_oracle

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder, Graph, SymbolTable, TokenTable
-from arcbeam.ctc import _lattice
+from arcbeam.ctc.lattice import _lattice
 from tests.decode import graphs
 from tests.decode.entries import check_entries
 from tests.decode.random_graphs import random_graph, random_log_probs

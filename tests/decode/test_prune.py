@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcbeam.ctc import _stages
+from arcbeam import _stages
 
 NONE = _stages.NO_SOURCE
 

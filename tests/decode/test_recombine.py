@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcbeam.ctc import _stages
+from arcbeam import _stages
 
 candidate = st.tuples(
     st.one_of(st.integers(0, 8).map(lambda n: n / 4), st.just(math.inf)),

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcbeam.ctc import _stages
+from arcbeam import _stages
 
 cost = st.one_of(st.integers(-64, 640).map(lambda n: n / 64), st.just(math.inf))
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder, Graph, KenLM, LanguageModel, SymbolTable, TokenTable
-from arcbeam.ctc._decode import rescoring_cost
+from arcbeam.ctc.cpu._decode import rescoring_cost
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
 from arcbeam.lm._language_model import walk

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arcbeam.ctc import _stages
+from arcbeam import _stages
 from tests.decode.token_logs import NONE, check_collected, path, random_frame, random_log
 from tests.hypothesis_examples import examples
 from tests.simt import build

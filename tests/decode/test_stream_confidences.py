@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import Batcher, ConfidenceMethod, CtcDecoder, Endpoint, EndpointRule, FormatError, Graph
-from arcbeam.confidence import AGGREGATIONS, resolve
-from arcbeam.ctc._frame_confidence import FrameConfidenceEngine
-from arcbeam.ctc.sentences import PIECE
+from arcbeam.core.confidence import AGGREGATIONS, resolve
+from arcbeam.ctc.confidence._frame_confidence import FrameConfidenceEngine
+from arcbeam.ctc.streams.sentences import PIECE
 from tests.decode import graphs
 from tests.decode.stream_confidences import METHODS, NOT_ASKED, confidences, follow
 from tests.decode.test_endpoints import OPTIONS, RULES, SILENCE, SPEECH

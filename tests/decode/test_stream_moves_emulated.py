@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import CtcDecoder, CudaOutOfMemoryError, Endpoint, EndpointRule
-from arcbeam.ctc import saved_lattice, stream_state
+from arcbeam.ctc.streams import saved_lattice
+from arcbeam.ctc.streams import state as stream_state
 from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
 from tests.decode.emulated_gpu import TIGHT, DeviceArray

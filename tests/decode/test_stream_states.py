@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import Boost, CtcDecoder, Endpoint, EndpointRule, FormatError, Graph, KenLM
-from arcbeam.ctc import engines, stream_state
-from arcbeam.ctc._decode import CpuStream
+from arcbeam.ctc import engines
+from arcbeam.ctc.cpu._decode import CpuStream
+from arcbeam.ctc.streams import state as stream_state
 from arcbeam.files import section_file
 from arcbeam.lm._language_model import walk
 from tests.decode import graphs, kenlm_files

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from arcbeam import Boost, CtcDecoder, Graph, Partial, Stream, SymbolTable
 from arcbeam.ctc import engines
 from arcbeam.graph._words import GrowingPath
-from arcbeam.streams import Partials
+from arcbeam.streams.partials import Partials
 from tests.decode import graphs, word_times_oracle
 from tests.decode.equality import same
 from tests.decode.language_models import over, random_model

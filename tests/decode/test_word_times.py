@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arcbeam import CtcDecoder, Graph, SymbolTable, TokenTable
+from arcbeam.core.pieces import join_pieces
 from arcbeam.graph.graph import Pronunciations
-from arcbeam.pieces import join_pieces
 from arcbeam.words import Word
 from tests.decode import word_times_oracle as word_times
 from tests.decode.word_times_oracle import EPSILON_COLUMN as EPSILON

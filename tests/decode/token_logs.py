@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from arcbeam.ctc import _stages
+from arcbeam import _stages
 
 NONE = _stages.NO_SOURCE
 

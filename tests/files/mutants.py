@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from arcbeam.errors import FormatError, GraphError
+from arcbeam.core.errors import FormatError, GraphError
 from tests.graph.sealing import poke
 from tests.simt.build import LONG
 

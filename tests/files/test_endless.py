@@ -10,7 +10,7 @@ from arcbeam import Boost, SymbolTable, TokenTable
 from arcbeam.cli.boosts import word_boosts
 from arcbeam.cli.graphs import read_label_table
 from arcbeam.cli.references import read_references
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.files import lines
 from arcbeam.files.log_probs import find_inputs, read_all
 

@@ -12,7 +12,7 @@ import pytest
 
 import arcbeam
 from arcbeam.cli.run import batches
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.files.log_probs import count, find_inputs, read_all
 
 RNG = np.random.default_rng(7)

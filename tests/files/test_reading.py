@@ -19,7 +19,7 @@ import pytest
 import arcbeam
 from arcbeam import CapacityError, FormatError, Graph, GraphError, KenLM, LanguageModel, SymbolTable, TokenTable
 from arcbeam.cli.references import read_references
-from arcbeam.errors import ArcbeamError, MissingDependencyError
+from arcbeam.core.errors import ArcbeamError, MissingDependencyError
 from arcbeam.files.log_probs import find_inputs, read_all
 from arcbeam.files.reading import LONGEST_REASON, naming, reading
 from arcbeam.recipe.lexicon import Lexicon, read_words, words_of_arpa

@@ -13,7 +13,7 @@ import pytest
 
 from arcbeam.arrays.batches import Wanted
 from arcbeam.arrays.on_device import as_device_utterances
-from arcbeam.errors import CudaError, CudaOutOfMemoryError
+from arcbeam.core.errors import CudaError, CudaOutOfMemoryError
 from arcbeam.gpu import _cuda, _host_buffers
 from arcbeam.gpu._host_buffers import SharedBuffer
 from arcbeam.gpu._launch import Event, Module, Stream, launch_kernel
@@ -438,7 +438,7 @@ def test_a_forked_child_is_told(gpu):
         import os
         from arcbeam.gpu import _cuda
         from arcbeam.gpu._launch import Stream
-        from arcbeam.errors import CudaError
+        from arcbeam.core.errors import CudaError
         stream = Stream(_cuda.context_of(0))
         child = os.fork()
         if child == 0:

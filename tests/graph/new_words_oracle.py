@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 
 from arcbeam import Graph, SymbolTable
+from arcbeam.core.pieces import stuck_at
 from arcbeam.graph import _graph
 from arcbeam.graph.new_words import first_new_word
 from arcbeam.graph.pronunciations import Pronunciations
-from arcbeam.pieces import stuck_at
 
 EPSILON_COLUMN = 0xFFFF
 SEVERAL = -1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from arcbeam.errors import GraphError
+from arcbeam.core.errors import GraphError
 from arcbeam.graph.graph import Graph
 from tests.graph import examples
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 
 from arcbeam import LanguageModel, SymbolTable
-from arcbeam.errors import FormatError, GraphError
+from arcbeam.core.errors import FormatError, GraphError
 from arcbeam.files import section_file
 from arcbeam.files._file_map import checksum
 from arcbeam.graph import graph_file

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from arcbeam import Graph, KenLM, LanguageModel
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.files._file_map import FileMap
 from arcbeam.files.watch import mapped_parts
 from arcbeam.graph import openfst
@@ -62,7 +62,7 @@ SHRINKS = """
 import os, sys
 import numpy as np
 from arcbeam import CtcDecoder, FormatError, Graph, LanguageModel
-from arcbeam.errors import GraphError
+from arcbeam.core.errors import GraphError
 small, late, kind, many = sys.argv[1:]
 load = Graph.load if kind == "graph" else LanguageModel.load
 before = [Graph.load(small) for _ in range(int(many))]

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import Boost, CapacityError, Graph, SymbolTable, TokenTable
-from arcbeam.ctc.spellings import Spellings, pieces_of
+from arcbeam.core.pieces import stuck_at
+from arcbeam.ctc.boost.spellings import Spellings, pieces_of
 from arcbeam.graph._new_words import Pieces, SpelledWords, Tree
 from arcbeam.graph.new_words import NewWords
 from arcbeam.graph.open_slot import OpenSlot
-from arcbeam.pieces import stuck_at
 from tests.decode import graphs
 from tests.decode.test_new_words import TOPOLOGIES, arcs_of
 from tests.graph.new_words_oracle import by_pieces, new_words

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from arcbeam.errors import FormatError, GraphError
+from arcbeam.core.errors import FormatError, GraphError
 from arcbeam.graph import openfst
 from arcbeam.graph.graph import Graph
 from tests.graph import examples

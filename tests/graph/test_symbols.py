@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.graph.symbols import SymbolTable, TokenTable
 
 SYMBOL = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\t "), min_size=1) | st.just(" ")

@@ -5,7 +5,7 @@ Slacks are multiples of 1/64, so that they add exactly and ties are frequent.
 
 import numpy as np
 
-from arcbeam.ctc._lattices import LINK
+from arcbeam.ctc.lattice._lattices import LINK
 
 
 def random_lattice(rng, *, steps=4, width=3, epsilon=0.3, degree=2.0, words=3, silent=0.5, tied=0.3, most_slack=200):

@@ -6,8 +6,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from arcbeam.ctc import _lattice
-from arcbeam.ctc._lattices import Lattices
+from arcbeam.ctc.lattice import _lattice
+from arcbeam.ctc.lattice._lattices import Lattices
 from tests.lattice.oracle import MbrOracle, Paths, edit_distance
 from tests.lattice.random_lattices import chain, grid_lattice, random_lattice
 from tests.lattice.writing import writing

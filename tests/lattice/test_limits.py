@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from arcbeam.ctc import _lattice
+from arcbeam.ctc.lattice import _lattice
 from tests.lattice.oracle import Paths
 from tests.lattice.random_lattices import chain, grid_lattice, random_lattice
 from tests.lattice.test_answers import entries_of, of
@@ -103,7 +103,7 @@ def test_a_lattice_of_a_million_links_has_answers(large):
 MEMORY = """
 import resource, sys
 import numpy as np
-from arcbeam.ctc import _lattice
+from arcbeam.ctc.lattice import _lattice
 from tests.lattice.random_lattices import grid_lattice
 from tests.lattice.test_answers import of
 lattice, words = grid_lattice(np.random.default_rng(4), steps=20_000, tokens=4, degree=2)
@@ -121,7 +121,7 @@ def test_fewest_errors_of_long_speech_take_little_memory():
 
 
 GIVEN_BACK = """
-from arcbeam.ctc import _lattice
+from arcbeam.ctc.lattice import _lattice
 from tests.lattice.test_answers import of
 from tests.lattice.test_limits import parallel
 from tests.lattice.writing import writing

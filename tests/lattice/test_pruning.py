@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from arcbeam import Graph
-from arcbeam.ctc import _lattice
-from arcbeam.ctc._lattices import Lattices
+from arcbeam.ctc.lattice import _lattice
+from arcbeam.ctc.lattice._lattices import Lattices
 from tests.decode import graphs, lattice_oracle
 from tests.decode.lattices import packed
 

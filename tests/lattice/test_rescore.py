@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import CtcDecoder, Graph, GraphError, KenLM, LanguageModel, SymbolTable
-from arcbeam.ctc._decode import rescoring_cost
-from arcbeam.ctc._lattice_scores import rescore
+from arcbeam.ctc.cpu._decode import rescoring_cost
+from arcbeam.ctc.lattice._lattice_scores import rescore
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring, WordLabels
 from tests.decode import graphs, kenlm_files
@@ -289,7 +289,7 @@ def test_a_limit_of_steps_is_said(plain, models):
         assert found["total_cost"] == pytest.approx(wanted, rel=1e-9)
         costs.append(found["total_cost"])
     assert costs[-1] == exact.total_cost and min(costs) == costs[-1] < costs[0]
-    with mock.patch("arcbeam.ctc.lattice.rescore", side_effect=lambda *a: rescore(*a, step_limit=0)):
+    with mock.patch("arcbeam.ctc.lattice.lattice.rescore", side_effect=lambda *a: rescore(*a, step_limit=0)):
         assert one.lattice.rescore(large, small).truncated
 
 

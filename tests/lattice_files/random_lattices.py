@@ -3,9 +3,9 @@
 import numpy as np
 
 from arcbeam import Graph, SymbolTable, TokenTable
-from arcbeam.ctc._lattices import LINK, Lattices
-from arcbeam.ctc.lattice import Lattice
-from arcbeam.ctc.lattice_arrays import LatticeBatch
+from arcbeam.ctc.lattice._lattices import LINK, Lattices
+from arcbeam.ctc.lattice.arrays import LatticeBatch
+from arcbeam.ctc.lattice.lattice import Lattice
 
 EPSILON = 0xFFFF
 COLUMNS = 4

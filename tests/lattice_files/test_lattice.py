@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder, Graph, KenLM, LanguageModel
-from arcbeam.ctc._decode import graph_cost, rescoring_cost
+from arcbeam.ctc.cpu._decode import graph_cost, rescoring_cost
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
 from tests.decode import kenlm_files
@@ -234,7 +234,7 @@ def test_names_of_files_of_other_kinds(tmp_path, name):
 
 
 def test_prune_and_oracle():
-    pytest.importorskip("arcbeam.ctc._lattice", reason="the lattice's C++ is not built")
+    pytest.importorskip("arcbeam.ctc.lattice._lattice", reason="the lattice's C++ is not built")
     lattice = random_lattice(4)
     best, words, _ = paths(lattice)[0]
     pruned = lattice.prune(2.0)

@@ -66,12 +66,12 @@ def test_clean_leaves_nothing_that_was_built_in_the_tree(needs_make, tmp_path):
         "build/gpu-site/numpy/__init__.py", "build/gpu-build.log", "build/carried.json", "build/cython/a.cpp",
         "build/kernels/search.fatbin", "build/ptx/arcbeam/kernels/search.fatbin", "pyx/arcbeam/kernels/build.json",
         "pyx/arcbeam/kernels/search.fatbin", "pyx/arcbeam/_old.cpython-312-x86_64-linux-gnu.so",
-        "pyx/arcbeam/ctc/gpu/_search.cpython-312-x86_64-linux-gnu.so", "pyx/arcbeam/ctc/__pycache__/a.pyc",
+        "pyx/arcbeam/ctc/gpu/searches/_search.cpython-312-x86_64-linux-gnu.so", "pyx/arcbeam/ctc/__pycache__/a.pyc",
         "pyx/arcbeam.egg-info/PKG-INFO", "benchmarks/harness/__pycache__/a.pyc", ".venv/bin/python", "dist/a.whl",
         ".benchmarks/a.json", ".pytest_cache/a", ".mypy_cache/a", ".ruff_cache/a", ".hypothesis/a",
     ]  # fmt: skip
     kept = [".cache/graphs/a.arcbeam", "demo.arcbeam", "benchmarks/results/h200/a.partial.jsonl"]
-    own = ["pyx/arcbeam/ctc/_decode.pyx", "benchmarks/results/h200/a.jsonl"]
+    own = ["pyx/arcbeam/ctc/cpu/_decode.pyx", "benchmarks/results/h200/a.jsonl"]
     for place in (*made, *kept, *own):
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).write_text("")

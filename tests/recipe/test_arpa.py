@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.lm._arpa import ArpaReader
 from arcbeam.recipe.language_model import read_language_model
 from tests.hypothesis_examples import examples

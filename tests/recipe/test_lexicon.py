@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcbeam.errors import FormatError, MissingDependencyError
+from arcbeam.core.errors import FormatError, MissingDependencyError
 from arcbeam.graph.symbols import TokenTable
 from arcbeam.recipe.lexicon import Lexicon, find_separator, read_words, words_of_arpa
 from arcbeam.recipe.lexicon_fst import ambiguous

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from arcbeam import Graph
-from arcbeam.errors import FormatError, MissingDependencyError
+from arcbeam.core.errors import FormatError, MissingDependencyError
 from arcbeam.graph.symbols import TokenTable
 from arcbeam.recipe.arrays import ArcArrays
 from arcbeam.recipe.language_model import read_language_model

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <vector>
 
-#include "arcbeam/ctc/gpu/_requests/copied_answers.hpp"
-#include "arcbeam/ctc/gpu/_requests/server.hpp"
+#include "arcbeam/ctc/gpu/models/_requests/copied_answers.hpp"
+#include "arcbeam/ctc/gpu/models/_requests/server.hpp"
 #include "emulated_host.hpp"
 
 namespace {

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from arcbeam.ctc.gpu._requests import HostLookups
+from arcbeam.ctc.gpu.models._requests import HostLookups
 from tests.simt.build import ENGINE, HERE, Kernels
 
-REQUESTS = ENGINE / "_requests"
+REQUESTS = ENGINE / "models" / "_requests"
 SOURCES = (HERE.parent / "rescore" / "answering.cpp", REQUESTS / "server.cpp", REQUESTS / "copied_answers.cpp")
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 
 from arcbeam import CtcDecoder
-from arcbeam.ctc.gpu import graph_layout, new_words_layout
+from arcbeam.ctc.gpu.models import new_words_layout
+from arcbeam.ctc.gpu.searches import graph_layout
 from tests.decode.lattices import lattices, numbered, packed
 from tests.decode.search_host import SearchHost
 from tests.decode.search_layout import DECODED, NONE

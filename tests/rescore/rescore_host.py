@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from arcbeam import CtcDecoder
-from arcbeam.ctc.gpu._requests import HostLookups
+from arcbeam.ctc.gpu.models._requests import HostLookups
 from arcbeam.lm._lm_buckets import Buckets
 from tests.decode.lattices import lattices, of_kernel, packed
 from tests.decode.search_host import SearchHost

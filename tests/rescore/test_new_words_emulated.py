@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from arcbeam import Boost, CtcDecoder, Endpoint, EndpointRule, Graph, SymbolTable, TokenTable
-from arcbeam.ctc.endpoint import EndpointRules
+from arcbeam.ctc.streams.endpoint import EndpointRules
 from arcbeam.graph.graph import OpenSlot
 from tests.decode import graphs
 from tests.decode.host_streams import HostStream

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import Boost, CtcDecoder, CudaError, CudaOutOfMemoryError, KenLM, UnsupportedError
-from arcbeam.ctc.gpu import _models
+from arcbeam.ctc.gpu.models import _models
 from arcbeam.gpu.tuned import search_plan
 from arcbeam.lm._language_model import walk
 from tests.decode import graphs, kenlm_files

@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "arcbeam/ctc/gpu/_requests/answer_cache.hpp"
-#include "arcbeam/ctc/gpu/_requests/histories.hpp"
+#include "arcbeam/ctc/gpu/models/_requests/answer_cache.hpp"
+#include "arcbeam/ctc/gpu/models/_requests/histories.hpp"
 
 namespace {
 

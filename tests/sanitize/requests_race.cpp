@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "arcbeam/ctc/gpu/_requests/copied_answers.hpp"
-#include "arcbeam/ctc/gpu/_requests/server.hpp"
+#include "arcbeam/ctc/gpu/models/_requests/copied_answers.hpp"
+#include "arcbeam/ctc/gpu/models/_requests/server.hpp"
 
 namespace {
 

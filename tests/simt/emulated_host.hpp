@@ -1,5 +1,5 @@
 // The emulator's bodies of the host's side: what a thread of the host reads and writes while a kernel runs. Code of
-// the host uses arcbeam/ctc/gpu/_requests/shared_words.hpp; tests also say what it does with plain accesses.
+// the host uses arcbeam/ctc/gpu/models/_requests/shared_words.hpp; tests also say what it does with plain accesses.
 #pragma once
 
 #include "runtime.hpp"

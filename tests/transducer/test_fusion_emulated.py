@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arcbeam import BoostingTree, TransducerDecoder
-from arcbeam.confidence import measure
+from arcbeam.core.confidence import measure
 from arcbeam.gpu.tuned import transducer_plan
 from arcbeam.transducer.fusion import fusions_of
 from arcbeam.transducer.network import from_mapping

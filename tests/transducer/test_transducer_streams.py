@@ -20,7 +20,7 @@ from arcbeam import (
     TransducerPartial,
     TransducerStream,
 )
-from arcbeam.ctc._rounds import SentenceStream
+from arcbeam.ctc.streams._rounds import SentenceStream
 from tests.decode import test_streams as ctc
 from tests.hypothesis_examples import examples
 from tests.transducer.arpas import random_arpa

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import Endpoint, EndpointRule, TransducerDecoder
-from arcbeam.confidence import AGGREGATIONS
+from arcbeam.core.confidence import AGGREGATIONS
 from arcbeam.transducer.growing_words import GrowingWords
 from arcbeam.transducer.text import detokenizer
 from arcbeam.words import Word

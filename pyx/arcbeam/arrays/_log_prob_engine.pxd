@@ -5,7 +5,7 @@ from libcpp.vector cimport vector
 
 from arcbeam.arrays._log_probs cimport LogProbs
 from arcbeam.arrays._looks cimport Looks
-from arcbeam._pooled_engine cimport PooledEngine
+from arcbeam.core._pooled_engine cimport PooledEngine
 
 
 cdef class LogProbEngine(PooledEngine):

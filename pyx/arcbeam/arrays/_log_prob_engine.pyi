@@ -3,8 +3,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam._pooled_engine import PooledEngine
 from arcbeam.arrays._looks import Looks
+from arcbeam.core._pooled_engine import PooledEngine
 
 class LogProbEngine(PooledEngine):
     def decode(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from arcbeam.arrays._looks import ABOVE_ZERO, BLANK_SELDOM, SUMS_ABOVE, SUMS_BELOW, TOO_LOW, Looks
-from arcbeam.warn import warn
+from arcbeam.core.warn import warn
 
 
 class InputLooks:

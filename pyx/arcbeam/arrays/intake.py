@@ -19,7 +19,7 @@ from arcbeam.arrays.on_device import (
     is_on_device,
     refuse_capture,
 )
-from arcbeam.errors import Fault
+from arcbeam.core.errors import Fault
 
 Answers = TypeVar("Answers")
 ANY_FRAMES = 2**31 - 1  # as many as an array may have

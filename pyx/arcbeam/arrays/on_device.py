@@ -15,7 +15,7 @@ from arcbeam.arrays._array_memory import DeviceMemory, why_not
 from arcbeam.arrays._dlpack import Import
 from arcbeam.arrays._plain_rows import plain_rows
 from arcbeam.arrays.batches import Utterances, Wanted, check_shape, one_width, table_of, table_of_batch
-from arcbeam.errors import CudaError
+from arcbeam.core.errors import CudaError
 from arcbeam.gpu._memory import read_ranges
 
 _VALUE_BYTES = {"float32": 4, "float16": 2}

@@ -1,6 +1,6 @@
 """The baseline: beam search over a lexicon or over labels with a KenLM, as Flashlight does it, on the CPU.
 
-May import: arrays, graph, lm.
+May import: arrays, core, graph, lm.
 """
 
 from arcbeam.baseline.decoder import LexiconDecoder, LexiconFreeDecoder, with_separator

@@ -12,7 +12,7 @@ from libcpp.vector cimport vector
 from arcbeam.lm._kenlm cimport KenLm, KenLmModel
 from arcbeam.arrays._log_prob_engine cimport LogProbEngine
 from arcbeam.arrays._log_probs cimport LogProbs
-from arcbeam._pooled_engine cimport AnyEngine
+from arcbeam.core._pooled_engine cimport AnyEngine
 
 
 cdef extern from "baseline/engine.hpp" namespace "arcbeam::baseline" nogil:

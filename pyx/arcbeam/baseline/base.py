@@ -17,13 +17,13 @@ from arcbeam.baseline._baseline import BaselineEngine
 from arcbeam.baseline.lexicon import Spellings
 from arcbeam.baseline.options import LexiconFreeOptions
 from arcbeam.baseline.results import Hypothesis, Result, undecoded
-from arcbeam.calls import lists_options
-from arcbeam.checks import shown
+from arcbeam.core.calls import lists_options
+from arcbeam.core.checks import shown
+from arcbeam.core.show import changed, shown_as
+from arcbeam.core.threads import usable_cores
+from arcbeam.core.warn import warn
 from arcbeam.graph.symbols import TokenTable
 from arcbeam.lm.kenlm import KenLM, case_hint
-from arcbeam.show import changed, shown_as
-from arcbeam.threads import usable_cores
-from arcbeam.warn import warn
 from arcbeam.words import Word
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ import numpy as np
 from arcbeam.baseline.base import NO_TOKEN, BaselineDecoder, StrPath
 from arcbeam.baseline.lexicon import Spellings
 from arcbeam.baseline.options import LexiconFreeOptions, LexiconOptions
-from arcbeam.calls import lists_options
+from arcbeam.core.calls import lists_options
+from arcbeam.core.pieces import join_pieces
 from arcbeam.graph.symbols import TokenTable
 from arcbeam.lm.kenlm import KenLM
 from arcbeam.lm.loading import as_kenlm
-from arcbeam.pieces import join_pieces
 
 if TYPE_CHECKING:
     import numpy.typing as npt

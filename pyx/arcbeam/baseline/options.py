@@ -7,8 +7,16 @@ import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from arcbeam.calls import lists_fields
-from arcbeam.checks import as_float, check_float32, check_frame_shift, check_threads, is_bool, keep_plain_values, shown
+from arcbeam.core.calls import lists_fields
+from arcbeam.core.checks import (
+    as_float,
+    check_float32,
+    check_frame_shift,
+    check_threads,
+    is_bool,
+    keep_plain_values,
+    shown,
+)
 
 
 @lists_fields

@@ -1,4 +1,4 @@
 """Dynamic batching: `Batcher`, the chunks that wait for it, and its counters.
 
-May import: arrays.
+May import: arrays, core, streams.
 """

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 from arcbeam.batching import worker
 from arcbeam.batching.stats import BatcherStats, Collector, Meters
 from arcbeam.batching.waiting import Chunk, ChunkFuture, WaitingChunks
-from arcbeam.calls import lists_options
-from arcbeam.checks import check_bool, check_count, check_real
-from arcbeam.errors import BatcherClosedError
-from arcbeam.show import shown_as
-from arcbeam.streams import check_last
+from arcbeam.core.calls import lists_options
+from arcbeam.core.checks import check_bool, check_count, check_real
+from arcbeam.core.errors import BatcherClosedError
+from arcbeam.core.show import shown_as
+from arcbeam.streams.partials import check_last
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
     from arcbeam.ctc.decoder import CtcDecoder
-    from arcbeam.ctc.stream import Stream
+    from arcbeam.ctc.streams.stream import Stream
     from arcbeam.transducer.decoder import TransducerDecoder
     from arcbeam.transducer.stream import TransducerStream
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from arcbeam.ctc.partial import Partial
+    from arcbeam.ctc.streams.partial import Partial
     from arcbeam.transducer.stream import TransducerPartial
 
     AnyPartial: TypeAlias = Partial | TransducerPartial

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from arcbeam.batching.waiting import Load
-from arcbeam.errors import MissingDependencyError
+from arcbeam.core.errors import MissingDependencyError
 
 SECONDS = tuple(digit * 10.0**power for power in range(-4, 2) for digit in (1, 2, 5))
 """The bounds of histograms of time: 0.1 ms to 50 s."""

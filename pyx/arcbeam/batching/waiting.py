@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from arcbeam.arrays.intake import KeptChunk
-from arcbeam.errors import BatcherClosedError, BatcherFullError
+from arcbeam.core.errors import BatcherClosedError, BatcherFullError
 
 CANCELLED = "a chunk before it was cancelled, and was not decoded to its end"
 

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from typing import Any, NamedTuple, Protocol
 
-from arcbeam._interrupts import interrupt
 from arcbeam.arrays.intake import KeptChunk
 from arcbeam.batching.sentences import ChunkSentences, follow
 from arcbeam.batching.stats import Meters
 from arcbeam.batching.waiting import CANCELLED, Chunk, Piece, Round, WaitingChunks, begins, cannot_go_on
-from arcbeam.errors import BatcherClosedError
+from arcbeam.core._interrupts import interrupt
+from arcbeam.core.errors import BatcherClosedError
 
 
 class ChunkDecoder(Protocol):

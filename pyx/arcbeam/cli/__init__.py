@@ -1,6 +1,6 @@
 """The ``arcbeam`` command. Its packages (extra ``arcbeam[cli]``) are imported when it runs, not with arcbeam.
 
-May import: ctc, files.
+May import: core, ctc, files.
 """
 
 import sys

@@ -16,7 +16,7 @@ from arcbeam.cli.console import check_output, guarded, note, progress
 from arcbeam.cli.outputs import STDOUT, Format, check_ids, check_lattice_file
 from arcbeam.cli.stream import stream
 from arcbeam.cli.transduce import transduce
-from arcbeam.confidence import resolve
+from arcbeam.core.confidence import resolve
 
 if TYPE_CHECKING:
     from arcbeam.ctc.hypothesis import Hypothesis

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from arcbeam.cli.console import explain, note
 from arcbeam.cli.run import named
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 
 if TYPE_CHECKING:
-    from arcbeam.ctc.boost import Boost
+    from arcbeam.ctc.boost.boost import Boost
     from arcbeam.graph.graph import Graph
 
 List = TypeVar("List")
@@ -66,7 +66,7 @@ def word_boosts(
     """The lists of words, if there are any: `score` is that of phrases without one, `lexicon` spells new words."""
     if common is None and by_utterance is None:
         return None
-    from arcbeam.ctc.boost import Boost
+    from arcbeam.ctc.boost.boost import Boost
 
     return BoostFiles(lambda path: Boost.read(path, score, pronunciations=lexicon), common, by_utterance)
 

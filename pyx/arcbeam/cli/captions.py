@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from arcbeam.cli.outputs import one_line, write_utf8
 
 if TYPE_CHECKING:
-    from arcbeam.ctc.partial import Partial
+    from arcbeam.ctc.streams.partial import Partial
     from arcbeam.transducer.stream import TransducerPartial
 
 Shown: TypeAlias = "Callable[[Partial | TransducerPartial], None]"

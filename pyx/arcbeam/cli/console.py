@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import typer
 
-from arcbeam.errors import ArcbeamError, MissingDependencyError
+from arcbeam.core.errors import ArcbeamError, MissingDependencyError
 
 ERROR, USAGE, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 2, 130, 141, 143
 BETWEEN_LINES = 10.0

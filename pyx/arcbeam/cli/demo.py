@@ -13,7 +13,7 @@ from arcbeam.cli.graphs import build, describe_device, version
 from arcbeam.cli.references import read_references
 from arcbeam.cli.run import check_width, decode_all
 from arcbeam.cli.score import Score
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.files.log_probs import Utterance, find_inputs, read_all
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import numpy as np
 
 from arcbeam.cli.console import Failure
 from arcbeam.cli.options import TRANSDUCERS
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
+from arcbeam.core.threads import usable_cores
 from arcbeam.files.lines import read_text
-from arcbeam.threads import usable_cores
 
 if TYPE_CHECKING:
     from arcbeam.ctc.decoder import CtcDecoder

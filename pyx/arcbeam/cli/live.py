@@ -11,8 +11,8 @@ from arcbeam.cli.captions import Shown
 from arcbeam.cli.console import Failure, note
 
 if TYPE_CHECKING:
-    from arcbeam.ctc.partial import Partial
-    from arcbeam.ctc.stream import Stream
+    from arcbeam.ctc.streams.partial import Partial
+    from arcbeam.ctc.streams.stream import Stream
     from arcbeam.transducer.stream import TransducerPartial, TransducerStream
 
 

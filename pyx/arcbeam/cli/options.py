@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from arcbeam.core.sizes import as_bytes
 from arcbeam.ctc.options import DEFAULT_BOOST as DEFAULT_BOOST
 from arcbeam.ctc.options import PLACEMENTS, UNKNOWN_WORDS, DecoderOptions
-from arcbeam.sizes import as_bytes
 
 if TYPE_CHECKING:
     from arcbeam.files.log_probs import Input

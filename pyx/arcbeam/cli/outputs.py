@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from arcbeam.cli.console import note
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.files.writing import PARTIAL, beside, writing
 
 if TYPE_CHECKING:

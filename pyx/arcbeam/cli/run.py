@@ -13,7 +13,7 @@ from arcbeam.cli.score import Score
 from arcbeam.files.log_probs import Utterance
 
 if TYPE_CHECKING:
-    from arcbeam.ctc.boost import Boost
+    from arcbeam.ctc.boost.boost import Boost
     from arcbeam.ctc.decoder import CtcDecoder
     from arcbeam.ctc.hypothesis import Hypothesis
     from arcbeam.graph.graph import Graph

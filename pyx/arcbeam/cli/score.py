@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from arcbeam.errors import MissingDependencyError
+from arcbeam.core.errors import MissingDependencyError
 
 
 @dataclass

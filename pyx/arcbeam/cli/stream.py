@@ -10,12 +10,12 @@ from arcbeam.cli import options as opt
 from arcbeam.cli.captions import captions
 from arcbeam.cli.console import guarded
 from arcbeam.cli.outputs import Format, check_ids, rounded
-from arcbeam.confidence import resolve
+from arcbeam.core.confidence import resolve
 from arcbeam.words import as_dict
 
 if TYPE_CHECKING:
-    from arcbeam.ctc.partial import Partial
-    from arcbeam.ctc.stream import Stream
+    from arcbeam.ctc.streams.partial import Partial
+    from arcbeam.ctc.streams.stream import Stream
     from arcbeam.files.log_probs import Utterance
 
 ANSWERS = (

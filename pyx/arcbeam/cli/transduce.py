@@ -16,7 +16,7 @@ from arcbeam.cli import options as opt
 from arcbeam.cli.captions import Shown, captions
 from arcbeam.cli.console import Failure, guarded, note, progress
 from arcbeam.cli.outputs import STDOUT, WRITERS, Format, check_ids, open_output, rounded, write
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.words import as_dict
 
 if TYPE_CHECKING:

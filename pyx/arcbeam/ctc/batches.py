@@ -9,11 +9,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 if TYPE_CHECKING:
-    from arcbeam.confidence import ConfidenceMethod
-    from arcbeam.ctc._lattice import AnswerEngine
-    from arcbeam.ctc._lattices import Lattices
-    from arcbeam.ctc.boost import Boosts
+    from arcbeam.core.confidence import ConfidenceMethod
+    from arcbeam.ctc.boost.boost import Boosts
     from arcbeam.ctc.hypothesis import Hypotheses
+    from arcbeam.ctc.lattice._lattice import AnswerEngine
+    from arcbeam.ctc.lattice._lattices import Lattices
     from arcbeam.ctc.results import Asked, Results
     from arcbeam.ctc.stats import DecodeStats
 

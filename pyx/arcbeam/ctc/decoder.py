@@ -12,44 +12,44 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from arcbeam.arrays.bad_values import check_errors
 from arcbeam.arrays.input_looks import named
 from arcbeam.arrays.intake import KeptChunk, LogProbIntake
-from arcbeam.calls import lists_options
-from arcbeam.checks import check_bool
-from arcbeam.confidence import ConfidenceMethod, measure, resolve
-from arcbeam.ctc._lattice import AnswerEngine
-from arcbeam.ctc._rounds import Round, taking
+from arcbeam.core.calls import lists_options
+from arcbeam.core.checks import check_bool
+from arcbeam.core.confidence import ConfidenceMethod, measure, resolve
+from arcbeam.core.errors import Fault
+from arcbeam.core.show import changed, shown_as
+from arcbeam.core.threads import usable_cores
 from arcbeam.ctc.batches import DecodeCall, Searched, answered_behind, log_probs_and_lengths
-from arcbeam.ctc.boost import Boost, Boosts, compiled_for, graphs_of
-from arcbeam.ctc.chunk_answers import by_asked, owed_answers
+from arcbeam.ctc.boost.boost import Boost, Boosts, compiled_for, graphs_of
+from arcbeam.ctc.confidence.frame_measurer import FrameMeasurer
 from arcbeam.ctc.engines import make_engine
-from arcbeam.ctc.frame_measurer import FrameMeasurer
 from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
-from arcbeam.ctc.lattice_arrays import LatticeBatch
+from arcbeam.ctc.lattice._lattice import AnswerEngine
+from arcbeam.ctc.lattice.arrays import LatticeBatch
 from arcbeam.ctc.options import DecoderOptions
-from arcbeam.ctc.partial import CtcPartials, Partial
 from arcbeam.ctc.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
 from arcbeam.ctc.results import Asked, Paths, Results
 from arcbeam.ctc.stats import NOTHING, DecoderMemory, DecodeStats
-from arcbeam.ctc.stream import Stream, check_boost
-from arcbeam.endpoints import Endpoint, check_endpoint
-from arcbeam.errors import Fault
+from arcbeam.ctc.streams._rounds import Round, taking
+from arcbeam.ctc.streams.partial import CtcPartials, Partial
+from arcbeam.ctc.streams.pending import by_asked, owed_answers
+from arcbeam.ctc.streams.stream import Stream, check_boost
 from arcbeam.gpu.devices import resolve_device
 from arcbeam.graph.graph import Graph
 from arcbeam.lm.language_model import LanguageModel
 from arcbeam.lm.loading import as_language_model, as_large_model
-from arcbeam.show import changed, shown_as
-from arcbeam.streams import Partials, check_last, check_streams, fault_of_stream
-from arcbeam.threads import usable_cores
+from arcbeam.streams.endpoints import Endpoint, check_endpoint
+from arcbeam.streams.partials import Partials, check_last, check_streams, fault_of_stream
 
 if TYPE_CHECKING:
     import os
 
-    from arcbeam.ctc._lattices import Lattices
-    from arcbeam.ctc._rounds import SearchState
-    from arcbeam.ctc.chunk_answers import Group
-    from arcbeam.ctc.endpoint import EndpointRules
-    from arcbeam.ctc.frame_confidences import ChunkConfidences
-    from arcbeam.ctc.lattice_answers import LatticeAnswers
-    from arcbeam.ctc.sentences import Heard, SavedSearch
+    from arcbeam.ctc.confidence.frame_confidences import ChunkConfidences
+    from arcbeam.ctc.lattice._lattices import Lattices
+    from arcbeam.ctc.lattice.answers import LatticeAnswers
+    from arcbeam.ctc.streams._rounds import SearchState
+    from arcbeam.ctc.streams.endpoint import EndpointRules
+    from arcbeam.ctc.streams.pending import Group
+    from arcbeam.ctc.streams.sentences import Heard, SavedSearch
 
     StrPath: TypeAlias = str | os.PathLike[str]
 

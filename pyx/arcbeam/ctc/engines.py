@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from arcbeam.arrays.intake import LogProbEngine
-from arcbeam.ctc._decode import CpuEngine
-from arcbeam.threads import usable_cores
+from arcbeam.core.threads import usable_cores
+from arcbeam.ctc.cpu._decode import CpuEngine
 
 if TYPE_CHECKING:
     from arcbeam.ctc.options import DecoderOptions
@@ -33,7 +33,7 @@ def _cpu(graph: Graph, options: DecoderOptions, rescoring: Rescoring | None) -> 
 
 
 def _cuda(graph: Graph, options: DecoderOptions, rescoring: Rescoring | None, ordinal: int) -> SearchEngine:
-    from arcbeam.ctc.gpu._search_engine import CudaEngine
+    from arcbeam.ctc.gpu.engine._search_engine import CudaEngine
     from arcbeam.gpu.tuned.search_plan import gathering_threads, lookup_threads
 
     of_kenlm = rescoring is not None and rescoring.kenlm is not None

@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam._confidence import aggregated
-from arcbeam.ctc.alternatives import Nbest, WordPath
-from arcbeam.ctc.boost import Boost
-from arcbeam.ctc.frame_confidences import Label, of_words
-from arcbeam.ctc.lattice import Lattice
-from arcbeam.ctc.mbr_words import Spelled, mbr_words, sausage_of
+from arcbeam.core._confidence import aggregated
+from arcbeam.ctc.boost.boost import Boost
+from arcbeam.ctc.confidence.frame_confidences import Label, of_words
+from arcbeam.ctc.lattice.alternatives import Nbest, WordPath
+from arcbeam.ctc.lattice.lattice import Lattice
+from arcbeam.ctc.lattice.mbr_words import Spelled, mbr_words, sausage_of
 from arcbeam.ctc.results import Results
-from arcbeam.ctc.sentences import NOTHING_BEFORE, Before
+from arcbeam.ctc.streams.sentences import NOTHING_BEFORE, Before
 from arcbeam.words import Word, as_dict, finite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from arcbeam.ctc.lattice_answers import Mbr
-    from arcbeam.ctc.mbr_words import MbrWords, Sausage
+    from arcbeam.core.errors import Fault
+    from arcbeam.ctc.lattice.answers import Mbr
+    from arcbeam.ctc.lattice.mbr_words import MbrWords, Sausage
     from arcbeam.ctc.stats import DecodeStats
-    from arcbeam.errors import Fault
 
 # Attributes that are derived when they are read; a pickle has them instead of the batch, the graph and the models.
 DERIVED = (

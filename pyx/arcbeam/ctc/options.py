@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from arcbeam.calls import lists_fields
-from arcbeam.checks import (
+from arcbeam.core.calls import lists_fields
+from arcbeam.core.checks import (
     LARGEST_FACTOR,
     SMALLEST,
     check_count,
@@ -16,9 +16,9 @@ from arcbeam.checks import (
     check_threads,
     keep_plain_values,
 )
-from arcbeam.confidence import check_aggregation
+from arcbeam.core.confidence import check_aggregation
+from arcbeam.core.sizes import as_bytes
 from arcbeam.gpu.devices import check_name
-from arcbeam.sizes import as_bytes
 
 UNKNOWN_WORDS = ("error", "unk", "small")
 DEFAULT_BOOST = 7.0  # the score of a phrase that comes without; chosen by benchmarks, `boost_score`

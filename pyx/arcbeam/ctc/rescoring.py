@@ -8,14 +8,14 @@ from weakref import WeakKeyDictionary, ref
 import numpy as np
 import numpy.typing as npt
 
+from arcbeam.core.errors import GraphError, UnsupportedError
+from arcbeam.core.warn import warn
 from arcbeam.ctc.options import DecoderOptions
-from arcbeam.errors import GraphError, UnsupportedError
 from arcbeam.gpu.devices import resolve_device
 from arcbeam.graph.new_words import first_new_word
 from arcbeam.graph.symbols import is_far_beyond
 from arcbeam.lm.kenlm import KenLM, case_hint
 from arcbeam.lm.language_model import SENTENCE_END, SENTENCE_START, UNKNOWN_WORDS, LanguageModel
-from arcbeam.warn import warn
 
 if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph

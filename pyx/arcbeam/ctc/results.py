@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.checks import check_bool, check_count, keep_plain_values
-from arcbeam.ctc.alternatives import Alternative, Nbest
-from arcbeam.ctc.boost import Boost, Boosts, boost_of
-from arcbeam.ctc.sentences import NOTHING_BEFORE, Before
+from arcbeam.core.checks import check_bool, check_count, keep_plain_values
+from arcbeam.ctc.boost.boost import Boost, Boosts, boost_of
+from arcbeam.ctc.lattice.alternatives import Alternative, Nbest
+from arcbeam.ctc.streams.sentences import NOTHING_BEFORE, Before
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from arcbeam.ctc.frame_confidences import FrameConfidences
-    from arcbeam.ctc.lattice_answers import LatticeAnswers, Mbr
-    from arcbeam.ctc.lattice_arrays import LatticeBatch
+    from arcbeam.core.errors import Fault
+    from arcbeam.ctc.confidence.frame_confidences import FrameConfidences
+    from arcbeam.ctc.lattice.answers import LatticeAnswers, Mbr
+    from arcbeam.ctc.lattice.arrays import LatticeBatch
     from arcbeam.ctc.rescoring import Rescoring
-    from arcbeam.errors import Fault
     from arcbeam.graph.graph import Graph
 
 

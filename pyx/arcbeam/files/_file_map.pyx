@@ -11,7 +11,7 @@ from posix.mman cimport MADV_WILLNEED, MAP_FAILED, MAP_SHARED, PROT_READ, madvis
 
 import os
 
-from arcbeam.threads import memory_bound_threads
+from arcbeam.core.threads import memory_bound_threads
 
 
 cdef extern from "arcbeam/files/_file_map/checksum.hpp" namespace "arcbeam" nogil:

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from arcbeam.errors import FormatError, MissingDependencyError
+from arcbeam.core.errors import FormatError, MissingDependencyError
 from arcbeam.files.kaldi_archives import open_archive, read_id, scp_entries
 from arcbeam.files.reading import check_is_file, reading
 

@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 
 MOST_OF_A_PIPE = 64 << 20
 """The most bytes that are read of what has no size, such as a pipe, which may never end."""

@@ -22,12 +22,12 @@ from pathlib import Path
 
 import numpy as np
 
-from arcbeam.calls import lists_options
-from arcbeam.errors import FormatError
+from arcbeam.core.calls import lists_options
+from arcbeam.core.errors import FormatError
+from arcbeam.core.sizes import as_bytes
 from arcbeam.files import kaldi_matrices
 from arcbeam.files.kaldi_archives import scp_entries
 from arcbeam.files.numpy_files import Archive, map_npy
-from arcbeam.sizes import as_bytes
 
 SUFFIXES = (".npz", ".npy", ".ark", ".scp")
 GRAPH_SUFFIXES = (".arcbeam", ".fst")

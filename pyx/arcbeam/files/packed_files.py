@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import IO, Any, Protocol, Self
 
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.files.reading import Budget, check_is_file, reading
 
 CHUNK = 1 << 16

@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
+from arcbeam.core.show import shortened
 from arcbeam.files.lines import read_lines
-from arcbeam.show import shortened
 
 Key = TypeVar("Key")
 

@@ -12,8 +12,8 @@ import stat
 from types import TracebackType
 from typing import TypeAlias
 
-from arcbeam.errors import ArcbeamError, FormatError, GraphError
-from arcbeam.sizes import as_bytes
+from arcbeam.core.errors import ArcbeamError, FormatError, GraphError
+from arcbeam.core.sizes import as_bytes
 
 Kind: TypeAlias = type[BaseException] | None
 

@@ -21,7 +21,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.files._file_map import FileMap, checksum
 from arcbeam.files.watch import FileWatch
 from arcbeam.files.writing import replacing

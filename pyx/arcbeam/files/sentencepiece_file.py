@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from arcbeam.errors import MissingDependencyError
+from arcbeam.core.errors import MissingDependencyError
 from arcbeam.files.reading import check_is_file, reading
 
 

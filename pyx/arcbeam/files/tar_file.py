@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Collection, Iterator
 
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.files.packed_files import PackedFile
 from arcbeam.files.reading import reading
 

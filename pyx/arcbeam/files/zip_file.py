@@ -6,7 +6,7 @@ import os
 import zipfile
 from typing import IO, Self
 
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.files.reading import Budget
 
 PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others take as much memory as the archive says

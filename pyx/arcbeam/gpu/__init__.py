@@ -1,4 +1,4 @@
 """A GPU through CUDA's driver: devices, memory, streams, launches, kernel images; nothing about decoding.
 
-Figures that were tuned by measurement are in `tuned`. May import: the root of arcbeam.
+Figures that were tuned by measurement are in `tuned`. May import: core.
 """

@@ -18,7 +18,7 @@ from arcbeam.gpu._driver_table cimport (
     kThreadsPerMultiprocessor, watch_forks,
 )
 
-from arcbeam.errors import CudaError, CudaOutOfMemoryError, MissingDependencyError
+from arcbeam.core.errors import CudaError, CudaOutOfMemoryError, MissingDependencyError
 
 cdef enum:
     MAX_DEVICES = 64

@@ -18,7 +18,7 @@ from arcbeam.gpu._driver_table cimport (
 )
 
 from arcbeam.gpu.host_memory import host_bytes_left
-from arcbeam.warn import warn
+from arcbeam.core.warn import warn
 
 cdef enum:
     MANAGED_GRAIN = 1 << 21  # a large page

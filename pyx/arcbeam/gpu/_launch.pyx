@@ -15,7 +15,7 @@ from arcbeam.gpu._driver_table cimport (
     kUnsupportedPtxVersion, now_ns, pause_between_looks,
 )
 
-from arcbeam.errors import CudaError
+from arcbeam.core.errors import CudaError
 
 cdef enum:
     FIRST_WITH_CLUSTERS = 90  # the architecture, as __CUDA_ARCH__ / 10

@@ -8,7 +8,7 @@ from arcbeam.gpu._cuda cimport Context, check, describe, driver, ignore
 from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._driver_table cimport kHostPortable, kOutOfMemory, kReleaseThreshold, kReserved, is_refusal
 
-from arcbeam.errors import CapacityError, CudaOutOfMemoryError
+from arcbeam.core.errors import CapacityError, CudaOutOfMemoryError
 
 # Sizes are rounded up to multiples of these, so that a slightly larger batch finds enough room already.
 cdef enum:

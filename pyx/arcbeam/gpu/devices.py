@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from glob import glob
 
-from arcbeam.errors import CudaError, MissingDependencyError
-from arcbeam.warn import warn
+from arcbeam.core.errors import CudaError, MissingDependencyError
+from arcbeam.core.warn import warn
 
 # The first driver of each generation of CUDA, for error messages.
 _FIRST_DRIVER = {11: 450, 12: 525, 13: 580}

@@ -13,8 +13,8 @@ import numpy as np
 
 from arcbeam.graph._graph_view cimport ArcTarget, GraphView, StateRecord
 
-from arcbeam.errors import FormatError, GraphError
-from arcbeam.threads import memory_bound_threads
+from arcbeam.core.errors import FormatError, GraphError
+from arcbeam.core.threads import memory_bound_threads
 
 STATE_DTYPE = np.dtype([("first_arc", "<u4"), ("first_emitting", "<u4"), ("smallest_weight", "<f4"), ("depth", "<u4")])
 TARGET_DTYPE = np.dtype([("next_state", "<u4"), ("weight", "<f4")])

@@ -6,7 +6,7 @@ from libc.math cimport INFINITY
 from libc.stdint cimport uint16_t, uint32_t, uint64_t, uintptr_t
 from libcpp.vector cimport vector
 
-from arcbeam._interrupts cimport check_interrupts
+from arcbeam.core._interrupts cimport check_interrupts
 from arcbeam.graph._graph_view cimport ArcTarget, StateRecord
 
 from arcbeam.graph import _graph

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.calls import lists_options
-from arcbeam.errors import FormatError, GraphError
+from arcbeam.core.calls import lists_options
+from arcbeam.core.errors import FormatError, GraphError
+from arcbeam.core.show import shown_as
 from arcbeam.files.reading import naming
 from arcbeam.files.section_file import Mapped
 from arcbeam.graph import _graph, openfst
@@ -20,7 +21,6 @@ from arcbeam.graph.open_slot import OpenSlot, deepen
 from arcbeam.graph.pronunciations import Pronunciations
 from arcbeam.graph.spelling import spell
 from arcbeam.graph.symbols import SymbolTable, TokenTable, find_blank, is_far_beyond
-from arcbeam.show import shown_as
 
 __all__ = ["Graph", "GraphInfo", "OpenSlot", "Pronunciations"]
 

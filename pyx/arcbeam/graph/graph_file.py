@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.files import section_file
 from arcbeam.files._file_map import checksum
 from arcbeam.files.reading import reading

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.errors import CapacityError
+from arcbeam.core.errors import CapacityError
 from arcbeam.graph._new_words import SpelledWords, Tree
 from arcbeam.graph._words import WordReader
 from arcbeam.graph.pronunciations import Pronunciations

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.errors import GraphError
+from arcbeam.core.errors import GraphError
 
 
 @dataclass(frozen=True)

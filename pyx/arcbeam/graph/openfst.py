@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.errors import FormatError, GraphError
+from arcbeam.core.errors import FormatError, GraphError
 from arcbeam.files._file_map import FileMap
 from arcbeam.files.reading import reading
 from arcbeam.files.writing import replacing, writing

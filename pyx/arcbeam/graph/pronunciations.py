@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.errors import GraphError
+from arcbeam.core.errors import GraphError
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from arcbeam.core.warn import warn
 from arcbeam.graph.pronunciations import Pronunciations
 from arcbeam.graph.symbols import is_far_beyond
-from arcbeam.warn import warn
 
 if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph

@@ -9,11 +9,11 @@ from typing import Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.calls import lists_options
-from arcbeam.errors import FormatError
+from arcbeam.core.calls import lists_options
+from arcbeam.core.errors import FormatError
+from arcbeam.core.show import shown_as
 from arcbeam.files.lines import read_lines
 from arcbeam.files.writing import replacing_text
-from arcbeam.show import shown_as
 
 T = TypeVar("T")
 

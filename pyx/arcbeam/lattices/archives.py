@@ -8,8 +8,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Protocol, TypeAlias
 
-from arcbeam.calls import lists_options
-from arcbeam.errors import FormatError
+from arcbeam.core.calls import lists_options
+from arcbeam.core.errors import FormatError
 from arcbeam.files.kaldi_archives import open_archive, read_id, scp_entries
 from arcbeam.files.reading import check_is_file
 from arcbeam.files.writing import replacing, replacing_text

@@ -15,7 +15,7 @@ from typing import BinaryIO, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.graph.openfst import FST_MAGIC, VECTOR_PROPERTIES, VECTOR_VERSION
 from arcbeam.lattices.kaldi_lattice import ARC, FINAL, KaldiLattice
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.calls import lists_options
+from arcbeam.core.calls import lists_options
+from arcbeam.core.show import shown_as
 from arcbeam.graph.openfst import write_vector
 from arcbeam.lattices.openfst_objects import read_back
-from arcbeam.show import shown_as
 
 ARC = np.dtype([("source", "<u4"), ("target", "<u4"), ("word", "<i4"), ("graph_cost", "<f4"), ("acoustic_cost", "<f4")])
 FINAL = np.dtype([("graph_cost", "<f4"), ("acoustic_cost", "<f4")])

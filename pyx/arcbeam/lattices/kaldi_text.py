@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.lattices.kaldi_binary import begins_of
 from arcbeam.lattices.kaldi_lattice import ARC, FINAL, KaldiLattice
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from arcbeam.errors import MissingDependencyError
+from arcbeam.core.errors import MissingDependencyError
 from arcbeam.graph.openfst import roomy_memory
 
 # The class that reads a vector file, by package; the first package that is installed is used.

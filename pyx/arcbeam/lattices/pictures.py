@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from arcbeam.errors import MissingDependencyError
+from arcbeam.core.errors import MissingDependencyError
 
 BEST, OTHER = "#c0392b", "#34495e"
 FONT = 8  # points

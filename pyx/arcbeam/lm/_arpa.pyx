@@ -11,7 +11,7 @@ import numpy as np
 
 from arcbeam.lm._lm_view cimport LmArc
 
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 
 
 cdef extern from "<string_view>" namespace "std" nogil:

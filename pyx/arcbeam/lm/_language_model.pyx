@@ -7,8 +7,8 @@ from libcpp.string cimport string
 
 from arcbeam.lm._lm_view cimport LmStep, LmView, lm_step, lm_view_of
 
-from arcbeam.threads import memory_bound_threads
-from arcbeam.errors import FormatError
+from arcbeam.core.threads import memory_bound_threads
+from arcbeam.core.errors import FormatError
 
 ARC = np.dtype([("next_state", "<u4"), ("weight", "<f4")])
 STATES_A_BLOCK = 32

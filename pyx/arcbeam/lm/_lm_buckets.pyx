@@ -8,8 +8,8 @@ from libcpp.string cimport string
 from arcbeam.lm._lm_view cimport LmStep, LmView, lm_view_of
 
 from arcbeam.lm._language_model import ARC
-from arcbeam.errors import CapacityError
-from arcbeam.threads import usable_cores
+from arcbeam.core.errors import CapacityError
+from arcbeam.core.threads import usable_cores
 
 FULLNESS = 0.85  # share of the entries in use; 0.95 works, too, but filling takes twice the time
 LINE = 128  # bytes; their memory is aligned to it

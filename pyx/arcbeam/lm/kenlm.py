@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arcbeam.calls import lists_options
-from arcbeam.errors import FormatError, MissingDependencyError
+from arcbeam.core.calls import lists_options
+from arcbeam.core.errors import FormatError, MissingDependencyError
+from arcbeam.core.show import shown_as
 from arcbeam.files.packed_files import blocks
 from arcbeam.files.reading import check_is_file
 from arcbeam.lm._kenlm import KenLmModel, LibraryError, ModelError
 from arcbeam.lm.kenlm_file import WatchedFile, check_counts, is_binary
 from arcbeam.lm.language_model import words_of
-from arcbeam.show import shown_as
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.calls import lists_options
-from arcbeam.errors import FormatError
+from arcbeam.core.calls import lists_options
+from arcbeam.core.errors import FormatError
+from arcbeam.core.show import shown_as
+from arcbeam.core.warn import warn
 from arcbeam.files.section_file import Mapped
 from arcbeam.lm import lm_file
 from arcbeam.lm._language_model import walk
-from arcbeam.show import shown_as
-from arcbeam.warn import warn
 
 if TYPE_CHECKING:
     from arcbeam.recipe.progress import Progress

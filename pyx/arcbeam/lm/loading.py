@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.files.reading import check_is_file
 from arcbeam.lm import kenlm_file, lm_file
 from arcbeam.lm.kenlm import KenLM

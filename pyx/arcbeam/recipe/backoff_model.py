@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.files.packed_files import PackedFile
 from arcbeam.files.reading import reading
 from arcbeam.lm import lm_file

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-from arcbeam.errors import MissingDependencyError
+from arcbeam.core.errors import MissingDependencyError
 
 
 def require(module: str, purpose: str) -> ModuleType:

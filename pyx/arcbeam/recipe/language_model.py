@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.files.reading import reading
 from arcbeam.recipe import files
 from arcbeam.recipe.arrays import ArcArrays

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arcbeam.checks import as_float
-from arcbeam.errors import FormatError
+from arcbeam.core.checks import as_float
+from arcbeam.core.errors import FormatError
+from arcbeam.core.warn import warn
 from arcbeam.files.writing import beside
 from arcbeam.lm.loading import arpa_of
 from arcbeam.recipe import algebra
@@ -28,7 +29,6 @@ from arcbeam.recipe.lexicon_fst import SEPARATOR_RULES, Labels, make_lexicon_fst
 from arcbeam.recipe.open_slot import add_slot
 from arcbeam.recipe.progress import Progress, Reporter
 from arcbeam.recipe.topology import TOPOLOGIES, make_topology
-from arcbeam.warn import warn
 
 if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph

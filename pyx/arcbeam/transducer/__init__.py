@@ -1,20 +1,20 @@
 """Greedy decoding for RNN-T and TDT models: `TransducerDecoder`, its networks, options, results and states.
 
-May import: arrays, files, gpu, lm.
+May import: arrays, core, files, gpu, lm, streams.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from arcbeam.confidence import ConfidenceMethod as ConfidenceMethod
+    from arcbeam.core.confidence import ConfidenceMethod as ConfidenceMethod
     from arcbeam.transducer.network import Joint as Joint
     from arcbeam.transducer.network import LstmLayer as LstmLayer
     from arcbeam.transducer.network import LstmPrediction as LstmPrediction
     from arcbeam.transducer.network import StatelessPrediction as StatelessPrediction
 
 _HOME = {
-    "ConfidenceMethod": "arcbeam.confidence",
+    "ConfidenceMethod": "arcbeam.core.confidence",
     "Joint": "arcbeam.transducer.network",
     "LstmLayer": "arcbeam.transducer.network",
     "LstmPrediction": "arcbeam.transducer.network",

@@ -4,8 +4,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam._pooled_engine import PooledEngine
-from arcbeam.confidence import Measure
+from arcbeam.core._pooled_engine import PooledEngine
+from arcbeam.core.confidence import Measure
 from arcbeam.transducer.states import State
 from arcbeam.transducer.token_automaton import Fusions
 

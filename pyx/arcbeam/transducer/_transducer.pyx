@@ -9,8 +9,8 @@ from libcpp.memory cimport unique_ptr
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
-from arcbeam._confidence cimport Confidence, confidence_of
-from arcbeam._pooled_engine cimport AnyEngine, PooledEngine
+from arcbeam.core._confidence cimport Confidence, confidence_of
+from arcbeam.core._pooled_engine cimport AnyEngine, PooledEngine
 from arcbeam.arrays._vectors cimport into_vector
 from arcbeam.transducer._token_automaton cimport TokenAutomaton, automaton_of
 

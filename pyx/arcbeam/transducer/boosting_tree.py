@@ -12,10 +12,10 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.calls import lists_options
-from arcbeam.checks import as_float, check_count, check_real, check_text
+from arcbeam.core.calls import lists_options
+from arcbeam.core.checks import as_float, check_count, check_real, check_text
+from arcbeam.core.show import shortened, shown_as
 from arcbeam.files.phrase_file import read_phrases
-from arcbeam.show import shortened, shown_as
 from arcbeam.transducer._boosting_tree import build
 from arcbeam.transducer.phrase_tokens import PhraseTokenizer, Sampler, TokensOf
 from arcbeam.transducer.token_automaton import Digests, Fusion, TokenAutomaton, from_the_start

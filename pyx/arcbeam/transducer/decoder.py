@@ -14,16 +14,16 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from arcbeam._pooled_engine import PooledEngine
 from arcbeam.arrays.bad_values import check_errors, encoder_output_errors, fault_of_encoder_output
 from arcbeam.arrays.batches import Utterances, Wanted, as_utterances
 from arcbeam.arrays.intake import KeptChunk, kept_chunk, take_batch, take_chunks
-from arcbeam.calls import lists_options
-from arcbeam.confidence import ConfidenceMethod
-from arcbeam.endpoints import Endpoint, check_endpoint
-from arcbeam.errors import Fault
-from arcbeam.show import changed, shown_as
-from arcbeam.streams import Partials, check_last, check_streams, fault_of_stream
+from arcbeam.core._pooled_engine import PooledEngine
+from arcbeam.core.calls import lists_options
+from arcbeam.core.confidence import ConfidenceMethod
+from arcbeam.core.errors import Fault
+from arcbeam.core.show import changed, shown_as
+from arcbeam.streams.endpoints import Endpoint, check_endpoint
+from arcbeam.streams.partials import Partials, check_last, check_streams, fault_of_stream
 from arcbeam.transducer.boosting_tree import BoostingTree
 from arcbeam.transducer.device import TransducerMemory, ordinal_of
 from arcbeam.transducer.engines import make_engine

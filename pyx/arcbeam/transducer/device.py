@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from arcbeam.core.warn import warn
 from arcbeam.gpu.devices import resolve_device, why_no_cuda
 from arcbeam.transducer.network import LstmPrediction, StatelessPrediction
 from arcbeam.transducer.options import TransducerOptions
-from arcbeam.warn import warn
 
 MOST_LAYERS = 8
 """The most layers of an LSTM on a GPU."""

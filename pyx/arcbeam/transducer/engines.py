@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from arcbeam.arrays.engine import Bad, Engine, Table
-from arcbeam.confidence import ConfidenceMethod, Measure, measure
-from arcbeam.threads import usable_cores
+from arcbeam.core.confidence import ConfidenceMethod, Measure, measure
+from arcbeam.core.threads import usable_cores
 from arcbeam.transducer._transducer import CpuEngine, Network
 from arcbeam.transducer.network import Joint, LstmPrediction, StatelessPrediction
 from arcbeam.transducer.options import TransducerOptions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from arcbeam.show import shortened
+from arcbeam.core.show import shortened
 from arcbeam.transducer.boosting_tree import BoostingTree
 from arcbeam.transducer.hypothesis import TransducerState
 from arcbeam.transducer.token_automaton import Digests, Fusion, Fusions, TokenAutomaton, from_the_start

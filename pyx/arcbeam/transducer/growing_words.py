@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam._confidence import aggregated
+from arcbeam.core._confidence import aggregated
 from arcbeam.transducer.text import Pieces, letters
 from arcbeam.words import Word
 

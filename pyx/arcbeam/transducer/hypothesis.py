@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from arcbeam.errors import Fault
+from arcbeam.core.errors import Fault
 from arcbeam.transducer.growing_words import GrowingWords
 from arcbeam.transducer.text import Pieces
 from arcbeam.words import Word, as_dict, finite

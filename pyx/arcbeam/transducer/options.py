@@ -6,9 +6,9 @@ import numbers
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from arcbeam.calls import lists_fields
-from arcbeam.checks import as_float, check_frame_shift, check_threads, keep_plain_values, shown
-from arcbeam.confidence import ConfidenceMethod, check_aggregation, resolve
+from arcbeam.core.calls import lists_fields
+from arcbeam.core.checks import as_float, check_frame_shift, check_threads, keep_plain_values, shown
+from arcbeam.core.confidence import ConfidenceMethod, check_aggregation, resolve
 from arcbeam.gpu.devices import check_name
 
 ALGORITHMS = ("label-looping", "frame-looping")

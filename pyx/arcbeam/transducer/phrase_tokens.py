@@ -8,9 +8,9 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
+from arcbeam.core.pieces import stuck_at
+from arcbeam.core.show import shortened
 from arcbeam.files.sentencepiece_file import load_model
-from arcbeam.pieces import stuck_at
-from arcbeam.show import shortened
 from arcbeam.transducer.text import WORD_START
 
 PhraseTokenizer: TypeAlias = str | os.PathLike[str] | Sequence[str] | Callable[[str], Sequence[int]]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from arcbeam.arrays.bad_values import encoder_output_errors
 from arcbeam.arrays.batches import Utterances
 from arcbeam.arrays.on_device import copied_to_host
-from arcbeam.errors import Fault
+from arcbeam.core.errors import Fault
 from arcbeam.transducer.hypothesis import TransducerHypothesis, TransducerState
 from arcbeam.transducer.sentences import End
 

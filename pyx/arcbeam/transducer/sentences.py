@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.endpoints import Endpoint, frames_of, looks_every
+from arcbeam.streams.endpoints import Endpoint, frames_of, looks_every
 
 
 class Rule(NamedTuple):

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam._any_stream import AnyStream
-from arcbeam.calls import lists_options
-from arcbeam.checks import check_bool
-from arcbeam.errors import Fault
+from arcbeam.core.calls import lists_options
+from arcbeam.core.checks import check_bool
+from arcbeam.core.errors import Fault
+from arcbeam.streams._any_stream import AnyStream
 from arcbeam.transducer.hypothesis import FIELDS, HypothesisForm, TransducerHypothesis, TransducerState
 from arcbeam.transducer.sentences import End, TransducerRules
 from arcbeam.transducer.stream_state import SavedStream, read, write
 
 if TYPE_CHECKING:
-    from arcbeam.endpoints import Endpoint
+    from arcbeam.streams.endpoints import Endpoint
     from arcbeam.transducer.boosting_tree import BoostingTree
     from arcbeam.transducer.decoder import TransducerDecoder
     from arcbeam.transducer.growing_words import GrowingWords

@@ -15,9 +15,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.endpoints import Endpoint, as_facts, of_facts
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.files import section_file
+from arcbeam.streams.endpoints import Endpoint, as_facts, of_facts
 from arcbeam.transducer.fusion import fusions_of
 from arcbeam.transducer.hypothesis import FIELDS, TransducerState
 from arcbeam.transducer.sentences import TransducerRules

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from arcbeam.checks import check_text
+from arcbeam.core.checks import check_text
 from arcbeam.files.sentencepiece_file import load_model
 
 WORD_START = "\u2581"

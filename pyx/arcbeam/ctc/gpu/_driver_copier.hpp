@@ -3,7 +3,7 @@
 // running kernel sees the first before the second.
 #pragma once
 
-#include "arcbeam/ctc/gpu/_requests/answer_copier.hpp"
+#include "arcbeam/ctc/gpu/models/_requests/answer_copier.hpp"
 #include "arcbeam/gpu/_driver_table.hpp"
 
 namespace arcbeam::gpu {

@@ -6,12 +6,12 @@ from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.vector cimport vector
 
-from arcbeam.ctc._lattices cimport Lattice, Lattices
+from arcbeam.ctc.lattice._lattices cimport Lattice, Lattices
 from arcbeam.gpu._host_buffers cimport HostBuffer, SharedBuffer
 from arcbeam.gpu._launch cimport Event, Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
-from arcbeam.ctc.gpu._lanes cimport Lanes
-from arcbeam.ctc.gpu._search cimport LatticeParams, LatticeResult, StreamLinksView
+from arcbeam.ctc.gpu.searches._lanes cimport Lanes
+from arcbeam.ctc.gpu.searches._search cimport LatticeParams, LatticeResult, StreamLinksView
 from arcbeam.ctc.gpu._streams cimport CudaStream
 from arcbeam.graph._graph_view cimport GraphView, NewWordsView
 

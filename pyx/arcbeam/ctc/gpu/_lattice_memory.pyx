@@ -13,10 +13,10 @@ from libc.stdint cimport int64_t, uintptr_t
 from libc.string cimport memcpy, memset
 from libcpp.utility cimport move
 
-from arcbeam._interrupts cimport check_interrupts
-from arcbeam.ctc._boost cimport BoostList
-from arcbeam.ctc.gpu._lanes cimport Lanes
-from arcbeam.ctc.gpu._search cimport LatticeLane, LatticeResult, LatticeStep, padded
+from arcbeam.core._interrupts cimport check_interrupts
+from arcbeam.ctc.boost._boost cimport BoostList
+from arcbeam.ctc.gpu.searches._lanes cimport Lanes
+from arcbeam.ctc.gpu.searches._search cimport LatticeLane, LatticeResult, LatticeStep, padded
 from arcbeam.ctc.gpu._streams cimport CudaStream
 from arcbeam.gpu._driver_table cimport now_ns, pause_between_looks
 from arcbeam.gpu._memory cimport copy_to_device, copy_to_host

@@ -8,14 +8,14 @@ cimport cython
 from libc.stdint cimport uintptr_t
 from libcpp.utility cimport move
 
-from arcbeam._interrupts cimport check_interrupts
+from arcbeam.core._interrupts cimport check_interrupts
 from arcbeam.gpu._cuda cimport driver, ignore
 from arcbeam.gpu._memory cimport MemoryPool, copy_to_device
 from arcbeam.gpu._driver_table cimport forked, now_ns
-from arcbeam.ctc.gpu._search cimport kLineBytes, kNoIndex
+from arcbeam.ctc.gpu.searches._search cimport kLineBytes, kNoIndex
 
 from arcbeam.gpu.tuned import search_plan
-from arcbeam.errors import CapacityError
+from arcbeam.core.errors import CapacityError
 
 cdef enum:
     SLICE_MS = 100  # of waiting between checks for signals

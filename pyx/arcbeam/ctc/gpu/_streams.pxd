@@ -3,17 +3,17 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libcpp.vector cimport vector
 
-from arcbeam.ctc._rounds cimport SearchState
+from arcbeam.ctc.streams._rounds cimport SearchState
 from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
-from arcbeam.ctc._boost cimport BoostList, BoostView
-from arcbeam.ctc._endpoint cimport EndpointRules
-from arcbeam.ctc._kenlm_view cimport KenLmView
-from arcbeam.ctc.gpu._models cimport DeviceRescoring
-from arcbeam.ctc.gpu._request_buffers cimport LaneRequests
-from arcbeam.ctc.gpu._search cimport StreamLinksView, StreamView
-from arcbeam.ctc.gpu._rescoring_search cimport SharedBits
-from arcbeam.ctc._saved_search cimport Heard
+from arcbeam.ctc.boost._boost cimport BoostList, BoostView
+from arcbeam.ctc.streams._endpoint cimport EndpointRules
+from arcbeam.lm._kenlm_view cimport KenLmView
+from arcbeam.ctc.gpu.models._models cimport DeviceRescoring
+from arcbeam.ctc.gpu.models._request_buffers cimport LaneRequests
+from arcbeam.ctc.gpu.searches._search cimport StreamLinksView, StreamView
+from arcbeam.ctc.gpu.searches._rescoring_search cimport SharedBits
+from arcbeam.ctc.streams._saved_search cimport Heard
 from arcbeam.graph._graph_view cimport OpenGraph
 from arcbeam.lm._lm_view cimport RescoringView
 

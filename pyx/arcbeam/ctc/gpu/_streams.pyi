@@ -1,10 +1,10 @@
 from typing import Any, Self, final
 
-from arcbeam.ctc._boost import BoostList
-from arcbeam.ctc._rounds import SearchState
-from arcbeam.ctc.endpoint import EndpointRules
-from arcbeam.ctc.gpu._models import DeviceRescoring
-from arcbeam.ctc.sentences import Heard, SavedSearch
+from arcbeam.ctc.boost._boost import BoostList
+from arcbeam.ctc.gpu.models._models import DeviceRescoring
+from arcbeam.ctc.streams._rounds import SearchState
+from arcbeam.ctc.streams.endpoint import EndpointRules
+from arcbeam.ctc.streams.sentences import Heard, SavedSearch
 from arcbeam.gpu._launch import Stream
 from arcbeam.gpu._memory import MemoryPool
 from arcbeam.graph.graph import Graph

@@ -8,18 +8,18 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
-from arcbeam.ctc._rounds cimport SearchState
+from arcbeam.ctc.streams._rounds cimport SearchState
 from arcbeam.graph._graph_view cimport OpenGraph, view_of
 from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool, set_bytes
-from arcbeam.ctc._boost cimport BoostList, no_phrases
-from arcbeam.ctc._endpoint cimport EndpointRules, take_rules
-from arcbeam.ctc._kenlm_view cimport KenLmView
-from arcbeam.ctc._saved_search cimport Heard, SavedSearch, fields_of, take_heard, take_saved
-from arcbeam.ctc.gpu._models cimport DeviceRescoring
-from arcbeam.ctc.gpu._requests cimport KenLmAnswerer
-from arcbeam.ctc.gpu._rescoring_search cimport SharedBits, rescoring_tokens_bytes
-from arcbeam.ctc.gpu._search cimport StreamLinksView, StreamView, kNoIndex, stream_bytes, stream_links_bytes
+from arcbeam.ctc.boost._boost cimport BoostList, no_phrases
+from arcbeam.ctc.streams._endpoint cimport EndpointRules, take_rules
+from arcbeam.lm._kenlm_view cimport KenLmView
+from arcbeam.ctc.streams._saved_search cimport Heard, SavedSearch, fields_of, take_heard, take_saved
+from arcbeam.ctc.gpu.models._models cimport DeviceRescoring
+from arcbeam.ctc.gpu.models._requests cimport KenLmAnswerer
+from arcbeam.ctc.gpu.searches._rescoring_search cimport SharedBits, rescoring_tokens_bytes
+from arcbeam.ctc.gpu.searches._search cimport StreamLinksView, StreamView, kNoIndex, stream_bytes, stream_links_bytes
 from arcbeam.graph._words cimport GrowingPath
 from arcbeam.lm._lm_view cimport RescoringView
 
@@ -93,12 +93,12 @@ cdef class CudaStream(SearchState):
         That of the engine.
     graph : arcbeam.Graph
     rescoring : DeviceRescoring or None
-    boost : arcbeam.ctc._boost.BoostList or None
-    rules : arcbeam.ctc.endpoint.EndpointRules or None
+    boost : arcbeam.ctc.boost._boost.BoostList or None
+    rules : arcbeam.ctc.streams.endpoint.EndpointRules or None
         If they are given, the sentence ends where one of them says so, and takes no frame after that.
-    heard : arcbeam.ctc.sentences.Heard or None
+    heard : arcbeam.ctc.streams.sentences.Heard or None
         What the large language model knows of the sentences before.
-    saved : arcbeam.ctc.sentences.SavedSearch or None
+    saved : arcbeam.ctc.streams.sentences.SavedSearch or None
         What the `search` of another stream returned, on any engine, of the same graph, options and boost. It must be
         checked: a search trusts it.
     lattice_beam : float or None
@@ -178,7 +178,7 @@ cdef class CudaStream(SearchState):
         return 0
 
     def search(self, bint with_lattice=False):
-        """What the search knows, as a dict with the fields of arcbeam.ctc.sentences.SavedSearch.
+        """What the search knows, as a dict with the fields of arcbeam.ctc.streams.sentences.SavedSearch.
 
         It lacks `settled`, which the stream's sentence has, and `dead_frames`. `with_lattice`: of a stream that keeps
         links, whose log then begins with the sentence.

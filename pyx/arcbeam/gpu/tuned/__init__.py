@@ -1,4 +1,4 @@
 """Every figure that was found by measurement: shapes of launches, sizes of buffers, where a language model lives.
 
-May import: the root of arcbeam.
+May import: core.
 """

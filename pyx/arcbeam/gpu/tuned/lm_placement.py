@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from arcbeam.errors import CapacityError
+from arcbeam.core.errors import CapacityError
 
 ENTRY_BYTES = 32
 """Bytes of an entry of the arc cache; see ``cuda/rescore/arc_cache.cuh``."""

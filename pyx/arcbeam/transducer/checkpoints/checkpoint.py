@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from arcbeam.errors import FormatError, MissingDependencyError
+from arcbeam.core.errors import FormatError, MissingDependencyError
 from arcbeam.files.reading import Budget, check_is_file, reading
 from arcbeam.transducer.checkpoints.torch_file import read_torch_file
 from arcbeam.transducer.network import LstmPrediction, StatelessPrediction

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.transducer.checkpoints.checkpoint import Source, file_source, read_checkpoint
 from arcbeam.transducer.network import Joint, StatelessPrediction, as_weights, named_as
 

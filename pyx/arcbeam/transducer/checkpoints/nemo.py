@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.files.tar_file import read_members
 from arcbeam.transducer.checkpoints.checkpoint import TABLES, Source, file_source, is_safetensors, read_checkpoint
 from arcbeam.transducer.checkpoints.nemo_config import CONFIG, activation_of, check_pieces, get, options_of, read_config

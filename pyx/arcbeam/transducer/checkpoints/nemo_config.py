@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from arcbeam.errors import FormatError, MissingDependencyError
+from arcbeam.core.errors import FormatError, MissingDependencyError
+from arcbeam.core.sizes import as_bytes
 from arcbeam.files.reading import reading
-from arcbeam.sizes import as_bytes
 from arcbeam.transducer.network import ACTIVATIONS
 from arcbeam.transducer.options import TransducerOptions
 

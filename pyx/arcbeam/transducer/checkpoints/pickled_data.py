@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 
 LONGEST_NUMBER = 64  # bytes of an integer
 MOST_KEY = 1 << 32  # integers of larger magnitude are no keys

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from arcbeam.errors import FormatError
+from arcbeam.core.errors import FormatError
 from arcbeam.files.reading import Budget, reading
 from arcbeam.files.zip_file import ZipMembers
 from arcbeam.transducer.checkpoints.pickled_data import DROPPED, Name, Reader

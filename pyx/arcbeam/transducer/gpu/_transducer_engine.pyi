@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.confidence import Measure
+from arcbeam.core.confidence import Measure
 from arcbeam.gpu._cuda import Context
 from arcbeam.gpu._launch import Stream
 from arcbeam.transducer.states import State

@@ -7,7 +7,7 @@ import numpy as np
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memset
 
-from arcbeam._interrupts cimport check_interrupts
+from arcbeam.core._interrupts cimport check_interrupts
 from arcbeam.gpu._cuda cimport Context, driver, ignore
 from arcbeam.gpu._launch cimport Event, Function, Stream, launch
 from arcbeam.gpu._launch cimport load as load_module
@@ -22,7 +22,7 @@ from arcbeam.transducer.gpu._group cimport Group
 
 from arcbeam.gpu import _cuda
 from arcbeam.gpu.tuned import transducer_plan
-from arcbeam.errors import CapacityError, CudaError, CudaOutOfMemoryError
+from arcbeam.core.errors import CapacityError, CudaError, CudaOutOfMemoryError
 from arcbeam.transducer.weights import padded
 
 cdef enum:

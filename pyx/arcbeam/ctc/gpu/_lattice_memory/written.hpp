@@ -1,7 +1,7 @@
 // What the host asks of a lattice while a kernel runs.
 #pragma once
 
-#include "arcbeam/ctc/gpu/_requests/shared_words.hpp"
+#include "arcbeam/ctc/gpu/models/_requests/shared_words.hpp"
 #include "decode/lattice_room.hpp"
 
 namespace arcbeam {

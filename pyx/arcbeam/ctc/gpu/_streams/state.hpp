@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "arcbeam/ctc/gpu/_requests/kenlm_answerer.hpp"
+#include "arcbeam/ctc/gpu/models/_requests/kenlm_answerer.hpp"
 #include "decode/models.hpp"
 #include "decode/saved_search.hpp"
 #include "graph/open_graph.hpp"

@@ -1,0 +1,61 @@
+"""The warning about phrases that a graph cannot write, which says why, and what to do."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+
+from arcbeam.core.show import shortened
+from arcbeam.core.warn import warn
+from arcbeam.ctc.boost._boost import WordIndex
+from arcbeam.ctc.boost.spellings import pieces_of
+from arcbeam.graph.graph import Graph
+
+SHOWN, SAMPLE = 10, 1000  # words that the warning names, and words that are looked at for hints
+
+
+def warn_of_left_out(
+    graph: Graph, written: WordIndex, words: Mapping[str, str], phrases: tuple[int, int], lists: Sequence[str]
+) -> None:
+    """Warns once of phrases that are left out of boost lists.
+
+    Parameters
+    ----------
+    graph : Graph
+    written : WordIndex
+        The words of the graph.
+    words : mapping of str to str
+        The words that cannot be written; with an open slot, each with the reason.
+    phrases : (int, int)
+        How many are left out, and how many the lists have.
+    lists : sequence of str
+        Where each of the lists comes from, such as " of utterance 3", or "".
+    """
+    count, of = phrases
+    sample = list(itertools.islice(words, SAMPLE))
+    where = lists[0] + (f" and {len(lists) - 1:,} more" if len(lists) > 1 else "")
+    if graph.open_slot is None:
+        shown = [shortened(word) for word in sample[:SHOWN]]
+        cased = next((c for word in sample for c in (word.lower(), word.upper()) if c != word and c in written), None)
+        advice = f"it has {cased!r}; " if cased else ""
+        advice += "a graph built with open_slot=True (--open-slot) can write words that it lacks"
+    else:
+        shown = [f"{shortened(word)}: {words[word]}" for word in sample[:SHOWN]]
+        advice = f"pronunciations= (--boost-lexicon) spells words in the graph's tokens{_example(graph)}"
+    if any(map(_is_number, sample)):
+        advice = f"in a file a score follows its phrase after a tab, not after a space; {advice}"
+    warn(
+        f"boost: {count:,} of {of:,} phrase{'s'[: of != 1]}{where} {'is' if count == 1 else 'are'} left out, because "
+        f"the graph cannot write {len(words):,} word{'s'[: len(words) != 1]} ({', '.join(shown)}"
+        f"{', ...' if len(words) > SHOWN else ''}); {advice}"
+    )
+
+
+def _is_number(word: str) -> bool:
+    return re.fullmatch(r"[+-]?[\d.]*\d", word) is not None
+
+
+def _example(graph: Graph) -> str:
+    tokens = itertools.islice((token for token in pieces_of(graph) if token != graph.separator), 3)
+    return "" if graph.tokens is None else f", such as {' '.join(tokens)!r}"

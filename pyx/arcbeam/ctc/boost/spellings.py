@@ -1,0 +1,165 @@
+"""How words that a graph lacks are spelled in its tokens: as a user gives it, in characters, or in pieces."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakKeyDictionary
+
+from arcbeam.core.checks import check_count
+from arcbeam.core.errors import FormatError
+from arcbeam.core.sizes import as_bytes
+from arcbeam.files.lines import read_lines
+from arcbeam.graph._new_words import Pieces, SpelledWords
+from arcbeam.graph.new_words import Place, too_large
+
+if TYPE_CHECKING:
+    from arcbeam.graph.graph import Graph
+
+Pronounced: TypeAlias = Mapping[str, str | Sequence[str]]
+Columns: TypeAlias = tuple[int, ...]
+
+LONGEST_WORD = 1000  # characters
+MOST_SEGMENTATIONS = 64
+MOST_BYTES = "1GiB"  # of new words, by default
+
+_tables: WeakKeyDictionary[Graph, Pieces] = WeakKeyDictionary()
+
+
+class Spellings:
+    """The spellings of new words.
+
+    Parameters
+    ----------
+    given : mapping, path or None
+        As ``pronunciations`` of `arcbeam.Boost`.
+    segmentations : int
+        The most spellings in pieces of a word that is not given.
+    max_bytes : int or str
+        The most that new words may take.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Something else, or an empty spelling; the message names the word.
+    FormatError
+        A line of a file without tokens.
+    """
+
+    def __init__(
+        self, given: Pronounced | str | os.PathLike[str] | None, segmentations: int, max_bytes: int | str
+    ) -> None:
+        check_count("segmentations", segmentations, MOST_SEGMENTATIONS + 1, or_none="")
+        self.max_bytes = as_bytes("max_bytes", max_bytes)
+        self._most = segmentations
+        self._given = _read(given) if isinstance(given, (str, os.PathLike)) else _checked(given or {})
+
+    def of(self, words: Iterable[str], graph: Graph, name: str = "") -> tuple[dict[str, Place], dict[str, str]]:
+        """The spellings of words in the columns of a graph; and of the words that have none, the reason.
+
+        Raises CapacityError if they take more than `max_bytes`; the message has the `name` behind "the new words".
+        """
+        words = sorted(set(words))
+        if graph.tokens is None:
+            return {}, dict.fromkeys(words, "the graph does not know its tokens; give tokens= to Graph.load")
+        given: dict[str, list[Columns]] = {}
+        cut: list[str] = []
+        reasons: dict[str, str] = {}
+        for word in words:
+            if len(word) > LONGEST_WORD:
+                reasons[word] = f"it has {len(word):,} characters, more than {LONGEST_WORD:,}"
+            elif word not in self._given:
+                cut.append(word)
+            else:
+                try:
+                    given[word] = list(dict.fromkeys(_by_name(tokens, graph) for tokens in self._given[word]))
+                except _Unspelled as error:
+                    reasons[word] = str(error)
+        mark = graph.separator if graph.separator_column is None else None
+        spelled, stuck = _pieces(graph).spelled([(mark or "") + word for word in cut], self._most, self.max_bytes)
+        if spelled is None:
+            raise too_large("more bytes for their spellings alone", self.max_bytes, name)
+        if stuck:
+            columns = pieces_of(graph)
+            reasons |= {cut[at]: _without_token(rest, columns, mark) for at, rest in stuck.items()}
+        listed = SpelledWords.from_lists(list(given.values()))
+        found = {word: (listed, at) for at, word in enumerate(given)}
+        found |= {word: (spelled, at) for at, word in enumerate(cut) if at not in stuck}
+        return found, dict(sorted(reasons.items()))
+
+
+class _Unspelled(Exception):
+    """A word has no spelling: the message says why."""
+
+
+def _without_token(rest: str, pieces: Container[str], mark: str | None) -> str:
+    """The reason why a word has no spelling, of which this is what no way gets beyond."""
+    letter = rest[: 2 if rest[0] == mark else 1]  # with the mark of a word's start before it
+    cased = next((c for c in (letter.lower(), letter.upper()) if c != letter and c in pieces), None)
+    return f"no token for {letter!r}" + (f", but one for {cased!r}" if cased else "")
+
+
+def _pieces(graph: Graph) -> Pieces:
+    found = _tables.get(graph)
+    if found is None:
+        found = _tables[graph] = Pieces(pieces_of(graph))
+    return found
+
+
+def pieces_of(graph: Graph) -> dict[str, int]:
+    """The columns of tokens that can be parts of words."""
+    columns: dict[str, int] = {}
+    for column, token in enumerate(() if graph.tokens is None else graph.tokens.tokens):
+        if column not in (graph.blank, graph.separator_column) and not _is_special(token):
+            columns.setdefault(token, column)
+    return columns
+
+
+def _is_special(token: str) -> bool:
+    return len(token) > 2 and token[0] + token[-1] in ("<>", "[]")
+
+
+def _by_name(tokens: Sequence[str], graph: Graph) -> Columns:
+    assert graph.tokens is not None
+    found = []
+    for token in tokens:
+        column = graph.tokens.column(token) if token in graph.tokens else None
+        if column is None or column == graph.blank:
+            got = "the blank" if column is not None else f"{token!r}, which is no token"
+            raise _Unspelled(f"its spelling has {got}")
+        found.append(column)
+    return tuple(found)
+
+
+def _checked(given: Any) -> dict[str, list[list[str]]]:
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            f"pronunciations: expected a mapping of words to spellings, or a path, got {type(given).__name__}"
+        )
+    checked = {}
+    for word, spellings in given.items():
+        if not isinstance(word, str) or len(word.split()) != 1:
+            raise ValueError(f"pronunciations: expected words without spaces, got {word!r}")
+        listed = [spellings] if isinstance(spellings, str) else spellings
+        if not isinstance(listed, Sequence) or not all(isinstance(one, str) for one in listed):
+            raise TypeError(
+                f"pronunciations: expected a str of tokens with spaces between them for {word!r}, or a list of such, "
+                f"got {spellings!r:.80}"
+            )
+        checked[word] = [one.split() for one in listed]
+        if not checked[word] or not all(checked[word]):
+            raise ValueError(f"pronunciations: expected at least one token in each spelling of {word!r}, got none")
+    return checked
+
+
+def _read(path: str | os.PathLike[str]) -> dict[str, list[list[str]]]:
+    found: dict[str, list[list[str]]] = {}
+    for number, line in read_lines(path):
+        word, *tokens = line.split() or [""]
+        if not word:
+            continue
+        if not tokens:
+            raise FormatError(f"{path}, line {number}: expected tokens after the word {word!r}, got none")
+        found.setdefault(word, []).append(tokens)
+    return found

@@ -1,0 +1,303 @@
+"""The GPU engine: takes addresses, returns paths; a batch is decoded in parts that memory has room for."""
+
+import threading
+import weakref
+
+import numpy as np
+
+from libc.stddef cimport size_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from arcbeam.gpu._cuda cimport Context
+from arcbeam.gpu._launch cimport Stream
+from arcbeam.gpu._memory cimport MemoryPool
+from arcbeam.ctc.gpu.engine._batch_options cimport BatchOptions
+from arcbeam.ctc.gpu._device_looks cimport DeviceLooks
+from arcbeam.ctc.gpu.models._models cimport DeviceRescoring
+from arcbeam.ctc.lattice._lattices cimport Lattices
+from arcbeam.arrays._looks cimport Looks
+from arcbeam.ctc.gpu.models._request_buffers cimport LaneRequests
+from arcbeam.ctc.gpu.engine._paths cimport Paths
+from arcbeam.ctc.gpu.searches._search cimport DeviceGraph, device_graph
+from arcbeam.ctc.gpu.searches._searches cimport Searches
+from arcbeam.ctc.gpu._streams cimport CudaStream
+from arcbeam.ctc.gpu.engine._window cimport Window
+
+from arcbeam.gpu import _cuda
+from arcbeam.gpu.tuned import search_plan
+from arcbeam.ctc.gpu.searches._search import TooManyTokens
+from arcbeam.core.errors import CapacityError, CudaOutOfMemoryError
+
+
+cdef class CudaEngine:
+    """Lanes on one device over one graph. Calls from several Python threads take turns.
+
+    Parameters
+    ----------
+    graph : arcbeam.Graph
+    ordinal : int
+        The device's number.
+    options : arcbeam.DecoderOptions
+    threads, lookup_threads : int
+        The numbers of threads that gather log-probs of the host, and that answer when lanes ask the host.
+    rescoring : arcbeam.ctc.rescoring.Rescoring, optional
+    """
+
+    cdef readonly Context context
+    cdef readonly Stream stream
+    cdef MemoryPool pool
+    cdef DeviceGraph graph
+    cdef DeviceRescoring rescoring  # None: the plain search
+    cdef LaneRequests requests  # of the rescoring; None: lanes do not ask the host
+    cdef Searches searches
+    cdef Window window
+    cdef DeviceLooks device_looks
+    cdef object all_streams  # that are alive
+    cdef object room, lock
+    cdef object tokens  # average tokens of a frame in the last batch; None: not known
+    cdef int halvings  # of the lanes and of the windows, because memory was short
+    cdef bint lean
+
+    def __init__(self, graph, int ordinal, options, *, size_t threads, size_t lookup_threads, rescoring=None):
+        cdef size_t memory_limit = options.memory_limit or 0, taken
+        cdef Stream copies
+        cdef bint asks_arcs = False, bucketed = False
+        self.lock = threading.RLock()
+        self.all_streams = weakref.WeakSet()
+        self.context = _cuda.context_of(ordinal)
+        self.graph = device_graph(graph, self.context)
+        if memory_limit and self.graph.bytes > memory_limit:
+            raise CapacityError(f"memory_limit: the graph alone needs {self.graph.bytes:,} bytes on cuda:{ordinal}, "
+                                f"but {memory_limit:,} are allowed; use a larger memory_limit")
+        self.stream, copies = Stream(self.context), Stream(self.context)
+        taken = self.graph.bytes
+        if rescoring is not None:
+            self.rescoring = DeviceRescoring(graph, rescoring, self.context, self.stream, options, taken=taken,
+                                             lookup_threads=lookup_threads)
+            taken += self.rescoring.device_bytes()
+        self.pool = MemoryPool(self.context, memory_limit, taken)
+        if self.rescoring is not None:
+            self.requests = self.rescoring.open_requests(self.pool, self.stream)
+            asks_arcs = self.rescoring.large is not None
+            bucketed = self.rescoring.bucketed_bytes() != 0
+        self.searches = Searches(self.pool, self.stream, self.rescoring is not None, self.requests is not None,
+                                 asks_arcs, bucketed)
+        self.window = Window(self.graph, options, self.pool, self.stream, copies, self.rescoring, self.requests, threads)
+        self.device_looks = DeviceLooks(self.stream)
+        self.room = search_plan.first_room(options.max_active or 0)
+
+    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, Looks looks=None,
+               lattice_beam=None, boosts=None, streams=None, last=None):
+        """Decodes a batch.
+
+        Parameters
+        ----------
+        utterances : int64[batch, 4]
+            Address, row stride in values, frames, and whether the values are float16. The memory must stay.
+        columns : int
+        on_host : bool
+            Whether the addresses are the host's. Otherwise the engine's stream must have been told to wait for them.
+        looks : arcbeam.arrays._looks.Looks, optional
+            Looks at a few frames.
+        lattice_beam : float, optional
+            Asks for lattices: a cost of at least 0.
+        boosts : BoostList, sequence of BoostList or None, or None
+            Of all utterances, or of each.
+        streams : list of CudaStream, optional
+            The utterances are the next chunks of these. Paths are then those behind what is settled, and lattices those
+            of streams that keep links, of sentences that have ended now and of streams that show theirs. If the batch
+            fails, all streams are as before.
+        last : list of bool
+            Whether each is the last chunk of its stream.
+
+        Returns
+        -------
+        paths : tuple
+            The fields of `arcbeam.ctc.results.Paths`, and after them, if lattices are asked for, an
+            `arcbeam.ctc.lattice._lattices.Lattices`.
+        work : dict of counters, None where the kernel does not count
+        bad : list of (utterance, frame, column, value)
+            Where values are no log-probs, by utterance: the paths of these utterances are empty.
+        """
+        turn = self.turn()
+        asked = BatchOptions(utterances.shape[0], lattice_beam, boosts, streams, last, self.requests is not None)
+        if asked.boosts is not None and self.rescoring is not None:
+            self.rescoring.check_boosts(asked.boosts)
+        with turn:
+            try:
+                return self._decode_somehow(utterances, columns, on_host, looks, asked)
+            finally:
+                self.window.rest()
+
+    def new_stream(self, boost=None, rules=None, heard=None, saved=None, lattice_beam=None):
+        """A CudaStream that begins, or goes on from what another one has saved, here or on a CPU. With a `lattice_beam` it
+        keeps links, and its chunks are decoded with that beam.
+
+        Raises
+        ------
+        UnsupportedError
+            With a boost that no kernel takes with the language model.
+        """
+        if boost is not None and self.rescoring is not None:
+            self.rescoring.check_boosts([boost])
+        stream = CudaStream(self.pool, self.stream, self.graph.source, self.rescoring, boost, rules, heard, saved,
+                            lattice_beam)
+        self.all_streams.add(stream)
+        return stream
+
+    def turn(self):
+        """The lock to decode under; a thread that holds it may take it again.
+
+        In a forked child this raises an error: the thread that held the lock at the fork does not exist there.
+        """
+        with self.context:
+            pass
+        return self.lock
+
+    cdef _decode_somehow(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, Looks looks,
+                         BatchOptions asked):
+        """Decodes a batch, in fewer lanes at a time if memory is short."""
+        while True:
+            try:
+                with self.context:
+                    found = self._decode(utterances, columns, on_host, looks, asked)
+                self.halvings, self.lean = max(0, self.halvings - 1), False
+                return found
+            except TooManyTokens:
+                self._give_back()
+                raise
+            except (CudaOutOfMemoryError, CapacityError):
+                self._give_back()
+                if self.lean:
+                    self.halvings, self.lean = 0, False
+                    raise
+                if self.window.num_lanes > 1:
+                    self.halvings += 1
+                else:
+                    self.lean = True
+            except BaseException:
+                self._give_back()
+                raise
+
+    cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, Looks looks,
+                 BatchOptions asked):
+        cdef Paths found = Paths(utterances.shape[0])
+        cdef Lattices lattices = Lattices()
+        cdef size_t with_links = asked.with_links(utterances.shape[0])
+        order = asked.order(utterances)
+        if asked.lattice_beam >= 0:
+            lattices.found.resize(utterances.shape[0])
+        table = np.asarray(utterances)[order]
+        room = search_plan.LEAN if self.lean else self.room
+        self.window.num_lanes = max(1, <uint32_t> len(table) >> self.halvings)  # until it has been planned
+        if looks is not None and on_host:
+            looks.at(utterances)
+            looks = None
+        self.window.prepare(asked, room, columns, on_host)
+        search = self.searches.of(asked.boosts is not None, asked.opens)
+        for first, last in self._windows(table, columns, on_host, room, with_links):
+            beam = asked.lattice_beam if first < with_links else -1.0
+            members = order[first:last]
+            try:
+                self.window.plan(search, last - first, beam, self.tokens, self.halvings, self.lean)
+                self.window.start(table[first:last], members, lattices)
+                if looks is not None:
+                    self.device_looks.fetch(looks, utterances, asked.streams is not None)
+                self.window.finish()
+                if looks is not None:
+                    self.device_looks.look(looks)
+            except BaseException:
+                self.window.cancel()
+                raise
+            found.add(members, self.window.batch.results(), self.window.batch.paths())
+        if asked.streams is not None:
+            self._take_states(found, utterances, asked)
+        work = found.work()
+        if work["frames"]:
+            self.tokens = work["tokens"] / work["frames"]
+        if self.rescoring is not None:
+            work |= self.rescoring.work()
+        paths = found.paths
+        return (paths if asked.lattice_beam < 0 else (*paths, lattices)), work, sorted(found.bad)
+
+    def _windows(self, table, uint32_t columns, bint on_host, room, size_t with_links):
+        """What is decoded together, as ``[first, last)``: lattices are made of the first utterances alone."""
+        parts = [(begin, end) for begin, end in ((0, with_links), (with_links, len(table))) if begin < end]
+        if not on_host:
+            return parts
+        windows = []
+        bytes_of = table[:, 2] * columns * np.where(table[:, 3] != 0, 2, 4)
+        half_of_the_room = (self.pool.room() + self.window.staging.device_bytes()) // 2
+        most = max(1, min(room.window_bytes >> self.halvings, half_of_the_room))
+        for begin, end in parts:
+            cuts = search_plan.windows_of(bytes_of[begin:end], most)
+            windows += [(begin + first, begin + last) for first, last in cuts]
+        return windows
+
+    cdef int _take_states(self, Paths found, const int64_t[:, ::1] utterances, BatchOptions asked) except -1:
+        """The batch has succeeded: all streams but those whose chunks were refused go on with their next states."""
+        cdef Py_ssize_t i
+        cdef uint64_t frames
+        cdef uint32_t rule
+        cdef dict ended = {utterance: (taken, fired) for utterance, taken, fired in found.ended}
+        cdef set refused = {one[0] for one in found.bad}
+        for i in range(utterances.shape[0]):
+            if refused and i in refused:
+                continue
+            frames, rule = <uint64_t> utterances[i, 2], 0
+            if ended and i in ended:
+                frames, rule = ended[i]
+            (<CudaStream> asked.streams[i]).take(found.settled.data() + found.settled_begins[i],
+                                                 found.settled_counts[i], frames, found.lived[i], rule,
+                                                 asked.last[i])
+        return 0
+
+    cdef int _give_back(self) except -1:
+        """Frees the memory that grows, after a failure."""
+        self.searches.clear()
+        if self.context.enter_to_free():
+            self.window.clear()
+            self.context.leave()
+        return 0
+
+    def memory(self):
+        """dict : bytes on the device by purpose, and ``pinned`` bytes of the host."""
+        cdef Window window = self.window
+        cdef size_t models = 0, bucketed = 0, boosts = 0, host
+        with self.turn():
+            host = window.pinned_bytes() + self.device_looks.pinned_bytes()
+            if self.rescoring is not None:
+                models = self.rescoring.device_bytes()
+                host += self.rescoring.pinned_bytes()
+                bucketed = self.rescoring.bucketed_bytes()
+            if window.boosting is not None:
+                boosts = window.boosting.device_bytes()
+            return {"graph": self.graph.bytes + window.graph_columns.capacity, "language_models": models,
+                    "lanes": self.searches.room_bytes(), "token_log": self.searches.log_bytes(), "boosts": boosts,
+                    "paths": window.batch.path_bytes(), "log_probs": window.staging.device_bytes(),
+                    "batch": window.batch.other_bytes() + window.lattices.device_bytes(), "pinned": host,
+                    "bucketed": bucketed, "streams": sum([stream.nbytes for stream in self.all_streams])}
+
+    def release(self):
+        """Gives back the memory that grows with batches, on device and host; the next batch grows it again."""
+        with self.turn():
+            self._give_back()
+            self.halvings, self.lean = 0, False
+            self.window.release()
+            self.device_looks.release()
+
+    @property
+    def placement(self):
+        """str : where the large language model lives; None without one."""
+        return None if self.rescoring is None else self.rescoring.placement.name
+
+    @property
+    def host_lookups(self):
+        """arcbeam.ctc.gpu.models._requests.HostLookups : the threads that answer lanes, for measurements, or None."""
+        return None if self.requests is None else self.requests.lookups
+
+    @property
+    def numbering_s(self):
+        """float : seconds that lattices took from the pool to the host's arrays, all batches together; for
+        measurements."""
+        return self.window.lattices.numbering_s

@@ -1,0 +1,275 @@
+"""The lattice of an utterance: its paths within `lattice_beam` of the best, as links between tokens."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.core.calls import lists_options
+from arcbeam.core.checks import check_count, check_real, shown
+from arcbeam.ctc.lattice._lattice import mbr, nbest, oracle, prune
+from arcbeam.ctc.lattice._lattice_scores import rescore
+from arcbeam.ctc.lattice._lattices import Lattices
+from arcbeam.ctc.lattice.alternatives import Alternative, Nbest
+from arcbeam.ctc.lattice.arrays import LatticeBatch, read_only
+from arcbeam.ctc.lattice.forms import LatticeForms
+from arcbeam.ctc.lattice.mbr_words import MbrWords, Sausage, mbr_words, sausage_of
+from arcbeam.ctc.lattice.whole_words import whole_words
+from arcbeam.ctc.options import DecoderOptions
+from arcbeam.ctc.rescoring import rescoring_of_lattices
+from arcbeam.lm.loading import as_language_model, as_large_model
+
+if TYPE_CHECKING:
+    from arcbeam.ctc.lattice.answers import Mbr
+    from arcbeam.ctc.rescoring import LargeModel
+    from arcbeam.lm.language_model import LanguageModel
+
+UNKNOWN = 0xFFFFFFFF
+OF_LINKS = ("columns", "words", "acoustic_scores", "graph_scores", "rescoring_scores", "boost_scores")
+
+
+class OracleErrors(NamedTuple):
+    """The path of a lattice that is nearest to a reference.
+
+    Attributes
+    ----------
+    errors : int
+        Words that are inserted, deleted or substituted.
+    words : list of str
+        The words of that path.
+    rate : float
+        Errors over the reference's words; nan if it has none.
+    """
+
+    errors: int
+    words: list[str]
+    rate: float
+
+
+class Lattice(LatticeForms):
+    """The paths of an utterance near its best one.
+
+    A token is a state of the search after some frames; a link is an arc of the graph that leads from one token to
+    another. Arrays are read-only and made when they are first looked at. Scores are natural logs: minus costs.
+
+    A pickled lattice has the values of its arrays, but neither the graph nor language models: it can be pruned,
+    searched, drawn and written, and cannot be rescored.
+    """
+
+    @lists_options()
+    def prune(self, beam: float) -> Lattice:
+        """The lattice of a smaller `lattice_beam`: links on paths whose score lies within it of the best.
+
+        Parameters
+        ----------
+        beam : float
+            Natural log, at least 0.
+        """
+        check_real("beam", beam, "of at least 0", above=0.0, inclusive=True, infinite=True)
+        lattices, tokens, links = prune(*self._found, beam)
+        if "_batch" in self.__dict__:
+            beam = min(beam, self.lattice_beam)
+            return Lattice(replace(self._batch, lattices=lattices, lattice_beam=beam, **self._of_its_own), 0)
+        part = self._part(lattices, tokens, links)
+        part.text, part.lattice_beam, part.truncated = self.text, min(beam, self.lattice_beam), self.truncated
+        part._spelled, part._best_frames = self._spelled, self._best_frames
+        return part
+
+    def _part(self, lattices: Lattices, tokens: npt.NDArray[np.uint32], links: npt.NDArray[np.uint32]) -> Lattice:
+        """The lattice of some tokens and links of this one, which has no graph: it takes its values over."""
+        part = Lattice.__new__(Lattice)
+        of_links = {name: getattr(self, name)[links] for name in OF_LINKS}
+        used = set(of_links["words"].tolist()), set(of_links["columns"].tolist())
+        part.__dict__.update(of_links, _found=(lattices, 0), frame_shift=self.frame_shift)
+        part.first_frame = self.first_frame
+        part.__dict__.update(acoustic_scale=self.acoustic_scale, posterior_scale=self.posterior_scale)
+        part._arrays = lattices.arrays(0)
+        part.word_symbols = {word: name for word, name in self.word_symbols.items() if word in used[0]}
+        part.label_symbols = {column: name for column, name in self.label_symbols.items() if column in used[1]}
+        ends = np.isfinite(part.final_scores)
+        graph, rescoring, boost = (np.where(ends, values[tokens], -np.inf) for values in self._final_parts)
+        part._final_parts = read_only(graph), read_only(rescoring), read_only(boost)
+        for value in (*of_links.values(), *part._arrays.values()):
+            read_only(value)
+        return part
+
+    @lists_options()
+    def rescore(
+        self,
+        language_model: LargeModel | str | os.PathLike[str],
+        graph_language_model: LanguageModel | str | os.PathLike[str],
+        *,
+        lm_scale: float = 1.0,
+        graph_lm_scale: float | None = None,
+        unknown_words: str = "error",
+        beam: float | None = None,
+    ) -> Lattice:
+        """The lattice with the scores of a large language model in place of those of the graph's own.
+
+        All paths of this lattice are rescored, exactly: it is composed with both models, and a word adds the deviation
+        that `CtcDecoder` with a ``language_model`` adds on the fly (Kim & Lane 2014, equations 6 and 7). What the
+        search with the small model has dropped, or this lattice's beam, stays lost; a larger ``lattice_beam`` loses
+        less. The words are `text`, and those of other paths :meth:`nbest`.
+
+        Parameters
+        ----------
+        language_model : LanguageModel, KenLM or path
+            The large model, as for `CtcDecoder`. A path is opened anew by each call.
+        graph_language_model : LanguageModel or path
+            The model that the graph was built with, whose scores are taken off.
+        lm_scale : float
+            Factor on the natural-log probabilities of `language_model`.
+        graph_lm_scale : float or None
+            Factor that the graph was built with; None for the factor that the graph records, or 1.
+        unknown_words : str
+            How to treat words of the graph that `language_model` lacks: ``"error"``, ``"unk"`` or ``"small"``, as for
+            `CtcDecoder`.
+        beam : float, optional
+            Cost above the best rescored path up to which others are kept; None for that of this lattice.
+
+        Returns
+        -------
+        Lattice
+            Its ``truncated`` is True if there were more than 2**25 pairs of links and histories. Behind that place only
+            the best history of each token was followed, and a better path may have been missed. Less to rescore:
+            ``lattice.prune(4.0).rescore(...)``.
+
+        Raises
+        ------
+        TypeError, ValueError
+            An option out of its range; a lattice that was rescored already, comes from a pickle, or has no path that
+            the large model allows.
+        GraphError
+            The graph was not built with `graph_language_model`, or has words that `language_model` lacks.
+        FormatError
+            A file of a model is damaged, or has been changed in place.
+        MemoryError
+            The rescored lattice does not fit.
+        """
+        batch = self._whole_batch("rescore")
+        if batch.rescoring is not None:
+            raise ValueError(
+                "rescore: expected a lattice with the scores of its graph alone, got one that a language model has "
+                "rescored already; decode without language_model=, or rescore the lattice that was not"
+            )
+        if beam is not None:
+            check_real("beam", beam, "of at least 0, or None", above=0.0, inclusive=True, infinite=True)
+        options = DecoderOptions(
+            lm_scale=lm_scale,
+            graph_lm_scale=graph_lm_scale,
+            unknown_words=unknown_words,
+            lattice_beam=batch.lattice_beam if beam is None else beam,
+        )
+        large = as_large_model("language_model", language_model)
+        small = as_language_model("graph_language_model", graph_language_model)
+        batch.graph.check_file()
+        rescoring = rescoring_of_lattices(batch.graph, large, small, options)
+        rescored, truncated = rescore(self._graph, rescoring, batch.lattices, self._index, options.lattice_beam)
+        made = replace(
+            batch,
+            lattices=rescored,
+            rescoring=rescoring,
+            **self._of_its_own,
+            lattice_beam=options.lattice_beam,
+            truncated=truncated,
+        )
+        return Lattice(made, 0)
+
+    @lists_options()
+    def nbest(self, n: int) -> Nbest:
+        """The n best distinct word sequences, best first, the best path as the first.
+
+        It is ``hypothesis.nbest`` of ``decode(nbest=n)``, for lattices that were pruned or rescored, too.
+
+        Parameters
+        ----------
+        n : int
+            At least 1. The lattice may hold fewer: then the list's ``is_all`` is True.
+        """
+        batch = self._whole_batch("nbest")
+        check_count("n", n, or_none="")
+        found = nbest(batch.lattices, self._index, self.words, n, scale=batch.posterior_scale)
+        arcs, bounds = self.links["arc"][found.links], found.first_link.tolist()
+        alternatives = [
+            Alternative(
+                batch,
+                arcs[begin:end],
+                0.0 - cost if self.complete else -math.inf,
+                posterior,
+                self.reached_final,
+                self._boost,
+                self._before,
+            )
+            for begin, end, cost, posterior in zip(
+                bounds, bounds[1:], found.costs.tolist(), found.posteriors.tolist(), strict=False
+            )
+        ]
+        return Nbest(alternatives, len(alternatives) < n and not found.truncated, found.truncated)
+
+    @lists_options()
+    def oracle_wer(self, reference: str | Iterable[str]) -> OracleErrors:
+        """The fewest errors of any path: its word error rate is the least that choosing among paths can reach.
+
+        The result is exact. The rows of edit distances are kept for so many steps that they take 256 MiB, and filled
+        again between those; so a lattice of an hour takes longer, and not more memory.
+
+        Parameters
+        ----------
+        reference : str or list of str
+            What was said: words with spaces between, or a list of them. Where the graph writes pieces of words, they
+            are put together first, and words are compared.
+
+        Raises
+        ------
+        ValueError
+            The lattice has words, and the graph does not know their names.
+        """
+        if self.words.any() and not self.word_symbols:
+            raise ValueError("oracle_wer: expected a graph that knows its words; give words= to Graph.load")
+        wanted = reference.split() if isinstance(reference, str) else reference
+        wanted = list(wanted) if isinstance(wanted, Iterable) else [wanted]
+        if not all(isinstance(word, str) for word in wanted):
+            raise TypeError(f"reference: expected a str or a list of words, got {shown(reference):.80}")
+        if self._spelled.in_pieces and self.num_tokens:
+            names, separator = self.word_symbols, self._spelled.separator
+            whole = whole_words(self._arrays, self.words, names, separator, wanted)
+            words_of = Lattices.of_arrays([whole.arrays])
+            found = oracle(words_of, 0, whole.words, [whole.ids[word] for word in wanted])
+            links = whole.links[found.links]
+            labels = self.words[links[links >= 0]]
+        else:
+            ids = {name: word for word, name in self.word_symbols.items()}
+            found = oracle(*self._found, self.words, [ids.get(word, UNKNOWN) for word in wanted])
+            labels = self.words[found.links]
+        said = [self.word_symbols[label] for label in labels.tolist() if label]
+        words = [word for word, _, _ in self._spelled.words(said)]
+        return OracleErrors(found.errors, words, found.errors / len(wanted) if wanted else float("nan"))
+
+    @cached_property
+    def _mbr(self) -> Mbr:
+        return mbr(*self._found, self.words, scale=self.posterior_scale)
+
+    @cached_property
+    def mbr(self) -> MbrWords:
+        """The words of the fewest expected errors, by minimum Bayes risk decoding (Xu, Povey, Mangu & Zhu 2011)."""
+        return mbr_words(self._mbr, self._name, self._spelled, self._best_frames, self.frame_shift, self.first_frame)
+
+    @cached_property
+    def sausage(self) -> Sausage:
+        """The confusion network: for each position the words that compete there, by falling posterior.
+
+        ``""`` stands for no word. The posteriors of a position sum to 1. Where the graph writes pieces, it has pieces.
+        """
+        return sausage_of(self._mbr, self._name)
+
+    def _whole_batch(self, name: str) -> LatticeBatch:
+        if "_batch" not in self.__dict__:
+            raise ValueError(f"{name}: expected a lattice with its graph, got one from a pickle, which has none")
+        return self._batch

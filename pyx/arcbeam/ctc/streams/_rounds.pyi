@@ -1,0 +1,88 @@
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.arrays.intake import Decoded
+from arcbeam.core.confidence import ConfidenceMethod
+from arcbeam.ctc.boost.boost import Boost
+from arcbeam.ctc.confidence.frame_confidences import ChunkConfidences
+from arcbeam.ctc.lattice._lattices import Lattices
+from arcbeam.ctc.results import Asked, Results
+from arcbeam.ctc.streams.partial import Partial
+from arcbeam.ctc.streams.sentences import Heard, Waiting
+from arcbeam.graph._words import GrowingPath, WordReader
+from arcbeam.streams._any_stream import AnyStream
+from arcbeam.streams.endpoints import Endpoint
+
+class SearchState: ...
+
+class Sentence(GrowingPath):
+    @property
+    def boost(self) -> Boost | None: ...
+    @property
+    def heard(self) -> Heard: ...
+    @property
+    def endpoint(self) -> Endpoint | None: ...
+    @property
+    def posterior_scale(self) -> float | None: ...
+    @property
+    def aggregation(self) -> str | None: ...
+    @property
+    def first_frame(self) -> int: ...
+    def __init__(
+        self,
+        open_reader: Callable[[], WordReader],
+        boost: Boost | None,
+        first_frame: int,
+        heard: Heard,
+        endpoint: Endpoint | None,
+        posterior_scale: float | None,
+        aggregation: str | None,
+        arcs: npt.NDArray[np.uint32] | None = None,
+        of_frames: npt.NDArray[np.float32] | None = None,
+    ) -> None: ...
+    def confidences(self, count: int) -> npt.NDArray[np.float32]: ...
+
+class SentenceStream(AnyStream):
+    _state: Any
+    _sentence: Sentence
+    _waiting: list[Waiting]
+    _last_came: bool
+    _lattice: Lattices | None
+    _posteriors: bool
+    _asked: Asked | None
+    _method: ConfidenceMethod | None
+    @property
+    def num_settled(self) -> int: ...
+    @property
+    def num_frames(self) -> int: ...
+    @property
+    def _is_whole(self) -> bool: ...
+    def _begin_sentence(self, state: SearchState, sentence: Sentence, frames: int, results: Results) -> None: ...
+    def _end_sentence(self, results: Results, fired: int) -> None: ...
+    def _latest(self, kind: type[Partial]) -> Partial: ...
+
+class Round:
+    @property
+    def items(self) -> list[Partial | None]: ...
+    def __init__(
+        self,
+        streams: Sequence[SentenceStream],
+        kind: type[Partial],
+        results: Results,
+        answered: dict[int, Results],
+        lattices: Lattices | None,
+        refused: dict[int, Partial],
+        last: list[bool],
+        found: Decoded,
+        confidences: ChunkConfidences | None,
+    ) -> None: ...
+    def answer(self, streams: Sequence[SentenceStream], answered: dict[int, Results]) -> None: ...
+    def item(self, i: int) -> Partial: ...
+    def texts(self) -> list[str]: ...
+
+def taking(
+    streams: Sequence[SentenceStream],
+) -> tuple[list[SearchState], list[int], bool, dict[ConfidenceMethod, list[int]]]: ...

@@ -1,0 +1,311 @@
+"""Streams of speech and their rounds of chunks, in loops without Python: a round may have thousands of streams, each of
+which has said little that is new.
+
+What a round has found lies in arrays, and results are made of it when they are looked at. A result refers to its
+sentence, whose arcs are only added to, and says how many of them are its own.
+"""
+
+import weakref
+
+import numpy as np
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+from libcpp.vector cimport vector
+
+from arcbeam.graph._words cimport GrowingPath, PathPlace, texts_of
+
+
+cdef class SearchState:
+    """What an engine keeps of a sentence between two chunks. A subclass says how far it is.
+
+    `shows_lattice` says before a chunk whether its result has the lattice so far, where links are kept and the sentence
+    goes on.
+    """
+
+    cdef uint64_t frames_taken(self) except? 0:
+        """Frames of the sentence so far."""
+        raise NotImplementedError
+
+    cdef bint can_go_on(self) except -1:
+        """False once a chunk was given up half-way."""
+        raise NotImplementedError
+
+    cdef uint32_t rule_fired(self) except? 0xffffffff:
+        """The number of the rule that has ended the sentence, from 1; 0 if it goes on."""
+        raise NotImplementedError
+
+    cdef uint32_t hand_over(self, GrowingPath path) except? 0xffffffff:
+        """Moves what has been settled since the last call to the path, which all later answers follow. Returns
+        `rule_fired()`.
+        """
+        raise NotImplementedError
+
+
+cdef class Sentence(GrowingPath):
+    """What is settled of a sentence of a stream, what is known of it from its beginning, and, where they are asked for,
+    the confidences of its frames.
+
+    Parameters
+    ----------
+    open_reader : callable
+        Returns the WordReader of the graph with the new words of the boost.
+    boost : arcbeam.Boost or None
+    first_frame : int
+        Frames of the sentences before.
+    heard : arcbeam.ctc.streams.sentences.Heard
+    endpoint : arcbeam.Endpoint or None
+    posterior_scale : float or None
+        Factor on costs for posteriors of words; None if they are not asked for.
+    aggregation : str or None
+        How one confidence is made of several; None if those of frames are not asked for.
+    arcs : uint32[n], optional
+    of_frames : float32[frames], optional
+        Confidences of its first frames.
+    """
+
+    def __init__(self, open_reader, boost, uint64_t first_frame, heard, endpoint, posterior_scale, aggregation,
+                 arcs=None, const float[::1] of_frames=None):
+        super().__init__(open_reader, arcs)
+        self.boost, self.first_frame, self.heard, self.endpoint = boost, first_frame, heard, endpoint
+        self.posterior_scale, self.aggregation = posterior_scale, aggregation
+        if of_frames is not None and of_frames.shape[0] > 0:
+            self.of_frames.assign(&of_frames[0], &of_frames[0] + of_frames.shape[0])
+
+    def confidences(self, size_t count):
+        """float32[count]: those of the first frames."""
+        cdef float[::1] into
+        if count > self.of_frames.size():
+            raise IndexError(f"expected at most {self.of_frames.size()} frames, got {count}")
+        found = np.empty(count, np.float32)
+        into = found
+        if count > 0:
+            memcpy(&into[0], self.of_frames.data(), count * sizeof(float))
+        return found
+
+    cdef object result(self, kind, results, size_t index, const Place& place):
+        """The result for a place: the same for all who ask while somebody has it, as far as it is the latest place."""
+        found = None
+        if self.last_made is not None and self.made_at == place.number:
+            found = self.last_made()
+        if found is None:
+            endpoint = None if place.fired == 0 else list(self.endpoint.rules)[place.fired - 1]
+            frames = self.first_frame + place.frames
+            found = kind(results, index, self, place.settled, frames, place.is_final, endpoint)
+            if self.last_made is None or self.made_at <= place.number:
+                self.last_made, self.made_at = weakref.ref(found), place.number
+        return found
+
+
+cdef class SentenceStream(AnyStream):
+    """A stream of speech: the sentence that it is in, its search, and its latest place."""
+
+    @property
+    def num_settled(self):
+        """The arcs that all later results of the sentence begin with."""
+        return len(self._sentence)
+
+    @property
+    def num_frames(self):
+        """Frames that have been decoded so far: of all chunks, but for those that wait."""
+        return self._sentence.first_frame + self.place.frames
+
+    cdef bint is_whole(self) except -1:
+        """False once a chunk was given up half-way, or taken by the search and not by the stream; or frames wait, though
+        the sentence has not ended, because `reset` was interrupted.
+        """
+        return (self._state.can_go_on() and self._state.frames_taken() == self.place.frames
+                and (self.place.fired != 0 or not self._waiting))
+
+    @property
+    def _is_whole(self):
+        return self.is_whole()
+
+    def _begin_sentence(self, SearchState state, Sentence sentence, uint64_t frames, results):
+        """Begins, or goes on after so many frames of the sentence; `results` have a path of nothing, and nothing waits.
+        """
+        self._state, self._sentence = state, sentence
+        self._waiting, self._last_came, self._lattice = [], False, None
+        self.results, self.index, self.made = results, 0, None
+        self.place = Place(0, sentence.settled.size(), frames, 0, False)
+
+    def _end_sentence(self, results, uint32_t fired):
+        """The sentence ends here, with the only one of these results. `fired` is the number of the rule that has ended it,
+        or 0.
+        """
+        self.results, self.index, self.made = results, 0, None
+        self.place = Place(1, self._sentence.settled.size(), self.place.frames, fired, True)
+
+    def _latest(self, kind):
+        """The latest result, which `kind` makes if nobody has looked at it."""
+        if self.made is None:
+            self.made = self._sentence.result(kind, self.results, self.index, self.place)
+        return self.made
+
+
+cdef class Round:
+    """What the chunks of some streams have brought. Once it is made, each stream has taken its chunk or is as before.
+
+    A stream of which neither is true, because the search has taken the chunk and something was raised before the stream
+    had it, is not whole any more. Nothing that may raise stands between the two but copies of what it keeps.
+
+    Parameters
+    ----------
+    streams : list of SentenceStream
+    kind : callable
+        Makes a result of: results, index, sentence, settled arcs, frames, whether it is final, endpoint.
+    results : arcbeam.ctc.results.Results
+    answered : dict of int to arcbeam.ctc.results.Results
+        In place of those, where there is more than the best path; `answer` replaces them.
+    lattices : arcbeam.ctc.lattice._lattices.Lattices or None
+        Of the chunks, if any was asked for; a stream whose sentence has ended keeps a copy of its own.
+    refused : dict of int to object
+        The results of chunks that were not taken. Their streams are as before.
+    last : list of bool
+    found : arcbeam.arrays.intake.Decoded
+        The chunks.
+    confidences : arcbeam.ctc.confidence.frame_confidences.ChunkConfidences or None
+        Of their frames, if any stream asks for them.
+    """
+
+    cdef readonly list items  # those that have been made; None for the others
+    cdef list sentences
+    cdef vector[Place] places
+    cdef object kind, results
+    cdef dict answered
+    cdef const float[::1] of_frames  # confidences
+    cdef const int64_t[::1] begins  # of each chunk among them
+
+    def __init__(self, list streams, kind, results, dict answered, lattices, dict refused, list last, found,
+                 confidences):
+        cdef const int64_t[:, ::1] table = found.utterances.table
+        cdef size_t i, n = len(streams)
+        self.kind, self.results, self.answered = kind, results, answered
+        self.items, self.sentences = [None] * n, [None] * n
+        self.places.resize(n)
+        if confidences is not None:
+            self.of_frames, self.begins = confidences
+        for i in range(n):
+            if refused and i in refused:
+                self.items[i] = refused[i]
+            else:
+                self._take(<SentenceStream?> streams[i], i, last[i], <uint64_t> table[i, 2], lattices, found)
+        self.of_frames = self.begins = None
+
+    cdef int _take(self, SentenceStream stream, size_t i, bint last, uint64_t frames, lattices, found) except -1:
+        """Takes what was found for a chunk."""
+        cdef Place* place = &stream.place
+        cdef Sentence sentence = stream._sentence
+        cdef uint64_t taken = stream._state.frames_taken() - place.frames
+        cdef uint32_t fired = stream._state.rule_fired()
+        rest = None
+        if taken < frames:
+            rest = stream._behind(found, i, taken, None if stream._method is None else self.rest_of(i, taken, frames))
+        lattice = None
+        if stream._asked is not None and not place.is_final and (last or fired != 0):
+            lattice = lattices.copied(i)
+        if stream._posteriors and not last and fired == 0:
+            self.keep_live(i, stream._state)
+        if place.fired == 0:
+            if stream._method is not None and taken > 0:
+                self.keep_confidences(sentence, i, taken)
+            place.fired = stream._state.hand_over(sentence)
+            place.frames += taken
+            place.number, place.settled = place.number + 1, sentence.settled.size()
+            place.is_final = last or place.fired != 0
+            stream.results, stream.index, stream.made = self.results_of(i), i, None
+            self.sentences[i], self.places[i] = sentence, place[0]
+        if lattice is not None:
+            stream._lattice = lattice
+        if rest is not None:
+            stream._waiting.append(rest)
+        stream._last_came = last
+        if self.sentences[i] is None:
+            self.items[i] = stream._latest(self.kind)  # the sentence has ended before
+        return 0
+
+    def answer(self, list streams, dict answered):
+        """Puts these in the place of those `answered` before, for streams whose latest results they are."""
+        cdef SentenceStream stream
+        cdef size_t i
+        self.answered = answered
+        for i in answered:
+            stream = <SentenceStream?> streams[i]
+            stream.results, stream.made, stream._sentence.last_made = answered[i], None, None
+
+    cdef int keep_live(self, size_t i, SearchState state) except -1:
+        """Keeps what is alive for the posteriors of a result, or why it cannot be had: the stream goes on without it."""
+        try:
+            self.results.live[i] = state.search()
+        except Exception as error:
+            self.results.live[i] = error
+        return 0
+
+    cdef int keep_confidences(self, Sentence sentence, size_t i, uint64_t taken) except -1:
+        """Keeps those of the frames of a chunk that the sentence has taken."""
+        cdef const float* begin = &self.of_frames[self.begins[i]]
+        sentence.of_frames.insert(sentence.of_frames.end(), begin, begin + taken)
+        return 0
+
+    cdef object rest_of(self, size_t i, uint64_t taken, uint64_t frames):
+        """float32[frames - taken]: the confidences of the other frames of a chunk."""
+        return np.array(self.of_frames[self.begins[i] + taken:self.begins[i] + frames])
+
+    cdef object results_of(self, size_t i):
+        return self.answered.get(i, self.results) if self.answered else self.results
+
+    def item(self, size_t i):
+        """A result."""
+        if self.items[i] is None:
+            self.items[i] = (<Sentence> self.sentences[i]).result(self.kind, self.results_of(i), i, self.places[i])
+        return self.items[i]
+
+    def texts(self):
+        """list of str: the texts of all, made together but for those of results that have been made."""
+        cdef const uint32_t[::1] arcs
+        cdef const int64_t[::1] begins, lengths
+        cdef vector[PathPlace] places
+        cdef PathPlace place
+        cdef size_t i, n = self.places.size()
+        cdef list made = list(self.items), sentences = []
+        arcs, begins, lengths = self.results.paths[:3]
+        places.reserve(n)
+        for i in range(n):
+            if made[i] is None:
+                sentences.append(self.sentences[i])
+                place.settled, place.size = self.places[i].settled, lengths[i]
+                place.arcs = &arcs[begins[i]] if place.size else NULL
+                places.push_back(place)
+        found = texts_of(sentences, places)
+        if places.size() == n:
+            return found
+        others = iter(found)
+        return [next(others) if one is None else one.text for one in made]
+
+
+def taking(list streams):
+    """(list of SearchState, list of int, bool, dict of ConfidenceMethod to list of int) : the states of the streams; the
+    places of those that take no chunk, because the last has come, or because they were interrupted in the middle of one;
+    whether any of them asks for more than its best path; and the places of those that ask for confidences of frames, by
+    their methods.
+    """
+    cdef size_t i, n = len(streams)
+    cdef SentenceStream stream
+    cdef bint asks = False
+    cdef list states = [None] * n, stopped = []
+    cdef dict methods = {}
+    cdef list of_method = None
+    cdef object method = None
+    for i in range(n):
+        stream = <SentenceStream?> streams[i]
+        states[i] = stream._state
+        stream._state.shows_lattice = stream._interim_answers
+        if stream._last_came or not stream.is_whole():
+            stopped.append(i)
+        elif stream._method is not None:
+            if stream._method is not method:  # those of a server have mostly the same, whose hash takes Python
+                method = stream._method
+                of_method = methods.setdefault(method, [])
+            of_method.append(i)
+        asks = asks or stream._asked is not None
+    return states, stopped, asks, methods

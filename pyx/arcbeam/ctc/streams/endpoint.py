@@ -1,0 +1,56 @@
+"""The rules that end a sentence, as the engines of CTC decoders are told of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from arcbeam.streams.endpoints import Endpoint, frames_of, looks_every
+
+if TYPE_CHECKING:
+    from arcbeam.graph.graph import Graph
+
+
+class FrameRule(NamedTuple):
+    """A rule with frames in place of seconds."""
+
+    must_contain_nonsilence: int
+    min_trailing_silence: int
+    min_utterance_length: int
+    max_relative_cost: float
+
+
+class EndpointRules(NamedTuple):
+    """What engines are told of an `Endpoint`; see ``cuda/shared/endpoint.hpp``."""
+
+    rules: tuple[FrameRule, ...]
+    every: int
+    blank_column: int
+    separator_column: int
+
+    @classmethod
+    def of(cls, endpoint: Endpoint, graph: Graph, frame_shift: float | None) -> EndpointRules:
+        """The rules in frames of `frame_shift` seconds.
+
+        Raises
+        ------
+        ValueError
+            The seconds of a frame, or the graph's blank, are not known.
+        """
+        if frame_shift is None:
+            raise ValueError(
+                "endpoint: its rules need the seconds of a frame; make the decoder with them, as in "
+                "arcbeam.CtcDecoder(graph, frame_shift=0.04)"
+            )
+        if graph.blank is None:
+            raise ValueError("endpoint: the graph does not know its blank; give blank= when it is loaded")
+        rules = tuple(
+            FrameRule(
+                int(rule.must_contain_nonsilence),
+                frames_of(rule.min_trailing_silence, frame_shift),
+                frames_of(rule.min_utterance_length, frame_shift),
+                float(rule.max_relative_cost),
+            )
+            for rule in endpoint.rules.values()
+        )
+        separator = -1 if graph.separator_column is None else graph.separator_column
+        return cls(rules, looks_every(frame_shift), graph.blank, separator)

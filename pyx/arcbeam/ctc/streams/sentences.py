@@ -1,0 +1,175 @@
+"""What the sentences of a stream hand on to each other, and what a search is saved as in the middle of one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.core.errors import FormatError
+from arcbeam.ctc.confidence.frame_confidences import ChunkConfidences
+from arcbeam.ctc.streams.saved_lattice import SavedLinks, checked_links
+from arcbeam.ctc.streams.saved_log import Ids, checked_log
+
+if TYPE_CHECKING:
+    from arcbeam.ctc.rescoring import Rescoring
+    from arcbeam.graph.graph import Graph
+    from arcbeam.graph.new_words import NewWords
+
+PIECE = 256  # frames of what waits that are decoded together: they are read again for each sentence that they hold
+
+
+class Heard(NamedTuple):
+    """What a large language model still sees of the sentences before one: their last words.
+
+    Attributes
+    ----------
+    words : tuple of int
+        Output labels of the graph; new words of a request are one, as models see them.
+    after_start : bool
+        Whether these words, or none, follow the beginning of a sentence; otherwise they follow nothing.
+    """
+
+    words: tuple[int, ...] = ()
+    after_start: bool = True
+
+    def after(self, words: Ids, rescoring: Rescoring) -> Heard:
+        """What is heard after more words."""
+        known = np.minimum(words, len(rescoring.large_labels) - 1)  # the last label is that of all new words
+        together = (*self.words, *known.tolist())
+        seen = rescoring.large.order - 1
+        if len(together) < seen:
+            return Heard(together, self.after_start)
+        return Heard(together[len(together) - seen :], False)
+
+
+class Before(NamedTuple):
+    """What came before a sentence of a stream.
+
+    Attributes
+    ----------
+    frames : int
+        Of the sentences before.
+    heard : Heard or None
+        None for the beginning of a sentence.
+    """
+
+    frames: int = 0
+    heard: Heard | None = None
+
+
+NOTHING_BEFORE = Before()
+
+
+class Waiting(NamedTuple):
+    """Frames behind an endpoint.
+
+    Attributes
+    ----------
+    rows : float32[frames, columns]
+    confidences : float32[frames] or None
+        None where they are not asked for.
+    """
+
+    rows: npt.NDArray[np.float32]
+    confidences: npt.NDArray[np.float32] | None
+
+    def pieces(self) -> list[Waiting]:
+        """The same in pieces that are decoded one after the other."""
+        rows, found = self
+        starts = range(0, len(rows), PIECE)
+        return [Waiting(rows[at : at + PIECE], None if found is None else found[at : at + PIECE]) for at in starts]
+
+    def known(self) -> ChunkConfidences | None:
+        """Their confidences, as those of a round of one chunk."""
+        return None if self.confidences is None else ChunkConfidences(self.confidences, np.zeros(1, np.int64))
+
+
+class SavedSearch(NamedTuple):
+    """What a search knows between two chunks, the same whatever engine led to it (law 10).
+
+    ``cpu_reference/decode/saved_search.hpp`` draws it.
+
+    Attributes
+    ----------
+    settled : uint32[n]
+        The arcs that all paths begin with.
+    sources, arcs : uint32[log]
+        Entries of the unsettled log: the entry that a path comes from, and the arc that it takes. The first one has
+        neither.
+    states : uint32[tokens]
+        Tokens are sorted by graph state, then by history.
+    costs : float32[tokens]
+        Above the smallest.
+    entries : uint32[tokens]
+        Where each token's path ends in the log.
+    offset : float
+        What the costs are relative to.
+    frames, dead_frames : int
+        Of the sentence so far, and of these since the search died.
+    fired : int
+        The number of the rule that has ended the sentence, from 1; 0 if it goes on.
+    alive : bool
+    links : SavedLinks or None
+        Of a stream that keeps a lattice. The log then begins with the sentence, and nothing is settled before it.
+    ended : bool
+        Whether the sentence has ended and given its lattice: of the search nothing is left.
+    """
+
+    settled: Ids
+    sources: Ids
+    arcs: Ids
+    states: Ids
+    costs: npt.NDArray[np.float32]
+    entries: Ids
+    offset: float
+    frames: int
+    dead_frames: int
+    fired: int
+    alive: bool
+    links: SavedLinks | None = None
+    ended: bool = False
+
+
+def checked_search(
+    found: dict[str, Any], graph: Graph, new_words: NewWords | None, lattice_beam: float | None = None
+) -> SavedSearch:
+    """The search with these fields but `dead_frames`, once it is known to be one of this graph.
+
+    Parameters
+    ----------
+    found : dict
+        With the arrays of `arcbeam.ctc.streams.saved_lattice.GOES_ON`, where there is a `lattice_beam`: that of a
+        search which keeps links.
+
+    Raises
+    ------
+    FormatError
+        An array has another length or other values than a search could have written: engines trust them.
+    """
+    entries, states, costs = found["entries"], found["states"], found["costs"]
+    if not 0 < len(states) == len(costs) == len(entries):
+        raise FormatError(
+            f"stream state: expected as many states, costs and entries of tokens, got {len(states)}, {len(costs)} and "
+            f"{len(entries)}"
+        )
+    log = checked_log(found, graph, new_words)
+    if entries.max() >= len(log.arcs) or len(np.unique(entries)) != len(entries):
+        raise FormatError("stream state: expected an entry of the log of its own for each token")
+    if not np.all(np.isfinite(costs)) or np.any(costs < 0.0) or not np.isfinite(found["offset"]):
+        raise FormatError("stream state: expected costs of tokens that are finite and at least 0")
+    if np.any(log.states[entries] != states):
+        raise FormatError("stream state: the paths of the log do not lead to the states of the tokens")
+    dead_frames = checked_dead_frames(found, log.frames[entries])
+    fields = {name: found[name] for name in SavedSearch._fields if name in found}
+    links = None if lattice_beam is None else checked_links(found, log, lattice_beam)
+    return SavedSearch(**fields, dead_frames=dead_frames, links=links)
+
+
+def checked_dead_frames(found: dict[str, Any], lived: npt.NDArray[np.int64]) -> int:
+    """The frames since the search died, by those of the paths to all its tokens."""
+    frames, live_frames = found["frames"], int(lived[0])
+    if np.any(lived != live_frames) or not found["alive"] * frames <= live_frames <= frames:
+        raise FormatError(f"stream state: expected paths of {frames} frames to all tokens, got others")
+    return int(frames - live_frames)

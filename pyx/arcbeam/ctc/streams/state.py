@@ -1,0 +1,384 @@
+"""The saved state of a stream: a few arrays and facts in the layout of arcbeam's files (`arcbeam.files.section_file`).
+
+Little endian throughout, and the same for every engine: a stream goes on wherever a decoder has the same graph, models
+and options. The facts name what it was saved with, so that another graph, model or list is refused by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.core.errors import FormatError
+from arcbeam.ctc.boost.boost import Boost
+from arcbeam.ctc.results import Asked
+from arcbeam.ctc.streams.saved_confidences import check_confidences, facts_of_method, method_of
+from arcbeam.ctc.streams.saved_lattice import ENDED, GOES_ON, Dtypes, SavedEnd, checked_end
+from arcbeam.ctc.streams.saved_log import checked_log
+from arcbeam.ctc.streams.sentences import Heard, SavedSearch, checked_dead_frames, checked_search
+from arcbeam.files import section_file
+from arcbeam.graph import graph_file
+from arcbeam.lm.kenlm import KenLM
+from arcbeam.streams.endpoints import Endpoint, as_facts, of_facts
+
+if TYPE_CHECKING:
+    from arcbeam.core.confidence import ConfidenceMethod
+    from arcbeam.ctc.boost._boost import BoostList
+    from arcbeam.ctc.decoder import CtcDecoder
+    from arcbeam.graph.graph import Graph
+    from arcbeam.graph.new_words import NewWords
+
+NAME = "stream state"  # what messages call the bytes
+SEARCH: Dtypes = {
+    "sources": np.dtype("<u4"),
+    "arcs": np.dtype("<u4"),
+    "states": np.dtype("<u4"),
+    "costs": np.dtype("<f4"),
+    "entries": np.dtype("<u4"),
+}
+KIND = section_file.Kind(
+    name="the state of a stream of arcbeam",
+    magic=b"\x93ARCSTM\n",
+    version=3,  # 2: before confidences of frames
+    sections=SEARCH
+    | GOES_ON
+    | ENDED
+    | {
+        "settled": np.dtype("<u4"),
+        "heard": np.dtype("<u4"),
+        "waiting": np.dtype("<f4"),
+        "confidences": np.dtype("<f4"),
+        "about": np.dtype("u1"),
+    },
+    about={
+        "frames": (int,),
+        "alive": (bool,),
+        "offset": (float,),
+        "first_frame": (int,),
+        "after_start": (bool,),
+        "last_came": (bool,),
+        "fired": (int,),
+        "endpoint": (list, type(None)),
+        "graph": (str,),
+        "columns": (int,),
+        "models": (list, type(None)),
+        "options": (dict,),
+        "boost": (dict, type(None)),
+        "asked": (dict, type(None)),
+        "interim_answers": (bool,),
+        "end": (dict, type(None)),
+        "frame_confidence": (dict, type(None)),
+    },
+    again="save the stream with this version of arcbeam, or restore it with the other",
+)
+OPTIONS = ("beam", "max_active", "acoustic_scale", "blank_penalty", "frame_shift")
+LATTICE_OPTIONS = ("lattice_beam", "posterior_scale")
+FRAME_OPTIONS = ("confidence_aggregation",)
+RESCORING_OPTIONS = ("lm_scale", "hypotheses_per_state", "unknown_words")
+MOST_FRAMES = 2**53
+
+_graphs: WeakKeyDictionary[Graph, str] = WeakKeyDictionary()
+_lists: WeakKeyDictionary[BoostList, str] = WeakKeyDictionary()
+
+
+class StreamState(NamedTuple):
+    """What a stream is saved as.
+
+    Attributes
+    ----------
+    settled : uint32[n]
+        The arcs that all paths of the sentence begin with; none where its lattice is saved, unless it has ended.
+    search : dict
+        The other fields of a `SavedSearch` but `dead_frames`; no tokens if the search has not begun. With the arrays of
+        `saved_lattice.GOES_ON` where anything was asked for, or of `saved_lattice.ENDED`, then without tokens.
+    first_frame : int
+        Frames of the sentences before.
+    heard : Heard
+    endpoint : Endpoint or None
+    waiting : float32[frames, columns]
+        Frames that wait for the next sentence.
+    last_came : bool
+        Whether the last chunk has come.
+    asked : Asked or None
+        What the stream gives besides its best path.
+    interim_answers : bool
+    end : dict or None
+        Where a sentence has ended that gives more than its best path, the facts of `saved_lattice.ended`.
+    method : ConfidenceMethod or None
+        Of confidences of frames, where they are asked for.
+    confidences : float32[frames] or None
+        With a method: those of the frames of the sentence, and behind them of those that wait.
+    """
+
+    settled: npt.NDArray[np.uint32]
+    search: dict[str, Any]
+    first_frame: int
+    heard: Heard
+    endpoint: Endpoint | None
+    waiting: npt.NDArray[np.float32]
+    last_came: bool
+    asked: Asked | None
+    interim_answers: bool
+    end: dict[str, Any] | None
+    method: ConfidenceMethod | None
+    confidences: npt.NDArray[np.float32] | None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the sentence has had a chunk."""
+        return self.end is not None or len(self.search["states"]) > 0
+
+
+def sections_of(asked: Asked | None, end: dict[str, Any] | None) -> Dtypes:
+    """The arrays that a state has of the search, with their dtypes."""
+    if asked is None:
+        return SEARCH
+    return SEARCH | (GOES_ON if end is None else ENDED)
+
+
+def write(state: StreamState, decoder: CtcDecoder, boost: Boost | None) -> bytes:
+    """The state as bytes, with what the stream was decoded with."""
+    arrays = {name: state.search[name] for name in sections_of(state.asked, state.end)}
+    arrays |= {
+        "settled": state.settled,
+        "heard": np.array(state.heard.words, np.uint32),
+        "waiting": state.waiting.reshape(-1),
+    }
+    if state.confidences is not None:
+        arrays["confidences"] = state.confidences
+    about = {name: state.search[name] for name in ("frames", "alive", "offset", "fired")} | {
+        "first_frame": state.first_frame,
+        "after_start": state.heard.after_start,
+        "last_came": state.last_came,
+        "endpoint": None if state.endpoint is None else as_facts(state.endpoint),
+        "columns": state.waiting.shape[1],
+        "asked": None if state.asked is None else state.asked.as_facts(),
+        "interim_answers": state.interim_answers,
+        "end": state.end,
+        "frame_confidence": None if state.method is None else facts_of_method(state.method),
+    }
+    arrays["about"] = section_file.as_section(about | _made_with(decoder, boost, state.asked, state.method))
+    out = io.BytesIO()
+    section_file.write_sections(out, KIND, arrays)
+    return out.getvalue()
+
+
+def read(
+    data: object, decoder: CtcDecoder, boost: Boost | None
+) -> tuple[StreamState, SavedSearch | None, SavedEnd | None]:
+    """A state, its search as engines take it, and a sentence that has ended, once all are in order and of this decoder.
+
+    Raises
+    ------
+    TypeError
+        Not bytes.
+    FormatError
+        The bytes are no state of a stream, or are damaged or cut short.
+    ValueError
+        The stream was decoded with another graph, model, option or boost list.
+    """
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"data: expected the bytes that stream.save() returned, got {type(data).__name__}")
+    raw = bytes(data)
+    if len(raw) < section_file.HEADER.size:
+        raise FormatError(f"{NAME}: expected at least {section_file.HEADER.size} bytes, got {len(raw)}")
+    arrays = section_file.read_sections(NAME, KIND, raw, len(raw))
+    about = section_file.read_about(NAME, KIND, arrays.pop("about").tobytes())
+    asked, method = _asked(about["asked"]), method_of(about["frame_confidence"])
+    wanted = {*sections_of(asked, about["end"]), "settled", "heard", "waiting"}
+    if method is not None:
+        wanted.add("confidences")
+    if set(arrays) != wanted:
+        raise FormatError(f"{NAME}: expected the sections {sorted(wanted)}, got {sorted(arrays)}")
+    _check_made_with(about, decoder, boost, asked, method)
+    state = _state(arrays, about, decoder, asked, method)
+    if not state.has_begun:
+        if state.search["frames"] or state.search["fired"] or state.last_came or len(state.settled):
+            raise FormatError(f"{NAME}: expected tokens, because the stream has begun, got none")
+        return state, None, None
+    new_words: NewWords | None = None if boost is None else boost.compiled(decoder.graph).new_words
+    fields = state.search | {"settled": state.settled}
+    beam = decoder.options.lattice_beam
+    if state.end is None:
+        return state, checked_search(fields, decoder.graph, new_words, None if asked is None else beam), None
+    log = checked_log(fields | {"settled": state.settled[:0]}, decoder.graph, new_words)
+    end = checked_end(fields, state.end, log, beam)
+    if not np.array_equal(end.path[: len(state.settled)], state.settled):
+        raise FormatError(f"{NAME}: the settled arcs are not the first of the best path")
+    if any(len(fields[name]) for name in ("states", "costs", "entries")):
+        raise FormatError(f"{NAME}: expected no tokens, because the sentence has ended, got {len(fields['states'])}")
+    dead_frames = checked_dead_frames(fields, log.frames[-1:])
+    search = SavedSearch(
+        **{name: fields[name] for name in SavedSearch._fields if name in fields}, dead_frames=dead_frames, ended=True
+    )
+    return state, search, end
+
+
+def _asked(facts: dict[str, Any] | None) -> Asked | None:
+    if facts is None:
+        return None
+    try:
+        asked = Asked(**facts)
+    except (TypeError, ValueError) as error:
+        raise FormatError(f"{NAME}: what the stream was asked for cannot be read: {error}") from None
+    if not asked.needs_lattices:
+        raise FormatError(f"{NAME}: expected a stream that was asked for something, got {facts}")
+    return asked
+
+
+def _state(
+    arrays: dict[str, npt.NDArray[Any]],
+    about: dict[str, Any],
+    decoder: CtcDecoder,
+    asked: Asked | None,
+    method: ConfidenceMethod | None,
+) -> StreamState:
+    """The state in the sections; FormatError if its numbers do not fit each other or the decoder."""
+    if asked is None and (about["end"] is not None or about["interim_answers"]):
+        raise FormatError(f"{NAME}: expected neither an end nor interim answers of a stream that was asked for nothing")
+    if asked is not None and (about["end"] is not None) != bool(about["fired"] or about["last_came"]):
+        raise FormatError(f"{NAME}: expected the end of a sentence where the last chunk has come or a rule has held")
+    endpoint, columns = _endpoint(about["endpoint"]), about["columns"]
+    for name in ("frames", "first_frame"):
+        if not 0 <= about[name] < MOST_FRAMES:
+            raise FormatError(f"{NAME}: expected a number of frames as {name}, got {about[name]}")
+    if not 0 <= about["fired"] <= (0 if endpoint is None else len(endpoint.rules)):
+        raise FormatError(f"{NAME}: expected the number of a rule, got {about['fired']}")
+    if columns != decoder._width or len(arrays["waiting"]) % columns:
+        raise FormatError(
+            f"{NAME}: expected waiting frames of {decoder._width} columns, got {len(arrays['waiting'])} values in "
+            f"frames of {columns}"
+        )
+    if not np.all(arrays["waiting"] < np.inf):
+        raise FormatError(f"{NAME}: expected waiting frames of finite values or -inf, got NaN or inf")
+    if len(arrays["waiting"]) and not about["fired"]:
+        raise FormatError(f"{NAME}: expected no frame to wait where no sentence has ended")
+    words, rescoring = arrays["heard"], decoder._rescoring
+    known = 0 if rescoring is None else len(rescoring.large_labels)
+    most = 0 if rescoring is None else rescoring.large.order - 1
+    if len(words) > most or np.any(words >= known) or np.any(words == 0):
+        raise FormatError(f"{NAME}: expected at most {most} words of the graph from before the sentence, got others")
+    confidences = None
+    if method is not None:
+        confidences = arrays["confidences"].copy()
+        frames = about["frames"] + len(arrays["waiting"]) // columns
+        check_confidences(confidences, frames, method, decoder.graph, columns)
+    state = StreamState(
+        arrays["settled"].copy(),
+        {name: about[name] for name in ("frames", "alive", "offset", "fired")},
+        about["first_frame"],
+        Heard(tuple(words.tolist()), about["after_start"]),
+        endpoint,
+        arrays["waiting"].reshape(-1, columns).copy(),
+        about["last_came"],
+        asked,
+        about["interim_answers"],
+        about["end"],
+        method,
+        confidences,
+    )
+    state.search.update((name, arrays[name].copy()) for name in sections_of(asked, about["end"]))
+    return state
+
+
+def _endpoint(facts: list[Any] | None) -> Endpoint | None:
+    if facts is None:
+        return None
+    try:
+        return of_facts(facts)
+    except (TypeError, ValueError) as error:
+        raise FormatError(f"{NAME}: its endpoint cannot be read: {error}") from None
+
+
+def _made_with(
+    decoder: CtcDecoder, boost: Boost | None, asked: Asked | None, method: ConfidenceMethod | None
+) -> dict[str, Any]:
+    """What answers depend on besides the log-probs, as a state names it."""
+    rescoring, options = decoder._rescoring, decoder.options
+    names = OPTIONS + (RESCORING_OPTIONS if rescoring is not None else ())
+    names += LATTICE_OPTIONS if asked is not None else ()
+    names += FRAME_OPTIONS if method is not None else ()
+    found = {name: getattr(options, name) for name in names}
+    models = None
+    if rescoring is not None:
+        found["graph_lm_scale"] = rescoring.small_scale
+        large = rescoring.large
+        models = [large.mark if isinstance(large, KenLM) else large.digest, rescoring.small.digest]
+    return {
+        "graph": _digest_of_graph(decoder.graph),
+        "models": models,
+        "options": found,
+        "boost": None if boost is None else _facts_of(boost, decoder.graph),
+    }
+
+
+def _check_made_with(
+    about: dict[str, Any],
+    decoder: CtcDecoder,
+    boost: Boost | None,
+    asked: Asked | None,
+    method: ConfidenceMethod | None,
+) -> None:
+    """ValueError that names what the stream was decoded with, if it is something else than what this decoder has."""
+    ours = _made_with(decoder, boost, asked, method)
+    if about["graph"] != ours["graph"]:
+        raise ValueError(
+            f"{NAME}: expected a stream of this decoder's graph (digest {ours['graph']}), got one of another "
+            f"({about['graph']}); restore it with a decoder of the graph that it was saved with"
+        )
+    if about["models"] != ours["models"]:
+        raise ValueError(
+            f"{NAME}: expected a stream {_of_models(ours['models'])}, as this decoder has, got one "
+            f"{_of_models(about['models'])}; restore it with a decoder of the models that it was saved with"
+        )
+    theirs = about["options"]
+    for name, value in ours["options"].items():
+        if name not in theirs or theirs[name] != value:
+            raise ValueError(
+                f"{NAME}: expected a stream with {name}={value!r}, as this decoder has, got one with "
+                f"{name}={theirs.get(name)!r}; restore it with CtcDecoder(..., {name}={theirs.get(name)!r})"
+            )
+    if about["boost"] == ours["boost"]:
+        return
+    if about["boost"] is None:
+        raise ValueError(f"{NAME}: expected boost=None, because the stream was saved without a boost, got {boost!r}")
+    phrases = about["boost"].get("phrases")
+    raise ValueError(
+        f"{NAME}: expected the boost of {phrases} phrases that the stream was saved with, got "
+        f"{'none' if boost is None else f'another one: {boost!r}'}; give it as decoder.restore(data, boost=...)"
+    )
+
+
+def _of_models(digests: list[Any] | None) -> str:
+    if digests is None:
+        return "without a large language model"
+    return f"rescored with the models {' and '.join(map(str, digests))}"
+
+
+def _digest_of_graph(graph: Graph) -> str:
+    if graph not in _graphs:
+        _graphs[graph] = graph_file.digest(graph)
+    return _graphs[graph]
+
+
+def _facts_of(boost: Boost, graph: Graph) -> dict[str, Any]:
+    """What a state says of a boost: engines read nothing of it but the compiled list and its new words."""
+    compiled = boost.compiled(graph)
+    if compiled not in _lists:
+        made = hashlib.blake2b(digest_size=16)
+        arrays: list[npt.NDArray[Any]] = [compiled.states, compiled.arcs]
+        if compiled.new_words is not None:
+            new = compiled.new_words
+            spelled = new.pronunciations
+            arrays += [new.states, new.targets, new.columns, new.words, *new.symbols.arrays()]
+            arrays += [spelled.words, spelled.offsets, spelled.columns]
+        for array in arrays:
+            made.update(f"{array.nbytes}\n".encode())
+            made.update(np.ascontiguousarray(array).view(np.uint8).data)
+        _lists[compiled] = made.hexdigest()
+    return {"phrases": len(boost), "digest": _lists[compiled]}
