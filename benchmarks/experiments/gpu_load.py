@@ -57,7 +57,7 @@ def run(context: Context) -> Iterator[Row]:
 
 def source_of(name: str) -> Path:
     """The file that a unit of kernels is compiled from."""
-    (source,) = ROOT.glob(f"cuda/*/{name}.cu")
+    (source,) = ROOT.glob(f"cuda/**/{name}.cu")
     return source
 
 

@@ -9,7 +9,7 @@
 #include "decode/boosted_models.hpp"
 #include "decode/lane.hpp"
 #include "decode/rescoring_lane.hpp"
-#include "decode/stream.hpp"
+#include "decode/streams/stream.hpp"
 #include "pool/batch_engine.hpp"
 
 namespace arcbeam::twin {

@@ -13,7 +13,7 @@
 #include "decode/lattice.hpp"
 #include "decode/prune.hpp"
 #include "decode/recombine.hpp"
-#include "decode/stream.hpp"
+#include "decode/streams/stream.hpp"
 #include "shared/graph_view.hpp"
 
 namespace arcbeam::twin {

@@ -1,5 +1,5 @@
 // Looks for the end of a stream's sentence between two frames. The rule is the twin's,
-// cpu_reference/decode/endpoint.hpp.
+// cpu_reference/decode/streams/endpoint.hpp.
 //
 // bounds_of  how many frames are to be decoded before something else happens
 // look       in: so many frames of the chunk have been decoded, or the search died before; the best token has been

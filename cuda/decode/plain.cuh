@@ -2,7 +2,7 @@
 // with the same members, and stages of its own.
 #pragma once
 
-#include "decode/work.cuh"
+#include "decode/launch/work.cuh"
 
 namespace arcbeam {
 

@@ -5,7 +5,7 @@
 // commit        writes tokens (costs relative to the best) and log entries, and frees the table
 #pragma once
 
-#include "decode/team.cuh"
+#include "decode/launch/team.cuh"
 #include "decode/workspace.cuh"
 
 namespace arcbeam {

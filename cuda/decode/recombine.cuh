@@ -9,7 +9,7 @@
 //      A barrier must follow.
 #pragma once
 
-#include "decode/team.cuh"
+#include "decode/launch/team.cuh"
 #include "decode/workspace.cuh"
 
 namespace arcbeam {

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "decode/device_graph.cuh"
-#include "decode/team.cuh"
+#include "decode/launch/team.cuh"
 #include "decode/workspace.cuh"
 
 namespace arcbeam {

@@ -3,7 +3,7 @@
 
 #include "decode/arrival.cuh"
 #include "decode/backtrack.cuh"
-#include "decode/cluster.cuh"
+#include "decode/launch/cluster.cuh"
 #include "decode/collect.cuh"
 #include "decode/endpoint.cuh"
 #include "decode/stream.cuh"

@@ -4,7 +4,7 @@
 // out  control.best_end and control.end_index; returns in all threads whether a final state was reached
 #pragma once
 
-#include "rescore/ask_ends.cuh"
+#include "rescore/requests/ask_ends.cuh"
 #include "rescore/frame.cuh"
 
 namespace arcbeam {

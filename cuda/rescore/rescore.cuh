@@ -6,8 +6,8 @@
 //      still to come. A barrier must follow.
 #pragma once
 
-#include "rescore/ask.cuh"
-#include "rescore/ask_arcs.cuh"
+#include "rescore/requests/ask.cuh"
+#include "rescore/requests/ask_arcs.cuh"
 #include "rescore/boost.cuh"
 
 namespace arcbeam {

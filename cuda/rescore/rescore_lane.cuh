@@ -2,7 +2,7 @@
 #pragma once
 
 #include "decode/frame.cuh"
-#include "rescore/requests.cuh"
+#include "rescore/requests/requests.cuh"
 
 namespace arcbeam {
 

@@ -2,7 +2,7 @@
 // members are for.
 #pragma once
 
-#include "decode/work.cuh"
+#include "decode/launch/work.cuh"
 #include "rescore/end.cuh"
 
 namespace arcbeam {

@@ -72,7 +72,7 @@ def test_kernels_change_with_what_they_include_alone():
     done = [sys.executable, "-c", f"import cuda_build, json; print(json.dumps({listed}))"]
     run = subprocess.run(done, cwd=record.ROOT / "build_backend", capture_output=True, text=True, check=True)
     sources = {next(p for p in paths if p.endswith(".cu")): paths for paths in json.loads(run.stdout)}
-    search = sources[str(record.ROOT / "cuda/decode/search.cu")]
+    search = sources[str(record.ROOT / "cuda/decode/kernels/search.cu")]
     assert {str(record.ROOT / name) for name in ("cuda/decode/rounds.cuh", "cuda/shared/cost.hpp")} <= set(search)
     assert not any("cuda/transducer/" in path for path in search)
 

@@ -95,7 +95,7 @@ cdef extern from "decode/lane.hpp" namespace "arcbeam::twin" nogil:
         const GraphView&, const Buffer[Token]&, const CppTokenLog&, double, cbool) except +
 
 
-cdef extern from "decode/link_stages.hpp" namespace "arcbeam::twin" nogil:
+cdef extern from "tests/decode/stages/link_stages.hpp" namespace "arcbeam::twin" nogil:
     cdef cppclass Reached:
         Buffer[Candidate] candidates
         Buffer[uint32_t] slots
@@ -110,7 +110,7 @@ cdef extern from "decode/link_stages.hpp" namespace "arcbeam::twin" nogil:
         Lattice finish(const GraphView&, cbool) except +
 
 
-cdef extern from "decode/history_stages.hpp" namespace "arcbeam::twin" nogil:
+cdef extern from "tests/decode/stages/history_stages.hpp" namespace "arcbeam::twin" nogil:
     cdef cppclass LookupCache "arcbeam::twin::LookupCache<arcbeam::twin::AutomatonModels>":
         void begin() except +
 

@@ -14,19 +14,19 @@ from arcbeam.gpu.tuned import search_plan
 from tests.simt import build
 
 SOURCES = {
-    "search": "cuda/decode/search.cu",
-    "rescore": "cuda/rescore/rescore.cu",
-    "asking": "cuda/rescore/asking.cu",
-    "asking_arcs": "cuda/rescore/asking_arcs.cu",
-    "bucketed": "cuda/rescore/bucketed.cu",
-    "boosted": "cuda/rescore/boosted.cu",
-    "boosted_rescore": "cuda/rescore/boosted_rescore.cu",
-    "boosted_asking": "cuda/rescore/boosted_asking.cu",
-    "new_words": "cuda/rescore/new_words.cu",
-    "new_words_rescore": "cuda/rescore/new_words_rescore.cu",
+    "search": "cuda/decode/kernels/search.cu",
+    "rescore": "cuda/rescore/kernels/rescore.cu",
+    "asking": "cuda/rescore/kernels/asking.cu",
+    "asking_arcs": "cuda/rescore/kernels/asking_arcs.cu",
+    "bucketed": "cuda/rescore/kernels/bucketed.cu",
+    "boosted": "cuda/rescore/kernels/boosted.cu",
+    "boosted_rescore": "cuda/rescore/kernels/boosted_rescore.cu",
+    "boosted_asking": "cuda/rescore/kernels/boosted_asking.cu",
+    "new_words": "cuda/rescore/kernels/new_words.cu",
+    "new_words_rescore": "cuda/rescore/kernels/new_words_rescore.cu",
 }
 SOURCES |= {f"{name}_lattice": source.replace(".cu", "_lattice.cu") for name, source in SOURCES.items()}
-SOURCES["search_stream_lattice"] = "cuda/decode/search_stream_lattice.cu"
+SOURCES["search_stream_lattice"] = "cuda/decode/kernels/search_stream_lattice.cu"
 # Of their Params; search_host.py, rescore_host.py and boost_host.py spell them out.
 OPENED = ("new_words", "boosted_asking")  # the kernels of these read new words
 PARAMETER_BYTES = {name: 208 if "search" in name else 608 if name.startswith(OPENED) else 576 for name in SOURCES}

@@ -133,7 +133,7 @@ class Found:
 
 
 class SearchHost:
-    source, entry = "cuda/decode/search.cu", "arcbeam_search_{}"
+    source, entry = "cuda/decode/kernels/search.cu", "arcbeam_search_{}"
     sources_of_the_host: tuple[Path, ...] = ()
 
     def __init__(
@@ -154,7 +154,7 @@ class SearchHost:
         self.of_stream_lattices = self.kernels, self.entry
         if lattice_beam is not None and self.streams_apart:
             self.of_stream_lattices = (
-                build.load("cuda/decode/search_stream_lattice.cu"), "arcbeam_search_stream_lattice_{}"
+                build.load("cuda/decode/kernels/search_stream_lattice.cu"), "arcbeam_search_stream_lattice_{}"
             )  # fmt: skip
         self.launches = 0
         self.lanes = np.zeros(0, LANE)

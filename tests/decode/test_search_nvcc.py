@@ -8,7 +8,7 @@ from tests.simt.build import ROOT
 from tests.simt.ptx import functions, inexact_arithmetic, nvcc, ptx_of
 
 RELAXED = ["--expt-relaxed-constexpr"]  # as the package is built
-SOURCE = ROOT / "cuda" / "decode" / "search.cu"
+SOURCE = ROOT / "cuda" / "decode" / "kernels" / "search.cu"
 OTHERS = sorted(set(SOURCE.parent.glob("*.cu")) - {SOURCE})
 SHAPES = ("wide", "dense", "cluster")
 needs_nvcc = pytest.mark.skipif(nvcc() is None, reason="nvcc is neither on the PATH nor under CUDA_HOME")

@@ -1,4 +1,4 @@
-"""Types of the Cython modules: each has a stub beside it, which says what the module has."""
+"""Types of the Cython modules: those that Python imports have a stub beside them, which says what the module has."""
 
 import importlib
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import arcbeam
-from tests.test_layout import PACKAGE, ROOT
+from tests.test_layout import PACKAGE, ROOT, imported
 
 HOME = Path(str(arcbeam.__file__)).parent.parent  # the folder pyx, or that of installed packages
 MODULES = sorted(PACKAGE.rglob("_*.pyx"))
@@ -22,8 +22,17 @@ def name_of(path):
     return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
 
 
-def test_every_module_has_a_stub():
-    assert [path.name for path in MODULES if not path.with_suffix(".pyi").exists()] == []
+def imported_by_python():
+    """Names of the modules that the package's Python, or another stub, imports."""
+    texts = [path for suffix in ("*.py", "*.pyi") for path in PACKAGE.rglob(suffix)]
+    return {module for path in texts for module, _ in imported(path)}
+
+
+def test_modules_that_python_imports_have_a_stub_and_no_others():
+    wanted = {name_of(path) for path in MODULES} & {
+        name for module in imported_by_python() for name in (module, module.rpartition(".")[0])
+    }
+    assert wanted == {name_of(path) for path in MODULES if path.with_suffix(".pyi").exists()}
 
 
 def test_every_stub_has_a_module():

@@ -25,7 +25,7 @@ def views_of(lists):
 
 
 class BoostHost(RescoreHost):
-    source, entry = "cuda/rescore/boosted.cu", "arcbeam_boosted_{}"
+    source, entry = "cuda/rescore/kernels/boosted.cu", "arcbeam_boosted_{}"
 
     def __init__(self, graph, lists, **options):
         super().__init__(graph, None, **options)
@@ -84,7 +84,7 @@ class SlotHost(SearchHost):
 
 
 class NewWordsHost(SlotHost, BoostHost):
-    source, entry = "cuda/rescore/new_words.cu", "arcbeam_new_words_{}"
+    source, entry = "cuda/rescore/kernels/new_words.cu", "arcbeam_new_words_{}"
 
     def __init__(self, graph, lists, **options):
         super().__init__(graph, lists, **options)
@@ -113,7 +113,7 @@ class WholeGraph:
 class BoostRescoreHost(RescoreHost):
     """`bits` : of a history, for the state of the small model and for that of the boost."""
 
-    source, entry = "cuda/rescore/boosted_rescore.cu", "arcbeam_boosted_rescore_{}"
+    source, entry = "cuda/rescore/kernels/boosted_rescore.cu", "arcbeam_boosted_rescore_{}"
     of_buckets = source, entry
     has_clusters = False
 
@@ -131,7 +131,7 @@ class BoostRescoreHost(RescoreHost):
 class NewWordsRescoreHost(SlotHost, BoostRescoreHost):
     """With lists that have new words, or with a model that lanes ask the host for (`asks`)."""
 
-    source, entry = "cuda/rescore/new_words_rescore.cu", "arcbeam_new_words_rescore_{}"
+    source, entry = "cuda/rescore/kernels/new_words_rescore.cu", "arcbeam_new_words_rescore_{}"
     of_buckets = source, entry
     of_those_that_ask = dict.fromkeys((ARCS, MODEL), "boosted_asking")
 

@@ -40,8 +40,8 @@ def bits_view(bits):
 
 
 class RescoreHost(SearchHost):
-    source, entry = "cuda/rescore/rescore.cu", "arcbeam_rescore_{}"
-    of_buckets = "cuda/rescore/bucketed.cu", "arcbeam_bucketed_{}"
+    source, entry = "cuda/rescore/kernels/rescore.cu", "arcbeam_rescore_{}"
+    of_buckets = "cuda/rescore/kernels/bucketed.cu", "arcbeam_bucketed_{}"
     of_those_that_ask: ClassVar[dict[int, str]] = {ARCS: "asking_arcs", MODEL: "asking"}
     control_bytes = 208 + 160
     streams_apart = False

@@ -7,7 +7,7 @@ from tests.simt.ptx import functions, inexact_arithmetic, nvcc, ptx_of
 
 RELAXED = ["--expt-relaxed-constexpr"]  # as the package is built
 needs_nvcc = pytest.mark.skipif(nvcc() is None, reason="nvcc is neither on the PATH nor under CUDA_HOME")
-SOURCES = sorted((ROOT / "cuda" / "rescore").glob("*.cu"))
+SOURCES = sorted((ROOT / "cuda" / "rescore" / "kernels").glob("*.cu"))
 
 
 @needs_nvcc
@@ -23,5 +23,5 @@ def test_nothing_is_fused(source):
 @needs_nvcc
 @pytest.mark.long
 def test_contraction_is_found():
-    ptx = ptx_of(ROOT / "cuda" / "rescore" / "rescore.cu", flags=[*RELAXED, "-fmad=true"])
+    ptx = ptx_of(ROOT / "cuda" / "rescore" / "kernels" / "rescore.cu", flags=[*RELAXED, "-fmad=true"])
     assert inexact_arithmetic(ptx, list(functions(ptx))) != []

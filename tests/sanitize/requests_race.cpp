@@ -79,7 +79,7 @@ void compare(const Answer* answers, std::uint32_t round, std::atomic<bool>& wron
     }
 }
 
-// What a lane does: as wait_for_mapped() in cuda/rescore/answers_mapped.cuh.
+// What a lane does: as wait_for_mapped() in cuda/rescore/requests/answers_mapped.cuh.
 void ask(const RequestView& lane, std::uint32_t round, std::atomic<bool>& wrong) {
     const std::uint64_t posted = post(lane, round);
     while (__atomic_load_n(&arcbeam::requests::head_of(lane).answered, __ATOMIC_ACQUIRE) != posted) {
@@ -88,7 +88,7 @@ void ask(const RequestView& lane, std::uint32_t round, std::atomic<bool>& wrong)
     compare(arcbeam::requests::answers_of(lane), round, wrong);
 }
 
-// As wait_for_copied() in cuda/rescore/answers_copied.cuh.
+// As wait_for_copied() in cuda/rescore/requests/answers_copied.cuh.
 void take(const RequestView& lane, std::uint32_t round, std::uint64_t posted, std::atomic<bool>& wrong) {
     const unsigned char* const arrival = lane.answer_buffer + arcbeam::answer_buffer_start_bytes(lane.slot);
     for (;;) {

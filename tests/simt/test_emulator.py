@@ -450,7 +450,7 @@ def test_an_element_of_an_array_cannot_be_kept(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "source", ["cuda/decode/search.cu", "cuda/transducer/transducer.cu", "tests/simt/scheduler.cpp"]
+    "source", ["cuda/decode/kernels/search.cu", "cuda/transducer/transducer.cu", "tests/simt/scheduler.cpp"]
 )
 def test_what_a_source_includes_is_what_the_compiler_reads(source):
     path = build.ROOT / source

@@ -6,7 +6,7 @@ import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -16,6 +16,7 @@ from arcbeam.core.checks import check_real
 from arcbeam.core.errors import GraphError, UnsupportedError
 from arcbeam.core.show import shortened, shown_as
 from arcbeam.ctc.boost._boost import BoostList, WordIndex, compiled
+from arcbeam.ctc.boost.calibration import Decoder, calibrated
 from arcbeam.ctc.boost.left_out import warn_of_left_out
 from arcbeam.ctc.boost.phrases import checked, checked_score, normalised
 from arcbeam.ctc.boost.spellings import MOST_BYTES, Pronounced, Spellings
@@ -24,9 +25,6 @@ from arcbeam.files.phrase_file import read_phrases
 from arcbeam.graph.graph import Graph
 from arcbeam.graph.new_words import NewWords, OpenGraph, Place
 from arcbeam.graph.symbols import is_far_beyond
-
-if TYPE_CHECKING:
-    from arcbeam.ctc.decoder import CtcDecoder
 
 LARGEST_SUM = 8192.0  # below which sums of multiples of 1/1024 are exact in float32
 
@@ -266,7 +264,7 @@ class Boost:
     @lists_options()
     def calibrate(
         self,
-        decoder: CtcDecoder,
+        decoder: Decoder,
         log_probs: Any,
         lengths: Any = None,
         *,
@@ -317,8 +315,6 @@ class Boost:
         --------
         >>> boost = arcbeam.Boost(["norland", "mister dashwood"]).calibrate(decoder, other_speech)
         """
-        from arcbeam.ctc.boost.calibration import calibrated
-
         return calibrated(self, decoder, log_probs, lengths, false_alarms, largest)
 
     def occurrences(self, words: Sequence[str]) -> list[tuple[str, float, int, int]]:

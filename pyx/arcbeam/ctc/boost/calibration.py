@@ -3,26 +3,50 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from arcbeam.core.checks import as_float, check_real
-from arcbeam.ctc.boost.boost import Boost
 from arcbeam.ctc.boost.phrases import LARGEST_SCORE
-
-if TYPE_CHECKING:
-    from arcbeam.ctc.decoder import CtcDecoder
+from arcbeam.ctc.options import DecoderOptions
+from arcbeam.graph.graph import Graph
 
 STEPS = 8  # to a score of 1
 
 
-def calibrated(
-    boost: Boost, decoder: CtcDecoder, log_probs: Any, lengths: Any, false_alarms: float, largest: float | None
-) -> Boost:
-    """What `Boost.calibrate` says."""
-    from arcbeam.ctc.decoder import CtcDecoder
+class Decoder(Protocol):
+    """What the calibration needs of a `CtcDecoder`."""
 
-    if not isinstance(decoder, CtcDecoder):
+    @property
+    def graph(self) -> Graph: ...  # noqa: D102
+
+    @property
+    def options(self) -> DecoderOptions: ...  # noqa: D102
+
+    def decode(self, log_probs: Any, lengths: Any = None, **options: Any) -> Any: ...  # noqa: D102
+
+
+class ScoredPhrases(Protocol):
+    """What the calibration needs of a `Boost`."""
+
+    @property
+    def phrases(self) -> Mapping[str, float]: ...  # noqa: D102
+
+    def unknown(self, graph: Graph, /) -> Any: ...  # noqa: D102
+
+    def with_scores(self, phrases: Mapping[str, float], /) -> Any: ...  # noqa: D102
+
+    def occurrences(self, words: Sequence[str], /) -> list[tuple[str, float, int, int]]: ...  # noqa: D102
+
+
+Phrases = TypeVar("Phrases", bound=ScoredPhrases)
+
+
+def calibrated(
+    boost: Phrases, decoder: Decoder, log_probs: Any, lengths: Any, false_alarms: float, largest: float | None
+) -> Phrases:
+    """What `Boost.calibrate` says."""
+    if not isinstance(getattr(decoder, "options", None), DecoderOptions):
         raise TypeError(f"decoder: expected an arcbeam.CtcDecoder, got {type(decoder).__name__}")
     share = as_float("false_alarms", false_alarms, "from 0 to below 1")
     if not 0.0 <= share < 1.0:
@@ -35,15 +59,15 @@ def calibrated(
     if highest <= 0.0:
         raise ValueError(
             "Boost.calibrate: expected at least one phrase with a score above 0 that the graph can write, got none of "
-            f"{len(boost):,}"
+            f"{len(boost.phrases):,}"
         )
 
-    def scaled(phrases: dict[str, float], step: int) -> Boost:
+    def scaled(phrases: dict[str, float], step: int) -> Phrases:
         factor = step / STEPS / highest
         made = {phrase: score * factor if score > 0.0 else score for phrase, score in phrases.items()}
         return boost.with_scores(made)
 
-    wanted = Boost({phrase: score for phrase, score in known.items() if score > 0.0})
+    wanted = boost.with_scores({phrase: score for phrase, score in known.items() if score > 0.0})
 
     def occurrences(**options: Any) -> list[Counter[str]]:
         found = decoder.decode(log_probs, lengths, **options)
@@ -68,7 +92,7 @@ def calibrated(
     return scaled(dict(boost.phrases), best)
 
 
-def _steps(decoder: CtcDecoder, largest: float | None) -> int:
+def _steps(decoder: Decoder, largest: float | None) -> int:
     """The number of steps to the largest score."""
     if largest is None:
         check_real("largest", decoder.options.beam, "of your own, because the decoder's beam is infinite", above=0.0)

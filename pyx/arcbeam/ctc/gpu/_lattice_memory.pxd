@@ -11,7 +11,7 @@ from arcbeam.gpu._host_buffers cimport HostBuffer, SharedBuffer
 from arcbeam.gpu._launch cimport Event, Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
 from arcbeam.ctc.gpu.searches._lanes cimport Lanes
-from arcbeam.ctc.gpu.searches._search cimport LatticeParams, LatticeResult, StreamLinksView
+from arcbeam.ctc.gpu.searches._search_view cimport LatticeParams, LatticeResult, StreamLinksView
 from arcbeam.ctc.gpu._streams cimport CudaStream
 from arcbeam.graph._graph_view cimport GraphView, NewWordsView
 

@@ -16,7 +16,7 @@ from libcpp.utility cimport move
 from arcbeam.core._interrupts cimport check_interrupts
 from arcbeam.ctc.boost._boost cimport BoostList
 from arcbeam.ctc.gpu.searches._lanes cimport Lanes
-from arcbeam.ctc.gpu.searches._search cimport LatticeLane, LatticeResult, LatticeStep, padded
+from arcbeam.ctc.gpu.searches._search_view cimport LatticeLane, LatticeResult, LatticeStep, padded
 from arcbeam.ctc.gpu._streams cimport CudaStream
 from arcbeam.gpu._driver_table cimport now_ns, pause_between_looks
 from arcbeam.gpu._memory cimport copy_to_device, copy_to_host

@@ -12,7 +12,7 @@ from arcbeam.core._interrupts cimport check_interrupts
 from arcbeam.gpu._cuda cimport driver, ignore
 from arcbeam.gpu._memory cimport MemoryPool, copy_to_device
 from arcbeam.gpu._driver_table cimport forked, now_ns
-from arcbeam.ctc.gpu.searches._search cimport kLineBytes, kNoIndex
+from arcbeam.ctc.gpu.searches._search_view cimport kLineBytes, kNoIndex
 
 from arcbeam.gpu.tuned import search_plan
 from arcbeam.core.errors import CapacityError

@@ -11,8 +11,8 @@ from arcbeam.ctc.streams._endpoint cimport EndpointRules
 from arcbeam.lm._kenlm_view cimport KenLmView
 from arcbeam.ctc.gpu.models._models cimport DeviceRescoring
 from arcbeam.ctc.gpu.models._request_buffers cimport LaneRequests
-from arcbeam.ctc.gpu.searches._search cimport StreamLinksView, StreamView
-from arcbeam.ctc.gpu.searches._rescoring_search cimport SharedBits
+from arcbeam.ctc.gpu.searches._search_view cimport StreamLinksView, StreamView
+from arcbeam.ctc.gpu.searches._rescoring_view cimport SharedBits
 from arcbeam.ctc.streams._saved_search cimport Heard
 from arcbeam.graph._graph_view cimport OpenGraph
 from arcbeam.lm._lm_view cimport RescoringView

@@ -18,8 +18,10 @@ from arcbeam.lm._kenlm_view cimport KenLmView
 from arcbeam.ctc.streams._saved_search cimport Heard, SavedSearch, fields_of, take_heard, take_saved
 from arcbeam.ctc.gpu.models._models cimport DeviceRescoring
 from arcbeam.ctc.gpu.models._requests cimport KenLmAnswerer
-from arcbeam.ctc.gpu.searches._rescoring_search cimport SharedBits, rescoring_tokens_bytes
-from arcbeam.ctc.gpu.searches._search cimport StreamLinksView, StreamView, kNoIndex, stream_bytes, stream_links_bytes
+from arcbeam.ctc.gpu.searches._rescoring_view cimport SharedBits, rescoring_tokens_bytes
+from arcbeam.ctc.gpu.searches._search_view cimport (
+    StreamLinksView, StreamView, kNoIndex, stream_bytes, stream_links_bytes,
+)
 from arcbeam.graph._words cimport GrowingPath
 from arcbeam.lm._lm_view cimport RescoringView
 

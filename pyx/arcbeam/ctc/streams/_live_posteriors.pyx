@@ -14,7 +14,7 @@ from arcbeam.graph._graph_view cimport OpenGraph
 from arcbeam.graph._words cimport WordReader
 
 
-cdef extern from "decode/live_posteriors.hpp" namespace "arcbeam::twin" nogil:
+cdef extern from "decode/streams/live_posteriors.hpp" namespace "arcbeam::twin" nogil:
     cdef cppclass LiveLabels:
         LiveLabels(const OpenGraph&, const SavedSearch&) except +
         uint32_t last_writer(uint32_t entry)

@@ -7,7 +7,7 @@ from libcpp.vector cimport vector
 from arcbeam.ctc.lattice._lattices cimport Link
 
 
-cdef extern from "decode/saved_search.hpp" namespace "arcbeam::twin" nogil:
+cdef extern from "decode/streams/saved_search.hpp" namespace "arcbeam::twin" nogil:
     cdef struct Token:
         uint32_t state
         float cost

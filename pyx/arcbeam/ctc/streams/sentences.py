@@ -89,7 +89,7 @@ class Waiting(NamedTuple):
 class SavedSearch(NamedTuple):
     """What a search knows between two chunks, the same whatever engine led to it (law 10).
 
-    ``cpu_reference/decode/saved_search.hpp`` draws it.
+    ``cpu_reference/decode/streams/saved_search.hpp`` draws it.
 
     Attributes
     ----------

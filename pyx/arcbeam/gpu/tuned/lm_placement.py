@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from arcbeam.core.errors import CapacityError
 
 ENTRY_BYTES = 32
-"""Bytes of an entry of the arc cache; see ``cuda/rescore/arc_cache.cuh``."""
+"""Bytes of an entry of the arc cache; see ``cuda/rescore/requests/arc_cache.cuh``."""
 SINGLE_BYTES = 16
-"""The same if the cache holds single arcs; see ``cuda/rescore/single_arcs.cuh``."""
+"""The same if the cache holds single arcs; see ``cuda/rescore/requests/single_arcs.cuh``."""
 MOST_ENTRIES = 2**32 - 1
 MOST_CACHE = 1 << 30
 """The most bytes that the arc cache gets if `arc_cache` sets no size."""

@@ -4,7 +4,7 @@
 
 #include "decode/boosted_models.hpp"
 #include "decode/lattice_room.hpp"
-#include "decode/stream.hpp"
+#include "decode/streams/stream.hpp"
 
 namespace arcbeam {
 

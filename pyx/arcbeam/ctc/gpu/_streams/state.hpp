@@ -7,7 +7,7 @@
 
 #include "arcbeam/ctc/gpu/models/_requests/kenlm_answerer.hpp"
 #include "decode/models.hpp"
-#include "decode/saved_search.hpp"
+#include "decode/streams/saved_search.hpp"
 #include "graph/open_graph.hpp"
 #include "rescore/rescoring_search.hpp"
 #include "shared/boost.hpp"

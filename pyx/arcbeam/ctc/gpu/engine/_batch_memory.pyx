@@ -13,7 +13,7 @@ from libc.string cimport memset
 
 from arcbeam.gpu._cuda cimport driver, ignore
 from arcbeam.gpu._memory cimport MemoryPool, copy_to_device, copy_to_host, set_bytes
-from arcbeam.ctc.gpu.searches._search cimport kNoIndex, padded
+from arcbeam.ctc.gpu.searches._search_view cimport kNoIndex, padded
 
 from arcbeam.ctc.gpu.searches._search import TooManyTokens
 

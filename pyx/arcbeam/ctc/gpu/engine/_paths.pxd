@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libcpp.vector cimport vector
 
-from arcbeam.ctc.gpu.searches._search cimport UtteranceResult
+from arcbeam.ctc.gpu.searches._search_view cimport UtteranceResult
 
 cdef class Paths:
     cdef list arcs  # of the paths that have arrived, in pieces

@@ -7,7 +7,7 @@ cimport cython
 from libc.stdint cimport int64_t
 from libcpp.algorithm cimport reverse_copy
 
-from arcbeam.ctc.gpu.searches._search cimport Outcome
+from arcbeam.ctc.gpu.searches._search_view cimport Outcome
 
 
 @cython.no_gc

@@ -12,7 +12,7 @@ from arcbeam.ctc.gpu._lattice_memory cimport LatticeMemory
 from arcbeam.ctc.gpu.searches._launches cimport Launches
 from arcbeam.ctc.gpu.models._models cimport DeviceRescoring
 from arcbeam.ctc.gpu.models._request_buffers cimport LaneRequests
-from arcbeam.ctc.gpu.searches._rescoring_search cimport NewWordsParams, RescoringParams
+from arcbeam.ctc.gpu.searches._rescoring_view cimport NewWordsParams, RescoringParams
 from arcbeam.ctc.gpu.searches._search cimport DeviceGraph
 from arcbeam.ctc.gpu.searches._searches cimport Search
 from arcbeam.ctc.gpu._staging cimport Staging

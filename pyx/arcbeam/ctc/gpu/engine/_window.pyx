@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memset
 from arcbeam.core._interrupts cimport check_interrupts
 from arcbeam.ctc.gpu.engine._batch_memory cimport BatchSizes
 from arcbeam.ctc.gpu.searches._lanes cimport Undone
-from arcbeam.ctc.gpu.searches._search cimport LaneState, StreamView, UtteranceView, kNeedsStreamRoom, kNoIndex
+from arcbeam.ctc.gpu.searches._search_view cimport LaneState, StreamView, UtteranceView, kNeedsStreamRoom, kNoIndex
 from arcbeam.ctc.gpu._streams cimport CudaStream
 from arcbeam.gpu._cuda cimport driver, ignore
 

@@ -9,7 +9,7 @@ from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
 from arcbeam.ctc.boost._boost cimport BoostList, BoostView
 from arcbeam.ctc.gpu.models._models cimport DeviceWords
-from arcbeam.ctc.gpu.searches._rescoring_search cimport NewWordsOnDevice, RescoringParams, SlotView
+from arcbeam.ctc.gpu.searches._rescoring_view cimport NewWordsOnDevice, RescoringParams, SlotView
 from arcbeam.ctc.gpu.searches._search cimport DeviceGraph
 
 

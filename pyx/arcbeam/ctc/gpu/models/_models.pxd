@@ -12,7 +12,7 @@ from arcbeam.lm._kenlm_view cimport KenLmView
 from arcbeam.lm._lm_view cimport LmView
 from arcbeam.ctc.gpu.models._request_buffers cimport LaneRequests
 from arcbeam.gpu._registered_memory cimport RegisteredMemory
-from arcbeam.ctc.gpu.searches._rescoring_search cimport RescoringParams, SharedBits
+from arcbeam.ctc.gpu.searches._rescoring_view cimport RescoringParams, SharedBits
 
 
 cdef class DeviceModel:

@@ -19,7 +19,7 @@ from arcbeam.lm._kenlm_view cimport kenlm_view_of
 from arcbeam.lm._lm_view cimport LmArc, LmView, lm_view_of
 from arcbeam.gpu._registered_memory cimport RegisteredMemory
 from arcbeam.ctc.boost._boost cimport BoostList
-from arcbeam.ctc.gpu.searches._rescoring_search cimport (
+from arcbeam.ctc.gpu.searches._rescoring_view cimport (
     LookupCounters, RescoringParams, kCacheWords, kMostHistories, shared_bits,
 )
 

@@ -10,7 +10,7 @@ from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
 from arcbeam.gpu._driver_table cimport DriverTable
 from arcbeam.gpu._host_buffers cimport HostBuffer, SharedBuffer
 from arcbeam.ctc.gpu.models._requests cimport Asks, AnswerCopier, HostLookups, RequestView
-from arcbeam.ctc.gpu.searches._rescoring_search cimport RescoringParams
+from arcbeam.ctc.gpu.searches._rescoring_view cimport RescoringParams
 
 cdef extern from "arcbeam/ctc/gpu/_driver_copier.hpp" namespace "arcbeam::gpu" nogil:
     cdef struct HalfHandles:

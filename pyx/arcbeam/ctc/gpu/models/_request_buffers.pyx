@@ -15,8 +15,8 @@ from arcbeam.gpu._memory cimport set_bytes
 from arcbeam.ctc.gpu.models._requests cimport (
     Answer, Question, answer_buffer_bytes, answer_buffer_start_bytes, kHalves, kRequestHeadBytes, request_table_bytes, request_buffer_bytes,
 )
-from arcbeam.ctc.gpu.searches._rescoring_search cimport kMostHistories
-from arcbeam.ctc.gpu.searches._search cimport padded
+from arcbeam.ctc.gpu.searches._rescoring_view cimport kMostHistories
+from arcbeam.ctc.gpu.searches._search_view cimport padded
 
 from arcbeam.gpu.tuned import search_plan
 from arcbeam.core.errors import CapacityError, CudaOutOfMemoryError

@@ -5,7 +5,8 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport MemoryPool
-from arcbeam.ctc.gpu.searches._search cimport LaneState, LatticeLane, SearchKind
+from arcbeam.ctc.gpu.searches._search cimport SearchKind
+from arcbeam.ctc.gpu.searches._search_view cimport LaneState, LatticeLane
 
 
 # What lanes lack after a launch.

@@ -4,8 +4,9 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 
-from arcbeam.ctc.gpu.searches._rescoring_search cimport kNeedsRequestRoom
-from arcbeam.ctc.gpu.searches._search cimport LaneRoom, LatticeLane, Link, Need, kNeedsLinks, kNeedsStreamRoom, kNoIndex
+from arcbeam.ctc.gpu.searches._rescoring_view cimport kNeedsRequestRoom
+from arcbeam.ctc.gpu.searches._search cimport LaneRoom
+from arcbeam.ctc.gpu.searches._search_view cimport LatticeLane, Link, Need, kNeedsLinks, kNeedsStreamRoom, kNoIndex
 
 
 cdef class Lanes:

@@ -5,7 +5,8 @@ from libc.stdint cimport uint32_t, uint64_t
 from arcbeam.gpu._cuda cimport Context
 from arcbeam.gpu._launch cimport Function, Stream
 from arcbeam.gpu._driver_table cimport LaunchShape
-from arcbeam.ctc.gpu.searches._search cimport SearchKind, SearchParams
+from arcbeam.ctc.gpu.searches._search cimport SearchKind
+from arcbeam.ctc.gpu.searches._search_view cimport SearchParams
 
 
 cdef class Launches:

@@ -6,7 +6,8 @@ from arcbeam.gpu._cuda cimport Context
 from arcbeam.gpu._launch cimport Function, Stream, launch
 from arcbeam.gpu._launch cimport load as load_module
 from arcbeam.gpu._driver_table cimport LaunchShape
-from arcbeam.ctc.gpu.searches._search cimport SearchKind, SearchParams
+from arcbeam.ctc.gpu.searches._search cimport SearchKind
+from arcbeam.ctc.gpu.searches._search_view cimport SearchParams
 
 from arcbeam.gpu.tuned import search_plan
 

@@ -13,7 +13,11 @@ from arcbeam.gpu._cuda cimport Context
 from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool, copy_on_device, set_bytes
 from arcbeam.graph._graph_view cimport ArcTarget
-from arcbeam.ctc.gpu.searches._rescoring_search cimport (
+from arcbeam.ctc.gpu.searches._search_view cimport (
+    LaneState, LogEntry, StateRow, kNoIndex, lattice_costs_bytes, links_bytes, log_bytes, shared_bytes, table_bytes,
+    tokens_bytes, workspace_bytes,
+)
+from arcbeam.ctc.gpu.searches._rescoring_view cimport (
     History, rescoring_free_bytes, rescoring_shared_bytes, rescoring_tokens_bytes, rescoring_workspace_bytes,
 )
 

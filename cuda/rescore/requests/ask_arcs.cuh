@@ -7,7 +7,7 @@
 // entered in the table, too, because the cache may have lost them when the answers come.
 #pragma once
 
-#include "rescore/ask.cuh"
+#include "rescore/requests/ask.cuh"
 
 namespace arcbeam {
 

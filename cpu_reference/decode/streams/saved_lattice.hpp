@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "decode/lattice.hpp"
-#include "decode/saved_search.hpp"
+#include "decode/streams/saved_search.hpp"
 
 namespace arcbeam::twin {
 

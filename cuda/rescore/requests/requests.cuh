@@ -4,11 +4,11 @@
 // everything it has asked for when it is redone. The table is emptied between frames.
 #pragma once
 
-#include "rescore/answers_copied.cuh"
-#include "rescore/answers_mapped.cuh"
-#include "rescore/arc_cache.cuh"
+#include "rescore/requests/answers_copied.cuh"
+#include "rescore/requests/answers_mapped.cuh"
+#include "rescore/requests/arc_cache.cuh"
 #include "rescore/hypotheses.cuh"
-#include "rescore/single_arcs.cuh"
+#include "rescore/requests/single_arcs.cuh"
 
 namespace arcbeam {
 

@@ -1,7 +1,7 @@
 // The cost of the end of a sentence, where lanes ask the host: all last tokens ask in one round.
 #pragma once
 
-#include "rescore/ask_arcs.cuh"
+#include "rescore/requests/ask_arcs.cuh"
 
 namespace arcbeam {
 

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "decode/buffer.hpp"
-#include "decode/endpoint.hpp"
+#include "decode/streams/endpoint.hpp"
 #include "decode/lattice.hpp"
 #include "decode/models.hpp"
 #include "decode/prune.hpp"
-#include "decode/saved_lattice.hpp"
-#include "decode/saved_search.hpp"
+#include "decode/streams/saved_lattice.hpp"
+#include "decode/streams/saved_search.hpp"
 #include "decode/tokens.hpp"
 #include "shared/endpoint.hpp"
 #include "shared/graph_view.hpp"

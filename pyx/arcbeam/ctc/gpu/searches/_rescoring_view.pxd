@@ -6,7 +6,7 @@ from arcbeam.lm._lm_buckets cimport LmBuckets
 from arcbeam.lm._lm_view cimport RescoringView
 from arcbeam.ctc.boost._boost cimport BoostView
 from arcbeam.ctc.gpu.models._requests cimport RequestView
-from arcbeam.ctc.gpu.searches._search cimport Need, SearchParams, StateRow
+from arcbeam.ctc.gpu.searches._search_view cimport Need, SearchParams, StateRow
 from arcbeam.graph._graph_view cimport ArcTarget
 
 

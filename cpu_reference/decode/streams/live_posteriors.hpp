@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "decode/saved_search.hpp"
+#include "decode/streams/saved_search.hpp"
 #include "decode/tokens.hpp"
 #include "graph/open_graph.hpp"
 #include "lattice/scaled.hpp"
