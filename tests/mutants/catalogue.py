@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.simt.build import ENGINE, HERE, ROOT
 
 LIST = Path(__file__).with_name("mutants.toml")
-PLACES = (ROOT / "cuda", HERE / "kernels", ENGINE / "_requests", ENGINE / "_lattice_memory")
+PLACES = (ROOT / "cuda", HERE / "kernels", ENGINE / "models" / "_requests", ENGINE / "_lattice_memory")
 OF_THE_CODE = {".cu", ".cuh", ".hpp", ".cpp"}
 _SKIPPED = re.compile(r"\s+|//[^\n]*|/\*.*?\*/", re.DOTALL)
 
