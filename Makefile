@@ -27,8 +27,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Tests, as many at a time as there are cores; -n 0 in PYTEST_ARGS: one by one.
 BY_CORES := -n auto --maxprocesses=8 --dist=worksteal
-# Tests that run kernels in the emulator.
-KERNELS := tests/simt tests/rescore tests/decode/test_host_arrays.py $(foreach folder,decode transducer,$(addprefix tests/$(folder)/test_*,_emulated.py cuda_engine*.py _nvcc.py))
+EVERYWHERE := $(patsubst %,--ignore=%,tests/benchmarks tests/mutants) $(PYTEST_ARGS)
 # Modules become bytecode when they are first imported: most never are.
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --no-compile -qq
 # The larger speech sets, where they lie beside the checkout; benchmarks/data/datasets.py looks there, too.
@@ -51,10 +50,10 @@ demo: $(VENV)/has-demo
 	$(BIN)/arcbeam demo
 
 test: $(VENV)/has-test
-	$(BIN)/python -m pytest $(BY_CORES) $(patsubst %,--ignore-glob='%',tests/benchmarks tests/mutants $(KERNELS)) $(PYTEST_ARGS)
+	ARCBEAM_EMULATOR=none $(BIN)/python -m pytest $(BY_CORES) -m "not kernels and not long and not data" $(EVERYWHERE)
 
 test-kernels: $(VENV)/has-test
-	$(BIN)/python -m pytest $(BY_CORES) $(wildcard $(KERNELS)) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(BY_CORES) -m "kernels and not long and not data" $(EVERYWHERE)
 
 test-benchmarks: $(VENV)/has-test
 	$(BIN)/python -m pytest $(BY_CORES) tests/benchmarks $(PYTEST_ARGS)

@@ -1,11 +1,13 @@
 """What every test may use: the folder of the larger speech sets, one way to run hypothesis, and the layers of tests.
 
-Without options the tests of every change run. ``-m "data and not long"`` runs those that read the larger speech sets.
+Without options the tests of every change run; ``-m "kernels and not long"`` those of them that run kernels in the
+emulator, which compiles these first. ``-m "data and not long"`` runs those that read the larger speech sets.
 ``--long`` runs all that there is: also every schedule of a kernel, every mutant, all architectures.
 """
 
 import gc
 import os
+import re
 import signal
 from importlib.util import find_spec
 from pathlib import Path
@@ -67,8 +69,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    if "arcbeam_data" in getattr(item, "fixturenames", ()):
+    fixtures = getattr(item, "fixturenames", ())
+    if "arcbeam_data" in fixtures:
         item.add_marker("data")
+    params = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    if (
+        "fake_library" in fixtures
+        or any(isinstance(value, str) and value == "cuda" for value in params)
+        or re.search(r"/tests/simt/|_(nvcc|stages_emulated)\.py$", item.path.as_posix())
+    ):
+        item.add_marker("kernels")
 
 
 @pytest.hookimpl(trylast=True)

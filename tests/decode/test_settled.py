@@ -1,6 +1,7 @@
 """Collections of a token log look at what is young alone, and leave what a collection of everything would."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -117,21 +118,25 @@ def check_a_frame_backwards(**how):
     assert settled == 1
 
 
+@pytest.mark.kernels
 def test_a_frame_backwards():
     check_a_frame_backwards()
 
 
+@pytest.mark.kernels
 @settings(max_examples=examples(100))
 @given(st.integers(0, 2**32), st.integers(1, 20), st.integers(1, 9), st.integers(1, 3), st.sampled_from([32, 64, 288]))
 def test_the_kernel_keeps_ancestors_alone(seed, frames, most, near, block):
     check_kernel(np.random.default_rng(seed), frames=frames, most=most, near=near, block=block, seed=seed)
 
 
+@pytest.mark.kernels
 def test_schedules():
     for number, schedule in enumerate(schedules()):
         check_kernel(np.random.default_rng(number), frames=30, most=6, near=2, block=64, **schedule)
 
 
+@pytest.mark.kernels
 @given(st.integers(0, 2**32), st.integers(1, 9), st.integers(1, 3))
 def test_the_kernel_settles_what_the_twin_settles(seed, most, near):
     rng = np.random.default_rng(seed)
@@ -148,6 +153,7 @@ def test_the_kernel_settles_what_the_twin_settles(seed, most, near):
             due = 2 * len(log.entries())
 
 
+@pytest.mark.kernels
 def test_steps_do_not_grow_with_what_is_settled():
     """The same young part behind a short history and a long one."""
     young, tokens = random_log(np.random.default_rng(5), 30, 5, 2)

@@ -229,6 +229,8 @@ def load(*sources: str | Path, flags: Sequence[str] = ()) -> Kernels:
 
 @functools.cache
 def compiled(sources: tuple[Path, ...], flags: tuple[str, ...], of_all: tuple[str, ...] = ()) -> Kernels:
+    if os.environ.get("ARCBEAM_EMULATOR") == "none":
+        raise RuntimeError("a test that runs kernels has the marker kernels: see tests/conftest.py")
     compiler = os.environ.get("CXX", "g++").split()
     options = [*FLAGS, *WARNINGS, *INCLUDES, *os.environ.get("ARCBEAM_EMULATOR_FLAGS", "").split(), *of_all]
     runtime = sorted(HERE.glob("*.cpp"))
