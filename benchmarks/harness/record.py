@@ -2,9 +2,10 @@
 
 The header holds what a reader needs to judge or repeat the run: command, commit, processor, load of the machine
 before the run and after, versions, repeats, seeds; of a run on a GPU also the GPU, its driver, its clocks before and
-after (an idle GPU lowers them), and digests of the code of its kernels, by which a result is stale once this has
-changed, and of the code around them. A file is written only when its experiment has ended. Where a result needs a word
-later, ``remark`` and ``commit_remark`` are added to its header by hand; the page shows them.
+after (an idle GPU lowers them), and digests of the code of its kernels. A result is stale once this code has changed
+(`changed_kernels`); comments and wrapping do not count, and no other code does. A file is written only when its
+experiment has ended. Where a result needs a word later, ``remark`` and ``commit_remark`` are added to its header by
+hand; the page shows them.
 """
 
 import importlib.metadata
@@ -19,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import backend, host_code
+from benchmarks.harness import backend
 from benchmarks.harness.registry import Row
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -155,15 +156,9 @@ def tree_kernels() -> dict[str, str]:
 
 
 def changed_kernels(head: Row, kernels: dict[str, str]) -> list[str]:
-    """Of the kernels that a result was measured with, those that are others now; a result of the CPU has none."""
+    """Of the kernels that a result was measured with, those that are others now: it is stale if there are any."""
     measured: Any = head.get("kernels", {})
     return [name for name, digest in measured.items() if kernels.get(name) != digest]
-
-
-def has_other_host_code(head: Row) -> bool:
-    """Whether the code around the kernels was another when a result was measured; False where nobody knows."""
-    measured: Any = head.get("kernels", {})
-    return "host_code" in head and head["host_code"] != host_code.digest(measured)
 
 
 def failed(row: Row) -> bool:
@@ -190,7 +185,6 @@ def header(experiment: str, command: str, *, kernels: Sequence[str] | None = Non
     if kernels is not None:
         built = built_kernels()
         device = {"gpu": gpu(), "kernels": {name: built[name] for name in kernels}}
-        device["host_code"] = host_code.digest(kernels)
     made = versions() | ({} if kernels is None else {"nvcc": built_with() or "not known"})
     return {
         "record": "header",

@@ -12,7 +12,7 @@ from benchmarks.data import datasets
 from benchmarks.harness import record, registry, timing
 from benchmarks.harness.registry import Column
 from benchmarks.report import __main__ as report
-from benchmarks.report import page, tables
+from benchmarks.report import contents, page, tables
 from benchmarks.report.results import found
 
 HEAD = {"record": "header", "command": "python -m benchmarks x", "time": "today", "commit": "abc", "dirty": True}
@@ -20,19 +20,19 @@ HEAD |= {"seconds": 1.5, "processor": "P", "cores": 2, "memory_gib": 8.0, "load_
 HEAD |= {"versions": {"python": "3.11", "kenlm": "not installed"}}
 
 
-def page_of(results, **more):
+def page_of(results):
     """The page of these results, which lies beside the folders of devices."""
-    return page.text(results, results / "page.md", list(found(results, **more)))
+    return page.text(results, results / "page.md", list(found(results)))
 
 
-def table_of(results, name, **more):
-    measured = [result for result in found(results, **more) if result.name == name]
+def table_of(results, name):
+    measured = [result for result in found(results) if result.name == name]
     return tables.text(name, measured, results / "page.md")
 
 
 def test_every_experiment_has_a_title_columns_and_a_summary():
     names = registry.names()
-    assert {"faster_decoder", "threads", "graph_load", "graph_build", "epsilon_free", "wer", "stages"} <= set(names)
+    assert {"faster_decoder", "threads", "wer", "gpu_tests"} <= set(names)
     for name in names:
         experiment = registry.load(name)
         assert experiment.TITLE and experiment.COLUMNS and callable(experiment.run), name
@@ -189,18 +189,20 @@ def test_the_page_and_the_tables_come_from_the_results_alone(tmp_path):
     assert "A trial on a part of the data" in text
     assert "commit abc with changes" in text
     assert "kenlm" not in text
+    text = contents.text(list(found(tmp_path)))
+    assert f"## {contents.OTHERS}\n" in text and contents.PAPERS not in text
+    assert "| [Word error rate](wer.md) | Word error rate of the 3-gram graph on real speech, " in text
+    assert "| cpu (today, commit abc with changes) |" in text
+    assert "| cpu | P, 2 cores | today | 1 |" in text
     text = page_of(tmp_path)
-    assert f"## {page.OTHERS}\n" in text
-    assert "| [Word error rate](tables/wer.md) | Word error rate of the 3-gram graph on real speech, " in text
-    assert "| cpu | P, 2 cores, 8 GiB | today | 1 |" in text
-    assert "peers.svg" not in text and "Tests on a GPU" not in text
+    assert "Results of a CPU are of virtual machines (P). [All tables](tables/README.md)" in text
+    assert "peers.svg" not in text and "Tests on a GPU" not in text and "| task |" not in text
 
 
 def test_what_is_committed_is_current():
     """The page, a table for each experiment, the picture; the page is one that can be read."""
     assert list(report.differences(record.RESULTS, report.PAGE)) == []
-    assert len(report.PAGE.read_text(encoding="utf-8").splitlines()) < 150
-    names = {result.name for result in found(record.RESULTS)}
+    names = {contents.NAME, *(result.name for result in found(record.RESULTS))}
     assert {path.stem for path in (record.RESULTS / "tables").iterdir()} == names
 
 
