@@ -12,7 +12,6 @@ from pathlib import Path
 
 from benchmarks.data.datasets import CACHE, DataMissing
 from benchmarks.harness import record, registry, seeds
-from benchmarks.harness.progress import display
 
 OWN = ("arcbeam", "benchmarks", "data")
 
@@ -91,22 +90,21 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m benchmarks
         if args.resume and record.is_done(path):
             print(f"{name}: {path} is there for these kernels and this commit", file=sys.stderr)
             continue
-        with display() as shown:
-            context = registry.Context(args.repeats, args.utterances, options, on_gpu, shown)
-            try:
-                failures += run(name, context, f"{program} {shlex.join(argv)}", path)
-            except (DataMissing, KeyError, FileNotFoundError) as error:
-                # Data or an option; anything else is a fault of the experiment, and shows where.
-                print(f"{name}: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
-                failures += 1
-            except Exception as error:
-                if isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] not in OWN:
-                    print(f"{name}: the package {error.name} is missing", file=sys.stderr)
-                elif len(names) == 1:
-                    raise
-                else:
-                    traceback.print_exc()
-                failures += 1
+        context = registry.Context(args.repeats, args.utterances, options, on_gpu)
+        try:
+            failures += run(name, context, f"{program} {shlex.join(argv)}", path)
+        except (DataMissing, KeyError, FileNotFoundError) as error:
+            # Data or an option; anything else is a fault of the experiment, and shows where.
+            print(f"{name}: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
+            failures += 1
+        except Exception as error:
+            if isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] not in OWN:
+                print(f"{name}: the package {error.name} is missing", file=sys.stderr)
+            elif len(names) == 1:
+                raise
+            else:
+                traceback.print_exc()
+            failures += 1
     return 1 if failures else 0
 
 

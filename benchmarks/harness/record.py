@@ -55,17 +55,6 @@ def git(*arguments: str) -> str:
     return done.stdout.strip()
 
 
-def processor_mhz(cpuinfo: Path = Path("/proc/cpuinfo")) -> float | None:
-    """The clock of the cores now, their mean, as the system tells it; None where it does not."""
-    try:
-        told = [
-            float(line.partition(":")[2]) for line in cpuinfo.read_text().splitlines() if line.startswith("cpu MHz")
-        ]
-    except (OSError, ValueError):
-        return None
-    return round(sum(told) / len(told), 1) if told else None
-
-
 def processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -194,7 +183,6 @@ def header(experiment: str, command: str, *, kernels: Sequence[str] | None = Non
         "commit": commit(),
         "dirty": is_dirty(),
         "processor": processor(),
-        "processor_mhz": processor_mhz(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": memory_gib(),
         "load_before": round(os.getloadavg()[0], 2),
@@ -210,7 +198,6 @@ def close(head: Row, seconds: float, seeds: Mapping[str, object]) -> None:
     if head.get("gpu"):
         now = gpu()
         head["gpu_after"] = {key: now[key] for key in ("sm_mhz", "memory_mhz", "watts", "celsius") if key in now}
-    head["processor_mhz_after"] = processor_mhz()
     head |= {"seconds": round(seconds, 1), "seeds": seeds, "load_after": round(os.getloadavg()[0], 2)}
 
 

@@ -23,16 +23,14 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.data import acoustic, corpus, datasets, graphs
+from benchmarks.data import datasets, graphs
 from benchmarks.data.datasets import CACHE, REAL, data_folder
 from benchmarks.harness import record
-from benchmarks.pack import arpa_columns
 from data import workload
 
 PIECES = (512, 1024)
 UTTERANCES = 4096  # of each workload that can be made from the lines that travel
 TRAINING_LINES = 400_000  # evenly spread over the books
-RECORDINGS = 20
 MANIFEST = "manifest.json"
 PRESET = 9 | lzma.PRESET_EXTREME
 OF_DATA = ("lm", "model", "text", "tokenizers")  # folders that are found where the data sets are
@@ -73,8 +71,8 @@ def speech() -> Made:
 def word_lm() -> Made:
     lm = data_folder() / "lm"
     yield (
-        "lm/books.3gram.columns.xz",
-        lambda: arpa_columns.pack(lzma.decompress((lm / "books.3gram.arpa.xz").read_bytes())),
+        "lm/books.3gram.arpa.xz",
+        (lm / "books.3gram.arpa.xz").read_bytes,
     )
     yield "lm/words.txt.xz", lambda: lzma.compress((lm / "words.txt").read_bytes(), preset=PRESET)
 
@@ -112,26 +110,6 @@ def training() -> Made:
     yield "text/lines.txt.xz", lines
 
 
-def recordings() -> Made:
-    """The acoustic model, and some recordings with a manifest."""
-    of_set = corpus.data_set("test-other-100").recordings
-    chosen = of_set[:: max(1, len(of_set) // RECORDINGS)][:RECORDINGS]
-    yield "model/quartznet15x5.onnx.xz", lambda: lzma.compress(acoustic.default_model().read_bytes())
-    yield "tokens.txt", lambda: (data_folder() / "tokens.txt").read_bytes()
-    for r in chosen:
-        yield f"audio/{r.audio.name}", r.audio.read_bytes
-    lines = [{"audio_filepath": r.audio.name, "duration": round(r.seconds, 6), "text": r.text} for r in chosen]
-    yield "audio/manifest.json", lambda: "".join(json.dumps(line) + "\n" for line in lines).encode()
-
-
-def total() -> Made:
-    """The same, and the transducers that were trained (in the cache)."""
-    yield from recordings()
-    yield "tokenizers/librispeech_bpe_256.model", (data_folder() / "tokenizers/librispeech_bpe_256.model").read_bytes
-    for kind in ("rnnt", "tdt"):
-        yield f"transducer/{kind}.npz", lambda k=kind: (CACHE / "transducer" / f"{k}.npz").read_bytes()  # type: ignore[misc]
-
-
 ITEMS: dict[str, Callable[[], Made]] = {
     "speech": speech,
     "lm": word_lm,
@@ -139,8 +117,6 @@ ITEMS: dict[str, Callable[[], Made]] = {
     "pieces-lm": made_lm("spm512-5gram"),
     "large-lm": made_lm("char-large"),
     "training": training,
-    "recordings": recordings,
-    "total": total,
 }
 USUAL = ("speech", "lm", "workloads", "pieces-lm")
 
@@ -179,10 +155,7 @@ def unpack(folder: Path, cache: Path = CACHE) -> None:
             continue
         place = cache / {"": "data", "made-lm": "lm"}.get(kind, f"data/{kind}" if kind in OF_DATA else kind)
         place.mkdir(parents=True, exist_ok=True)
-        if rest.endswith(".columns.xz"):  # compressed lightly: it is read once or twice
-            rest = rest.replace(".columns.xz", ".arpa.xz")
-            content = lzma.compress(arpa_columns.unpack(content), preset=0)
-        elif rest in ("words.txt.xz", "lines.tsv.xz", "quartznet15x5.onnx.xz"):
+        if rest in ("words.txt.xz", "lines.tsv.xz"):
             rest, content = rest.removesuffix(".xz"), lzma.decompress(content)
         (place / rest).write_bytes(content)
     print(f"unpacked {', '.join(manifest['items'])} of commit {manifest['commit'] or 'unknown'} into {cache}")

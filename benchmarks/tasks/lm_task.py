@@ -290,12 +290,11 @@ def several(
     contenders: Callable[[str], Sequence[Contender]],
 ) -> Iterator[Row]:  # fmt: skip
     """Rows of :func:`measure` for every set and beam; on a GPU in a process of their own."""
-    with placements.words_matched_once():
-        if context.gpu:
-            what: Row = {"set": ", ".join(dataset.name for dataset in sets)}
-            yield from gpu.rows_or_failure(what, sweep, context, task, sets, beams, contenders)
-        else:
-            yield from sweep(context, task, sets, beams, contenders)
+    if context.gpu:
+        what: Row = {"set": ", ".join(dataset.name for dataset in sets)}
+        yield from gpu.rows_or_failure(what, sweep, context, task, sets, beams, contenders)
+    else:
+        yield from sweep(context, task, sets, beams, contenders)
 
 
 def sweep(

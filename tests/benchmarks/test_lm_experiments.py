@@ -5,8 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder, Graph, LanguageModel, SymbolTable
-from arcbeam.ctc import rescoring
+from arcbeam import Graph, LanguageModel, SymbolTable
 from arcbeam.ctc.decoder import DecodeStats
 from arcbeam.errors import CapacityError, UnsupportedError
 from benchmarks.data import graphs
@@ -80,21 +79,6 @@ def test_the_work_of_several_batches():
     longer = dataclasses.replace(asked_again, frames=3, lookup_waiting=0.5)
     assert placements.total([asked_again, longer]).lookup_waiting == 0.4375
     assert placements.looked_up(asked_again)["hits"] == 0.0 and placements.looked_up(asked_again)["rounds"] == 3.0
-
-
-def test_words_are_matched_once(models, monkeypatch):
-    calls = []
-    match = rescoring._in_automaton
-    monkeypatch.setattr(rescoring, "_in_automaton", lambda *a: calls.append(1) or match(*a))
-    graph = graphs.get("any").graph
-    log_probs = [random_log_probs(0, 5, 12)]
-    wanted = CtcDecoder(graph, device="cpu", **models).decode(log_probs)[0]
-    assert len(calls) == 2
-    with placements.words_matched_once():
-        found = [CtcDecoder(graph, device="cpu", **models).decode(log_probs)[0] for _ in range(3)]
-    assert len(calls) == 4 and all(h.score == wanted.score and h.text == wanted.text for h in found)
-    CtcDecoder(graph, device="cpu", **models)
-    assert len(calls) == 6
 
 
 # After F19 and KL14

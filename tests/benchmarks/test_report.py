@@ -57,7 +57,7 @@ def test_a_result_file_comes_back(tmp_path):
     record.write(path, record.header("wer", "command", repeats=3), [{"set": "demo", "greedy": 4.7}])
     head, rows = record.read(path)
     assert (head["experiment"], head["command"], head["repeats"]) == ("wer", "command", 3)
-    assert {"commit", "dirty", "processor", "processor_mhz", "versions", "load_before"} <= set(head)
+    assert {"commit", "dirty", "processor", "versions", "load_before"} <= set(head)
     assert rows == [{"record": "row", "set": "demo", "greedy": 4.7}]
 
 
@@ -262,11 +262,3 @@ def test_an_experiment_that_fails_does_not_keep_others_from_running(tmp_path, mo
     assert main(["good", "--out", str(tmp_path)]) == 0
     with pytest.raises(ValueError, match="a fault"):
         main(["fault", "--out", str(tmp_path)])
-
-
-def test_the_clock_of_the_cores_is_their_mean(tmp_path):
-    told = tmp_path / "cpuinfo"
-    told.write_text("processor : 0\ncpu MHz\t\t: 2000.0\nprocessor : 1\ncpu MHz\t\t: 3000.5\n")
-    assert record.processor_mhz(told) == 2500.2
-    told.write_text("processor : 0\n")
-    assert record.processor_mhz(told) is None and record.processor_mhz(tmp_path / "none") is None

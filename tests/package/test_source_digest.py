@@ -28,7 +28,7 @@ def digest_of_text(text):
     return source_digest.digest("\0".join(line.tokens) + f"\0{line.is_directive}" for line in source_digest.lines(text))
 
 
-TOKENS = """+ - * / % < > = & | ^ ~ ! ? : ; , . ( ) { } [ ] ++ ->* >>= <<< :: ... /= ab 1 0x1.8p-3 1'000 u8 R""".split()
+TOKENS = [*"+-*/%<>=&|^~!?:;,.(){}[]", "++", "->*", ">>=", "<<<", "::", "...", "/=", "ab", "1", "0x1.8p-3", "u8", "R"]
 TOKENS += ['"u8"', '"a // b"', "'\\''", 'R"x(f // " )" h)x"']
 
 
