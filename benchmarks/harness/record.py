@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import backend
-from benchmarks.harness.registry import Row
+from benchmarks.harness.registry import Column, Row
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -153,6 +153,27 @@ def changed_kernels(head: Row, kernels: dict[str, str]) -> list[str]:
 def failed(row: Row) -> bool:
     """Whether a row says that what it is about broke down; a missing package is no failure."""
     return str(row.get("status") or "").startswith("failed")
+
+
+def is_missing(row: Row) -> bool:
+    """Whether a row lacks what it is about, as a peer that is not installed."""
+    return "missing: " in str(row.get("status") or "")
+
+
+def lost(columns: Sequence[Column], before: Sequence[Row], now: Sequence[Row]) -> list[str]:
+    """What a stored result has and a rerun lacks: columns that no row fills any more, and rows that are missing now.
+
+    A row of the rerun is compared with the stored rows that have the same texts, its status apart.
+    """
+    filled = [
+        {c.heading: c for c in columns if any(c.value(row) is not None for row in rows)} for rows in (before, now)
+    ]
+    found = [heading for heading, column in filled[0].items() if heading not in filled[1] and column.key != "status"]
+    for row in filter(is_missing, now):
+        texts = {key: value for key, value in row.items() if isinstance(value, str) and key != "status"}
+        if texts and any(texts.items() <= old.items() and not is_missing(old) for old in before):
+            found.append(f"{', '.join(texts.values())}: {row['status']}")
+    return found
 
 
 def is_done(path: Path) -> bool:

@@ -262,3 +262,42 @@ def test_an_experiment_that_fails_does_not_keep_others_from_running(tmp_path, mo
     assert main(["good", "--out", str(tmp_path)]) == 0
     with pytest.raises(ValueError, match="a fault"):
         main(["fault", "--out", str(tmp_path)])
+
+
+PEERS = [Column("decoder", "decoder"), Column("RTFx", "rtfx"), Column("its RTFx", "peer_rtfx"), Column("st", "status")]
+
+
+@pytest.mark.parametrize(
+    ("now", "lost"),
+    [
+        ([{"decoder": "a", "rtfx": 2.0}, {"decoder": "b", "rtfx": 1.0}], []),
+        ([{"decoder": "a", "rtfx": 2.0}, {"decoder": "b", "status": "missing: b"}], ["b: missing: b"]),
+        ([{"decoder": "a", "rtfx": 2.0}, {"decoder": "c", "status": "missing: c"}], []),
+        ([{"decoder": "a", "rtfx": 2.0}, {"decoder": "new", "status": "missing: new"}], []),
+        ([{"decoder": "a", "status": "failed: a"}, {"decoder": "b", "status": "failed: b"}], ["RTFx"]),
+    ],
+)
+def test_what_a_rerun_lacks(now, lost):
+    before = [{"decoder": "a", "rtfx": 3.0}, {"decoder": "b", "rtfx": 1.5}, {"decoder": "c", "status": "missing: c"}]
+    assert record.lost(PEERS, before, now) == lost
+
+
+def test_a_rerun_without_a_peer_is_not_stored(tmp_path, monkeypatch, capsys):
+    """Neither where the peer has a column, nor where it has a row; unless it is allowed."""
+    rows = [{"decoder": "ours", "rtfx": 3.0, "peer_rtfx": 1.0}]
+    module = Failing(None)
+    module.COLUMNS, module.run = PEERS, lambda context: iter(rows)
+    monkeypatch.setattr(registry, "load", lambda name: module)
+    monkeypatch.setattr(registry, "summary", lambda name: name)
+    path = tmp_path / "one.jsonl"
+    assert main(["one", "--out", str(tmp_path)]) == 0
+    stored = path.read_bytes()
+    rows[0] = {"decoder": "ours", "rtfx": 4.0, "status": "missing: the package peer"}
+    assert main(["one", "--out", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert f"one: not stored, because {path} has what this run lacks:\n  its RTFx\n  ours: missing: the package" in said
+    assert "say --allow-missing" in said and path.read_bytes() == stored
+    assert record.read(tmp_path / "one.partial.jsonl")[1][0]["rtfx"] == 4.0
+    assert main(["one", "--out", str(tmp_path), "--allow-missing"]) == 0
+    assert record.read(path)[1][0]["rtfx"] == 4.0 and not (tmp_path / "one.partial.jsonl").exists()
+    assert main(["one", "--out", str(tmp_path)]) == 0
