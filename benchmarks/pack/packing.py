@@ -6,8 +6,8 @@
 Log-probs go as the byte planes of their float16 values, which pack better; workloads as the lines of text and the
 SentencePiece models that they are made from; graphs as the language models that they are built from. `--only` takes
 some of it. Some only go when they are named: `large-lm`, of the 12 M-state graph; `training`, the text and the pieces
-that `data.train_transducer` takes besides log-probs; `recordings`, the acoustic model and audio that `gk23_table4`
-takes; `total`, the same and what else `gpu_transducer_total` takes.
+that `data.train_transducer` takes besides log-probs; `recordings`, the acoustic model and audio that `gk23_table2`,
+`gk23_table4` and `gk23_figure1` take.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.data import datasets, graphs
+from benchmarks.data import acoustic, corpus, datasets, graphs
 from benchmarks.data.datasets import CACHE, REAL, data_folder
 from benchmarks.harness import record
 from data import workload
@@ -31,6 +31,7 @@ from data import workload
 PIECES = (512, 1024)
 UTTERANCES = 4096  # of each workload that can be made from the lines that travel
 TRAINING_LINES = 400_000  # evenly spread over the books
+RECORDINGS = 20
 MANIFEST = "manifest.json"
 PRESET = 9 | lzma.PRESET_EXTREME
 OF_DATA = ("lm", "model", "text", "tokenizers")  # folders that are found where the data sets are
@@ -110,6 +111,18 @@ def training() -> Made:
     yield "text/lines.txt.xz", lines
 
 
+def recordings() -> Made:
+    """The acoustic model, and some recordings with a manifest."""
+    of_set = corpus.data_set("test-other-100").recordings
+    chosen = of_set[:: max(1, len(of_set) // RECORDINGS)][:RECORDINGS]
+    yield "model/quartznet15x5.onnx.xz", lambda: lzma.compress(acoustic.default_model().read_bytes())
+    yield "tokens.txt", lambda: (data_folder() / "tokens.txt").read_bytes()
+    for r in chosen:
+        yield f"audio/{r.audio.name}", r.audio.read_bytes
+    lines = [{"audio_filepath": r.audio.name, "duration": round(r.seconds, 6), "text": r.text} for r in chosen]
+    yield "audio/manifest.json", lambda: "".join(json.dumps(line) + "\n" for line in lines).encode()
+
+
 ITEMS: dict[str, Callable[[], Made]] = {
     "speech": speech,
     "lm": word_lm,
@@ -117,6 +130,7 @@ ITEMS: dict[str, Callable[[], Made]] = {
     "pieces-lm": made_lm("spm512-5gram"),
     "large-lm": made_lm("char-large"),
     "training": training,
+    "recordings": recordings,
 }
 USUAL = ("speech", "lm", "workloads", "pieces-lm")
 
@@ -155,7 +169,7 @@ def unpack(folder: Path, cache: Path = CACHE) -> None:
             continue
         place = cache / {"": "data", "made-lm": "lm"}.get(kind, f"data/{kind}" if kind in OF_DATA else kind)
         place.mkdir(parents=True, exist_ok=True)
-        if rest in ("words.txt.xz", "lines.tsv.xz"):
+        if rest in ("words.txt.xz", "lines.tsv.xz", "quartznet15x5.onnx.xz"):
             rest, content = rest.removesuffix(".xz"), lzma.decompress(content)
         (place / rest).write_bytes(content)
     print(f"unpacked {', '.join(manifest['items'])} of commit {manifest['commit'] or 'unknown'} into {cache}")

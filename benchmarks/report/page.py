@@ -78,7 +78,7 @@ def _run(result: Result, table_of: Callable[[str], str]) -> str:
 def _sanitized(rows: list[Row]) -> str:
     """How many runs found nothing, and which were not run."""
     clean = sum(row.get("findings") == 0 and not row.get("status") for row in rows)
-    left_out = Counter(str(row["tool"]) for row in rows if str(row.get("status", "")).startswith("missing"))
+    left_out = Counter(str(row["tool"]) for row in rows if "not run" in str(row.get("status")))
     not_run = ", ".join(f"{count} of {name}" for name, count in left_out.items())
     said = f"{clean} of {len(rows)} runs of compute-sanitizer found nothing"
     return f"{said}; not run: {not_run}" if left_out else said
