@@ -69,9 +69,8 @@ def run(context: Context) -> Iterator[Row]:
         decoder = gpu.decoder(files.graph, OPTIONS, device="cpu", threads=1, lattice_beam=LATTICE_BEAM)
         often = decoder_that_prunes_often(files)
         minutes_of_each = lengths(context)
-        for place, (minutes, utterance) in enumerate(
-            zip(minutes_of_each, utterances_of(dataset, context), strict=True)
-        ):
+        spoken = utterances_of(dataset, context)
+        for place, (minutes, utterance) in enumerate(zip(minutes_of_each, spoken, strict=True)):
             context.progress(f"{graph_name}, {minutes:g} minutes")
             best, _ = timed(decoder, utterance, lattice=False)
             took, found = timed(decoder, utterance, lattice=True)
@@ -111,11 +110,10 @@ def _peak_of_this_process(
 ) -> float:
     minutes_of_each = lengths(Context(options=options))
     # The shortest says what is repeated; log-probs of lengths between would count.
-    two = Context(options={"minutes": f"{lengths[0]},{lengths[place]}"})
+    two = Context(options={"minutes": f"{minutes_of_each[0]},{minutes_of_each[place]}"})
     utterance = utterances_of(datasets.load(dataset).first(utterances), two)[-1]
     decoder = gpu.decoder(graphs.files(graph).graph, OPTIONS, device="cpu", threads=1, lattice_beam=LATTICE_BEAM)
-    found = decoder.decode([utterance], lattice=lattice)
-    assert len(found) == 1
+    decoder.decode([utterance], lattice=lattice)
     return peak_bytes() / MIB
 
 

@@ -87,25 +87,6 @@ def test_on_a_gpu_slow_decoders_get_the_first_minutes_alone(workload, monkeypatc
     assert "cpu_ratio" not in fast
 
 
-class Counting:
-    """A decoder of a GPU that counts the arcs it settles."""
-
-    name, device, settings, leaving_arcs = "counting", "cuda", "", 0
-
-    def __init__(self, files, options):
-        pass
-
-    def prepare(self, utterances):
-        return utterances
-
-    def decode(self, prepared):
-        self.leaving_arcs = 1000
-        return TEXTS
-
-    def answers(self, decoded):
-        return [Answer(text, 0.0, True) for text in decoded]
-
-
 def test_table3_refuses_engines_that_differ(workload, monkeypatch):
     class Liar:
         name, device, settings = "liar", "cpu", ""
