@@ -25,8 +25,8 @@ GPU_RUN = $(GPU_PATH) timeout -k 15 $(GPU_LIMIT)
 GPU_TESTS = $(GPU_RUN) $(GPU_PYTHON) -m pytest -q
 GPU_SITE := build/gpu-site
 GPU_TEST_PARTS := $(or $(PART),driver decode rescore transducer ptx speech large riva sanitizer)
-# Not those of tests, nor those that need more than graphs and log-probs: other versions, hundreds of gigabytes, other builds.
-GPU_BENCH_PARTS := $(or $(PART),$(filter-out tests sanitizers versions lm_billion load transducer_total,$(sort \
+# Not those of tests, nor that of another version.
+GPU_BENCH_PARTS := $(or $(PART),$(filter-out tests sanitizers versions,$(sort \
 	$(patsubst benchmarks/experiments/gpu_%.py,%,$(wildcard benchmarks/experiments/gpu_*.py)))))
 TOOLS ?= memcheck synccheck initcheck racecheck
 SANITIZED ?= sanitized sanitized_rescoring sanitized_transducers

@@ -132,7 +132,7 @@ def extensions():
     yield Extension(SHARED, sources=[os.path.join("pyx", *SHARED.split(".")) + ".c"])
     with_stages = os.environ.get("ARCBEAM_STAGES") == "1"
     if with_stages:
-        yield _extension("arcbeam._stages", ROOT / "tests" / "decode" / "_stages.pyx", [], flags, ["."])
+        yield _extension("arcbeam._stages", ROOT / "tests" / "stages" / "_stages.pyx", [], flags, ["."])
     for pyx in sorted((ROOT / "pyx").rglob("_*.pyx")):
         place = pyx.relative_to(ROOT / "pyx").with_suffix("").parts
         needs_cuda = pyx.stem == "_cydriver"

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from benchmarks.data.datasets import CACHE, DataMissing
 from benchmarks.harness import record, registry, seeds
-from benchmarks.harness.progress import display
 
 OWN = ("arcbeam", "benchmarks", "data")
 
@@ -28,6 +27,9 @@ def parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="an option of the experiment")
     parser.add_argument("--device", default="cpu", help="folder of the results (cpu); 'gpu': named after the GPU here")
     parser.add_argument("--resume", action="store_true", help="skip what this commit and these kernels have measured")
+    parser.add_argument(
+        "--allow-missing", action="store_true", help="store a result that lacks what the stored one has, such as a peer"
+    )
     parser.add_argument("--out", type=Path, help="folder of the results, instead of benchmarks/results/DEVICE")
     return parser
 
@@ -91,22 +93,21 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m benchmarks
         if args.resume and record.is_done(path):
             print(f"{name}: {path} is there for these kernels and this commit", file=sys.stderr)
             continue
-        with display() as shown:
-            context = registry.Context(args.repeats, args.utterances, options, on_gpu, shown)
-            try:
-                failures += run(name, context, f"{program} {shlex.join(argv)}", path)
-            except (DataMissing, KeyError, FileNotFoundError) as error:
-                # Data or an option; anything else is a fault of the experiment, and shows where.
-                print(f"{name}: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
-                failures += 1
-            except Exception as error:
-                if isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] not in OWN:
-                    print(f"{name}: the package {error.name} is missing", file=sys.stderr)
-                elif len(names) == 1:
-                    raise
-                else:
-                    traceback.print_exc()
-                failures += 1
+        context = registry.Context(args.repeats, args.utterances, options, on_gpu)
+        try:
+            failures += run(name, context, f"{program} {shlex.join(argv)}", path, args.allow_missing)
+        except (DataMissing, KeyError, FileNotFoundError) as error:
+            # Data or an option; anything else is a fault of the experiment, and shows where.
+            print(f"{name}: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
+            failures += 1
+        except Exception as error:
+            if isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] not in OWN:
+                print(f"{name}: the package {error.name} is missing", file=sys.stderr)
+            elif len(names) == 1:
+                raise
+            else:
+                traceback.print_exc()
+            failures += 1
     return 1 if failures else 0
 
 
@@ -117,10 +118,11 @@ def check_options(name: str, options: Mapping[str, str]) -> None:
         raise KeyError(f"{name} has no option {unknown[0]!r}; it has: {', '.join(known) or 'none'}")
 
 
-def run(name: str, context: registry.Context, command: str, path: Path) -> int:
+def run(name: str, context: registry.Context, command: str, path: Path, allow_missing: bool = False) -> int:
     """Runs one experiment, writes its result file, and tells how many rows failed.
 
-    While it runs, and where it breaks off, the rows so far are in NAME.partial.jsonl, which is no result.
+    While it runs, and where it breaks off, the rows so far are in NAME.partial.jsonl, which is no result. There they
+    stay, too, where the stored result has something that they lack.
     """
     experiment = registry.load(name)
     kernels = registry.kernels(name) if context.gpu else None
@@ -135,6 +137,15 @@ def run(name: str, context: registry.Context, command: str, path: Path) -> int:
         print("  " + ", ".join(f"{c.heading} {c.text(row)}" for c in experiment.COLUMNS if c.text(row)), flush=True)
         record.write(partial, head, rows)
     record.close(head, time.monotonic() - began, seeds.taken())
+    if path.exists() and not allow_missing and (lost := record.lost(experiment.COLUMNS, record.read(path)[1], rows)):
+        record.write(partial, head, rows)
+        what = "".join(f"\n  {one}" for one in lost)
+        print(
+            f"{name}: not stored, because {path} has what this run lacks:{what}\n"
+            f"  The run is in {partial}; say --allow-missing to store such a run.",
+            file=sys.stderr,
+        )
+        return 1
     record.write(path, head, rows)
     partial.unlink(missing_ok=True)
     print(f"  -> {path} ({head['seconds']} s)", file=sys.stderr)

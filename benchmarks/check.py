@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.engine import regression, stage_timing
 from benchmarks.engine.regression import KERNEL, MARGIN, PROCESSES, SEED, STORED, TURNS
 from benchmarks.harness import record
-from benchmarks.harness.progress import display
+from benchmarks.harness.progress import Progress
 from benchmarks.stages import lookup
 
 
@@ -44,8 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "histories of the stages": lookup.SEED_OF_HISTORIES,
     }
     head = record.header("check", command.strip(), repeats=args.processes * args.turns, margin=args.margin, seeds=seeds)
-    with display() as shown:
-        rows = regression.measure(args.processes, args.turns, shown.step)
+    rows = regression.measure(args.processes, args.turns, Progress().step)
     head["load_after"] = round(os.getloadavg()[0], 2)
     if args.update:
         record.write(args.stored, head, rows)

@@ -38,11 +38,11 @@ CONCERNS = [
     (r"tests/(test_\w+\.py)$", (r"tests/\1",)),
     (
         r"benchmarks/results/|docs/benchmarks\.md|docs/plots/",
-        ("tests/benchmarks/test_report.py", "tests/benchmarks/test_peers_picture.py"),
+        tuple(f"tests/benchmarks/test_{name}.py" for name in ("report", "peers_picture", "guide_figures")),
     ),
     (r"benchmarks/|data/", ("tests/benchmarks",)),
     (r"examples/", ("tests/examples",)),
-    (r"docs/|[A-Z]+\.md$", ("tests/package", "tests/test_pages.py")),
+    (r"docs/|[A-Z]+\.md$", ("tests/package", "tests/test_pages.py", "tests/benchmarks/test_guide_figures.py")),
     (r"Makefile$|gpu\.mk$", ("tests/package/test_makefile.py", "tests/benchmarks/test_proof.py")),
     (r"build_backend/|MANIFEST\.in|\.gitignore|\.clang-format", ("tests/package",)),
     (r"cuda/decode/", ("tests/decode", "tests/rescore")),

@@ -11,10 +11,7 @@ from benchmarks.data.graphs import GraphFiles
 
 
 class ArcbeamCuda:
-    """Decodes ``options.batch`` utterances at a time, to their words.
-
-    leaving_arcs : settled by the last call of ``search`` or ``decode``, all batches together
-    """
+    """Decodes ``options.batch`` utterances at a time, to their words."""
 
     name = "arcbeam cuda"
     device = "cuda"
@@ -25,7 +22,6 @@ class ArcbeamCuda:
         self.batch = options.batch
         self.settings = f"{options}, batch {options.batch}"
         self.decoder = gpu.decoder(self.graph, options, **more)
-        self.leaving_arcs = 0
 
     def prepare(self, utterances: Sequence[npt.NDArray[np.floating]]) -> list[gpu.DeviceArray]:
         return gpu.send(utterances)
@@ -36,11 +32,8 @@ class ArcbeamCuda:
 
     def search(self, prepared: Sequence[Any]) -> list[Any]:
         """Paths alone: words are derived when they are asked for."""
-        found, self.leaving_arcs = [], 0
-        for first in range(0, len(prepared), self.batch):
-            found += self.decoder.decode(prepared[first : first + self.batch])
-            self.leaving_arcs += self.decoder.stats.leaving_arcs
-        return found
+        starts = range(0, len(prepared), self.batch)
+        return [h for first in starts for h in self.decoder.decode(prepared[first : first + self.batch])]
 
     def decode(self, prepared: Any) -> Any:
         found = self.search(prepared)

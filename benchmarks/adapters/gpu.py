@@ -19,10 +19,9 @@ import numpy.typing as npt
 import arcbeam
 from arcbeam.gpu.devices import why_no_cuda
 from benchmarks.adapters import SearchOptions, Unavailable
-from benchmarks.data import datasets, graphs
 from benchmarks.data.datasets import Dataset
 from benchmarks.harness import seeds
-from benchmarks.harness.registry import Context, Row
+from benchmarks.harness.registry import Row
 
 WIDE, NARROW = SearchOptions(17.0, 10_000, lattice_beam=8.0), SearchOptions(12.0, 5_000, lattice_beam=4.0)
 BEAMS = (WIDE, NARROW)
@@ -203,14 +202,3 @@ def rows_or_failure(what: Row, function: Callable[..., Iterator[Row]], *argument
     except ChildFailed as error:
         print(f"  {error}", file=sys.stderr, flush=True)
         yield what | {"status": f"failed: {str(error).splitlines()[0]}"}
-
-
-def each_search(context: Context, rows: Callable[..., Iterator[Row]]) -> Iterator[Row]:
-    """``rows(context, files, dataset, options)`` of every workload at both beams, in processes that may die."""
-    for graph_name, set_name in WORKLOADS:
-        files = graphs.get(graph_name, context.progress)
-        dataset = datasets.load(set_name).first(context.utterances)
-        for options in BEAMS:
-            context.progress(f"{graph_name}, beam {options.beam:g}")
-            what = {"graph": graph_name, "set": set_name, "search": beam_text(options)}
-            yield from rows_or_failure(what, rows, context, files, dataset, options)

@@ -1,7 +1,7 @@
 """Recordings with their transcripts: a LibriSpeech folder, a manifest of JSON lines, or a set of ``ARCBEAM_DATA``."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,18 +111,6 @@ def manifest(path: Path) -> Corpus:
     if not found:
         raise DataMissing(f"{path}: the manifest is empty")
     return Corpus(path.stem, found)
-
-
-def write_manifest(recordings: Iterable[Recording], path: Path) -> None:
-    """Writes a manifest that `manifest` and NeMo read; audio below its folder is named relative to it."""
-    here = path.parent.resolve()
-    lines = []
-    for r in recordings:
-        audio = r.audio.resolve()
-        name = audio.relative_to(here) if audio.is_relative_to(here) else audio
-        row = {"audio_filepath": str(name), "duration": round(r.seconds, 6), "text": r.text}
-        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
-    path.write_text("".join(lines), encoding="utf-8")
 
 
 def _recording(key: str, audio: Path, text: str) -> Recording:

@@ -3,8 +3,7 @@
 A placement that this version, this machine or the model does not have keeps its rows, which say why.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -99,33 +98,3 @@ def total(each: Sequence[DecodeStats]) -> DecodeStats:
     if sums["lookup_waiting"] is not None:
         sums["lookup_waiting"] /= max(1, sums["frames"])
     return DecodeStats(**sums)
-
-
-@contextmanager
-def words_matched_once() -> Iterator[None]:
-    """Within it, decoders of one graph and model look the graph's words up in the model once, not each for itself.
-
-    That takes 0.2 to 0.4 seconds for 211 k words, and experiments make a hundred decoders.
-    """
-    from arcbeam.ctc import rescoring
-
-    names = ("_words_of", "_in_automaton", "_in_kenlm")
-    before = {name: getattr(rescoring, name) for name in names}
-    known: dict[tuple[Any, ...], Any] = {}  # with the arguments, so that none of them is freed and its id used again
-
-    def once(name: str) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
-            key = (name, *map(id, arguments))
-            if key not in known:
-                known[key] = before[name](*arguments), arguments
-            return known[key][0]
-
-        return call
-
-    for name in names:
-        setattr(rescoring, name, once(name))
-    try:
-        yield
-    finally:
-        for name in names:
-            setattr(rescoring, name, before[name])

@@ -3,7 +3,7 @@
 The search of Table 1 at each beam; one curve a decoder and set. RTF is seconds of decoding over seconds of audio, of
 processor time for one core, the whole set at a time. All decoders with the large model have the same words, byte for
 byte, so their curves differ in speed alone; `no rescoring` is the small graph by itself, whose own model takes the
-place of the large one. Arcs settled and `of the reads`, on a GPU: as in `gpu_arcs`.
+place of the large one.
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 Passes like those of Table 2, in a run of their own, over as many recordings as the table says (``--set recordings=N``),
 part by part; a part ends when its work is done. `features` holds the samples' way to the model's device, `decoder` that
-of the log-probs to the decoder. Parts are medians over the turns. Arcs settled and `of the reads`: as in `gpu_arcs`.
+of the log-probs to the decoder. Parts are medians over the turns.
 """
 
 import functools
@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.engine import ceilings
 from benchmarks.experiments import gk23_table2
 from benchmarks.harness import plots
 from benchmarks.harness.registry import Column, Context, Row
@@ -45,7 +44,6 @@ COLUMNS = [
             Column("share, %", f"{part}_share", "{:.1f}"),
         )
     ),
-    *ceilings.SETTLED,
     Column("model's settings", "model_settings"),
     Column("decoder's settings", "settings"),
     Column("status", "status"),
@@ -53,7 +51,6 @@ COLUMNS = [
 
 
 def run(context: Context) -> Iterator[Row]:
-    reads = gk23_table2.reads(context)
     for row, passes in gk23_table2.measure(context):
         if passes:
             minutes = float(row["minutes"])  # type: ignore[arg-type]
@@ -63,7 +60,6 @@ def run(context: Context) -> Iterator[Row]:
                 row |= {f"{part}_ms": 1e3 * seconds / minutes, f"{part}_share": share}
             row["recordings"] = len(passes[0].texts)
             row["wall"] = [p.seconds for p in passes]
-            row |= gk23_table2.share(reads, passes)
         yield row
 
 

@@ -4,15 +4,13 @@ RTFx is seconds of audio over seconds from samples in the host's memory to words
 Recordings come in batches of 200, the longest first. Features and log-probs are made once in a turn, and every decoder
 takes its own turn at them; its total is theirs and its own. In every turn, the first of which is not timed, arcbeam's
 engines and thread counts have to give the same words. The acoustic model is QuartzNet 15x5 unless you bring your own.
-On a CPU a dozen recordings must do: the model is what takes the time. `settled` and `of the reads` are of our
-decoder's own time on a GPU, as in `gpu_arcs`.
+On a CPU a dozen recordings must do: the model is what takes the time.
 """
 
 import statistics
 from collections.abc import Iterator
 
 from benchmarks.data import corpus
-from benchmarks.engine import ceilings
 from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
 from benchmarks.tasks import contest, end_to_end, gk23
@@ -39,7 +37,6 @@ COLUMNS = [
     Column("RTFx", "rtfx", "{:,.1f}"),
     Column("spread", "rtfx_spread", "{:,.1f}"),
     Column("WER, %", "wer", "{:.2f}"),
-    *ceilings.SETTLED,
     Column("model's settings", "model_settings"),
     Column("decoder's settings", "settings"),
     Column("status", "status"),
@@ -54,26 +51,12 @@ def material(context: Context) -> corpus.Corpus:
 
 
 def run(context: Context) -> Iterator[Row]:
-    ceiling = reads(context)
     for row, passes in measure(context):
         if passes:
             totals = [row["seconds"] / p.total for p in passes]  # type: ignore[operator]
             row |= {"rtfx": statistics.median(totals), "rtfx_spread": [min(totals), max(totals)]}
             row["wall"] = [p.seconds for p in passes]
-            row |= share(ceiling, passes)
         yield row
-
-
-def reads(context: Context) -> ceilings.Reads | None:
-    """Ceilings of a GPU, if it is one."""
-    return ceilings.reads_if_any(gk23.graph_files(context).graph, context) if context.gpu else None
-
-
-def share(ceiling: ceilings.Reads | None, passes: list[end_to_end.Pass]) -> Row:
-    """What ``ceilings.SETTLED`` shows of a decoder that counts its arcs."""
-    if ceiling is None or not passes[0].arcs:
-        return {}
-    return ceiling.share(passes[0].arcs, statistics.median(p.seconds["decoder"] for p in passes))
 
 
 def check(ours: list[str], turn: dict[str, end_to_end.Pass]) -> None:

@@ -7,7 +7,7 @@ are of seconds a minute. The paper's settings: beam 17, max_active 10 000, batch
 2 500. Before that, answers are checked: arcbeam's engines and thread counts give the same words, and the others' WER
 stands in the table. "Same words" counts the utterances whose words are those of arcbeam cpu. By Flashlight's rules the
 last piece of a word cannot last two frames, which costs lexicons of SentencePiece words dearly; the row of mended
-rules lets it. `settled` and `of the reads` as in `gpu_arcs`.
+rules lets it.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from benchmarks.adapters import Answer, why
 from benchmarks.data.datasets import Dataset
 from benchmarks.data.graphs import GraphFiles
-from benchmarks.engine import ceilings
 from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
 from benchmarks.tasks import contest, gk23
@@ -49,7 +48,6 @@ COLUMNS = [
     Column("in CPU time", "cpu_ratio", "{:,.1f}"),
     Column("WER, %", "wer", "{:.2f}"),
     Column("same words", "same"),
-    *ceilings.SETTLED,
     Column("settings", "settings"),
     Column("status", "status"),
 ]
@@ -87,7 +85,6 @@ def _part(context: Context, dataset: Dataset, adapter: str) -> Dataset:
 
 def table(context: Context, files: GraphFiles, dataset: Dataset) -> Iterator[Row]:
     options = gk23.search_options(context)
-    reads = ceilings.reads_if_any(files.graph, context) if context.gpu else None
     seats = []
     for contender in contest.chosen(gk23.contenders(), context.options.get("contenders")):
         context.step(f"{files.name}: making {contender.label}")
@@ -129,8 +126,6 @@ def table(context: Context, files: GraphFiles, dataset: Dataset) -> Iterator[Row
                 "cpu": mine.cpu,
                 "wer": 100 * word_error_rate(part.references, texts[label]),
             }
-            if reads and (arcs := getattr(taken[label], "leaving_arcs", 0)):
-                row |= reads.share(arcs, mine.seconds)
             if ours:
                 pairs = list(zip(texts[label], texts[ours[0]], strict=False))  # a part is the first utterances
                 row["same"] = f"{sum(a == b for a, b in pairs)} of {len(pairs)}"

@@ -3,24 +3,17 @@
 Streams of real speech go through `arcbeam.Batcher`, each with 20 frames of 20 ms every 400 ms, at a random time within
 the interval. A clock starts when a chunk is submitted and stops when its future is done: *queue* is the time to the
 begin of a chunk's round, *compute* that of its round, *total* all. There are 256 streams on a GPU, as in the paper; 64
-on a CPU, and 1 with the acoustic model. `one by one` decodes a chunk a round; its predicted queue is that of an M/D/1
-server, whose customers come at random and take the mean compute time each, and then that of an M/G/1 server, which
-knows how these times spread. `what waits` decodes all that has come, which neither does: whoever comes while a round is
-decoded waits for the rest of it, and no longer. `full load`: each stream has its next chunk as soon as the one before
-is done; `no Batcher`: a thread for each stream calls the decoder itself. `a Triton server of nvidia-pytriton`: paced,
-to the server of `examples/triton` in the same process and its clients, with answers over the loopback device. `acoustic
-model in the loop`: windows of 600 ms every 400 ms, paced, of which all that wait are a batch of the model, whose frames
-go to the Batcher; *model* is the time of that batch, *queue* that of both queues. `lexicon baseline`: on all cores of
-the machine, a chunk of each stream at a time; it keeps no streams, so each chunk is an utterance of its own, which is
-less than it would have to do. RTFx is seconds of speech over seconds of the clock: of paced streams at most their
-number, and less as the last chunks of utterances are short. `busy`: the share of the time in which a round is decoded.
-Meanwhile Python collects no garbage, switches threads after 0.5 ms, and nobody makes texts but the server; `late` is
-how long after its time a chunk was submitted. Checked: the final result of every stream that has ended is that of its
-whole utterance, in arcs and score.
+on a CPU, and 1 with the acoustic model. `one by one` decodes a chunk a round, `what waits` all that has come. `full
+load`: each stream has its next chunk as soon as the one before is done; `no Batcher`: a thread for each stream calls
+the decoder itself. `acoustic model in the loop`: windows of 600 ms every 400 ms, paced, of which all that wait are a
+batch of the model, whose frames go to the Batcher; *model* is the time of that batch, *queue* that of both queues. RTFx
+is seconds of speech over seconds of the clock: of paced streams at most their number, and less as the last chunks of
+utterances are short. `busy`: the share of the time in which a round is decoded. Meanwhile Python collects no garbage
+and switches threads after 0.5 ms; `late` is how long after its time a chunk was submitted. Checked: the final result of
+every stream that has ended is that of its whole utterance, in arcs and score.
 """
 
 import importlib.util
-import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -29,10 +22,9 @@ import numpy as np
 import arcbeam
 from benchmarks.data import corpus
 from benchmarks.data.datasets import DataMissing, Dataset
-from benchmarks.data.graphs import GraphFiles
 from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
-from benchmarks.tasks import contest, gk23, served_load, stream_load, window_load
+from benchmarks.tasks import gk23, stream_load, window_load
 
 ORDER, PAPER, ON_GPU = 4, gk23.PAPER, None
 KEEPS_CUDA = True
@@ -43,9 +35,7 @@ STREAMS, STREAMS_ON_CPU, IN_LOOP_ON_CPU = 256, 64, 1
 FRAMES, SECONDS, WARM_UP_S = 20, 6.0, 1.0
 SEED = 4
 MODES = {"one by one": 1, "what waits": None, "full load": None}  # the most chunks of a round; None: all streams
-APART, SERVED = "full load, no Batcher", "a Triton server of nvidia-pytriton"
-IN_LOOP, BASELINE = "acoustic model in the loop", "full load, lexicon baseline"
-BASELINE_TURNS = 3
+APART, IN_LOOP = "full load, no Batcher", "acoustic model in the loop"
 TAKES = {
     **gk23.GRAPH_OPTIONS,
     "set": f"log-probs, of benchmarks/data/datasets.py ({SET})",
@@ -53,7 +43,6 @@ TAKES = {
     "beam": "in natural logs (12 and 17)",
     "max_active": "tokens that leave in a frame (10000)",
     "acoustic_scale": "factor of the log-probs (1)",
-    "beam_size": "of the lexicon baseline (2500)",
     "streams": f"at once ({STREAMS}, {STREAMS_ON_CPU} on a CPU)",
     "model_streams": f"the same with the acoustic model in the loop ({STREAMS}, {IN_LOOP_ON_CPU} on a CPU; 0: no row)",
     "frames": f"of a chunk ({FRAMES})",
@@ -73,14 +62,6 @@ COLUMNS = [
             Column(f"{part}, ms: mean", f"{part}_ms", "{:.2f}"),
             Column("median", f"{part}_median", "{:.2f}"),
             Column("p99", f"{part}_p99", "{:.2f}"),
-            *(
-                (
-                    Column("predicted mean", "predicted_ms", "{:.2f}"),
-                    Column("with the spread of compute", "predicted_spread_ms", "{:.2f}"),
-                )
-                if part == "queue"
-                else ()
-            ),
         )
     ),
     Column("RTFx", "rtfx", "{:,.0f}"),
@@ -118,13 +99,9 @@ def run(context: Context) -> Iterator[Row]:
             yield row | measured(context, decoder, utterances, shift, mode)
         context.step(f"beam {beam:g}, {APART}")
         yield row | without_batcher(context, decoder, utterances, shift)
-        context.step(f"beam {beam:g}, {SERVED}")
-        yield row | served(context, decoder, utterances, shift)
         if context.options.get("model_streams") != "0":
             context.step(f"beam {beam:g}, {IN_LOOP}")
             yield row | in_loop(context, decoder, dataset)
-    context.step(BASELINE)
-    yield {"graph": files.name, "set": dataset.name, "device": "cpu"} | baseline(context, files, utterances, shift)
 
 
 def asked(context: Context) -> Shape:
@@ -152,7 +129,8 @@ def without_batcher(context: Context, decoder: arcbeam.CtcDecoder, utterances: l
 def measured(
     context: Context, decoder: arcbeam.CtcDecoder, utterances: list[np.ndarray], shift: float, mode: str
 ) -> Row:
-    streams, frames, _ = shape = asked(context)
+    shape = asked(context)
+    streams = shape.streams
     with (
         timing.no_garbage(),
         arcbeam.Batcher(decoder, max_batch=MODES[mode] or streams, max_wait_ms=0, **waiting(shape)) as batcher,
@@ -161,16 +139,8 @@ def measured(
             load = stream_load.full(decoder, batcher.submit, utterances, **shape._asdict())
         else:
             load = stream_load.paced(decoder, batcher.submit, utterances, **pace(shape, shift))
-    predicted: Row = {}
-    if mode != "full load":
-        fixed, spread = (
-            stream_load.wait_one_by_one(streams / (frames * shift), load.services)
-            if mode == "one by one"
-            else stream_load.wait_together(load.busy, load.services)
-        )
-        predicted = {"predicted_ms": 1e3 * fixed, "predicted_spread_ms": 1e3 * spread}
     checked = stream_load.check(load, decoder, utterances)
-    return of_load(load, mode, streams, shift) | predicted | {"busy": 100.0 * load.busy, "finals": checked}
+    return of_load(load, mode, streams, shift) | {"busy": 100.0 * load.busy, "finals": checked}
 
 
 def waiting(shape: Shape) -> dict[str, int]:
@@ -185,19 +155,6 @@ def pace(shape: Shape, shift: float) -> dict[str, Any]:
         "warm_up_s": min(WARM_UP_S, shape.seconds),
         "seed": SEED,
     }
-
-
-def served(context: Context, decoder: arcbeam.CtcDecoder, utterances: list[np.ndarray], shift: float) -> Row:
-    """The row of nvidia-pytriton's server; it says so where that is not installed."""
-    shape = asked(context)
-    row: Row = {"mode": SERVED, "streams": shape.streams}
-    try:
-        with served_load.clients(decoder, shape.streams) as clients, timing.no_garbage():
-            load = stream_load.paced(decoder, clients.submit, utterances, **pace(shape, shift), begin=clients.begin)
-    except ImportError as error:
-        return row | {"status": f"missing: the package {error.name}"}
-    checked = stream_load.check(load, decoder, utterances)
-    return of_load(load, SERVED, shape.streams, shift) | {"busy": 100.0 * load.busy, "finals": checked}
 
 
 def in_loop(context: Context, decoder: arcbeam.CtcDecoder, dataset: Dataset) -> Row:
@@ -245,30 +202,3 @@ def with_fast_runtime(context: Context) -> Context:
     if chosen or gk23.model_device(context) != "cpu" or importlib.util.find_spec("onnxruntime") is None:
         return context
     return Context(context.repeats, context.utterances, context.options | {"runtime": "onnxruntime"}, context.gpu)
-
-
-def baseline(context: Context, files: GraphFiles, utterances: list[np.ndarray], shift: float) -> Row:
-    """The row of the lexicon baseline: batches of a chunk of each stream, each an utterance of its own."""
-    shape, cores = asked(context), gk23.core_counts()[-1]
-    taken = contest.Contender(f"baseline, {cores} cores", "baseline_words", {"threads": cores})
-    seat = contest.seat(taken, files, gk23.search_options(context))
-    row: Row = {"mode": BASELINE, "streams": shape.streams}
-    if seat.adapter is None:
-        return row | {"status": seat.status}
-    chunks = [u[at : at + shape.frames] for u in utterances for at in range(0, len(u), shape.frames)]
-    wanted = (BASELINE_TURNS + 1) * shape.streams
-    chunks = (chunks * -(-wanted // len(chunks)))[:wanted]
-    load, each = stream_load.Load(), [chunks[at : at + shape.streams] for at in range(0, wanted, shape.streams)]
-    prepared = [seat.adapter.prepare(one) for one in each]
-    with timing.no_garbage():
-        for turn, one in enumerate(prepared):
-            begin = time.perf_counter()
-            seat.adapter.decode(one)
-            end = time.perf_counter()
-            if turn:  # the first one warms up
-                load.rounds.append((begin, end, len(each[turn])))
-                load.seconds += end - begin
-                load.frames += sum(map(len, each[turn]))
-                load.compute += [end - begin] * len(each[turn])
-    load.total = load.compute
-    return of_load(load, BASELINE, shape.streams, shift) | {"settings": seat.adapter.settings}

@@ -2,8 +2,7 @@
 
 The same utterances are decoded for every size from 32 on, and an eighth of them below, in batches of that size one
 after the other, log-probs (float32) on the device. The clock runs over all batches; median and spread over the repeats.
-`below best` is how far the median is under the best of the smaller batches, in units of the spread. `of the reads`:
-arcs settled a second (as in `gpu_arcs`) over the random reads a second of the same process.
+`below best` is how far the median is under the best of the smaller batches, in units of the spread.
 """
 
 from collections.abc import Iterator
@@ -11,7 +10,6 @@ from pathlib import Path
 
 from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.data import datasets, graphs
-from benchmarks.engine import ceilings
 from benchmarks.harness import plots, timing
 from benchmarks.harness.registry import Column, Context, Row
 
@@ -29,7 +27,6 @@ COLUMNS = [
     Column("spread", "spread", "{:,.0f}"),
     Column("milliseconds a batch", "ms", "{:.2f}"),
     Column("below best, spreads", "fall", "{:.1f}"),
-    *ceilings.SETTLED,
     Column("status", "status"),
 ]
 
@@ -47,7 +44,6 @@ def run(context: Context) -> Iterator[Row]:
 def one(
     context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions, largest: int
 ) -> Iterator[Row]:
-    reads = ceilings.reads_of(files.graph, context.repeats)
     arrays = gpu.send(dataset.utterances)
     decoder = gpu.decoder(files.graph, options)
     gpu.check(decoder.decode(arrays), files.graph, options, dataset.utterances)
@@ -56,14 +52,10 @@ def one(
     while size <= largest:
         count = len(arrays) if size >= SMALL else max(size, len(arrays) // 8)
 
-        def decode(size: int = size, count: int = count) -> int:
-            arcs = 0
+        def decode(size: int = size, count: int = count) -> None:
             for first in range(0, count, size):
                 decoder.decode(arrays[first : first + size])
-                arcs += decoder.stats.leaving_arcs
-            return arcs
 
-        arcs = decode()
         took = timing.interleave({"gpu": decode}, context.repeats)["gpu"]
         seconds = dataset.first(count).seconds
         low, high = seconds / max(took.wall), seconds / min(took.wall)
@@ -81,7 +73,6 @@ def one(
             "wall": took.wall,
             "ms": 1e3 * took.seconds / -(-count // size),
             "fall": max(0.0, best[0] - rtfx) / spread,
-            **reads.share(arcs, took.seconds),
         }
         best = max(best, (rtfx, high - low))
         size *= 2

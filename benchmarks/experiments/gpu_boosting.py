@@ -7,7 +7,7 @@ without lists. Scores are the default. Log-probs (float32) and lists are on the 
 once, see `gpu_boost_lists`. First the paths are compared with the CPU twin's as bytes, with lists and without; then all
 are timed in turns by the clock, one batch of all utterances, from the call until the paths are on the host. `of none`
 is the share of the RTFx that stays, within each turn; the goal is at least 90 % at beam 17 and 85 % at beam 12, with
-new words 80 %. `kernel` is what CUPTI saw of one decode; `host` is the median on the clock less that.
+new words 80 %.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,6 @@ import arcbeam
 from arcbeam.gpu.tuned import search_plan
 from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.data import datasets, graphs
-from benchmarks.engine import profiler
 from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
 from benchmarks.tasks.phrase_lists import NEW_WORDS, PHRASES, SAID, Vocabulary
@@ -48,10 +47,6 @@ COLUMNS = [
     Column("of none, %", "share", "{:.1f}"),
     Column("spread", "share_spread", "{:.1f}"),
     Column("goal, %", "goal", "{:.0f}"),
-    Column("kernel of none, ms", "plain_kernel_ms", "{:.2f}"),
-    Column("kernel, ms", "kernel_ms", "{:.2f}"),
-    Column("host of none, ms", "plain_host_ms", "{:.2f}"),
-    Column("host, ms", "host_ms", "{:.2f}"),
     Column("tokens a frame, none", "plain_tokens", "{:.0f}"),
     Column("tokens a frame", "tokens", "{:.0f}"),
     Column("phrases found", "found", "{:,}"),
@@ -139,9 +134,4 @@ def measured(
         "tokens": work.tokens / work.frames,
         "found": sum(len(hypothesis.boosts) for hypothesis in boosted),
     }
-    for name, before in ((PLAIN, "plain_"), (BOOSTED, "")):
-        spent = profiler.spent(calls[name])
-        if "kernel_ms" in spent:
-            spent["host_ms"] = 1e3 * took[name].seconds - spent["kernel_ms"]  # type: ignore[operator]
-        row |= {key if key == "profile" else before + key: value for key, value in spent.items()}
     return row

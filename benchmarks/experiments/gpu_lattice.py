@@ -8,14 +8,9 @@ entries with words, times, scores and posteriors, and the confidence of every wo
 words of minimum Bayes risk with times and confidences, and the confusion network. `texts` is `n-best`, and makes Python
 strings of all entries and all words of the best paths, too.
 
-Where the time of `lattice` and `n-best` goes: `kernel` and `copies` are what CUPTI saw of one decode, without a lattice
-and with it; `numbering` is the time from the end of a launch until the lattices are numbered; `answers` that of n-best
-lists and confidences. riva gets the fastest of the settings of `gpu_riva`; whatever it is asked for, its threads make
+riva gets the fastest of the settings of `gpu_riva`; whatever it is asked for, its threads make
 lists and MBR words. Its entries may be others than ours, and so may its MBR words and their confidences: the shares are
-in the table, the first differences in the result file. Of every MBR word whose confidences differ by more than 0.02 the
-table tells the cause, as computed from riva's own lattices and from what it says when it is asked for the same again
-(`benchmarks/tasks/riva_confidences.py`). Of a word that none of the causes explains the result file has all that is
-known: what each run of riva said of it, and what each of its lattices has. The oracle word error rate (WER) at n counts
+in the table, the first differences in the result file. The oracle word error rate (WER) at n counts
 the answer nearest to the reference among the first n, that of a lattice the path nearest to it. At more n than ten, and
 for narrower lattices, they are counted once, after all times are taken, of a hundred answers and of the lattices
 pruned; riva is asked again then, with the fastest of its settings.
@@ -29,17 +24,15 @@ from typing import Any
 
 import numpy as np
 
-from arcbeam.ctc.results import Asked
 from arcbeam.words import Word
 from benchmarks import adapters
 from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.data import datasets, graphs
-from benchmarks.engine import profiler
 from benchmarks.experiments import gpu_riva
 from benchmarks.harness import record, timing
 from benchmarks.harness.plots import Points
 from benchmarks.harness.registry import Column, Context, Row
-from benchmarks.tasks import oracle, riva_answers, riva_confidences
+from benchmarks.tasks import oracle, riva_answers
 
 ON_GPU = True
 ORDER = 205
@@ -51,9 +44,7 @@ MANY = oracle.CURVE[-1]
 LATTICE_BEAMS = (2.0, 4.0, 6.0, 8.0)
 TAKES = {"oracles": "searches whose oracle WERs are counted at more n and lattice beams: wide (the default), all, none"}
 SHOWN = 20  # differences from riva that the result file lists
-AGAIN = 20  # times that riva is asked for the same words again: it says some things three times of four
-PADDED = 5  # further times, the last ones, with the log-probs in one array, as when it is asked for lattices
-LATTICES = 9  # times that it is asked for lattices
+CLOSE = 0.02  # confidences that differ by no more are counted as the same
 COLUMNS = [
     Column("graph", "graph"),
     Column("set", "set"),
@@ -71,11 +62,6 @@ COLUMNS = [
     Column("lattice, ms", "alone_lattice_ms", "{:.2f}"),
     Column("n-best, ms", "alone_nbest_ms", "{:.2f}"),
     Column("MBR, ms", "alone_mbr_ms", "{:.2f}"),
-    Column("kernel of best, ms", "best_kernel_ms", "{:.1f}"),
-    Column("kernel of lattice, ms", "lattice_kernel_ms", "{:.1f}"),
-    Column("copies of lattice, ms", "lattice_copies_ms", "{:.1f}"),
-    Column("numbering, ms", "numbering_ms", "{:.1f}"),
-    Column("answers, ms", "answers_ms", "{:.1f}"),
     Column("links a frame", "links", "{:.1f}"),
     Column("entries", "entries", "{:.1f}"),
     Column("oracle WER at 1, %", "oracle_1", "{:.2f}"),
@@ -98,8 +84,6 @@ COLUMNS = [
     Column("of one alone", "mbr_of_one"),
     Column("confidences within 0.02, %", "confidences_within", "{:.2f}"),
     Column("largest difference", "largest_difference", "{:.2f}"),
-    Column("why", "why_other_confidence"),
-    Column("not explained", "not_explained"),
     Column("settings of riva", "peer_settings"),
     Column("status", "status"),
 ]
@@ -154,7 +138,6 @@ def one(
         "tokens": sum(h.lattice.num_tokens for h in found) / frames,
         "entries": statistics.mean(len(h.nbest) for h in found),
         **{f"oracle_{n}": oracle.oracle(references, answers, n) for n in ORACLES},
-        **split(context, decoder, arrays, found),
     }
     timed = contenders(decoder, arrays)
     theirs = None
@@ -166,15 +149,7 @@ def one(
     if theirs is not None:
         ready = theirs.look_into(arrays)
         lists = theirs.decode_nbest(ready)
-        inputs, lattices = [ready] * (1 + AGAIN), []
-        try:
-            padded = theirs.padded(ready)
-            inputs += [padded] * PADDED
-            lattices.extend(theirs.lattices(padded) for _ in range(LATTICES))  # an error leaves those before it
-        except Exception as error:  # whatever riva may say: its times are worth having, and lattices before it explain
-            row["riva_lattices"] = f"{len(lattices) or 'none'}: {type(error).__name__}: {error}"
-        words = [theirs.decode_mbr(one) for one in inputs]
-        row |= beside(dataset.ids, found, lists, words, lattices)
+        row |= beside(found, lists, theirs.decode_mbr(ready))
         said = [adapters.distinct(texts) for texts in riva_answers.texts(found, lists)]
         row |= {f"riva_oracle_{n}": oracle.oracle(references, said, n) for n in ORACLES}
         row["peer_settings"] = theirs.settings
@@ -246,7 +221,7 @@ def count_oracles(
         ids = {word: label for label, word in enumerate(files.words())}
         try:
             lattices = riva.lattices(riva.padded(ready))
-        except Exception as error:  # as for the causes of differences: its lists are worth having
+        except Exception as error:  # whatever riva may say: its lists are worth having
             row["riva_pruned_lattices"] = f"none: {type(error).__name__}: {error}"
         else:
             row |= lattice_oracles("riva_", oracle.of_kaldi_lattices(references, lattices, beams, ids))
@@ -330,40 +305,10 @@ def compare_arrays(graph: Any, found: Sequence[Any]) -> None:
                 raise gpu.Wrong(f"utterance {i}: the times of entry {place} are {entry.words!r}, expected {words!r}")
 
 
-def split(context: Context, decoder: Any, arrays: Sequence[Any], found: Any) -> Row:
-    """Where the time goes, in milliseconds."""
-    engine, lattices = decoder._engine, found[0]._results.lattices.lattices
-    numbering, answers = [], []
-    for _ in range(context.repeats):
-        before = engine.numbering_s
-        decoder.decode(arrays, lattice=True)
-        numbering.append(1e3 * (engine.numbering_s - before))
-        taken = timing.interleave(
-            {"it": lambda: decoder._answers(lattices, None, Asked(NBEST, True), 1.0)}, 1, warm_up=False
-        )
-        answers.append(1e3 * taken["it"].seconds)
-    row: Row = {"numbering_ms": statistics.median(numbering), "answers_ms": statistics.median(answers)}
-    for name, wants in (("best", False), ("lattice", True)):
-        spent = profiler.spent(lambda wants=wants: decoder.decode(arrays, lattice=wants))
-        row |= {key if key == "profile" else f"{name}_{key}": value for key, value in spent.items()}
-    return row
-
-
-def beside(
-    ids: Sequence[str],
-    found: Sequence[Any],
-    lists: Sequence[Any],
-    words: Sequence[Sequence[Any]],
-    lattices: Sequence[Sequence[Any]],
-) -> Row:
-    """How far riva's answers agree with ours, and why its confidences are others.
-
-    words, lattices : riva's, of each run
-    """
+def beside(found: Sequence[Any], lists: Sequence[Any], words: Sequence[Any]) -> Row:
+    """How far riva's answers agree with ours."""
     missing = riva_answers.missing_entries(found, lists)
-    others = riva_answers.other_words(found, words[0])
-    compared = riva_confidences.compare(found, words, lattices)
-    causes = compared.causes()
+    of_one, differences = riva_answers.confidences(found, words)
     return {
         "riva_entries": statistics.mean(map(len, lists)),
         "among": 100 - 100 * len(missing) / max(1, sum(map(len, lists))),
@@ -371,13 +316,9 @@ def beside(
         "why_missing": "; ".join(
             f"{count} {why}" for why in riva_answers.REASONS if (count := sum(one.why == why for one in missing))
         ),
-        "other_words": others[:SHOWN],
-        "mbr_words": compared.words,
-        "mbr_of_one": compared.of_one,
-        "confidences_within": 100 - 100 * len(compared.differences) / max(1, compared.words),
-        "largest_difference": compared.largest,
-        "not_explained": causes.pop(riva_confidences.UNEXPLAINED, 0),
-        "why_other_confidence": "; ".join(f"{count} {cause}" for cause, count in causes.items()),
-        "other_confidences": [str(one) for one in compared.differences[:SHOWN]],
-        "unexplained": [one | {"id": ids[one["utterance"]]} for one in compared.unexplained],
+        "other_words": riva_answers.other_words(found, words)[:SHOWN],
+        "mbr_words": len(differences),
+        "mbr_of_one": of_one,
+        "confidences_within": 100 * sum(one <= CLOSE for one in differences) / max(1, len(differences)),
+        "largest_difference": max(differences, default=0.0),
     }

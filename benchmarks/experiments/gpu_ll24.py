@@ -4,23 +4,17 @@ The network has the published size (LSTM and joint network of 640 units, 1,024 t
 answers (`data.synthetic_transducer`); an utterance has 150 frames of 80 ms and about 40 tokens. The encoder output lies
 on the GPU. The clock is read around calls that return when the hypotheses are on the host (NeMo's: on the GPU), in
 turns; before, our answers in float32 are those of the CPU, byte for byte, and the labels that were put in; in bfloat16
-the tokens unlike the labels are counted. NeMo computes in float32, TF32 off. The floor is what waits and products take
-at the machine's peak (`benchmarks.engine.transducer_floor`).
+the tokens unlike the labels are counted. NeMo computes in float32, TF32 off.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from arcbeam import TransducerDecoder
-from arcbeam.gpu.devices import cuda_devices
-from arcbeam.gpu.tuned import transducer_plan
 from benchmarks import adapters
 from benchmarks.adapters import gpu
-from benchmarks.engine import transducer_floor
 from benchmarks.harness import seeds, timing
 from benchmarks.harness.registry import Column, Context, Row
 from data import synthetic_transducer as synthetic
@@ -36,12 +30,7 @@ CHECKED = 128  # utterances that the CPU decodes, too
 TAKES = {
     "batches": "sizes to run, as in 1,32",
     "precision": "float32 or bfloat16; without it both",
-    "kernel": "kept or many, whatever the batch",
-    "threads": "of a block",
-    "tests": "frames that a round tests at most",
-    "joins": "alone or together: who makes the hidden layers of tests where weights are kept",
     "before": "untimed decodes of a contender in each of its turns, so that none feels whose turn was before: 0 or 1",
-    "windows": "frames that an utterance tests, after a label and at most, as in 2,8",
 }
 COLUMNS = [
     Column("model", "model"),
@@ -50,7 +39,6 @@ COLUMNS = [
     Column("milliseconds", "ms", "{:.2f}"),
     Column("spread", "spread", "{:.2f}"),
     Column("RTFx", "rtfx", "{:,.0f}"),
-    *transducer_floor.COLUMNS,
     Column("microseconds a token, of one utterance", "us_a_token", "{:.2f}"),
     Column("RTFx NeMo", "peer_rtfx", "{:,.0f}"),
     Column("ratio", "ratio", "{:.1f}"),
@@ -65,38 +53,8 @@ def run(context: Context) -> Iterator[Row]:
         yield from gpu.rows_or_failure({"model": model}, every_batch, context, model)
 
 
-@contextmanager
-def planned(options: Mapping[str, str]) -> Iterator[None]:
-    """While this lasts, launches are laid out as the options say, for tuning."""
-    former = transducer_plan.loop_shapes
-    changes: dict[str, Any] = {key: int(options[key]) for key in ("threads", "tests") if key in options}
-    if "windows" in options:
-        changes["first_window"], changes["widest_window"] = map(int, options["windows"].split(","))
-    if "joins" in options:
-        changes["joins_alone"] = options["joins"] == "alone"
-    kernel = options.get("kernel")
-
-    def shapes(utterances: int, precision: str, has_durations: bool) -> tuple[transducer_plan.LoopShape, ...]:
-        found = former(utterances, precision, has_durations)
-        if kernel is not None:
-            windows = found[0].first_window, found[0].widest_window
-            found = (transducer_plan.loop_shape(kernel, utterances, *windows), found[-1])
-        return tuple(replace(shape, **changes) for shape in found)
-
-    transducer_plan.loop_shapes = shapes
-    try:
-        yield
-    finally:
-        transducer_plan.loop_shapes = former
-
-
 def every_batch(context: Context, model: str) -> Iterator[Row]:
     gpu.require()
-    with planned(context.options):
-        yield from rows_of(context, model)
-
-
-def rows_of(context: Context, model: str) -> Iterator[Row]:
     sizes = synthetic.Sizes()
     seed = seeds.used("network and utterances", 0)
     durations = synthetic.DURATIONS if model == "TDT" else None
@@ -117,8 +75,7 @@ def rows_of(context: Context, model: str) -> Iterator[Row]:
         missing = f"NeMo missing: {adapters.why(error)}"
     wanted = [int(n) for n in context.options["batches"].split(",")] if "batches" in context.options else BATCHES
     batches = [batch for batch in wanted if batch <= (context.utterances or max(wanted))]
-    frames, texts, places = synthetic.utterances(max(batches), FRAMES, sizes, seed=seed)
-    multiprocessors = cuda_devices()[0].multiprocessors
+    frames, texts, _ = synthetic.utterances(max(batches), FRAMES, sizes, seed=seed)
     for batch in batches:
         context.progress(f"{model}, batch {batch}")
         [sent] = gpu.send([frames[:batch]])
@@ -138,7 +95,6 @@ def rows_of(context: Context, model: str) -> Iterator[Row]:
         seconds = batch * FRAMES * FRAME_SHIFT
         for precision, answers in found.items():
             ours = took[precision]
-            floor = transducer_floor.floor_s(arrays, places[:batch], FRAMES, durations, precision, multiprocessors)
             row: Row = {"model": model, "precision": precision, "batch": batch, "frames": FRAMES, "status": missing}
             row |= context.options
             row |= {
@@ -146,7 +102,6 @@ def rows_of(context: Context, model: str) -> Iterator[Row]:
                 "ms": 1e3 * ours.seconds,
                 "spread": [1e3 * s for s in ours.spread()],
                 "rtfx": seconds / ours.seconds,
-                **transducer_floor.share(floor, ours.seconds),
                 "us_a_token": 1e6 * ours.seconds / max(1, max(len(h.tokens) for h in answers)),
             }
             if theirs is not None:

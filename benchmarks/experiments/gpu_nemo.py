@@ -5,7 +5,6 @@ in its weights; so a hypothesis has the same score in both. Each of NeMo's beams
 whose WER is no higher and whose score is no lower in any utterance but 1 in 100. Batches of 264 utterances; log-probs
 are on the device, NeMo's padded. In turns, by the clock: `ratio` takes from ours the paths on the host and from NeMo
 the search alone, whose hypotheses then lie as back-pointers on the GPU; `with texts` takes both to their texts.
-`settled` and `of the reads` are of our paths, as in `gpu_arcs`.
 """
 
 from collections.abc import Iterator
@@ -18,7 +17,6 @@ from benchmarks import adapters
 from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.adapters.arcbeam_cuda import ArcbeamCuda
 from benchmarks.data import datasets, graphs
-from benchmarks.engine import ceilings
 from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
 from data.workload import word_error_rate
@@ -39,7 +37,6 @@ COLUMNS = [
     Column("ratio", "ratio", "{:.1f}"),
     Column("spread", "ratio_spread", "{:.1f}"),
     Column("ratio with texts", "text_ratio", "{:.1f}"),
-    *ceilings.SETTLED,
     Column("WER arcbeam, %", "wer", "{:.2f}"),
     Column("WER NeMo, %", "peer_wer", "{:.2f}"),
     Column("same words, %", "equal", "{:.1f}"),
@@ -57,7 +54,6 @@ def run(context: Context) -> Iterator[Row]:
 
 def every_beam(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset) -> Iterator[Row]:
     gpu.require()
-    reads = ceilings.reads_of(files.graph, context.repeats)
     utterances = [np.ascontiguousarray(u, np.float32) for u in dataset.utterances]
     arrays = gpu.send(utterances)
     scale = graphs.PIECES_LM_SCALE
@@ -102,7 +98,6 @@ def every_beam(context: Context, files: graphs.GraphFiles, dataset: datasets.Dat
             }
         took = timing.interleave(contenders, context.repeats)
         row |= {"rtfx": dataset.seconds / took["paths"].seconds, "wall": took["paths"].wall}
-        row |= reads.share(decoder.leaving_arcs, took["paths"].seconds)
         if theirs is not None:
             row["ratio"], row["ratio_spread"] = timing.ratio(took["their search"], took["paths"])
             row["text_ratio"] = timing.ratio(took["their texts"], took["texts"])[0]

@@ -1,14 +1,12 @@
 """What rescoring with a large language model costs on a GPU: none, resident, and in host memory behind arc caches.
 
-The graph of 512 pieces, whose 3-gram is a pruned part of the large one; and the large one made larger, to option
-`ngrams` (211 million come out; 0 for none), see `data/closed_lm.py`: what it costs where nothing fits L2. Utterances
+The graph of 512 pieces, whose 3-gram is a pruned part of the large one. Utterances
 are decoded in one batch, log-probs (float32) on the device; answers are the twin's before anything is timed. Resident
 and `host-direct` take turns, those who ask the host, and those in buckets; with each group `none`, and `resident`
 without a cache. A cache's size is a share of the model's bytes; hit rates are of the distinct look-ups of the last
 decode, when the cache is warm, and bytes are those of the model that were read, in sectors of 32; where the model is in
 host memory, over the bus, the index on the device not counted; of `host` and `cpu`, those of questions and answers.
-`cpu` has KenLM's model of the same n-grams, and the answers of the twin with KenLM. `of the reads`: arcs settled a
-second over the random reads a second of the same process.
+`cpu` has KenLM's model of the same n-grams, and the answers of the twin with KenLM.
 
 With 3 hypotheses a state the twin with our model, on one core and on all of them, takes turns with `resident` without a
 cache. It has all utterances; the first 16 where one core would take more than 25 seconds a turn. Its own "times
@@ -17,6 +15,7 @@ twin's median over theirs. Our goal is at least 100 times one core and 10 times 
 core alone decodes the first 16, once, and its time is that of the processor.
 """
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +26,7 @@ import numpy as np
 import arcbeam
 from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.data import datasets, graphs
-from benchmarks.engine import ceilings, placements, rescoring_models
+from benchmarks.engine import rescoring_models
 from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
 
@@ -41,8 +40,7 @@ MOST_TWIN_S = 25.0  # that one core of the twin may take for a turn of all utter
 LIMITS = (1, 3, 8, None)
 SHARES = (0.0, 0.01, 0.1, 1.0)  # of the model's bytes, for the cache
 BUCKETED, TWIN = "host-direct, in buckets", "the twin"
-NGRAMS = 224_000_000  # of the larger model, of which 211 come out
-LIMIT = 3  # with which that one and the twin are measured
+LIMIT = 3  # with which the twin is measured in turns
 COLUMNS = [
     Column("beam / max_active", "search"),
     Column("hypotheses a state", "hypotheses"),
@@ -62,8 +60,6 @@ COLUMNS = [
     Column("hit rate, %", "hits", "{:.1f}"),
     Column("bytes a frame", "bytes", "{:,.0f}"),
     Column("waits for the host, %", "waiting", "{:.1f}"),
-    Column("arcs settled, G/s", "settled", "{:.1f}"),
-    Column("of the reads", "share", "{:.3f}"),
     Column("one core of the twin, times as long", "of_twin", "{:.0f}"),
     Column("all cores, times as long", "of_cores", "{:.1f}"),
     Column("status", "status"),
@@ -79,17 +75,11 @@ def run(context: Context) -> Iterator[Row]:
         kenlm = rescoring_models.kenlm()
     except arcbeam.MissingDependencyError as error:
         yield {"placement": "cpu", "status": f"missing: {error}"}
-    runs = [(models, kenlm, options, n) for options in gpu.BEAMS for n in LIMITS]
-    ngrams = int(context.options.get("ngrams", NGRAMS))
-    if ngrams:
-        larger, _ = rescoring_models.closed(models, ngrams, context.progress)
-        theirs = larger.pop(placements.KENLM)
-        runs += [(larger, theirs, options, LIMIT) for options in gpu.BEAMS]
-    for chosen, same, options, n in runs:
-        count = sum(chosen["language_model"].about["ngrams"])
-        context.progress(f"{count:,} n-grams, beam {options.beam:g}, {n or 'no limit'}")
+    count = sum(models["language_model"].about["ngrams"])
+    for options, n in itertools.product(gpu.BEAMS, LIMITS):
+        context.progress(f"beam {options.beam:g}, {n or 'no limit'}")
         what = {"search": gpu.beam_text(options), "hypotheses": n or "no limit", "ngrams": count}
-        yield from gpu.rows_or_failure(what, several, context, files, dataset, options, n, chosen, same, what)
+        yield from gpu.rows_or_failure(what, several, context, files, dataset, options, n, models, kenlm, what)
 
 
 def several(
@@ -103,7 +93,6 @@ def several(
     what: Row,
 ) -> Iterator[Row]:
     """Rows of one model, beam and limit: contenders that take turns."""
-    reads = ceilings.reads_of(files.graph, context.repeats)
     arrays = gpu.send(dataset.utterances)
     rescoring = models | {"hypotheses_per_state": n}
     size = models["language_model"].info().bytes
@@ -164,8 +153,6 @@ def several(
                 "rtfx": dataset.seconds / took.seconds,
                 "of_plain": timing.ratio(took, times["none 0"])[0],
                 "tokens": work.tokens / work.frames,
-                "settled": work.leaving_arcs / took.seconds / 1e9,
-                "share": work.leaving_arcs / took.seconds / reads.a_second,
             }
             if place != "none":
                 row |= {

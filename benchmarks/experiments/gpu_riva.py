@@ -3,8 +3,7 @@
 Batches of 264 utterances; lattice beam 8 at beam 17 and 4 at beam 12. First our paths are compared with the CPU twin's
 as bytes, and our words with riva's, which may differ: its words are the consensus of a lattice. riva gets the fastest
 of the settings that were tried. Both are timed in turns by the clock, from the call until the words are on the host:
-riva's words come with times and confidences, ours as text. `paths` is arcbeam without asking for the words; `settled`
-and `of the reads` are of these, as in `gpu_arcs`.
+riva's words come with times and confidences, ours as text. `paths` is arcbeam without asking for the words.
 """
 
 from collections.abc import Iterator
@@ -14,7 +13,6 @@ from benchmarks import adapters
 from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.adapters.arcbeam_cuda import ArcbeamCuda
 from benchmarks.data import datasets, graphs
-from benchmarks.engine import ceilings
 from benchmarks.harness import record, timing
 from benchmarks.harness.registry import Column, Context, Row
 from data.workload import word_error_rate
@@ -40,7 +38,6 @@ COLUMNS = [
     Column("spread", "ratio_spread", "{:.1f}"),
     Column("RTFx paths", "search_rtfx", "{:,.0f}"),
     Column("ratio paths", "search_ratio", "{:.1f}"),
-    *ceilings.SETTLED,
     Column("WER arcbeam, %", "wer", "{:.2f}"),
     Column("WER riva, %", "peer_wer", "{:.2f}"),
     Column("same words, %", "equal", "{:.1f}"),
@@ -108,7 +105,6 @@ def one(
     context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions, choice: Settings
 ) -> Iterator[Row]:
     gpu.require()
-    reads = ceilings.reads_of(files.graph, context.repeats)
     ours = ArcbeamCuda(files, options)
     arrays = ours.prepare(dataset.utterances)
     found = ours.decode(arrays)
@@ -149,7 +145,6 @@ def one(
         "wall": timings["ours"].wall,
         "search_rtfx": dataset.seconds / timings["paths"].seconds,
         "search_wall": timings["paths"].wall,
-        **reads.share(ours.leaving_arcs, timings["paths"].seconds),
     }
     if theirs is not None:
         ratio, spread = timing.ratio(timings["riva"], timings["ours"])

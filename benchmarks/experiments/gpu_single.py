@@ -3,8 +3,6 @@
 Each utterance is a batch of its own, its log-probs on the device. `short` ones are of middle length; a `long` one is
 several of them behind each other, for which what a call costs once no longer counts. The clock is read around single
 calls: the median over the utterances of their medians, smallest and largest utterance. `twin` is one core of the CPU.
-`reads in a row` is the time of a frame in random reads that wait for the one before, of the place that the graph fits
-(L2 or the device's memory), measured in the same process; `settled` and `of the reads` as in `gpu_arcs`.
 """
 
 import statistics
@@ -15,7 +13,6 @@ import numpy as np
 
 from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.data import datasets, graphs
-from benchmarks.engine import ceilings
 from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
 
@@ -34,9 +31,6 @@ COLUMNS = [
     Column("RTFx", "rtfx", "{:,.0f}"),
     Column("twin, microseconds a frame", "twin_us_a_frame", "{:.2f}"),
     Column("tokens a frame", "tokens", "{:,.0f}"),
-    Column("reads in a row", "reads_in_a_row", "{:.0f}"),
-    Column("arcs settled, G/s", "settled", "{:.2f}"),
-    Column("of the reads", "share", "{:.4f}"),
     Column("status", "status"),
 ]
 
@@ -60,7 +54,6 @@ def of_middle_length(dataset: datasets.Dataset, utterances: int | None) -> list[
 
 
 def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions) -> Iterator[Row]:
-    reads = ceilings.reads_of(files.graph, context.repeats)
     short = [np.ascontiguousarray(u, np.float32) for u in of_middle_length(dataset, context.utterances)]
     joined = [np.concatenate(short[:JOINED])]
     decoder = gpu.decoder(files.graph, options)
@@ -76,7 +69,6 @@ def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, o
             on_cpu.append(1e6 * took["twin"].seconds / len(logp))
         frames = sum(map(len, utterances)) / len(utterances)
         decoder.decode(arrays)
-        arcs = decoder.stats.leaving_arcs / decoder.stats.frames
         yield {
             "graph": files.name,
             "set": dataset.name,
@@ -90,6 +82,4 @@ def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, o
             "rtfx": 1e6 * dataset.frame_shift / statistics.median(each),
             "twin_us_a_frame": statistics.median(on_cpu),
             "tokens": decoder.stats.tokens / decoder.stats.frames,
-            "reads_in_a_row": 1e3 * statistics.median(each) / reads.nanoseconds,
-            **reads.share(arcs, 1e-6 * statistics.median(each)),
         }

@@ -2,7 +2,7 @@
 
 Endless streams, each several utterances of letters behind each other; chunks of 20 frames (0.4 s) for all streams in
 one array on the device. The clock stops when the texts of all partial results are Python strings; `arrays` stops before
-texts are made, and `kernel` is what CUPTI saw of the search in one more round. First rounds are not counted. The final
+texts are made. First rounds are not counted. The final
 results of some streams are compared with the twin's for the whole, as bytes. `of real time` is the share of 0.4 s that
 a round takes. Bytes of a stream are those that its states have on the device, two of them.
 
@@ -22,7 +22,6 @@ import numpy.typing as npt
 
 from benchmarks.adapters import gpu
 from benchmarks.data import datasets, graphs
-from benchmarks.engine import profiler
 from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
 
@@ -65,7 +64,6 @@ COLUMNS = [
     Column("99 % / half", "evenness", "{:.2f}", evenness),
     Column("largest", "most", "{:.2f}"),
     Column("arrays, ms", "arrays_ms", "{:.2f}"),
-    Column("kernel, ms", "kernel_ms", "{:.2f}"),
     Column("of real time, %", "share", "{:.2f}"),
     Column("RTFx", "rtfx", "{:,.0f}"),
     Column("bytes a stream", "bytes", "{:,.0f}"),
@@ -161,7 +159,7 @@ def one(
     turn: int | None = None,
 ) -> Iterator[Row]:
     gpu.require()
-    total = WARM_UP + rounds + WARM_UP + 1  # the last without texts, and one for the profiler
+    total = WARM_UP + rounds + WARM_UP  # the last without texts
     ring = min(total, RING)
     spoken = Rounds(dataset.utterances, streams, ring, FRAMES)
     chunks = spoken.chunks
@@ -169,7 +167,7 @@ def one(
     speakers = Speakers(decoder, streams, turn)
     with_texts, arrays = [], []
     with timing.own_garbage() if turn is None else nullcontext():
-        for number in range(total - 1):
+        for number in range(total):
             begin = time.perf_counter()
             last = speakers.last(number)
             partials = decoder.decode_chunks(speakers.streams, chunks[number % ring], last=last)
@@ -177,7 +175,6 @@ def one(
                 partials.texts()
             speakers.go_on(number, last)
             (with_texts if number < WARM_UP + rounds else arrays).append(1e3 * (time.perf_counter() - begin))
-    spent = profiler.spent(lambda: decoder.decode_chunks(speakers.streams, chunks[(total - 1) % ring]))
     bytes_of_streams = decoder.memory().streams
     checked = some_of(streams, CHECKED)
     finals = [speakers.streams[i].finish() for i in checked]
@@ -194,7 +191,6 @@ def one(
         "p99": float(np.percentile(counted, 99)),
         "most": float(counted.max()),
         "arrays_ms": float(np.median(arrays)),
-        **{name: spent[name] for name in ("kernel_ms", "profile") if name in spent},
         "share": float(np.median(counted)) / (10 * seconds),
         "rtfx": streams * seconds / (float(np.median(counted)) / 1e3),
         "bytes": bytes_of_streams / streams,

@@ -5,7 +5,7 @@ of 2 to 9 tokens, at most two of which it says; `6-gram`: one model of all n-gra
 2,000 texts of 40 labels, so that long histories are met, with the default alpha. The other default scores apply.
 First the answers in float32 are compared with the CPU's as bytes, then all take turns by the clock, from the call until
 the hypotheses are on the host. `of none` is the share of the RTFx that stays, within each turn; the goal is 90 % with
-lists and 85 % with the model. `kernel` is what CUPTI saw of one decode; `host` is the median on the clock less that.
+lists and 85 % with the model.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,6 @@ import numpy as np
 from arcbeam import BoostingTree, TransducerDecoder
 from benchmarks.adapters import gpu
 from benchmarks.data.datasets import CACHE
-from benchmarks.engine import profiler
 from benchmarks.experiments.gpu_ll24 import FRAME_SHIFT, FRAMES, PRECISIONS, compare
 from benchmarks.harness import seeds, timing
 from benchmarks.harness.registry import Column, Context, Row
@@ -46,10 +45,6 @@ COLUMNS = [
     Column("of none, %", "share", "{:.1f}"),
     Column("spread", "share_spread", "{:.1f}"),
     Column("goal, %", "goal", "{:.0f}"),
-    Column("kernel of none, ms", "plain_kernel_ms", "{:.2f}"),
-    Column("kernel, ms", "kernel_ms", "{:.2f}"),
-    Column("host of none, ms", "plain_host_ms", "{:.2f}"),
-    Column("host, ms", "host_ms", "{:.2f}"),
     Column("other tokens than none, %", "other", "{:.2f}"),
     Column("status", "status"),
 ]
@@ -119,7 +114,6 @@ def rows_of(context: Context, model: str) -> Iterator[Row]:
                 compare(found[LISTS], twins[PLAIN].decode(frames[:batch], boost=trees[:batch]))
                 compare(found[NGRAMS], twins[NGRAMS].decode(frames[:batch]))
             took = timing.interleave(calls, 4 * context.repeats)
-            spent = {name: profiler.spent(call) for name, call in calls.items()}
             seconds = batch * FRAMES * FRAME_SHIFT
             for name, goal in GOALS.items():
                 share, spread = timing.ratio(took[PLAIN], took[name])
@@ -139,11 +133,6 @@ def rows_of(context: Context, model: str) -> Iterator[Row]:
                     "goal": goal,
                     "other": 100 * differing(found[name], found[PLAIN]),
                 }
-                for each, before in ((PLAIN, "plain_"), (name, "")):
-                    told = spent[each]
-                    row |= {key if key == "profile" else before + key: value for key, value in told.items()}
-                    if "kernel_ms" in told:
-                        row[f"{before}host_ms"] = 1e3 * took[each].seconds - told["kernel_ms"]  # type: ignore[operator]
                 yield row
 
 

@@ -4,8 +4,7 @@ Standard search goes over the graph of the small 3-gram with that model alone; t
 over the graph of the bigram that the 3-gram contains with n = 5 hypotheses a state, and over that of the 3-gram with n
 = 3, at the same beams. RTF is seconds of decoding over seconds of audio, of processor time for one core, the whole set
 at a time. Answers are the CPU engine's, byte for byte, before anything is timed. On a GPU the large model is looked up
-on the CPU's cores, as in the paper (KenLM, `cpu`), and on the GPU (`resident`). Arcs settled and `of the reads`, on a
-GPU: as in `gpu_arcs`.
+on the CPU's cores, as in the paper (KenLM, `cpu`), and on the GPU (`resident`).
 """
 
 from collections.abc import Iterator

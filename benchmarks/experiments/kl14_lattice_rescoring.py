@@ -19,7 +19,6 @@ import arcbeam
 from arcbeam.ctc.cpu._decode import rescoring_cost
 from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.data import datasets
-from benchmarks.engine import placements
 from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
 from benchmarks.tasks import lm_task
@@ -133,7 +132,6 @@ def measure(context: Context, task: Task, dataset: datasets.Dataset, beam: float
 def run(context: Context) -> Iterator[Row]:
     task = lm_task.load(context, kenlm=False)
     beam = float(context.options.get("beam", BEAM))
-    with placements.words_matched_once():
-        for dataset in lm_task.sets(context):
-            context.progress(f"{dataset.name}, beam {beam:g}")
-            yield from measure(context, task, dataset, beam)
+    for dataset in lm_task.sets(context):
+        context.progress(f"{dataset.name}, beam {beam:g}")
+        yield from measure(context, task, dataset, beam)

@@ -6,8 +6,7 @@ the same device takes longer (look-ups, and the search for hypotheses with sever
 the CPU's cores takes longer than look-ups on the GPU itself. There is no arc cache unless a row says so. Where
 utterances are decoded one by one (the first 32) there is nothing to do while the CPU looks up; in a batch other
 utterances go on meanwhile, which hides the waiting. Microseconds are those of a frame of one utterance, `multi` all at
-once. Answers are the CPU engine's, byte for byte, before that; one core's times are of its processor time. Arcs settled
-and `of the reads`: as in `gpu_arcs`.
+once. Answers are the CPU engine's, byte for byte, before that; one core's times are of its processor time.
 """
 
 import statistics
@@ -15,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from benchmarks.data import datasets
-from benchmarks.engine import ceilings
 from benchmarks.harness.registry import Column, Context, Row
 from benchmarks.tasks import lm_task
 from benchmarks.tasks.lm_task import Contender
@@ -40,7 +38,6 @@ COLUMNS = [
     Column("asked", "asked", "{:.2f}"),
     Column("rounds a frame", "rounds", "{:.2f}"),
     Column("lanes wait, % of their time", "waits", "{:.1f}"),
-    *ceilings.SETTLED,
     Column("status", "status"),
 ]
 

@@ -4,7 +4,7 @@ The graph is that of a strongly pruned 3-gram; a 4-gram of the same text without
 `data/make_large_lm.py` (option `folder`; `large-lm` in the cache); graph and models are made there on first use. The
 scales were chosen on `ljspeech-200`; `test-other-100` is never tuned on. RTFx is one thread's, of CPU time. The last
 row is a check from outside: the baseline's lexicon search, which knows neither graph nor small model, with KenLM's
-probing file of the same 4-gram (``large.probing``, see `rescoring_kenlm`), the same scales and words.
+probing file of the same 4-gram (``large.probing``), the same scales and words.
 """
 
 import math

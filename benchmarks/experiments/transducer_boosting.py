@@ -21,7 +21,7 @@ import arcbeam
 from benchmarks import adapters
 from benchmarks.data import datasets
 from benchmarks.experiments import gpu_ll24
-from benchmarks.experiments.gpu_transducer_total import MODELS, weights
+from benchmarks.experiments.transducer_wer import MODELS, weights
 from benchmarks.harness.registry import Column, Context, Row
 from benchmarks.tasks import boosting
 

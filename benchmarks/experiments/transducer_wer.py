@@ -8,18 +8,20 @@ counted by edit distance. The weights lie in the cache as transducer/rnnt.npz an
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
 from arcbeam import TransducerDecoder
 from benchmarks.data import datasets
 from benchmarks.experiments import gpu_ll24, wer
-from benchmarks.experiments.gpu_transducer_total import MODELS, weights
+from benchmarks.harness import seeds
 from benchmarks.harness.registry import Column, Context, Row
 from data.workload import word_error_rate
 
 ORDER = 47
 TITLE = "Word error rate of small transducers"
+MODELS = {"RNN-T": "rnnt", "TDT": "tdt"}
 SETS = ("test-other-100", "ljspeech-200", "an4-test", "demo")
 TAKES: dict[str, str] = {}
 COLUMNS = [
@@ -32,6 +34,14 @@ COLUMNS = [
     Column("tokens", "tokens", "{:,}"),
     Column("unlike in bfloat16, %", "unlike", "{:.3f}"),
 ]
+
+
+def weights(kind: str) -> Path:
+    """Of a trained model; their digest is noted. Raises DataMissing with the remedy."""
+    path = datasets.CACHE / "transducer" / f"{kind}.npz"
+    if not path.exists():
+        raise datasets.DataMissing(f"there is no {path}; data/train_transducer.py makes it")
+    return seeds.weights(path)
 
 
 def run(context: Context) -> Iterator[Row]:

@@ -2,48 +2,25 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
-
-def _line(text: str) -> None:
-    print(f"  {text}", file=sys.stderr, flush=True)
-
-
-def _nothing(text: str) -> None:
-    pass
+WIDTH = 100
 
 
 @dataclass(frozen=True)
 class Progress:
-    """`say` a line that stays; `step` says what is being done right now, where somebody looks."""
+    """`say` writes a line that stays; `step` says what is being done right now, on a terminal alone."""
 
-    say: Callable[[str], None] = field(default=_line)
-    step: Callable[[str], None] = field(default=_nothing)
+    began: float = field(default_factory=time.monotonic)
 
+    def say(self, text: str) -> None:
+        self._write(f"  {text}\n")
 
-@contextmanager
-def display() -> Iterator[Progress]:
-    """A spinner with the time that has passed, if stderr is a terminal and rich is there; else lines alone."""
-    try:
-        if not sys.stderr.isatty():
-            raise ModuleNotFoundError
-        from rich.console import Console
-    except ModuleNotFoundError:
-        yield Progress()
-        return
-    console = Console(stderr=True, highlight=False)
-    began = time.monotonic()
-    with console.status("") as status:
+    def step(self, text: str) -> None:
+        if sys.stderr.isatty():
+            self._write(f"{time.monotonic() - self.began:6.0f} s  {text}"[:WIDTH])
 
-        def step(text: str) -> None:
-            status.update(f"{time.monotonic() - began:6.0f} s  {_plain(text)}")
-
-        yield Progress(lambda text: console.print(f"  {_plain(text)}"), step)
-
-
-def _plain(text: Any) -> str:
-    """Square brackets are not rich's markup."""
-    return str(text).replace("[", "\\[")
+    @staticmethod
+    def _write(text: str) -> None:
+        over = f"\r{' ' * WIDTH}\r" if sys.stderr.isatty() else ""
+        print(f"{over}{text}", end="", file=sys.stderr, flush=True)

@@ -2,9 +2,10 @@
 
 The header holds what a reader needs to judge or repeat the run: command, commit, processor, load of the machine
 before the run and after, versions, repeats, seeds; of a run on a GPU also the GPU, its driver, its clocks before and
-after (an idle GPU lowers them), and digests of the code of its kernels, by which a result is stale once this has
-changed, and of the code around them. A file is written only when its experiment has ended. Where a result needs a word
-later, ``remark`` and ``commit_remark`` are added to its header by hand; the page shows them.
+after (an idle GPU lowers them), and digests of the code of its kernels. A result is stale once this code has changed
+(`changed_kernels`); comments and wrapping do not count, and no other code does. A file is written only when its
+experiment has ended. Where a result needs a word later, ``remark`` and ``commit_remark`` are added to its header by
+hand; the page shows them.
 """
 
 import importlib.metadata
@@ -19,8 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import backend, host_code
-from benchmarks.harness.registry import Row
+from benchmarks.harness import backend
+from benchmarks.harness.registry import Column, Row
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -52,17 +53,6 @@ def git(*arguments: str) -> str:
     except (OSError, subprocess.CalledProcessError):
         return ""
     return done.stdout.strip()
-
-
-def processor_mhz(cpuinfo: Path = Path("/proc/cpuinfo")) -> float | None:
-    """The clock of the cores now, their mean, as the system tells it; None where it does not."""
-    try:
-        told = [
-            float(line.partition(":")[2]) for line in cpuinfo.read_text().splitlines() if line.startswith("cpu MHz")
-        ]
-    except (OSError, ValueError):
-        return None
-    return round(sum(told) / len(told), 1) if told else None
 
 
 def processor() -> str:
@@ -155,20 +145,35 @@ def tree_kernels() -> dict[str, str]:
 
 
 def changed_kernels(head: Row, kernels: dict[str, str]) -> list[str]:
-    """Of the kernels that a result was measured with, those that are others now; a result of the CPU has none."""
+    """Of the kernels that a result was measured with, those that are others now: it is stale if there are any."""
     measured: Any = head.get("kernels", {})
     return [name for name, digest in measured.items() if kernels.get(name) != digest]
-
-
-def has_other_host_code(head: Row) -> bool:
-    """Whether the code around the kernels was another when a result was measured; False where nobody knows."""
-    measured: Any = head.get("kernels", {})
-    return "host_code" in head and head["host_code"] != host_code.digest(measured)
 
 
 def failed(row: Row) -> bool:
     """Whether a row says that what it is about broke down; a missing package is no failure."""
     return str(row.get("status") or "").startswith("failed")
+
+
+def is_missing(row: Row) -> bool:
+    """Whether a row lacks what it is about, as a peer that is not installed."""
+    return "missing: " in str(row.get("status") or "")
+
+
+def lost(columns: Sequence[Column], before: Sequence[Row], now: Sequence[Row]) -> list[str]:
+    """What a stored result has and a rerun lacks: columns that no row fills any more, and rows that are missing now.
+
+    A row of the rerun is compared with the stored rows that have the same texts, its status apart.
+    """
+    filled = [
+        {c.heading: c for c in columns if any(c.value(row) is not None for row in rows)} for rows in (before, now)
+    ]
+    found = [heading for heading, column in filled[0].items() if heading not in filled[1] and column.key != "status"]
+    for row in filter(is_missing, now):
+        texts = {key: value for key, value in row.items() if isinstance(value, str) and key != "status"}
+        if texts and any(texts.items() <= old.items() and not is_missing(old) for old in before):
+            found.append(f"{', '.join(texts.values())}: {row['status']}")
+    return found
 
 
 def is_done(path: Path) -> bool:
@@ -190,7 +195,6 @@ def header(experiment: str, command: str, *, kernels: Sequence[str] | None = Non
     if kernels is not None:
         built = built_kernels()
         device = {"gpu": gpu(), "kernels": {name: built[name] for name in kernels}}
-        device["host_code"] = host_code.digest(kernels)
     made = versions() | ({} if kernels is None else {"nvcc": built_with() or "not known"})
     return {
         "record": "header",
@@ -200,7 +204,6 @@ def header(experiment: str, command: str, *, kernels: Sequence[str] | None = Non
         "commit": commit(),
         "dirty": is_dirty(),
         "processor": processor(),
-        "processor_mhz": processor_mhz(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": memory_gib(),
         "load_before": round(os.getloadavg()[0], 2),
@@ -216,7 +219,6 @@ def close(head: Row, seconds: float, seeds: Mapping[str, object]) -> None:
     if head.get("gpu"):
         now = gpu()
         head["gpu_after"] = {key: now[key] for key in ("sm_mhz", "memory_mhz", "watts", "celsius") if key in now}
-    head["processor_mhz_after"] = processor_mhz()
     head |= {"seconds": round(seconds, 1), "seeds": seeds, "load_after": round(os.getloadavg()[0], 2)}
 
 

@@ -6,8 +6,8 @@
 Log-probs go as the byte planes of their float16 values, which pack better; workloads as the lines of text and the
 SentencePiece models that they are made from; graphs as the language models that they are built from. `--only` takes
 some of it. Some only go when they are named: `large-lm`, of the 12 M-state graph; `training`, the text and the pieces
-that `data.train_transducer` takes besides log-probs; `recordings`, the acoustic model and audio that `gk23_table4`
-takes; `total`, the same and what else `gpu_transducer_total` takes.
+that `data.train_transducer` takes besides log-probs; `recordings`, the acoustic model and audio that `gk23_table2`,
+`gk23_table4` and `gk23_figure1` take.
 """
 
 import argparse
@@ -26,7 +26,6 @@ import numpy as np
 from benchmarks.data import acoustic, corpus, datasets, graphs
 from benchmarks.data.datasets import CACHE, REAL, data_folder
 from benchmarks.harness import record
-from benchmarks.pack import arpa_columns
 from data import workload
 
 PIECES = (512, 1024)
@@ -73,8 +72,8 @@ def speech() -> Made:
 def word_lm() -> Made:
     lm = data_folder() / "lm"
     yield (
-        "lm/books.3gram.columns.xz",
-        lambda: arpa_columns.pack(lzma.decompress((lm / "books.3gram.arpa.xz").read_bytes())),
+        "lm/books.3gram.arpa.xz",
+        (lm / "books.3gram.arpa.xz").read_bytes,
     )
     yield "lm/words.txt.xz", lambda: lzma.compress((lm / "words.txt").read_bytes(), preset=PRESET)
 
@@ -124,14 +123,6 @@ def recordings() -> Made:
     yield "audio/manifest.json", lambda: "".join(json.dumps(line) + "\n" for line in lines).encode()
 
 
-def total() -> Made:
-    """The same, and the transducers that were trained (in the cache)."""
-    yield from recordings()
-    yield "tokenizers/librispeech_bpe_256.model", (data_folder() / "tokenizers/librispeech_bpe_256.model").read_bytes
-    for kind in ("rnnt", "tdt"):
-        yield f"transducer/{kind}.npz", lambda k=kind: (CACHE / "transducer" / f"{k}.npz").read_bytes()  # type: ignore[misc]
-
-
 ITEMS: dict[str, Callable[[], Made]] = {
     "speech": speech,
     "lm": word_lm,
@@ -140,7 +131,6 @@ ITEMS: dict[str, Callable[[], Made]] = {
     "large-lm": made_lm("char-large"),
     "training": training,
     "recordings": recordings,
-    "total": total,
 }
 USUAL = ("speech", "lm", "workloads", "pieces-lm")
 
@@ -179,10 +169,7 @@ def unpack(folder: Path, cache: Path = CACHE) -> None:
             continue
         place = cache / {"": "data", "made-lm": "lm"}.get(kind, f"data/{kind}" if kind in OF_DATA else kind)
         place.mkdir(parents=True, exist_ok=True)
-        if rest.endswith(".columns.xz"):  # compressed lightly: it is read once or twice
-            rest = rest.replace(".columns.xz", ".arpa.xz")
-            content = lzma.compress(arpa_columns.unpack(content), preset=0)
-        elif rest in ("words.txt.xz", "lines.tsv.xz", "quartznet15x5.onnx.xz"):
+        if rest in ("words.txt.xz", "lines.tsv.xz", "quartznet15x5.onnx.xz"):
             rest, content = rest.removesuffix(".xz"), lzma.decompress(content)
         (place / rest).write_bytes(content)
     print(f"unpacked {', '.join(manifest['items'])} of commit {manifest['commit'] or 'unknown'} into {cache}")

@@ -32,7 +32,7 @@ KERNELS = (
     "transducer_fused",
 )
 KEPT = CACHE / "proof"
-NOT_RUN = "missing: not run with these kernels and this commit"
+NOT_RUN = "not run with these kernels and this commit"
 RECIPES = re.compile(r"make(\[\d+\])?: |gpu-test |failed: |== ")  # lines of make and of its recipes
 OUTER = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "PART", "PYTEST_ARGS")  # of a make that runs this one
 TAKES = {

@@ -1,171 +1,84 @@
-"""The page docs/benchmarks.md: what was measured on what, the few figures that matter, and the rest by links."""
+"""The page docs/benchmarks.md: how arcbeam compares, machines, curves, tests on a GPU, and links to all else."""
 
-import inspect
-import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-from benchmarks import papers
 from benchmarks.harness import registry
-from benchmarks.harness.registry import Column, Row
-from benchmarks.report import peers, picture, tables
-from benchmarks.report.results import OTHER_HOST_CODE_MARK, STALE_MARK, Result, link, plot
+from benchmarks.harness.registry import Row
+from benchmarks.report import comparison, contents, picture, tables
+from benchmarks.report.results import Result, latest, link, plot
 
-PAPERS, OTHERS = "Tables and figures of papers", "Measurements of our own"
 TESTS, SANITIZERS = "gpu_tests", "gpu_sanitizers"
-INTRODUCTION = f"""\
-# Benchmarks
+HEADING = "# Benchmarks\n"
+COMPARED = """\
+RTFx is seconds of speech decoded in one second. Both decoders of a row get the same log-probs and take turns in one
+run, on one GPU or on one core. A peer that was measured with several settings is shown with its fastest, or with the
+fastest that is as accurate. A row is of the commit that it names, and later changes are not in it; the linked table
+has every setting, the spread, the machine and the versions."""
 
-    python -m benchmarks --list         # the experiments; docs/benchmarks-howto.md tells how to run them
-    python -m benchmarks.report         # this page and the tables that it links, from the result files alone
-
-No figure of ours is typed by hand, and those of papers say where they were seen. RTFx is seconds of audio over seconds
-of decoding; a spread is the smallest and the largest value over the repeats. The mark{STALE_MARK}: measured with other
-kernels than those of this version;{OTHER_HOST_CODE_MARK}: only the code around the kernels has changed since.
-"""
-
-PEERS = """\
-Both decode the same log-probs in the same run. A line has the smallest and the largest figure of all its conditions
-(sets, graphs, beams, batches). In `gk23_table3` slow decoders have fewer minutes than arcbeam, whose WER is of more.
-"""
+MADE = "`python -m benchmarks.report`; [another page](benchmarks-howto.md) tells how to run the benchmarks."
 
 
-def text(results: Path, page: Path, measured: Sequence[Result]) -> str:
+def text(results: Path, page: Path, measured: list[Result]) -> str:
     """The page, for its place: links are relative to it."""
 
     def table_of(name: str) -> str:
         return link(tables.place(results, name), page.parent)
 
-    lines = [INTRODUCTION.rstrip(), "", *machines(measured)]
-    if rows := list(peers.compared(measured, table_of)):
-        lines += ["", "## Compared with other decoders", ""]
-        panels = picture.panels(measured)
-        if panels:
-            marks = {(result.name, _gpu(result)): result.warning[1] for result in measured}
-            runs = [f"[{one.run}]({table_of(one.experiment)}){marks[one.experiment, one.gpu]}" for one in panels]
-            lines += [f"![{picture.TITLE}]({picture.NAME})", "", picture.caption(panels), ""]
-            lines += [f"The runs: {'; '.join(runs)}.", ""]
-        lines += [PEERS, *tables.table(peers.COLUMNS, rows)]
-    names = [name for name in registry.names() if any(result.name == name for result in measured)]
-    rows_of = [line(name, measured, table_of(name)) for name in names]
-    of_papers = sorted((row for row in rows_of if row["paper"]), key=lambda row: str(row["paper"]))
-    for title, rows in ((PAPERS, of_papers), (OTHERS, [row for row in rows_of if not row["paper"]])):
-        if rows:
-            lines += ["", f"## {title}", "", *tables.table(COLUMNS, rows)]
+    lines = [HEADING]
+    if rows := list(comparison.rows(measured, table_of)):
+        lines += [*tables.table(comparison.COLUMNS, rows), "", COMPARED, ""]
+    if panels := picture.panels(measured):
+        runs = "; ".join(f"[{panel.run}]({table_of(panel.experiment)})" for panel in panels)
+        lines += [f"![{picture.TITLE}]({picture.NAME})", "", f"Each panel is one run: {runs}.", ""]
+    all_tables = link(contents.place(results), page.parent)
+    lines += [f"{machines(measured)} [All tables]({all_tables}) are made from result files by", MADE, ""]
     lines += [*plots(measured), *tests(measured, table_of)]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).rstrip() + "\n"
 
 
-COLUMNS = [
-    Column("paper", "paper"),
-    Column("table", "table"),
-    Column("what is measured", "summary"),
-    Column("on", "devices"),
-]
+def machines(measured: list[Result]) -> str:
+    """One sentence on what was measured where."""
+    gpus = sorted({result.gpu for result in measured if result.gpu})
+    on_gpu = f"Results of a GPU are of {' and '.join(gpus)}; " if gpus else ""
+    of_cpu = {str(result.head["processor"]).split(" family ")[0] for result in measured if not result.gpu}
+    return f"{on_gpu}{'those' if gpus else 'Results'} of a CPU are of virtual machines ({', '.join(sorted(of_cpu))})."
 
 
-def line(name: str, measured: Sequence[Result], target: str) -> Row:
-    """An experiment in one line: a link to its table, its first sentence, devices and marks."""
-    experiment = registry.load(name)
-    key = getattr(experiment, "PAPER", None)
-    first = " ".join(inspect.cleandoc(experiment.__doc__ or "").split("\n\n")[0].split())
-    devices = [f"{result.device}{result.warning[1]}" for result in measured if result.name == name]
-    return {
-        "paper": f"{key}: {_authors(key)}" if key else None,
-        "table": f"[{experiment.TITLE}]({target})",
-        "summary": re.split(r"(?<=\.) (?=[A-Z`])", first)[0].removeprefix(f"{key} "),
-        "devices": ", ".join(devices),
-    }
+def plots(measured: list[Result]) -> Iterator[str]:
+    """All curves."""
+    drawn = [result for result in measured if hasattr(registry.load(result.name), "draw")]
+    if drawn:
+        yield from ("## Plots", "")
+    for result in drawn:
+        title = f"{registry.load(result.name).TITLE} ({result.device}, {result.day_and_commit})"
+        yield from (f"{title}:", "", f"![{title}]({plot(result.device, result.name)})", "")
 
 
-def _authors(paper: str) -> str:
-    """Authors and year, with which a reference begins."""
-    reference = papers.load(paper).reference
-    year = re.search(r"\b\d{4}\b", reference)
-    return reference[: year.end()] if year else reference
+def tests(measured: list[Result], table_of: Callable[[str], str]) -> Iterator[str]:
+    """What the tests on a GPU and the sanitizers found last, a sentence each."""
+    said = []
+    if result := latest(measured, TESTS):
+        passed = [f"{row['part']} {row['passed']:,}" for row in result.rows if row.get("passed")]
+        failed = sum(int(str(row.get("failed") or 0)) for row in result.rows)
+        left_out = [str(row["part"]) for row in result.rows if row.get("status")]
+        not_run = f"; not run: {', '.join(left_out)}" if left_out else ""
+        said.append(f"Tests passed, by part: {', '.join(passed)}; {failed} failed{not_run}{_run(result, table_of)}")
+    if result := latest(measured, SANITIZERS):
+        said.append(f"{_sanitized(result.rows)}{_run(result, table_of)}")
+    if said:
+        yield from ("## Tests on a GPU", "", *(f"* {one}" for one in said))
 
 
-def machines(measured: Sequence[Result]) -> Iterator[str]:
-    """A row for each device: on which machines, when, and how many results there are."""
-    rows: list[Row] = []
-    for device in sorted({result.device for result in measured}):
-        heads: list[Any] = [result.head for result in measured if result.device == device]
-        gpus = {f"{head['gpu']['name']}, driver {head['gpu']['driver']}" for head in heads if head.get("gpu")}
-        hosts = {f"{head['processor']}, {head['cores']} cores, {head['memory_gib']:.0f} GiB" for head in heads}
-        days = sorted(str(head["time"])[:10] for head in heads)
-        rows.append(
-            {
-                "device": device,
-                "gpu": "; ".join(sorted(gpus)) or None,
-                "host": "; ".join(sorted(hosts)),
-                "days": days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}",
-                "results": len(heads),
-            }
-        )
-    columns = {"device": "results", "gpu": "GPU", "host": "processor", "days": "measured", "results": "experiments"}
-    yield from tables.table([Column(heading, key) for key, heading in columns.items()], rows)
+def _run(result: Result, table_of: Callable[[str], str]) -> str:
+    return f" ([{result.gpu}, {result.day_and_commit}]({table_of(result.name)}))."
 
 
-def plots(measured: Sequence[Result]) -> Iterator[str]:
-    """All curves, one paragraph, for the page is long."""
-    drawn: dict[str, list[Result]] = {}
-    for result in measured:
-        if hasattr(registry.load(result.name), "draw"):
-            drawn.setdefault(result.name, []).append(result)
-    lines = []
-    for name, results in drawn.items():
-        title = registry.load(name).TITLE
-        pictures = [f"{r.device}{r.warning[1]}: ![{title}, {r.device}]({plot(r.device, name)})" for r in results]
-        lines.append(f"{title}, {'; '.join(pictures)}")
-    if lines:
-        yield from ("", "## Plots", "", " ".join(lines))
-
-
-def tests(measured: Sequence[Result], table_of: Callable[[str], str]) -> Iterator[str]:
-    """What the tests on a GPU counted last, and with which code; of the sanitizers how many runs found nothing."""
-    for result in latest(measured, TESTS):
-        columns = [column for column in registry.load(TESTS).COLUMNS if column.key != "last"]
-        yield from (
-            "",
-            "## Tests on a GPU",
-            "",
-            f"{_run(result)}; [more]({table_of(TESTS)}).",
-            "",
-        )
-        yield from tables.table(columns, result.rows)
-    for result in latest(measured, SANITIZERS):
-        yield from ("", f"{_sanitized(result.rows)}: {_run(result)}; [more]({table_of(SANITIZERS)}).")
-
-
-def _sanitized(rows: Sequence[Row]) -> str:
+def _sanitized(rows: list[Row]) -> str:
     """How many runs found nothing, and which were not run."""
     clean = sum(row.get("findings") == 0 and not row.get("status") for row in rows)
-    of_all = Counter(map(_sanitizer, rows))
-    left_out = Counter(_sanitizer(row) for row in rows if str(row.get("status", "")).startswith("missing"))
+    left_out = Counter(str(row["tool"]) for row in rows if "not run" in str(row.get("status")))
+    not_run = ", ".join(f"{count} of {name}" for name, count in left_out.items())
     said = f"{clean} of {len(rows)} runs of compute-sanitizer found nothing"
-    if left_out:
-        said += "; not run: " + ", ".join(f"{n} of {of_all[name]} of {name}" for name, n in left_out.items())
-    return said
-
-
-def _sanitizer(row: Row) -> str:
-    return f"{row['tool']}{' with lanes that grow' if row.get('begins') == 'grow' else ''}"
-
-
-def latest(measured: Sequence[Result], name: str) -> list[Result]:
-    """The latest result of an experiment, whatever the device; none if there is none."""
-    found = [result for result in measured if result.name == name]
-    return sorted(found, key=lambda result: str(result.head["time"]))[-1:]
-
-
-def _run(result: Result) -> str:
-    head: Any = result.head
-    dirty = " with changes" if head["dirty"] else ""
-    return f"{_gpu(result)}, commit {head['commit']}{dirty}, {head['time']}{result.warning[1]}"
-
-
-def _gpu(result: Result) -> str:
-    gpu: Any = result.head.get("gpu") or {"name": ""}
-    return str(gpu["name"])
+    return f"{said}; not run: {not_run}" if left_out else said

@@ -2,15 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.registry import Row
-from benchmarks.report.peers import GK23
-from benchmarks.report.results import Result
+from benchmarks.report.results import Result, latest
 
 NAME = "plots/peers.svg"  # beside the page
 # Of middle lightness, since the picture has no ground of its own: they are read on white and on black.
@@ -34,18 +33,17 @@ class Bar:
 
 @dataclass(frozen=True)
 class Panel:
-    """Bars of one run: what was decoded; by which experiment, on which GPU, on which day, at which commit."""
+    """Bars of one run: what was decoded; by which experiment, on which GPU, when, at which commit."""
 
     title: str
     bars: Sequence[Bar]
     experiment: str
     gpu: str
-    day: str
-    commit: str
+    day_and_commit: str
 
     @property
     def run(self) -> str:
-        return f"{self.experiment}, {self.gpu}, {self.day}, commit {self.commit}"
+        return f"{self.experiment}, {self.gpu}, {self.day_and_commit}"
 
 
 def _decoders(rows: Sequence[Row]) -> Iterator[Bar]:
@@ -82,23 +80,21 @@ def _nemo(rows: Sequence[Row]) -> Iterator[Bar]:
 
 
 KINDS: Mapping[str, tuple[str, Callable[[Sequence[Row]], Iterator[Bar]]]] = {
-    GK23: ("Words by a 3-gram, 512 pieces: settings of the paper, batches of 200", _decoders),
+    "gk23_table3": ("Words by a 3-gram, 512 pieces: settings of the paper, batches of 200", _decoders),
     "gpu_riva": ("The same, batches of 264, riva with the fastest of its settings", _riva),
     "gpu_nemo": ("Pieces by a 5-gram, batches of 264, NeMo with the fastest of its beams", _nemo),
 }
 
 
-def panels(results: Iterable[Result]) -> list[Panel]:
+def panels(results: list[Result]) -> list[Panel]:
     """A panel for each experiment that has measured peers on a GPU, of its latest run."""
-    latest: dict[str, Panel] = {}
-    for result in sorted(results, key=lambda result: str(result.head.get("time"))):
-        title, bars_of = KINDS.get(result.name, ("", lambda rows: iter(())))
-        bars = list(bars_of(result.rows))
-        gpu: Any = result.head.get("gpu")
-        if gpu and len(bars) > 1:
-            day, commit = str(result.head["time"])[:10], str(result.head["commit"])[:7]
-            latest[result.name] = Panel(title, bars, result.name, str(gpu["name"]), day, commit)
-    return [latest[name] for name in KINDS if name in latest]
+    found = []
+    for name, (title, bars_of) in KINDS.items():
+        result = latest(results, name, gpu=True)
+        bars = list(bars_of(result.rows)) if result else []
+        if result and len(bars) > 1:
+            found.append(Panel(title, bars, name, result.gpu, result.day_and_commit))
+    return found
 
 
 def caption(shown: Sequence[Panel]) -> str:

@@ -74,9 +74,6 @@ def section(result: Result, page: Path) -> Iterator[str]:
     experiment = registry.load(result.name)
     yield f"## {result.device}"
     yield ""
-    if warning := result.warning[0]:
-        yield warning
-        yield ""
     yield from table(experiment.COLUMNS, result.rows, result.head["repeats"])
     yield ""
     if "remark" in result.head:

@@ -20,11 +20,10 @@ PARTS = ("features", "model", "decoder")
 
 @dataclass
 class Pass:
-    """One pass over a corpus: seconds of each part, the text of each recording, arcs that the decoder settled."""
+    """One pass over a corpus: seconds of each part, the text of each recording."""
 
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PARTS, 0.0))
     texts: dict[int, str] = field(default_factory=dict)
-    arcs: int = 0  # 0 where the decoder does not count them
 
     @property
     def total(self) -> float:
@@ -73,7 +72,6 @@ def run(
                 del taking_part[label], found[label]
                 continue
             spent = (extracting, modelling, time.perf_counter() - began)
-            found[label].arcs += getattr(decoder, "leaving_arcs", 0)
             for part, seconds in zip(PARTS, spent, strict=True):
                 found[label].seconds[part] += seconds
             found[label].texts.update(zip(batch, (a.text for a in decoder.answers(decoded)), strict=True))

@@ -83,7 +83,6 @@ def contenders() -> list[Contender]:
         Contender("arcbeam cuda", "arcbeam_cuda"),
         Contender("riva-asrlib-decoder", "riva"),
         Contender("NeMo batched beam search", "nemo", needs_token_lm=True),
-        Contender("torchaudio cuda_ctc_decoder", "torchaudio_cuda"),
     ]
     return found
 

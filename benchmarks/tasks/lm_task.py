@@ -20,7 +20,7 @@ from arcbeam.ctc.decoder import DecodeStats
 from arcbeam.graph.symbols import TokenTable
 from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.data import datasets, graphs
-from benchmarks.engine import ceilings, placements, rescoring_models
+from benchmarks.engine import placements, rescoring_models
 from benchmarks.harness import plots, timing
 from benchmarks.harness.registry import Column, Context, Row
 from data import arpa_orders, arpa_prune
@@ -202,11 +202,8 @@ def decoder(task: Task, contender: Contender, beam: float) -> "arcbeam.CtcDecode
 
 def measure(
     context: Context, task: Task, dataset: datasets.Dataset, beam: float, contenders: Sequence[Contender],
-    reads: Mapping[str, ceilings.Reads | None] | None = None,
 ) -> Iterator[Row]:  # fmt: skip
     """A row a contender: its answers are those of a twin on all cores, byte for byte; then they take turns.
-
-    reads : ceilings of the device, by graph
 
     Seconds are of the clock, and of processor time where one core works alone, which is the same on a quiet machine.
     The ratio is to the first contender that could be made, by seconds a second of audio, within a turn.
@@ -277,8 +274,6 @@ def measure(
         }  # fmt: skip
         if c.placement != "none":
             row |= placements.looked_up(work)
-        if c.device != "cpu" and (ceiling := (reads or {}).get(c.graph)):
-            row |= ceiling.share(work.leaving_arcs, statistics.median(mine))
         if first is not None:
             longer = seconds / parts[first.label].seconds
             row["ratio"] = longer * statistics.median(a / b for a, b in zip(taken[first.label], mine, strict=True))
@@ -295,23 +290,21 @@ def several(
     contenders: Callable[[str], Sequence[Contender]],
 ) -> Iterator[Row]:  # fmt: skip
     """Rows of :func:`measure` for every set and beam; on a GPU in a process of their own."""
-    with placements.words_matched_once():
-        if context.gpu:
-            what: Row = {"set": ", ".join(dataset.name for dataset in sets)}
-            yield from gpu.rows_or_failure(what, sweep, context, task, sets, beams, contenders)
-        else:
-            yield from sweep(context, task, sets, beams, contenders)
+    if context.gpu:
+        what: Row = {"set": ", ".join(dataset.name for dataset in sets)}
+        yield from gpu.rows_or_failure(what, sweep, context, task, sets, beams, contenders)
+    else:
+        yield from sweep(context, task, sets, beams, contenders)
 
 
 def sweep(
     context: Context, task: Task, sets: Sequence[datasets.Dataset], beams: Sequence[float],
     contenders: Callable[[str], Sequence[Contender]],
 ) -> Iterator[Row]:  # fmt: skip
-    reads = {name: ceilings.reads_if_any(graph, context) for name, graph in task.graphs.items()} if context.gpu else {}
     for dataset in sets:
         for beam in beams:
             context.progress(f"{dataset.name}, beam {beam:g}")
-            yield from measure(context, task, dataset, beam, contenders(dataset.name), reads)
+            yield from measure(context, task, dataset, beam, contenders(dataset.name))
 
 
 def curve_columns(ratio: Column) -> list[Column]:
@@ -328,7 +321,6 @@ def curve_columns(ratio: Column) -> list[Column]:
         ratio,
         Column("tokens a frame", "tokens", "{:.1f}"),
         Column("look-ups a frame", "lookups", "{:.2f}"),
-        *ceilings.SETTLED,
         Column("status", "status"),
     ]
 

@@ -1,7 +1,8 @@
-"""riva-asrlib-decoder's n-best lists compared with ours, difference by difference; for confidences see its sibling."""
+"""riva-asrlib-decoder's n-best lists, words and confidences compared with ours."""
 
 import statistics
 from collections.abc import Callable, Sequence
+from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 
@@ -105,3 +106,23 @@ def other_words(ours: Sequence[Any], theirs: Sequence[Any]) -> list[str]:
     """
     said = [([word.word for word in h.mbr.words], [word for word, *_ in w]) for h, w in zip(ours, theirs, strict=True)]
     return [f"utterance {i}: {a!r}, riva: {b!r}" for i, (a, b) in enumerate(said) if a != b]
+
+
+def confidences(ours: Sequence[Any], theirs: Sequence[Any]) -> tuple[int, list[float]]:
+    """How many words of minimum Bayes risk only one of the two says, and by how much the confidence of each differs.
+
+    A word that only one of the two says has the confidence 0 in the other. Arguments are those of `other_words`.
+    """
+    of_one, differences = 0, []
+    for hypothesis, said in zip(ours, theirs, strict=True):
+        own = [(word.word, word.confidence) for word in hypothesis.mbr.words]
+        other = [(word, confidence) for word, _, _, confidence in said]
+        matcher = SequenceMatcher(None, [word for word, _ in own], [word for word, _ in other], autojunk=False)
+        for tag, a, b, c, d in matcher.get_opcodes():
+            if tag == "equal":
+                differences += [abs(x - y) for (_, x), (_, y) in zip(own[a:b], other[c:d], strict=True)]
+            else:
+                alone = [confidence for _, confidence in [*own[a:b], *other[c:d]]]
+                of_one += len(alone)
+                differences += alone
+    return of_one, differences

@@ -1,4 +1,4 @@
-"""Many streams of speech through a Batcher: paced as people speak, or as fast as it goes; and what queues predict.
+"""Many streams of speech through a Batcher: paced as people speak, or as fast as it goes.
 
 Times are those of each chunk: *queue* from its submission to the begin of its round, *compute* of its round, *total*
 until its future is done, which is noted on the thread that decodes. Nothing else runs meanwhile: streams and chunks of
@@ -56,12 +56,7 @@ class Load:
     @property
     def busy(self) -> float:
         """The share of the time in which something is decoded."""
-        return sum(self.services) / self.seconds
-
-    @property
-    def services(self) -> list[float]:
-        """The seconds of each round."""
-        return [end - begin for begin, end, _ in self.rounds]
+        return sum(end - begin for begin, end, _ in self.rounds) / self.seconds
 
     @property
     def chunks_a_round(self) -> float:
@@ -159,14 +154,13 @@ def paced(
     seconds: float,
     warm_up_s: float,
     seed: int,
-    begin: Callable[[], Any] | None = None,
 ) -> Load:
-    """Each stream has a chunk every `interval_s`, at a random time within the interval; `begin` begins a stream."""
+    """Each stream has a chunk every `interval_s`, at a random time within the interval."""
     load, submitted = Load(), Submitted(submit)
     draw = random.Random(seeds.used("times of chunks", seed))
     phases = sorted((interval_s * draw.random(), speaker) for speaker in range(streams))
     rounds = max(1, round((warm_up_s + seconds) / interval_s))
-    each = [turns(begin or decoder.stream, utterances, frames, speaker) for speaker in range(streams)]
+    each = [turns(decoder.stream, utterances, frames, speaker) for speaker in range(streams)]
     plan = [(turn * interval_s + phase, next(each[speaker])) for turn in range(rounds) for phase, speaker in phases]
     with timed(decoder) as decoded:
         start = time.perf_counter()
@@ -239,33 +233,6 @@ def apart(decoder: arcbeam.CtcDecoder, utterances: Utterances, *, streams: int, 
         thread.join()
     load.seconds = time.perf_counter() - start
     return load
-
-
-def wait_one_by_one(rate: float, services: Sequence[float]) -> tuple[float, float]:
-    """Mean seconds in the queue of a server of one at a time, to which customers come at random, `rate` a second.
-
-    By Pollaczek and Khinchine, rate E[s^2] / (2 (1 - rate E[s])); infinite where it cannot keep up. First if each takes
-    the mean time (M/D/1), then with the times as they spread (M/G/1).
-    """
-    mean, square = _moments(services)
-    busy = rate * mean
-    if busy >= 1.0:
-        return float("inf"), float("inf")
-    return busy * mean / (2.0 * (1.0 - busy)), rate * square / (2.0 * (1.0 - busy))
-
-
-def wait_together(busy: float, services: Sequence[float]) -> tuple[float, float]:
-    """The same if all that wait are served together: whoever comes to a busy server waits for the rest of a service.
-
-    That is E[s^2] / (2 E[s]) on average: half a service if all take the same time.
-    """
-    mean, square = _moments(services)
-    return min(1.0, busy) * mean / 2.0, min(1.0, busy) * square / (2.0 * mean)
-
-
-def _moments(services: Sequence[float]) -> tuple[float, float]:
-    values = np.asarray(services)
-    return float(values.mean()), float((values**2).mean())
 
 
 def check(load: Load, decoder: arcbeam.CtcDecoder, utterances: Utterances) -> int:

@@ -10,7 +10,7 @@ from arcbeam.gpu.tuned import search_plan
 from benchmarks import adapters
 from benchmarks.adapters import gpu
 from benchmarks.data import datasets, graphs
-from benchmarks.engine import ceilings, rescoring_models
+from benchmarks.engine import rescoring_models
 from benchmarks.harness import registry
 from tests.benchmarks.closed_models import write_closed_arpa
 from tests.benchmarks.on_emulated_gpu import Peer
@@ -45,8 +45,6 @@ def small(emulated_gpu, monkeypatch, tmp_path):  # noqa: F811
     monkeypatch.setattr(registry.load("gpu_riva"), "WORKLOADS", gpu.WORKLOADS[:1])
     monkeypatch.setattr(graphs, "get", lambda name, progress=None: files)
     monkeypatch.setattr(datasets, "load", dataset)
-    monkeypatch.setattr(ceilings, "reads_of", lambda graph, repeats: ceilings.Reads(1000, True, 1e9, 200.0))
-    monkeypatch.setattr(ceilings, "copies_of", lambda repeats: 1e9)
     monkeypatch.setattr(gpu, "rows_or_failure", lambda what, function, *arguments: function(*arguments))
     made = adapters.make
     monkeypatch.setattr(adapters, "make", lambda name: Peer if name in ("riva", "nemo") else made(name))

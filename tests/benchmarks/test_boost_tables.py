@@ -7,11 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from arcbeam import Boost, CtcDecoder, Graph, SymbolTable
+from arcbeam import Boost, Graph, SymbolTable
 from arcbeam.ctc.options import DEFAULT_BOOST
-from arcbeam.graph.pronunciations import Pronunciations
 from benchmarks.data import datasets, graphs
-from benchmarks.experiments import boost_beam, boost_magnitude, boost_phrases, boost_rare_words, boost_score
+from benchmarks.experiments import boost_magnitude, boost_phrases, boost_rare_words, boost_score
 from benchmarks.harness import record
 from benchmarks.harness.registry import Context
 from benchmarks.report.results import found
@@ -119,26 +118,6 @@ def test_outcomes_by_hand():
     assert (of_all.listed, of_all.right, of_all.false) == (3, 3, 1)
 
 
-@pytest.mark.parametrize("score", [0.5, 3.0])
-def test_a_graph_with_the_boost_in_its_weights(tiny, score):
-    words = WORDS[5:25]
-    graph = boost_beam.boosted_graph(tiny, words, score)
-    is_listed = np.isin(tiny.words, np.arange(6, 26))
-    assert is_listed.any() and not is_listed.all()
-    lowered = tiny.targets["weight"] - np.float32(score) * is_listed.astype(np.float32)
-    assert graph.targets["weight"].tobytes() == lowered.tobytes()
-    for state in range(graph.num_states):
-        begin, end = int(graph.states["first_emitting"][state]), int(graph.states["first_arc"][state + 1])
-        smallest = min(graph.targets["weight"][begin:end].tolist(), default=np.inf)
-        assert graph.states["smallest_weight"][state] == np.float32(smallest)
-    batch = [random_log_probs(seed, 10, 12) for seed in range(UTTERANCES)]
-    wide = {"beam": np.inf, "max_active": None, "device": "cpu"}
-    boosted = CtcDecoder(tiny, **wide).decode(batch, boost=Boost(words, score))
-    composed = CtcDecoder(graph, **wide).decode(batch)
-    assert [h.text for h in boosted] == [h.text for h in composed]
-    assert [h.text for h in composed] != [h.text for h in CtcDecoder(tiny, **wide).decode(batch)]
-
-
 def test_boosts_that_the_text_lacks_are_seen(tiny, monkeypatch):
     dataset, decoder = datasets.load("any").first(4), boosting.decoder(tiny, 8.0)
     words = sorted({word for found in decoder.decode(dataset.utterances) for word in found.text.split()})
@@ -146,63 +125,6 @@ def test_boosts_that_the_text_lacks_are_seen(tiny, monkeypatch):
     monkeypatch.setattr(Boost, "occurrences", lambda self, words: [])
     with pytest.raises(AssertionError, match="are not the listed words of"):
         boost_magnitude.measure(decoder, dataset, words, 2.0)
-
-
-def test_occurrences_that_were_said():
-    assert boost_beam.right(["a b a", "a"], ["a x a a", "b"], frozenset("ab")) == {(0, "a"): 2}
-
-
-def test_when_a_label_comes_by_hand():
-    """Of "ab" the label comes with the first letter, of "c" with the separator behind it."""
-    columns = {"a": 1, "b": 2, "c": 3, " ": 4, "-": 5}
-    arcs = [(0, 1, 1, 1, 0.0), (1, 2, 2, 0, 0.0), (2, 3, 4, 0, 0.0), (3, 4, 3, 0, 0.0), (4, 5, 4, 2, 0.0)]
-    arcs += [(1, 1, 5, 0, 0.0)]  # a blank within the word
-    graph = Graph.from_arcs(
-        arcs, start=0, finals={5: 0.0}, num_states=6, tokens=list(columns), blank="-", separator=" ",
-        word_symbols=["<eps>", "ab", "c"], pronunciations=Pronunciations.from_lists([(1, [0, 1]), (2, [2])]),
-    )  # fmt: skip
-    logp = np.full((6, 5), -np.inf, np.float32)
-    logp[np.arange(6), [columns[c] - 1 for c in "a-b c "]] = 0.0
-    (hypothesis,) = CtcDecoder(graph, device="cpu").decode([logp])
-    assert hypothesis.text == "ab c"
-    # The word, its letters, those read up to the label, frames from there to the last letter.
-    assert list(boost_beam.labels(hypothesis, graph)) == [("ab", 2, 1, 2), ("c", 1, 1, -1)]
-
-
-def test_sums_of_sets():
-    keys = boost_beam.COUNTED
-    rows = [
-        {"set": name, "score": score, "beam": 8.0} | dict(zip(keys, counts, strict=True))
-        for name, score, counts in (("a", 2.0, (90, 3, 2, 1, 0)), ("b", 2.0, (110, 5, 4, 2, 1)), ("b", 4.0, (9,) * 5))
-    ]
-    first, second = boost_beam.summed(rows)
-    assert [first[key] for key in keys] == [200, 8, 6, 3, 1]
-    assert (first["set"], first["lost_percent"], first["by_c1_percent"]) == ("all", 4.0, 1.5)
-    assert (second["score"], second["wide"]) == (4.0, 9)
-
-
-def test_rows_of_beams(tiny, monkeypatch):
-    monkeypatch.setattr(boosting, "SETS", ("one", "two"))
-    monkeypatch.setattr(boost_beam, "SCORES", (1.0, 3.0))
-    monkeypatch.setattr(boost_beam, "WIDE", np.inf)
-    rows = list(boost_beam.run(Context()))
-    losses = [row for row in rows if "wide" in row]
-    assert len(losses) == (2 + 1) * 2 * 3
-    for row in losses:
-        assert 0 <= row["by_c1"] <= row["lost"] <= row["wide"] and row["lost_composed"] <= row["wide"]
-        assert row["lost"] == row["lost_composed"] + row["by_c1"] - row["thanks"]
-    told = [row for row in rows if "label" in row]
-    assert {row["label"] for row in told} <= {boost_beam.ALL, boost_beam.RARE}
-    for row in told:
-        assert row["read"] <= row["letters"] and row["frames_10"] <= row["frames_50"] <= row["frames_90"]
-
-
-def test_searches_that_differ_with_the_large_beam_are_told(tiny, monkeypatch):
-    monkeypatch.setattr(boost_beam, "SCORES", (3.0,))
-    monkeypatch.setattr(boost_beam, "WIDE", np.inf)
-    monkeypatch.setattr(boost_beam, "boosted_graph", lambda graph, words, score: graph)
-    with pytest.raises(AssertionError, match="with a large beam the two searches differ"):
-        list(boost_beam.run(Context()))
 
 
 def test_rows_of_magnitudes(tiny, monkeypatch, tmp_path):

@@ -46,16 +46,6 @@ def test_sets_are_cycled_to_larger_ones(small):
     assert gpu.cycled(dataset, 2).ids == ["u0", "u1"]
 
 
-def test_the_adapter_counts_the_arcs_of_all_batches(small):
-    files, batch = graphs.get("any"), [random_log_probs(seed, 5, 12) for seed in range(3)]
-    adapter = adapters.make("arcbeam_cuda")(files, SearchOptions(batch=2))
-    prepared, counts = adapter.prepare(batch), []
-    for some in (prepared, prepared[:2], prepared[2:]):
-        adapter.decode(some)
-        counts.append(adapter.leaving_arcs)
-    assert counts[0] == counts[1] + counts[2] > counts[1] > 0
-
-
 def test_without_a_gpu_the_adapter_says_why(monkeypatch):
     monkeypatch.setattr(gpu, "why_no_cuda", lambda: "no CUDA driver: none")
     with pytest.raises(Unavailable, match="no CUDA driver"):

@@ -6,13 +6,11 @@ from arcbeam import Graph, LanguageModel, SymbolTable
 from arcbeam.gpu.tuned import search_plan
 from benchmarks.adapters import gpu as on_gpu
 from benchmarks.data import graphs
-from benchmarks.engine import profiler
 from benchmarks.experiments import gpu_boost_lists, gpu_boosting, gpu_transducer_boosting
 from benchmarks.harness.registry import Context
 from benchmarks.tasks import phrase_lists
 from data import token_ngrams
 from tests.benchmarks.on_emulated_gpu import rows_of
-from tests.benchmarks.test_gpu_lattice import events
 from tests.benchmarks.test_gpu_transducers import SIZES, synthetic
 from tests.simt.build import LONG
 from tests.transducer.conftest import gpu  # noqa: F401
@@ -33,7 +31,6 @@ def worded(small, monkeypatch, tmp_path):
             monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(gpu_boost_lists, "LONG", 40)
     monkeypatch.setattr(phrase_lists.Vocabulary, "new_words", lambda self, number, count=2: ["new", "newer"][:count])
-    monkeypatch.setattr(profiler, "record", events)
     return small
 
 
@@ -45,7 +42,7 @@ def test_rows_of_boosting(worded):
         (kind, search) for kind in kinds for search in ("17 / 10,000", "12 / 5,000")
     ]
     assert [row["goal"] for row in rows] == [90, 85, 90, 85, 80, 80]
-    assert all(row["kernel_ms"] == 2.5 and len(row["wall"]) == 2 and row["share"] > 0 for row in rows)
+    assert all(len(row["wall"]) == 2 and row["share"] > 0 for row in rows)
     assert {"wide"} <= {kernel for kernel, _ in worded.launched}
 
 
@@ -113,11 +110,10 @@ def test_rows_of_transducers(gpu, monkeypatch, tmp_path):  # noqa: F811
     monkeypatch.setattr(synthetic, "Sizes", lambda: SIZES)
     for name, value in {"FRAMES": 8, "BATCHES": (1, 3), "PHRASES": 20, "TEXTS": 5, "CACHE": tmp_path}.items():
         monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr(profiler, "record", events)
     monkeypatch.setattr(on_gpu, "rows_or_failure", lambda what, function, *arguments: function(*arguments))
     rows = list(module.run(Context(1, options={"precision": "float32"})))
     assert [(row["model"], row["batch"], row["fused"]) for row in rows] == [
         (model, batch, fused) for model in ("RNN-T", "TDT") for batch in (1, 3) for fused in ("lists", "6-gram")
     ]
-    assert all(row["kernel_ms"] == 2.5 and row["share"] > 0 for row in rows)
+    assert all(row["share"] > 0 for row in rows)
     assert [row["goal"] for row in rows[:2]] == [90, 85]

@@ -8,7 +8,6 @@ from arcbeam import Graph, SymbolTable
 from benchmarks import adapters
 from benchmarks.adapters import gpu
 from benchmarks.data import datasets, graphs
-from benchmarks.engine import profiler
 from benchmarks.experiments import gpu_lattice
 from benchmarks.harness import registry
 from benchmarks.harness.registry import Context
@@ -25,8 +24,6 @@ def small(small, monkeypatch):
     symbols = SymbolTable.from_list(["<eps>", *map(str, range(1, 50))])
     Graph(**files.graph.fields() | {"word_symbols": symbols}).save(named)
     monkeypatch.setattr(graphs, "get", lambda name, progress=None: graphs.GraphFiles("named", named, files.fst))
-    for times in ("AGAIN", "PADDED", "LATTICES"):
-        monkeypatch.setattr(gpu_lattice, times, 2)
     return small
 
 
@@ -43,30 +40,19 @@ def misheard(monkeypatch):
     monkeypatch.setattr(datasets, "load", another)
 
 
-def events(decode):
-    decode()
-    spans = [("kernel", 2000.0), ("kernel", 500.0), ("gpu_memcpy", 250.0), ("cpu_op", 9.0)]
-    return [{"ph": "X", "cat": kind, "name": "arcbeam", "dur": took} for kind, took in spans]
-
-
 def test_rows(small, monkeypatch):
-    monkeypatch.setattr(profiler, "record", events)
     rows = rows_of("gpu_lattice")
     assert [(row["search"], row["lattice_beam"]) for row in rows] == [("17 / 10,000", 8.0), ("12 / 5,000", 4.0)]
     for row in rows:
         assert (row["among"], row["confidences_within"], row["missing"], row["other_words"]) == (100.0, 100.0, [], [])
-        assert (row["mbr_of_one"], row["largest_difference"], row["other_confidences"]) == (0, 0.0, [])
-        assert (row["why_other_confidence"], row["not_explained"], row["unexplained"]) == ("", 0, [])
+        assert (row["mbr_of_one"], row["largest_difference"]) == (0, 0.0)
         assert row["oracle_10"] <= row["oracle_1"] == 0.0 == row["riva_oracle_1"] == row["riva_oracle_10"]
         assert min(row["nbest_ratio"], row["riva_mbr_ratio"], row["alone_mbr_ms"]) > 0
-        assert (row["lattice_kernel_ms"], row["lattice_copies_ms"], row["lattice_kernel_count"]) == (2.5, 0.25, 2)
         assert row["links"] >= row["tokens"] - 1 > 1 and row["entries"] == row["riva_entries"] > 1
-        assert 0 < row["numbering_ms"] < row["lattice_ms"] * 10 and row["answers_ms"] > 0
     assert {kernel for kernel, _ in small.launched} <= {"wide", "dense", "cluster"}
 
 
 def test_oracles_at_more_answers_and_lattice_beams(small, misheard, monkeypatch):
-    monkeypatch.setattr(profiler, "record", events)
     wide, narrow = rows_of("gpu_lattice")
     assert wide["curve"] == wide["riva_curve"] and wide["lattice_curve"] == wide["riva_lattice_curve"]
     assert wide["curve"][0] == wide["oracle_1"] >= wide["curve"][5] == wide["oracle_10"] > 0
@@ -84,7 +70,6 @@ def test_oracles_at_more_answers_and_lattice_beams(small, misheard, monkeypatch)
 
 
 def test_riva_dies_when_it_is_asked_for_a_hundred(small, monkeypatch):
-    monkeypatch.setattr(profiler, "record", events)
 
     def rows(what, function, *arguments):
         if function is gpu_lattice.count_oracles and arguments[-1] is not None:
@@ -98,7 +83,6 @@ def test_riva_dies_when_it_is_asked_for_a_hundred(small, monkeypatch):
 
 
 def test_ten_answers_that_are_not_the_first_of_a_hundred(small, misheard, monkeypatch):
-    monkeypatch.setattr(profiler, "record", events)
     count = gpu_lattice.count_oracles
     monkeypatch.setattr(gpu_lattice, "count_oracles", lambda *work: (row | {"oracle_10": -1.0} for row in count(*work)))
     with pytest.raises(gpu.Wrong, match=r"oracle WER at 10: [\d.]+ of ten answers, -1.0 of a hundred"):
@@ -135,18 +119,13 @@ def test_there_is_a_picture_whatever_there_is(tmp_path, rows):
     assert min(struct.unpack(">II", (tmp_path / "plot.png").read_bytes()[16:24])) > 300
 
 
-def test_no_profiler_and_no_riva(small, monkeypatch):
+def test_no_riva(small, monkeypatch):
     def make(name):
         raise ImportError(f"No module named {name!r}")
 
-    def record(decode):
-        raise RuntimeError("torch has no CUPTI here")
-
     monkeypatch.setattr(adapters, "make", make)
-    monkeypatch.setattr(profiler, "record", record)
     for row in registry.load("gpu_lattice").run(Context(1, 3)):
         assert row["status"] == "missing: No module named 'riva'"
-        assert row["profile"] == "none: RuntimeError: torch has no CUPTI here"
         assert row["lattice_ratio"] > 0 and "nbest_ratio" not in row
 
 
@@ -164,23 +143,16 @@ def test_riva_says_something_else(small, monkeypatch):
             raise RuntimeError("no lattices today")
 
     monkeypatch.setattr(adapters, "make", lambda name: Other)
-    monkeypatch.setattr(profiler, "record", events)
     rows = list(registry.load("gpu_lattice").run(Context(1, 6)))
     assert rows[0]["riva_pruned_lattices"] == "none: RuntimeError: no lattices today" and rows[0]["riva_curve"]
     for row in rows:
-        assert row["riva_lattices"] == "none: RuntimeError: no lattices today"
         assert row["missing"] == [
             "utterance 0, riva's entry 10 of score -9.000, not in our lattice: ['<91>', '<92>', '<93>', '<94>', '<95>']"
         ]
         assert row["why_missing"] == "1 not in our lattice"
         assert row["other_words"][0].endswith("riva: ['what']") and len(row["other_words"]) == 1
         assert row["among"] < 100 and row["confidences_within"] == 0 and row["largest_difference"] == 1.0
-        assert row["not_explained"] == row["mbr_words"] > 1 and row["why_other_confidence"] == ""
-        assert row["mbr_of_one"] >= 1 and len(row["other_confidences"]) == min(20, row["mbr_words"])
-        first = row["unexplained"][0]
-        assert (first["word"], first["ours"], first["theirs"], first["places"]) == ("what", 0.0, 1.0, (None, 0))
-        assert first["said"] == (1.0,) * 5 and first["id"] == datasets.load("any").ids[0]
-        assert len(row["unexplained"]) == row["not_explained"]
+        assert row["mbr_of_one"] >= 1 and row["mbr_words"] > 1
 
 
 @pytest.mark.parametrize("what", ["words of entry", "times of entry"])
@@ -216,26 +188,3 @@ def test_answers_that_are_not_the_twins_are_not_timed(small, monkeypatch, what):
     monkeypatch.setattr(gpu, "decoder", another)
     with pytest.raises(gpu.Wrong, match=what if what != "confidences" else "n-best list|confidences"):
         list(experiment.run(Context(1, 3)))
-
-
-def test_riva_fails_at_its_second_lattices(small, monkeypatch):
-    """What it said before explains what it explains."""
-
-    class Tired(Peer):
-        asked = 0
-
-        def decode_mbr(self, prepared):
-            return [[(w, a, b, c - 0.5) for w, a, b, c in words] for words in super().decode_mbr(prepared)]
-
-        def lattices(self, prepared):
-            self.asked += 1
-            if self.asked > 1:
-                raise RuntimeError("tired")
-            return super().lattices(prepared)
-
-    monkeypatch.setattr(adapters, "make", lambda name: Tired)
-    monkeypatch.setattr(profiler, "record", events)
-    row = next(registry.load("gpu_lattice").run(Context(1, 6, {"oracles": "none"})))
-    assert row["riva_lattices"] == "1: RuntimeError: tired" and row["riva_mbr_ratio"] > 0
-    assert len(row["unexplained"]) == row["not_explained"] > 0
-    assert all(len(one["computed"]) == 1 for one in row["unexplained"])

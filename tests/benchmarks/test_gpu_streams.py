@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from benchmarks.adapters import gpu
-from benchmarks.engine import profiler
 from benchmarks.harness import registry
 from tests.benchmarks.on_emulated_gpu import rows_of
 
@@ -18,12 +17,6 @@ def experiment(small, monkeypatch):
     monkeypatch.setattr(found, "WARM_UP", 1)
     monkeypatch.setattr(found, "RING", 7)
     monkeypatch.setattr(found, "TURN", 4)
-
-    def events(decode):
-        decode()
-        return [{"ph": "X", "cat": "kernel", "dur": 250.0, "name": "search"}]
-
-    monkeypatch.setattr(profiler, "record", events)
     return found
 
 
@@ -33,7 +26,7 @@ def test_rows(experiment):
     assert [(row["streams"], row["rounds"]) for row in rows] == [(1, 4), (3, 4), (3, 17)]
     for row in rows:
         assert row["evenness"] == row["p99"] / row["ms"] >= 1.0
-        assert row["most"] >= row["p99"] and row["bytes"] > 0 and row["kernel_ms"] == 0.25
+        assert row["most"] >= row["p99"] and row["bytes"] > 0
 
 
 def test_results_of_before_have_the_ratio_and_failures_none(experiment):

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 from arcbeam import TransducerDecoder
-from arcbeam.gpu.tuned import transducer_plan
 from benchmarks.adapters import gpu as on_gpu
-from benchmarks.engine import transducer_floor
-from benchmarks.experiments import gpu_ll24, gpu_ll24_loops, gpu_ll24_modes, gpu_ll24_shapes
+from benchmarks.experiments import gpu_ll24, gpu_ll24_modes
 from benchmarks.harness.registry import Context
 from data import synthetic_transducer as synthetic
 from tests.cuda_host.conftest import fake_library  # noqa: F401
@@ -64,7 +62,7 @@ def test_rows(small, monkeypatch, peer):
     if peer:
         module.NemoTransducer = Peer
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    options = {} if peer else {"batches": "1,3", "kernel": "many", "before": "1"}
+    options = {} if peer else {"batches": "1,3", "before": "1"}
     rows = list(gpu_ll24.run(Context(1, 3 if peer else 1, options)))
     batches = (1, 3) if peer else (1,)
     assert [(row["model"], row["precision"], row["batch"]) for row in rows] == [
@@ -75,7 +73,7 @@ def test_rows(small, monkeypatch, peer):
     ]
     for row in rows:
         assert row["wrong"] == 0
-        assert row["ms"] > row["floor_ms"] > 0 and row["rtfx"] > 0
+        assert row["ms"] > 0 and row["rtfx"] > 0
         assert (row["status"] is None, row.get("equal")) == ((True, 100) if peer else (False, None))
 
 
@@ -86,46 +84,6 @@ def test_a_peer_that_fails(small, monkeypatch):
     rows = list(gpu_ll24.run(Context(1, None, {"batches": "1"})))
     assert len(rows) == 4
     assert all(row["status"].startswith("NeMo failed: ") and "ratio" not in row for row in rows)
-
-
-def test_shapes(small, monkeypatch):
-    monkeypatch.setattr(gpu_ll24_shapes, "FRAMES", 8)
-    monkeypatch.setattr(gpu_ll24_shapes, "WINDOWS", ((1, 2),))
-    rows = list(gpu_ll24_shapes.run(Context(1, None, {"batches": "2"})))
-    assert {(row["model"], row["precision"], row["batch"]) for row in rows} == {
-        (model, precision, 2) for model in ("RNN-T", "TDT") for precision in ("float32", "bfloat16")
-    }
-    assert [row["chosen"] for row in rows].count("chosen") == 4
-    timed = [row for row in rows if "status" not in row]  # the weights of a team may have no room
-    assert len(timed) > 11 and all(min(row["ms"], row["fixed_ms"], row["floor_share"]) > 0 for row in timed)
-    for batch, precision in ((512, "bfloat16"), (1, "bfloat16"), (512, "float32")):
-        shapes = gpu_ll24_shapes.shapes(batch, precision, False)
-        assert shapes[0] == transducer_plan.loop_shapes(batch, precision, False)[0]
-        assert {shape.kernel for shape in shapes} == {"kept", "many"}
-
-
-def test_loops(small, monkeypatch):
-    monkeypatch.setattr(gpu_ll24_loops, "SECONDS", 0.64)
-    rows = list(gpu_ll24_loops.run(Context(1, None, {"batches": "2"})))
-    assert len({(row["model"], row["subsampling"], row["precision"]) for row in rows}) == len(rows) == 8
-    assert all(min(row["frame_looping"], row["label_looping"], row["ratio"]) > 0 for row in rows)
-    loops = ("frame_looping", "label_looping")
-    assert all(row[f"{loop}_spread"] == [row[loop]] * 2 for row in rows for loop in loops), "of one turn"
-    assert all(min(row["floor_ms"], row["floor_share"], row["floor_share_frames"]) > 0 for row in rows)
-
-
-def test_plans_for_tuning():
-    plan = transducer_plan.loop_shapes
-    with gpu_ll24.planned({"kernel": "kept", "threads": "128", "windows": "2,3"}):
-        shapes = transducer_plan.loop_shapes(100, "float32", False)
-    assert [(shape.kernel, shape.threads) for shape in shapes] == [("kept", 128), ("many", 128)]
-    assert [(shape.first_window, shape.widest_window) for shape in shapes] == [(2, 3), (2, 3)]
-    with gpu_ll24.planned({"kernel": "many", "tests": "9"}):
-        assert [(s.kernel, s.tests) for s in transducer_plan.loop_shapes(1, "float32", False)] == [("many", 9)] * 2
-    with gpu_ll24.planned({"kernel": "kept"}):
-        assert [s.kernel for s in transducer_plan.loop_shapes(1, "float32", False)] == ["kept", "many"]
-        assert [s.kernel for s in transducer_plan.loop_shapes(1, "bfloat16", False)] == ["kept", "many"]
-    assert transducer_plan.loop_shapes is plan
 
 
 def test_tokens_that_are_wrong():
@@ -159,8 +117,6 @@ def modes(monkeypatch):
     monkeypatch.setattr(synthetic, "Sizes", lambda: SIZES)
     monkeypatch.setattr(on_gpu, "require", lambda: None)
     monkeypatch.setattr(on_gpu, "send", list)
-    device = types.SimpleNamespace(multiprocessors=132)
-    monkeypatch.setattr(gpu_ll24_modes, "cuda_devices", lambda: [device])
     monkeypatch.setattr(gpu_ll24_modes, "TransducerDecoder", OnCpu)
 
     class Fails(Peer):
@@ -191,8 +147,7 @@ def test_modes(modes, capfd):
     ]
     for row in rows:
         assert row["wrong"] <= 50  # so small a network mistakes one of two
-        assert min(row[name] for name in ("float32", "bfloat16", "graph", "frame_looping")) > 0
-        assert min(row[f"floor_{precision}"] for precision in gpu_ll24.PRECISIONS) > 0
+        assert min(row[name] for name in ("float32", "bfloat16", "our_frame_looping", "graph", "frame_looping")) > 0
         assert not {"eager", "partial", "compiled"} & set(row)
         assert ("every_step" in row) == (row["batch"] != 2)
         assert "compiled: ImportError: no compiler" in row["status"]
@@ -216,21 +171,3 @@ def test_modes_without_their_library(modes, monkeypatch):
     options = {"batches": "1", "only": "graph,float32", "subsampling": "4"}
     rows = list(gpu_ll24_modes.run(Context(1, None, options)))
     assert len(rows) == 2 and all(row["float32"] > 0 and row["status"].startswith("graph: ") for row in rows)
-
-
-def test_frames_that_are_visited():
-    assert transducer_floor.visits([1, 3], 6, None) == 8
-    assert transducer_floor.visits([], 9, range(5)) == 3
-    assert transducer_floor.visits([1, 3], 6, range(5)) == 3  # a blank, and two labels that lead to the end
-    assert transducer_floor.visits([0, 2, 2, 9], 12, range(5)) == 5
-
-
-def test_the_floor():
-    """One label on the one frame of one utterance: three exchanges, and the weights are read once."""
-    arrays = synthetic.weights(SIZES, tdt=False)
-    values = sum(arrays[name].size for name in ("weight_hh_l0", "prediction_weight", "output_weight"))
-    reading = values * 4 / (10 * transducer_floor.SHARED_BYTES_A_CLOCK * transducer_floor.CLOCK)
-    found = transducer_floor.floor_s(arrays, [[0]], 1, None, "float32", 10)
-    assert found == pytest.approx(3 * transducer_floor.EXCHANGE_S + reading)
-    many = transducer_floor.floor_s(arrays, [[0]] * 1000, 1, None, "float32", 10)
-    assert many > transducer_floor.floor_s(arrays, [[0]] * 1000, 1, None, "bfloat16", 10) > found

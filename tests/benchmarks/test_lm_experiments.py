@@ -1,28 +1,23 @@
 """The experiments with large language models, small: on an emulated GPU and on the CPU."""
 
 import dataclasses
-import os
-import statistics
 
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder, Graph, LanguageModel, SymbolTable
+from arcbeam import Graph, LanguageModel, SymbolTable
 from arcbeam.core.errors import CapacityError, UnsupportedError
-from arcbeam.ctc import rescoring
 from arcbeam.ctc.decoder import DecodeStats
 from benchmarks.data import graphs
 from benchmarks.data.datasets import DataMissing
 from benchmarks.engine import placements, rescoring_models
-from benchmarks.harness import record, registry
+from benchmarks.harness import registry
 from benchmarks.harness.registry import Context
 from benchmarks.tasks import lm_task
 from data import arpa_orders
 from tests.benchmarks.on_emulated_gpu import has_matplotlib
-from tests.decode.kenlm_files import need_kenlm
 from tests.decode.language_models import random_model
 from tests.decode.random_graphs import random_log_probs
-from tests.simt.build import LONG
 
 
 @pytest.fixture
@@ -45,71 +40,6 @@ def models(small, monkeypatch):
 
     monkeypatch.setattr(rescoring_models, "kenlm", no_kenlm)
     return made
-
-
-@pytest.mark.filterwarnings("ignore:.*do not sum to 1")
-def test_cache(models, closed_arpa, monkeypatch, tmp_path, capsys):
-    need_kenlm()
-    experiment = registry.load("gpu_lm_cache")
-    models["language_model"] = LanguageModel.build(closed_arpa)
-    assert experiment.SHARES[0] == 0.0 and 0.1 in experiment.SHARES and experiment.SHARES[-1] == 1.0
-    if not LONG:
-        monkeypatch.setattr(experiment, "SHARES", (0.0, 0.1, 1.0))
-    rows = list(experiment.run(Context(1, 1, {"ngrams": "9000", "beams": "12"})))
-    given, larger = sum(models["language_model"].about["ngrams"]), rows[-1]["ngrams"]
-    assert {row["ngrams"] for row in rows} == {given, larger} and larger > 4500
-    timed = [row for row in rows if "status" not in row]
-    assert all(row["of_reads"] > 0 for row in timed)
-    shares = [100 * share for share in experiment.SHARES]
-    assert shares[0] == 0.0 and 10.0 in shares and shares[-1] == 100.0
-    for ngrams, there in ((given, placements.ON_GPU[:-1]), (larger, placements.ON_GPU)):
-        for placement in there:  # no cache to a whole one, of each
-            mine = [row for row in timed if (row["ngrams"], row["placement"]) == (ngrams, placement)]
-            assert [row["share"] for row in mine] == shares
-            size = mine[0]["model_bytes"]
-            assert [row["cache_mb"] for row in mine] == [int(size * share) / 1e6 for share in experiment.SHARES]
-            for row in mine:
-                assert row["ms"] > 0 and row["bytes"] > 0 and 0 <= row["cold_hits"] <= 100 and 0 <= row["hits"] <= 100
-    missing = [row for row in rows if "status" in row]
-    assert [(row["ngrams"], row["placement"]) for row in missing] == [(given, "cpu")]
-    assert missing[0]["status"] == "missing: there is no KenLM file of this model"
-    assert "no KenLM: books is not there" in capsys.readouterr().err
-    no_cache, whole = timed[0], timed[len(shares) - 1]
-    assert no_cache["hits"] == no_cache["cold_hits"] == 0.0 < whole["hits"] and no_cache["bytes"] > whole["bytes"]
-    for row in rows:
-        assert all(c.text(row) is not None for c in experiment.COLUMNS)
-    if has_matplotlib():
-        experiment.draw([{"status": "failed: all"}], tmp_path / "cache.png")
-        experiment.draw(rows, tmp_path / "cache.png")
-        assert (tmp_path / "cache.png").stat().st_size > 1000
-
-
-@pytest.mark.filterwarnings("ignore:.*do not sum to 1")
-def test_sizes_of_the_batch(models, monkeypatch, tmp_path):
-    experiment = registry.load("gpu_rescoring_batch")
-    monkeypatch.setattr(experiment, "SIZES", (1, 2))
-    rows = list(experiment.run(Context(1, 4, {"beams": "12"})))
-    missing, one_core, all_cores, *timed = rows
-    assert (missing["placement"], missing["status"]) == ("cpu", "missing: there is no KenLM file of this model")
-    assert one_core["cores"] == 1 and all_cores["cores"] == len(os.sched_getaffinity(0))
-    assert one_core["rtfx"] > 0 and all_cores["rtfx"] > 0 and all_cores["utterances"] == 4
-    there = [place for place in experiment.PLACEMENTS if place != "cpu"]
-    assert [(row["placement"], row["batch"]) for row in timed] == [(place, n) for n in (1, 2) for place in there]
-    for row in timed:
-        assert row["utterances"] == 4 and row["rtfx"] > 0 and row["tokens"] > 0 and row["share"] > 0
-        if row["placement"] != "none":
-            assert row["of_twin"] > 0 and row["of_cores"] > 0 and row["of_plain"] > 0 and row["of_resident"] > 0
-    # All batches of a turn are counted, not the last one alone, which has other utterances.
-    arcs = [row["settled"] * statistics.median(row["wall"]) for row in timed if row["placement"] == "resident"]
-    assert arcs[0] == pytest.approx(arcs[1])
-    for place in there:
-        one, two = (row["tokens"] for row in timed if row["placement"] == place)
-        assert one == two
-    for row in rows:
-        assert all(c.text(row) is not None for c in experiment.COLUMNS)
-    if has_matplotlib():
-        experiment.draw(rows, tmp_path / "batch.png")
-        assert (tmp_path / "batch.png").stat().st_size > 1000
 
 
 def test_placements_that_are_not_there():
@@ -151,21 +81,6 @@ def test_the_work_of_several_batches():
     assert placements.looked_up(asked_again)["hits"] == 0.0 and placements.looked_up(asked_again)["rounds"] == 3.0
 
 
-def test_words_are_matched_once(models, monkeypatch):
-    calls = []
-    match = rescoring._in_automaton
-    monkeypatch.setattr(rescoring, "_in_automaton", lambda *a: calls.append(1) or match(*a))
-    graph = graphs.get("any").graph
-    log_probs = [random_log_probs(0, 5, 12)]
-    wanted = CtcDecoder(graph, device="cpu", **models).decode(log_probs)[0]
-    assert len(calls) == 2
-    with placements.words_matched_once():
-        found = [CtcDecoder(graph, device="cpu", **models).decode(log_probs)[0] for _ in range(3)]
-    assert len(calls) == 4 and all(h.score == wanted.score and h.text == wanted.text for h in found)
-    CtcDecoder(graph, device="cpu", **models)
-    assert len(calls) == 6
-
-
 # After F19 and KL14
 
 
@@ -204,8 +119,6 @@ def test_real_time_factors(task):
             assert row["rtf"] * row["rtfx"] == pytest.approx(1.0) and row["ratio"] > 0
             assert (row["taken"] == row["cpu"]) == (row["device"] == "cpu" and row["threads"] == 1)
             assert ("lookups" in row) == (row["ngrams"] is not None)
-            assert ("share" in row) == (row["device"] == "cuda")
-            assert row.get("share", 1.0) == pytest.approx(row.get("settled", 1.0)) and row.get("share", 1.0) > 0
     assert of_set[0]["ratio"] == 1.0
 
 
@@ -336,84 +249,3 @@ def test_sizes_and_files(demo_data, monkeypatch, tmp_path):
     (folder / "bigram.arpa").unlink()
     with pytest.raises(DataMissing, match=r"small\.arpa is not there; python -m data.make_large_lm makes it"):
         lm_task.small_arpa(folder, "bigram", print)
-
-
-BOUND = 1e8
-
-
-@pytest.fixture
-def billion(models, closed_arpa, monkeypatch):
-    """The experiment, with bounds that a small model keeps; the budgets are small."""
-    need_kenlm()
-    experiment = registry.load("gpu_lm_billion")
-    models["language_model"] = LanguageModel.build(closed_arpa, progress=False)
-    uncounted = int(BOUND) - 3000
-
-    def held_by(*bounds):
-        of = ("host-direct", "host-direct", "host", "cpu")
-        four = [experiment.Holder(name, bound, uncounted) for name, bound in zip(of, bounds, strict=True)]
-        four[2] = experiment.Holder("host", bounds[2], int(BOUND) - 60_000)
-        monkeypatch.setattr(experiment, "TOGETHER", (tuple(four[:2]), (four[2],), (four[3],)))
-        return experiment
-
-    return held_by
-
-
-@pytest.mark.filterwarnings("ignore:.*do not sum to 1")
-def test_a_billion(billion, capsys, closed_arpa):
-    experiment = billion(BOUND, BOUND + 1000, BOUND, BOUND)
-    rows = list(experiment.run(Context(1, 1, {"ngrams": "9000", "beams": "12"})))
-    assert [row["placement"] for row in rows] == ["resident", "host-direct", "host-direct", "host", "cpu"]
-    resident, direct, more, _, cpu = rows
-    assert not any("status" in row for row in rows)
-    assert direct["budget_gb"] == 3e-6 and more["budget_gb"] == 4e-6
-    assert "budget_gb" not in resident and resident["of_bound"] is None
-    for row in rows[1:]:
-        assert 0 < row["of_bound"] < 100 and row["of_bound"] == pytest.approx(100 * row["device_gb"] / row["bound_gb"])
-        assert row["share"] == pytest.approx(100 * row["device_gb"] / resident["model_gb"])
-    assert cpu["ngrams"] == resident["ngrams"] > 4500 and 12 * 9000 < 1e9 * cpu["model_gb"] < 24 * 9000
-    assert {c.key for c in experiment.COLUMNS} <= set().union(*rows) | {"status"}
-    whole = list(experiment.run(Context(1, 1, {"ngrams": "9000", "kenlm": "0", "beams": "12"})))
-    assert whole[-1]["status"] == "missing: there is no KenLM file of this model"
-    closed_arpa.unlink()
-    assert list(experiment.run(Context(1, 1, {"ngrams": "9000", "beams": "12"})))[-1]["status"].startswith("missing: ")
-    assert "no KenLM: " in capsys.readouterr().err
-
-
-@pytest.mark.filterwarnings("ignore:.*do not sum to 1")
-def test_who_holds_more_than_its_bound_has_failed(billion, monkeypatch):
-    """At once, or after all turns; the others' rows stay."""
-    experiment = billion(BOUND, BOUND, BOUND, BOUND)
-    run = Context(1, 1, {"ngrams": "9000", "beams": "12", "kenlm": "0"})
-    held = [row["device_gb"] for row in experiment.run(run) if "device_gb" in row]
-    bound = int(1e9 * held[1]) - 1
-    tight = experiment.Holder("host-direct", bound, bound - 3000)
-    monkeypatch.setattr(experiment, "TOGETHER", ((tight, experiment.Holder("host-direct", BOUND, int(BOUND) - 3000)),))
-    failed, *others = list(experiment.run(run))
-    assert failed["status"].startswith("failed: TooMuch: ") and failed["of_bound"] > 100 and "ms" not in failed
-    assert f"{bound:,} are the bound" in failed["status"] and record.failed(failed)
-    assert [row["placement"] for row in others] == ["resident", "host-direct"]
-    assert not any("status" in row for row in others)
-
-    noted, calls = experiment.note_held, []
-
-    def later(row, decoder, size, bound):
-        calls.append(1)
-        return noted(row, decoder, size, bound and (1 if len(calls) > 3 else bound))
-
-    monkeypatch.setattr(experiment, "note_held", later)
-    monkeypatch.setattr(experiment, "TOGETHER", (experiment.TOGETHER[0][1:],))
-    resident, grown = list(experiment.run(run))
-    assert "status" not in resident and grown["status"].startswith("failed: TooMuch: ") and grown["ms"] > 0
-
-
-def test_bounds_and_budgets():
-    """Of the model of two billion n-grams, 21.24 GB, and of one of half."""
-    experiment = registry.load("gpu_lm_billion")
-    holders = {(h.placement, h.bound): h for group in experiment.TOGETHER for h in group}
-    for size in (21_239_063_685, 11_000_000_000):
-        found = {key: (h.bytes_of(size), h.budget(size)) for key, h in holders.items()}
-        assert found["host-direct", 2e9] == (2_000_000_000, 1_950_000_000)
-        assert found["cpu", 2e9] == (2_000_000_000, 1_350_000_000)
-        assert found["host", 0.35] == (int(0.35 * size), int(0.35 * size) - 650_000_000)
-    assert experiment.Holder("resident").budget(10**9) is None

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.harness import record
 from benchmarks.report import __main__ as report
-from benchmarks.report import page, peers, picture
+from benchmarks.report import comparison, page, picture
 from benchmarks.report.results import Result, found
 from benchmarks.report.tables import MADE
 
@@ -31,33 +31,49 @@ DECODERS = [
 ]
 
 
-def result(tmp_path, name, rows, device="h200", stale=False, gpu="NVIDIA H200", **head):
-    head = ON_GPU | {"gpu": {"name": gpu, "driver": "580"}} | head if device != "cpu" else {}
-    return Result(tmp_path / device / f"{name}.jsonl", head, rows, stale)
+def result(tmp_path, name, rows, device="h200", gpu="NVIDIA H200", **head):
+    head = ON_GPU | {"gpu": {"name": gpu, "driver": "580"}} | head if device != "cpu" else ON_GPU
+    return Result(tmp_path / device / f"{name}.jsonl", head, rows)
 
 
-def test_lines_have_all_conditions_of_a_run(tmp_path):
-    measured = [result(tmp_path, "gpu_riva", RIVA, stale=True), result(tmp_path, "gk23_table3", DECODERS)]
-    riva, pyctcdecode = peers.compared(measured, lambda name: f"{name}.md")
+def compared(measured):
+    return list(comparison.rows(measured, lambda name: f"{name}.md"))
+
+
+def test_a_row_is_of_the_task_and_of_its_latest_run(tmp_path):
+    where = {"graph": "spm512-3gram", "search": "17 / 10,000"}
+    riva = [RIVA[1] | where | {"search": "12 / 5,000"}, RIVA[0] | where]
+    decoders = [row | {"graph": "char-3gram"} for row in DECODERS]
+    measured = [
+        result(tmp_path, "gpu_riva", riva),
+        result(tmp_path, "gpu_riva", [riva[1] | {"rtfx": 1.0}], "h100", time="2026-11-20 05:00 UTC"),
+        result(tmp_path, "gk23_table3", decoders, "cpu"),
+    ]
+    riva, pyctcdecode = compared(measured)
     assert riva == {
-        "peer": "riva-asrlib-decoder, GPU",
-        "task": "words, graphs of 3-grams",
-        "ours": "GPU",
-        "conditions": 2,
-        "rtfx": "52,112 to 165,849",
-        "peer_rtfx": "7,112 to 9,842",
-        "ratio": "7.3 to 16.3",
-        "wer": "3.6",
-        "peer_wer": "3.5 to 3.6",
-        "measured": "[h200](gpu_riva.md) **STALE**",
+        "task": "words",
+        "data": "512 pieces, a 3-gram",
+        "device": "H200",
+        "rtfx": 52111.9,
+        "peer_rtfx": "riva-asrlib-decoder 7,112",
+        "ratio": 7.3,
+        "accuracy": "yes: WER 3.56 %, the peer's 3.57 %",
+        "measured": "[2026-11-21, commit c7d62ca](gpu_riva.md)",
     }
-    assert (pyctcdecode["peer"], pyctcdecode["ratio"], pyctcdecode["conditions"]) == ("pyctcdecode, 1 core", "0.9", 1)
+    assert (pyctcdecode["device"], pyctcdecode["ratio"]) == ("one core", 718.3 / 779.3)
+    assert pyctcdecode["accuracy"] == "0.10 points worse: WER 3.56 %, the peer's 3.46 %"
+    assert compared([result(tmp_path, "gpu_riva", RIVA)]) == []
 
 
-def test_every_peer_is_on_the_page():
-    text = report.PAGE.read_text(encoding="utf-8").split("## Compared with other decoders")[1].split("\n## ")[0]
-    for peer in ("riva", "NeMo", "kaldi-decoder", "flashlight-text", "pyctcdecode"):
-        assert re.search(rf"^\| {peer}", text, re.MULTILINE), peer
+def test_answers_that_differ_are_told(tmp_path):
+    row = {"model": "RNN-T", "precision": "float32", "batch": 128, "rtfx": 9.0, "peer_rtfx": 3.0, "ratio": 3.0}
+    for equal, said in ((100.0, "the same answers"), (99.25, "99.2 % of the answers are the same")):
+        [found] = compared([result(tmp_path, "gpu_ll24", [row | {"equal": equal}])])
+        assert found["accuracy"] == said
+
+
+def test_every_task_is_on_the_page():
+    assert len(compared(list(found(record.RESULTS)))) == len(comparison.TASKS)
 
 
 def test_a_panel_is_of_the_latest_run(tmp_path):
@@ -147,7 +163,7 @@ def test_check_names_every_file_that_is_not_of_the_results(tmp_path, monkeypatch
         monkeypatch.setattr(sys, "argv", ["report", "--results", str(tmp_path), "--page", str(place), *options])
         return report.main(), capsys.readouterr().err.splitlines()
 
-    missing = [place, tables / "gpu_riva.md", tables / "gpu_nemo.md", tables / "gpu_tests.md"]
+    missing = [place, tables / "README.md", tables / "gpu_riva.md", tables / "gpu_nemo.md", tables / "gpu_tests.md"]
     wrong = "is not what the results give: "
     assert run("--check")[0] == 1
     assert run() == (0, [])
@@ -168,21 +184,13 @@ def test_check_names_every_file_that_is_not_of_the_results(tmp_path, monkeypatch
     assert not (tables / "gone.md").exists() and (tables / "own.md").exists()
 
 
-def test_the_page_quotes_the_tests_on_a_gpu():
-    results = [record.read(path) for path in record.RESULTS.glob("*/gpu_tests.jsonl")]
-    head, rows = max(results, key=lambda result: result[0]["time"])
-    text = report.PAGE.read_text(encoding="utf-8").split("## Tests on a GPU\n")[1].split("\n## ")[0]
-    assert f"{head['gpu']['name']}, commit {head['commit']}, {head['time']}" in text
-    for row in rows:
-        cells = [str(row.get(key, "")) for key in ("part", "passed", "failed", "skipped")]
-        assert f"| {' | '.join(cells)} |" in text
-
-
-def test_the_sanitizers_are_one_sentence(tmp_path):
-    rows = [{"tool": tool, "findings": 0} for tool in "abc"]
-    rows += [{"tool": "a", "begins": "grow", "status": "missing: not run"}]
-    made = result(tmp_path, "gpu_sanitizers", rows, stale=True)
-    text = " ".join(page.tests([made], lambda name: f"{name}.md"))
-    told = "3 of 4 runs of compute-sanitizer found nothing; not run: 1 of 1 of a with lanes that grow: NVIDIA H200"
-    assert f"{told}, commit c7d62caa35c0" in text
-    assert "04:33 UTC **STALE**; " in text and "[more](gpu_sanitizers.md)" in text
+def test_the_page_quotes_the_tests_on_a_gpu(tmp_path):
+    rows = [{"part": "decode", "passed": 1404, "failed": 1}, {"part": "ptx", "status": "missing: not run"}]
+    checked = [{"tool": tool, "findings": 0} for tool in "abc"] + [{"tool": "a", "status": "missing: not run"}]
+    measured = [result(tmp_path, "gpu_tests", rows), result(tmp_path, "gpu_sanitizers", checked)]
+    text = list(page.tests(measured, lambda name: f"{name}.md"))
+    run = "([NVIDIA H200, 2026-11-21, commit c7d62ca]"
+    assert text[2:] == [
+        f"* Tests passed, by part: decode 1,404; 1 failed; not run: ptx {run}(gpu_tests.md)).",
+        f"* 3 of 4 runs of compute-sanitizer found nothing; not run: 1 of a {run}(gpu_sanitizers.md)).",
+    ]

@@ -12,7 +12,7 @@ from benchmarks.data import datasets
 from benchmarks.harness import record, registry, timing
 from benchmarks.harness.registry import Column
 from benchmarks.report import __main__ as report
-from benchmarks.report import page, tables
+from benchmarks.report import contents, page, tables
 from benchmarks.report.results import found
 
 HEAD = {"record": "header", "command": "python -m benchmarks x", "time": "today", "commit": "abc", "dirty": True}
@@ -20,19 +20,19 @@ HEAD |= {"seconds": 1.5, "processor": "P", "cores": 2, "memory_gib": 8.0, "load_
 HEAD |= {"versions": {"python": "3.11", "kenlm": "not installed"}}
 
 
-def page_of(results, **more):
+def page_of(results):
     """The page of these results, which lies beside the folders of devices."""
-    return page.text(results, results / "page.md", list(found(results, **more)))
+    return page.text(results, results / "page.md", list(found(results)))
 
 
-def table_of(results, name, **more):
-    measured = [result for result in found(results, **more) if result.name == name]
+def table_of(results, name):
+    measured = [result for result in found(results) if result.name == name]
     return tables.text(name, measured, results / "page.md")
 
 
 def test_every_experiment_has_a_title_columns_and_a_summary():
     names = registry.names()
-    assert {"faster_decoder", "threads", "graph_load", "graph_build", "epsilon_free", "wer", "stages"} <= set(names)
+    assert {"faster_decoder", "threads", "wer", "gpu_tests"} <= set(names)
     for name in names:
         experiment = registry.load(name)
         assert experiment.TITLE and experiment.COLUMNS and callable(experiment.run), name
@@ -57,7 +57,7 @@ def test_a_result_file_comes_back(tmp_path):
     record.write(path, record.header("wer", "command", repeats=3), [{"set": "demo", "greedy": 4.7}])
     head, rows = record.read(path)
     assert (head["experiment"], head["command"], head["repeats"]) == ("wer", "command", 3)
-    assert {"commit", "dirty", "processor", "processor_mhz", "versions", "load_before"} <= set(head)
+    assert {"commit", "dirty", "processor", "versions", "load_before"} <= set(head)
     assert rows == [{"record": "row", "set": "demo", "greedy": 4.7}]
 
 
@@ -189,18 +189,20 @@ def test_the_page_and_the_tables_come_from_the_results_alone(tmp_path):
     assert "A trial on a part of the data" in text
     assert "commit abc with changes" in text
     assert "kenlm" not in text
+    text = contents.text(list(found(tmp_path)))
+    assert f"## {contents.OTHERS}\n" in text and contents.PAPERS not in text
+    assert "| [Word error rate](wer.md) | Word error rate of the 3-gram graph on real speech, " in text
+    assert "| cpu (today, commit abc with changes) |" in text
+    assert "| cpu | P, 2 cores | today | 1 |" in text
     text = page_of(tmp_path)
-    assert f"## {page.OTHERS}\n" in text
-    assert "| [Word error rate](tables/wer.md) | Word error rate of the 3-gram graph on real speech, " in text
-    assert "| cpu | P, 2 cores, 8 GiB | today | 1 |" in text
-    assert "peers.svg" not in text and "Tests on a GPU" not in text
+    assert "Results of a CPU are of virtual machines (P). [All tables](tables/README.md)" in text
+    assert "peers.svg" not in text and "Tests on a GPU" not in text and "| task |" not in text
 
 
 def test_what_is_committed_is_current():
     """The page, a table for each experiment, the picture; the page is one that can be read."""
     assert list(report.differences(record.RESULTS, report.PAGE)) == []
-    assert len(report.PAGE.read_text(encoding="utf-8").splitlines()) < 150
-    names = {result.name for result in found(record.RESULTS)}
+    names = {contents.NAME, *(result.name for result in found(record.RESULTS))}
     assert {path.stem for path in (record.RESULTS / "tables").iterdir()} == names
 
 
@@ -262,9 +264,40 @@ def test_an_experiment_that_fails_does_not_keep_others_from_running(tmp_path, mo
         main(["fault", "--out", str(tmp_path)])
 
 
-def test_the_clock_of_the_cores_is_their_mean(tmp_path):
-    told = tmp_path / "cpuinfo"
-    told.write_text("processor : 0\ncpu MHz\t\t: 2000.0\nprocessor : 1\ncpu MHz\t\t: 3000.5\n")
-    assert record.processor_mhz(told) == 2500.2
-    told.write_text("processor : 0\n")
-    assert record.processor_mhz(told) is None and record.processor_mhz(tmp_path / "none") is None
+PEERS = [Column("decoder", "decoder"), Column("RTFx", "rtfx"), Column("its RTFx", "peer_rtfx"), Column("st", "status")]
+
+
+@pytest.mark.parametrize(
+    ("now", "lost"),
+    [
+        ([{"decoder": "a", "rtfx": 2.0}, {"decoder": "b", "rtfx": 1.0}], []),
+        ([{"decoder": "a", "rtfx": 2.0}, {"decoder": "b", "status": "missing: b"}], ["b: missing: b"]),
+        ([{"decoder": "a", "rtfx": 2.0}, {"decoder": "c", "status": "missing: c"}], []),
+        ([{"decoder": "a", "rtfx": 2.0}, {"decoder": "new", "status": "missing: new"}], []),
+        ([{"decoder": "a", "status": "failed: a"}, {"decoder": "b", "status": "failed: b"}], ["RTFx"]),
+    ],
+)
+def test_what_a_rerun_lacks(now, lost):
+    before = [{"decoder": "a", "rtfx": 3.0}, {"decoder": "b", "rtfx": 1.5}, {"decoder": "c", "status": "missing: c"}]
+    assert record.lost(PEERS, before, now) == lost
+
+
+def test_a_rerun_without_a_peer_is_not_stored(tmp_path, monkeypatch, capsys):
+    """Neither where the peer has a column, nor where it has a row; unless it is allowed."""
+    rows = [{"decoder": "ours", "rtfx": 3.0, "peer_rtfx": 1.0}]
+    module = Failing(None)
+    module.COLUMNS, module.run = PEERS, lambda context: iter(rows)
+    monkeypatch.setattr(registry, "load", lambda name: module)
+    monkeypatch.setattr(registry, "summary", lambda name: name)
+    path = tmp_path / "one.jsonl"
+    assert main(["one", "--out", str(tmp_path)]) == 0
+    stored = path.read_bytes()
+    rows[0] = {"decoder": "ours", "rtfx": 4.0, "status": "missing: the package peer"}
+    assert main(["one", "--out", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert f"one: not stored, because {path} has what this run lacks:\n  its RTFx\n  ours: missing: the package" in said
+    assert "say --allow-missing" in said and path.read_bytes() == stored
+    assert record.read(tmp_path / "one.partial.jsonl")[1][0]["rtfx"] == 4.0
+    assert main(["one", "--out", str(tmp_path), "--allow-missing"]) == 0
+    assert record.read(path)[1][0]["rtfx"] == 4.0 and not (tmp_path / "one.partial.jsonl").exists()
+    assert main(["one", "--out", str(tmp_path)]) == 0

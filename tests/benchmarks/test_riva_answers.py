@@ -44,3 +44,12 @@ def test_best_paths_that_are_lost():
     theirs = [riva(([1, 2], 6.0)), riva(([1], 8.02)), riva(([1], 12.0)), []]
     assert task.lost_best_paths(ours, theirs) == {2: pytest.approx(12.0 - 9.0 - 1.01)}
     assert task.lost_best_paths([ours[2]], [riva(([1], 9.0))]) == {}
+
+
+def test_confidences_are_compared_word_by_word():
+    def mbr(*words):
+        return SimpleNamespace(mbr=SimpleNamespace(words=[SimpleNamespace(word=w, confidence=c) for w, c in words]))
+
+    ours = [mbr(("one", 0.5), ("two", 1.0), ("three", 0.25)), mbr(), mbr(("two", 0.75))]
+    theirs = [[("one", 0, 1, 0.75), ("three", 1, 2, 0.25)], [("one", 0, 1, 0.125)], [("two", 0, 1, 0.5)]]
+    assert task.confidences(ours, theirs) == (2, [0.25, 1.0, 0.0, 0.125, 0.25])

@@ -26,7 +26,7 @@ ROOMS = {
     "experiments": {"harness", "data", "adapters", "stages", "engine", "papers", "tasks", "pack"},
     "report": {"harness", "papers"},
 }
-COMMANDS = {"build_graphs", "check", "librispeech", "one_decode"}  # beside the rooms
+COMMANDS = {"build_graphs", "check", "one_decode"}  # beside the rooms
 ROOMS_THAT_ARE_COMMANDS = {"pack", "report"}
 NO_CODE = {"results"}
 

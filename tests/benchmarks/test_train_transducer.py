@@ -10,9 +10,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="training needs torch")
 pytest.importorskip("sentencepiece", reason="training needs sentencepiece")
 
-from benchmarks.adapters import gpu  # noqa: E402
-from benchmarks.data import acoustic, corpus, datasets  # noqa: E402
-from benchmarks.experiments import gpu_transducer_total, transducer_boosting, transducer_wer  # noqa: E402
+from benchmarks.data import datasets  # noqa: E402
+from benchmarks.experiments import transducer_boosting, transducer_wer  # noqa: E402
 from benchmarks.harness.registry import Context  # noqa: E402
 from benchmarks.tasks import boosting  # noqa: E402
 from data import speech_transducer, spoken_text, train_transducer, workload  # noqa: E402
@@ -205,37 +204,7 @@ def test_boosting_of_trained_models(trained, data, monkeypatch):
     assert one == rows[8:]
 
 
-def test_from_samples_to_words(trained, monkeypatch, demo_data):
-    """The acoustic model is a stub that knows the log-probs; the batch is filled by repeating recordings."""
-    pytest.importorskip("soundfile", reason="reads recordings")
-    spoken = train_transducer.read_set(demo_data)
-    recordings = corpus.load("demo").recordings[:3]
-    known = {r.samples().tobytes(): u for r, u in zip(recordings, spoken.log_probs, strict=False)}
-
-    class Stub:
-        def load(self, waves):
-            return waves
-
-        def features(self, samples):
-            return samples
-
-        def log_probs(self, features):
-            rows = [torch.from_numpy(known[f.tobytes()].astype(np.float32)) for f in features]
-            return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True), [len(row) for row in rows]
-
-    monkeypatch.setattr(acoustic, "open_model", lambda *_: Stub())
-    monkeypatch.setattr(gpu, "rows_or_failure", lambda what, function, *arguments: function(*arguments))
-    options = {"corpus": "demo", "device": "cpu", "batches": "2,4"}
-    rows = list(gpu_transducer_total.run(Context(1, 3, options)))
-    ours = [row for row in rows if row["decoder"] == "arcbeam, float32"]
-    assert [(row["model"], row["batch"]) for row in ours] == [("RNN-T", 2), ("RNN-T", 4), ("TDT", 2), ("TDT", 4)]
-    for row in ours:
-        assert row["rtfx"] > 0 and 0 < row["share"] < 100 and row["recordings"] == 3
-    alone = {row["model"]: row["float32"] for row in transducer_wer.run(Context(1, 3))}
-    assert all(row["wer"] == pytest.approx(alone[row["model"]]) for row in ours)
-
-
 def test_weights_that_are_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets, "CACHE", tmp_path)
     with pytest.raises(datasets.DataMissing, match=r"data/train_transducer\.py makes it"):
-        gpu_transducer_total.weights("rnnt")
+        transducer_wer.weights("rnnt")

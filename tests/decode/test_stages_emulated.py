@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arcbeam import Graph, TokenTable
-from benchmarks.engine import stage_kernel
-from benchmarks.engine.stage_kernel import Layout, NoRoom, StageKernel, Twin, compare
 from tests.decode import graphs
-from tests.decode.stage_machine import Emulated
 from tests.hypothesis_examples import examples
 from tests.simt.build import schedules
+from tests.stages import stage_kernel
+from tests.stages.emulated_machine import Emulated
+from tests.stages.stage_kernel import Layout, NoRoom, StageKernel, Twin, compare
 
 SMALL = Layout(shared=128, spilled=512, threads=64)
 

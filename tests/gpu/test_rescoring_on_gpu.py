@@ -19,12 +19,11 @@ from arcbeam import CtcDecoder, Graph, KenLM, LanguageModel, SymbolTable
 from arcbeam.gpu import _cuda
 from arcbeam.gpu.devices import why_no_cuda
 from arcbeam.gpu.tuned import search_plan
-from benchmarks.data.datasets import DataMissing
-from benchmarks.engine import rescoring_frames
 from tests.decode import kenlm_files
 from tests.decode.equality import same
 from tests.decode.language_models import random_model
 from tests.decode.random_graphs import random_graph, random_log_probs
+from tests.gpu.demo_models import demo_speech
 
 ROOT = Path(__file__).resolve().parents[2]
 TIGHT = search_plan.Room(spill_states=8, log_entries=64, path_entries=1, window_bytes=1 << 12, shared_states=8)
@@ -248,10 +247,7 @@ def test_runs_and_order_do_not_matter():
 @pytest.fixture(scope="module")
 def demo():
     """Log-probs, the graph of a pruned model, and both models."""
-    try:
-        return rescoring_frames.demo()
-    except DataMissing as error:
-        pytest.skip(str(error))
+    return demo_speech()
 
 
 @pytest.mark.parametrize("place", PLACES, ids=str)

@@ -11,8 +11,8 @@ from arcbeam.gpu.devices import why_no_cuda
 from benchmarks import adapters
 from benchmarks.adapters import gpu as on_gpu
 from benchmarks.data import graphs
-from benchmarks.experiments import gpu_lattice
-from benchmarks.tasks import riva_answers, riva_confidences
+from benchmarks.experiments.gpu_lattice import CLOSE
+from benchmarks.tasks import riva_answers
 from tests.gpu.test_speech_on_gpu import graph_named, set_named
 
 COUNT = 64  # utterances of the set
@@ -34,7 +34,7 @@ def named(workload):
 
 @pytest.fixture(scope="module", params=WORKLOADS, ids=named)
 def answers(request):
-    """Our hypotheses, and of riva its lists, and its words and its lattices as it gives them several times."""
+    """Our hypotheses, and riva's lists and words."""
     graph, name, options = request.param
     graph_named(graph)  # skips where it has not been built
     files, dataset = graphs.files(graph), set_named(name).first(COUNT)
@@ -44,16 +44,14 @@ def answers(request):
     decoder = on_gpu.decoder(files.graph, options, lattice_beam=options.lattice_beam)
     found = decoder.decode(arrays, nbest=MANY, confidence=True, lattice=True)
     ready = riva.look_into(arrays)
-    padded = riva.padded(ready)
-    words = [riva.decode_mbr(array) for array in [ready] * (1 + gpu_lattice.AGAIN) + [padded] * gpu_lattice.PADDED]
-    return found, riva.decode_nbest(ready), words, [riva.lattices(padded) for _ in range(gpu_lattice.LATTICES)]
+    return found, riva.decode_nbest(ready), riva.decode_mbr(ready)
 
 
 def test_its_entries_are_among_ours(answers):
     """Or it writes a word twice, or has kept a path that we have not: each is listed, and there are few.
 
     Where its search has lost the best path, which we have, its other paths are worse than our lattice beam."""
-    found, lists, _, _ = answers
+    found, lists, _ = answers
     count = sum(map(len, lists))
     assert count > len(lists)
     missing = riva_answers.missing_entries(found, lists)
@@ -64,7 +62,7 @@ def test_its_entries_are_among_ours(answers):
 
 def test_its_first_entry_is_ours(answers):
     """Or one of the same cost, or a worse one: of those that differ otherwise, all are listed."""
-    found, lists, _, _ = answers
+    found, lists, _ = answers
     lost = riva_answers.lost_best_paths(found, lists)
     assert len(lost) <= len(found) // 10, str(lost)
     other = [
@@ -75,11 +73,9 @@ def test_its_first_entry_is_ours(answers):
     assert len(other) <= len(found) // 50, "\n".join(other)
 
 
-def test_every_other_confidence_has_a_cause(answers):
-    """Those within 0.02 need none; of the others, one of riva's own lattices gives what riva says, or riva says another
-    thing when it is asked again, or a word that only a search which has lost the best path can say."""
-    found, _, words, lattices = answers
-    compared = riva_confidences.compare(found, words, lattices)
-    assert compared.words > 5 * len(found)
-    assert len(compared.differences) <= compared.words // 10, "\n".join(map(str, compared.differences))
-    assert not compared.unexplained, "\n".join([f"{compared.causes()}", *map(str, compared.unexplained)])
+def test_its_confidences_are_ours(answers):
+    """Within 0.02, but for a tenth of the words: its search drops other paths, and not the same ones in each run."""
+    found, _, words = answers
+    _, differences = riva_answers.confidences(found, words)
+    assert len(differences) > 5 * len(found)
+    assert sum(one > CLOSE for one in differences) <= len(differences) // 10

@@ -7,14 +7,14 @@ from arcbeam import Graph, SymbolTable
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
 from arcbeam.gpu.devices import why_no_cuda
-from benchmarks.data.datasets import DataMissing
-from benchmarks.engine import gpu_rescoring_stage_timing as rescoring_timing
-from benchmarks.engine import gpu_stage_timing, rescoring_frames, rescoring_stage_kernel, stage_kernel
 from benchmarks.engine.placements import BUCKETED
-from benchmarks.engine.rescoring_stage_kernel import Lookup, RescoringStageKernel, RescoringTwin
-from benchmarks.engine.stage_kernel import ROOMS, Layout, StageKernel, Twin
 from tests.decode.language_models import random_model
 from tests.decode.random_graphs import random_graph, random_log_probs
+from tests.gpu.demo_models import demo_speech
+from tests.stages import rescoring_stage_kernel, stage_kernel
+from tests.stages.gpu_machine import Gpu
+from tests.stages.rescoring_stage_kernel import Lookup, RescoringStageKernel, RescoringTwin
+from tests.stages.stage_kernel import ROOMS, Layout, StageKernel, Twin
 
 WORDS = [f"w{i}" for i in range(1, 50)]
 LOOKUPS = [
@@ -33,7 +33,7 @@ def needs_kernels(gpu):
 
 def compiled(**what):
     try:
-        return gpu_stage_timing.Gpu(**what)
+        return Gpu(**what)
     except ImportError as error:
         pytest.skip(str(error))
 
@@ -98,26 +98,9 @@ def test_search_that_rescores(rescoring_machine, room, threads, n, lookup):
 
 @pytest.mark.parametrize("lookup", LOOKUPS, ids=repr)
 def test_demo_speech(rescoring_machine, lookup):
-    try:
-        graph, models, batch = rescoring_frames.demo()
-    except DataMissing as error:
-        pytest.skip(str(error))
+    graph, models, batch = demo_speech()
     rescoring = Rescoring(graph, models["language_model"], models["graph_language_model"], DecoderOptions())
     twin = RescoringTwin(
         graph, rescoring, beam=14.0, max_active=1000, acoustic_scale=1.5, hypotheses_per_state=3, blank=graph.blank
     )
     rescored(rescoring_machine(lookup), twin, batch[1][:60], Layout(shared=320, spilled=4096, room="spilled"), lookup)
-
-
-@pytest.mark.parametrize("case", gpu_stage_timing.CASES, ids=lambda case: case.name)
-def test_frames_that_are_timed(machine, case):
-    assert gpu_stage_timing.GpuStages(case, machine).items
-
-
-@pytest.mark.parametrize("case", rescoring_timing.CASES, ids=lambda case: case.name)
-def test_frames_that_rescore_and_are_timed(rescoring_machine, case):
-    for lookup in case.lookups():
-        try:
-            assert rescoring_timing.GpuRescoringStages(case, lookup, rescoring_machine(lookup)).items
-        except DataMissing as error:
-            pytest.skip(str(error))

@@ -15,11 +15,13 @@ from tests import changed
         (["tests/rescore/test_requests_emulated.py", "cuda/decode/search.cuh"], ["tests/decode", "tests/rescore"]),
         (
             ["benchmarks/results/cpu/wer.jsonl", "benchmarks/results/tables/wer.md", "docs/benchmarks.md"],
-            ["tests/benchmarks/test_peers_picture.py", "tests/benchmarks/test_report.py"],
+            [f"tests/benchmarks/test_{name}.py" for name in ("guide_figures", "peers_picture", "report")],
         ),
-        (["docs/plots/peers.svg"], ["tests/benchmarks/test_peers_picture.py", "tests/benchmarks/test_report.py"]),
         (["benchmarks/results/cpu/wer.jsonl", "benchmarks/report/page.py"], ["tests/benchmarks"]),
-        (["README.md", "docs/guide/gpu.md"], ["tests/package", "tests/test_pages.py"]),
+        (
+            ["README.md", "docs/guide/gpu.md"],
+            ["tests/benchmarks/test_guide_figures.py", "tests/package", "tests/test_pages.py"],
+        ),
         (["gpu.mk"], ["tests/benchmarks/test_proof.py", "tests/package/test_makefile.py"]),
         (["tests/test_layout.py"], ["tests/test_layout.py"]),
         (["tests/gone/test_deleted.py"], []),

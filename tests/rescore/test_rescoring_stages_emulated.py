@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
 from benchmarks.engine.placements import BUCKETED
-from benchmarks.engine.rescoring_stage_kernel import (
+from tests.decode import graphs
+from tests.decode.language_models import all_costs_equal, long_lists, over, rough_models
+from tests.decode.test_rescoring import language_models, with_words
+from tests.hypothesis_examples import examples
+from tests.rescore.demo import demo_speech
+from tests.simt.build import schedules
+from tests.stages.emulated_machine import Emulated
+from tests.stages.rescoring_stage_kernel import (
     KERNEL,
     SOURCE,
     Lookup,
@@ -19,14 +26,7 @@ from benchmarks.engine.rescoring_stage_kernel import (
     RescoringTwin,
     compare,
 )
-from benchmarks.engine.stage_kernel import ROOMS, Layout, NoRoom
-from tests.decode import graphs
-from tests.decode.language_models import all_costs_equal, long_lists, over, rough_models
-from tests.decode.stage_machine import Emulated
-from tests.decode.test_rescoring import language_models, with_words
-from tests.hypothesis_examples import examples
-from tests.rescore.demo import demo_speech
-from tests.simt.build import schedules
+from tests.stages.stage_kernel import ROOMS, Layout, NoRoom
 
 SMALL = Layout(shared=256, spilled=1024, threads=64)
 ROOMY = Layout(shared=960, spilled=4096, threads=64)

@@ -399,6 +399,8 @@ def bench(
     ] = "cpu",
     resume: Annotated[bool, typer.Option(
         "--resume", help="Skip experiments for which this commit already has results.")] = False,
+    allow_missing: Annotated[bool, typer.Option(
+        "--allow-missing", help="Store a result that lacks a peer which the stored one has.")] = False,
     out: Annotated[Path | None, typer.Option(
         "--out", metavar="FOLDER", show_default="benchmarks/results/DEVICE", help="Where the results go.")] = None,
     checkout: Annotated[Path | None, typer.Option(
@@ -419,6 +421,7 @@ def bench(
         arguments += ["--set", item]
     arguments += ["--device", device] if device != "cpu" else []
     arguments += ["--resume"] if resume else []
+    arguments += ["--allow-missing"] if allow_missing else []
     arguments += ["--out", str(out)] if out is not None else []
     code = run(arguments, checkout)
     if code:

@@ -1,0 +1,157 @@
+"""arcbeam compared with its peers, a row a task, from results in which both were measured together."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.harness.registry import Column, Row
+from benchmarks.report.results import Result, latest
+
+WIDE = "17 / 10,000"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Speech decoded a second by both, in times of its own length; the ratio; and how accurate each is.
+
+    ours, peers : percents, of which less is better; None where the answers were compared instead
+    equal : percent of the answers that are the same
+    """
+
+    rtfx: float
+    peer_rtfx: float
+    ratio: float
+    ours: float | None = None
+    peers: float | None = None
+    equal: float = 100.0
+
+
+def _beside(row: Mapping[str, Any]) -> Pair:
+    """A row that has both decoders."""
+    return Pair(
+        row["rtfx"], row["peer_rtfx"], row["ratio"], row.get("wer"), row.get("peer_wer"), row.get("equal", 100.0)
+    )
+
+
+def _of_decoders(ours: str, peer: str, error: str = "wer") -> Callable[[list[Any]], Pair | None]:
+    """Rows of one decoder each."""
+
+    def pair(rows: list[Any]) -> Pair | None:
+        by_name = {row["decoder"]: row for row in rows if row.get("rtfx")}
+        a, b = by_name.get(ours), by_name.get(peer)
+        return Pair(a["rtfx"], b["rtfx"], a["rtfx"] / b["rtfx"], a[error], b[error]) if a and b else None
+
+    return pair
+
+
+def _first(rows: list[Any]) -> Pair | None:
+    return next((_beside(row) for row in rows if row.get("peer_rtfx")), None)
+
+
+def _fastest_peer(rows: list[Any]) -> Pair | None:
+    measured = [_beside(row) for row in rows if row.get("peer_rtfx")]
+    return max(measured, key=lambda pair: pair.peer_rtfx, default=None)
+
+
+def _lists(rows: list[Any]) -> Pair | None:
+    """Both decoders' milliseconds for a batch with n-best lists; the WER of the best of ten."""
+    for row in rows:
+        if row.get("riva_nbest_ms"):
+            rtfx = [60e3 * row["minutes"] / row[key] for key in ("nbest_ms", "riva_nbest_ms")]
+            return Pair(*rtfx, row["nbest_ratio"], row["oracle_10"], row["riva_oracle_10"])
+    return None
+
+
+def _torch(rows: list[Any]) -> Pair | None:
+    by_name = {row["contender"]: row for row in rows if row["batch"] == 1}
+    ours, torch = by_name.get("arcbeam, label-looping"), by_name.get("torch")
+    return Pair(ours["rtfx"], torch["rtfx"], ours["ratio"]) if ours and torch else None
+
+
+@dataclass(frozen=True)
+class Task:
+    """A row: the experiment, on a GPU or not, and which of its rows count.
+
+    accuracy : what is compared in percent
+    """
+
+    task: str
+    data: str
+    peer: str
+    experiment: str
+    gpu: bool
+    where: Mapping[str, object]
+    pair: Callable[[list[Any]], Pair | None] = _first
+    accuracy: str = "WER"
+
+
+KALDI, PYCTC, FLASHLIGHT = "kaldi-decoder", "pyctcdecode", "flashlight-text"
+TASKS = (
+    Task("words", "512 pieces, a 3-gram", "riva-asrlib-decoder", "gpu_riva", True,
+         {"graph": "spm512-3gram", "search": WIDE}),
+    Task("words", "letters, a 3-gram", "riva-asrlib-decoder", "gpu_riva", True,
+         {"graph": "char-3gram", "search": WIDE}),
+    Task("ten answers, with confidences", "512 pieces, a 3-gram", "riva-asrlib-decoder", "gpu_lattice", True,
+         {"graph": "spm512-3gram", "search": WIDE}, _lists, "WER of the best of ten"),
+    Task("pieces, no lexicon", "512 pieces, a 5-gram of them", "NeMo's CTC beam search", "gpu_nemo", True,
+         {}, _fastest_peer),
+    Task("RNN-T, greedy", "batches of 128, float32", "NeMo's label-looping", "gpu_ll24", True,
+         {"model": "RNN-T", "precision": "float32", "batch": 128}),
+    Task("TDT, greedy", "batches of 128, float32", "NeMo's label-looping", "gpu_ll24", True,
+         {"model": "TDT", "precision": "float32", "batch": 128}),
+    Task("words", "512 pieces, a 3-gram", KALDI, "faster_decoder", False,
+         {"graph": "spm512-3gram", "search": WIDE}),
+    Task("words", "letters, a 3-gram", KALDI, "faster_decoder", False, {"graph": "char-3gram", "search": WIDE}),
+    Task("words", "letters, a 3-gram", PYCTC, "gk23_table3", False, {"graph": "char-3gram"},
+         _of_decoders("arcbeam cpu, 1 core", f"{PYCTC}, 1 core")),
+    Task("words", "512 pieces, a 3-gram", PYCTC, "gk23_table3", False, {"graph": "spm512-3gram"},
+         _of_decoders("arcbeam cpu, 1 core", f"{PYCTC}, 1 core")),
+    Task("words, Flashlight's search", "letters, a 3-gram, 500 beams", FLASHLIGHT, "baseline_speed", False,
+         {"lexicon": "letters", "beam_size": 500}),
+    Task("ten answers", "letters, a 3-gram", PYCTC, "nbest_peers", False, {},
+         _of_decoders("arcbeam, beam 7, scale 1.75", f"{PYCTC}, 100 beams", "oracle_10"), "WER of the best of ten"),
+    Task("1,000 boosted words an utterance", "letters, a 3-gram", PYCTC, "boost_rare_words", False,
+         {"why": "timed", "score": 10.0},
+         _of_decoders("arcbeam, beam 12", f"{PYCTC}, tuned")),
+    Task("RNN-T, greedy", "utterance after utterance", "a loop in PyTorch", "ll24_cpu", False,
+         {"model": "RNN-T"}, _torch),
+)  # fmt: skip
+
+COLUMNS = [
+    Column("task", "task"),
+    Column("data", "data"),
+    Column("on", "device"),
+    Column("arcbeam", "rtfx", "{:,.0f}"),
+    Column("RTFx of the peer", "peer_rtfx"),
+    Column("ratio", "ratio", "{:.1f}"),
+    Column("as accurate?", "accuracy"),
+    Column("measured", "measured"),
+]
+
+
+def accuracy(pair: Pair, what: str) -> str:
+    """Whether the peer is no better, with the figures."""
+    if pair.ours is None or pair.peers is None:
+        return "the same answers" if pair.equal == 100 else f"{pair.equal:.1f} % of the answers are the same"
+    more = round(pair.ours, 2) - round(pair.peers, 2)
+    said = "yes" if more <= 0 else f"{more:.2f} points worse"
+    return f"{said}: {what} {pair.ours:.2f} %, the peer's {pair.peers:.2f} %"
+
+
+def rows(measured: list[Result], link: Callable[[str], str]) -> Iterator[Row]:
+    """A row for each task that was measured; `link` names the table of an experiment."""
+    for task in TASKS:
+        result = latest(measured, task.experiment, task.gpu)
+        chosen = [row for row in result.rows if task.where.items() <= row.items()] if result else []
+        pair = task.pair(chosen)
+        if result and pair:
+            yield {
+                "task": task.task,
+                "data": task.data,
+                "device": result.gpu.removeprefix("NVIDIA ").split(" ")[0] if task.gpu else "one core",
+                "rtfx": pair.rtfx,
+                "peer_rtfx": f"{task.peer} {pair.peer_rtfx:,.0f}",
+                "ratio": pair.ratio,
+                "accuracy": accuracy(pair, task.accuracy),
+                "measured": f"[{result.day_and_commit}]({link(task.experiment)})",
+            }
