@@ -3,13 +3,13 @@
 from benchmarks.engine import ceilings
 from benchmarks.harness import registry
 from tests.benchmarks.on_emulated_gpu import rows_of
-from tests.decode import emulated_gpu as emulated
+from tests.decode.emulated_gpu import EmulatedGpu
 
 
 def test_rows(emulated_gpu, monkeypatch):
     experiment = registry.load("gpu_load")
     monkeypatch.setattr(experiment, "KERNELS", ("search", "bucketed"))
-    monkeypatch.setattr(ceilings, "compile_kernels", lambda capability, source: emulated.image(source.stem) + bytes(9))
+    monkeypatch.setattr(ceilings, "compile_kernels", lambda capability, source: EmulatedGpu.image(source.stem) + bytes(9))
     rows = rows_of("gpu_load")
     assert [row["kernels"] for row in rows] == ["search", "bucketed"]
     for row in rows:

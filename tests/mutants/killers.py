@@ -9,14 +9,14 @@ import numpy as np
 from arcbeam import Boost, CtcDecoder, LanguageModel
 from tests.decode import graphs, kenlm_files
 from tests.decode import test_lattice_emulated as lattice_emulated
-from tests.decode import test_search_emulated as search_emulated
 from tests.decode import test_stream_lattices_emulated as stream_lattices_emulated
 from tests.decode import test_streams_emulated as streams_emulated
+from tests.decode.both_engines import check
+from tests.decode.emulated_gpu import TIGHT, Shape
 from tests.decode.language_models import WORDS, all_costs_equal, longer_than_lanes, over, random_model
-from tests.decode.lattices import lattices as lattices_of
-from tests.decode.lattices import of_kernel, packed
 from tests.decode.random_graphs import random_graph, random_log_probs
-from tests.decode.search_host import FromHost, Room, SearchHost, Shape
+from tests.decode.search_host import FromHost, Room
+from tests.decode.small_search import ROOMY
 from tests.decode.test_new_words import small_graph
 from tests.decode.test_settled import check_a_frame_backwards, check_kernel
 from tests.rescore import rescore_host
@@ -102,8 +102,7 @@ def log_probs_that_come():
     graph = graphs.random_graph(4, states=120, columns=12)
     batch = [graphs.random_log_probs(seed, 6, 12) for seed in range(2)]
     for schedule in schedules(5):
-        coming = FromHost(batch, 2, [0.3, 0.6], [100, 2000, 4000])
-        search_emulated.check(graph, batch, beam=5.0, room=ROOM, schedule=schedule, from_host=coming)
+        check(graph, batch, beam=5.0, room=ROOMY, schedule=schedule, parts=(512, 2048, 256), arrivals=[100, 2000, 4000])
 
 
 def _answers(graph, models, batch, **asked):
@@ -212,17 +211,9 @@ def lattices():
     graph = graphs.random_graph(4, states=120, columns=12)
     batch = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 70, 9))]
     batch[2][6:] = -np.inf
-    cpu = CtcDecoder(graph, beam=5.0, lattice_beam=2.0, device="cpu")
-    wanted = [packed(lattice) for lattice in lattices_of(cpu, batch)]
-    tasks = [
-        (lattice_emulated.GENEROUS, Shape(lanes=1, block=32)),
-        (lattice_emulated.GENEROUS, Shape("cluster", cluster=2)),
-        (Room(), Shape()),
-    ]
-    for room, shape in tasks:
-        host = SearchHost(graph, beam=5.0, room=room, lattice_beam=2.0)
+    for room, shape in ((ROOMY, Shape(lanes=1, block=32)), (ROOMY, Shape("cluster", cluster=2)), (TIGHT, Shape())):
         for schedule in schedules(5):
-            assert of_kernel(graph, batch, host.decode(batch, shape, **schedule)) == wanted
+            check(graph, batch, beam=5.0, lattice_beam=2.0, room=room, shape=shape, schedule=schedule)
     lattice_emulated.test_the_log_is_pruned_before_it_grows()
 
 
@@ -322,7 +313,7 @@ def boosts_with_models():
 
 def streams():
     """Chunks that the kernel decodes, one of a search that died among them."""
-    streams_emulated.by_the_kernel(7, Shape(lanes=3, block=64), Room(capacity=32, spill_capacity=32))
+    streams_emulated.in_chunks(7, Shape(lanes=3, block=64), streams_emulated.LITTLE)
     streams_emulated.test_few_tokens()
     streams_emulated.test_a_search_that_died_checks_later_chunks_whole()
 
@@ -331,7 +322,7 @@ def stream_lattices():
     """Chunks of streams whose sentences give lattices, with states that are pruned, searches that die among them, and
     endpoints."""
     for schedule in schedules(2):
-        stream_lattices_emulated.by_the_kernel(7, Shape(lanes=3, block=64), stream_lattices_emulated.PRUNED, **schedule)
+        stream_lattices_emulated.in_chunks(7, Shape(lanes=3, block=64), stream_lattices_emulated.PRUNED, schedule)
     stream_lattices_emulated.test_few_tokens()
     stream_lattices_emulated.test_a_search_that_has_died()
 
@@ -347,8 +338,8 @@ def rescored_streams():
 def endpoints():
     """Sentences that end in the kernel, also after the search has died."""
     for schedule in schedules(2):
-        of = {"endpoint": streams_emulated.SOON, "batch": streams_emulated.SPEECHES} | schedule
-        streams_emulated.by_the_kernel(8, Shape(lanes=3, block=64), Room(capacity=32, spill_capacity=32), **of)
+        of = {"endpoint": streams_emulated.SOON, "batch": streams_emulated.SPEECHES}
+        streams_emulated.in_chunks(8, Shape(lanes=3, block=64), streams_emulated.LITTLE, schedule, **of)
     streams_emulated.test_few_tokens()
     streams_emulated.test_silence_that_is_settled()
     streams_emulated.test_silence_after_the_search_has_died()

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 def test_equal_bytes(emulated_gpu, name, kernel):
     emulated_gpu.begin_with(ROOMY)
     emulated_gpu.launch_as(LAUNCHES[kernel])
-    emulated_gpu.threads, emulated_gpu.detect_races = None, True
+    emulated_gpu.threads, emulated_gpu.schedule = None, {}
     place, boost = TAKES[name.removesuffix("_lattice").removesuffix("_stream")]
     graph = OPEN if boost is NEW else CLOSED
     options = {"beam": 5.0, "max_active": 40}

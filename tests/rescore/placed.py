@@ -1,0 +1,73 @@
+"""One decode with a large language model on both engines, wherever a GPU has it, under a schedule."""
+
+import ctypes
+from typing import Any, NamedTuple
+
+from tests.decode import both_engines
+from tests.decode.both_engines import Seen
+from tests.decode.emulated_gpu import EmulatedGpu
+from tests.rescore.answering import NO_THREADS, Answering
+
+PLACES: dict[str, dict[str, Any]] = {
+    "resident": {"placement": "resident"},
+    "cached": {"placement": "resident", "arc_cache": 512},
+    "index on the device": {"placement": "host-direct", "arc_cache": 512},
+    "bucketed": {"placement": "host-direct", "gpu_budget": 512},
+    "arcs asked": {"placement": "host"},
+    "kenlm": {"placement": "cpu"},
+}
+ASKED = ("arcs asked", "kenlm")  # the host, while the kernel runs
+
+
+class Asked(NamedTuple):
+    """What a decode took, and what the host has answered while kernels ran."""
+
+    seen: Seen
+    answering: Answering | None
+
+
+def check(
+    graph: Any, models: Any, batch: Any, *, place: str = "resident", arc_cache: int | None = None, every: int = 50,
+    looks: int = 0, requests: int = 256, histories: int = 5000, wait_cycles: int = 3000,
+    bits: tuple[int, int] | None = None, **options: Any,
+) -> Asked:  # fmt: skip
+    """As `tests.decode.both_engines.check`, and where lanes ask the host, answers come while the kernel runs.
+
+    Parameters
+    ----------
+    place
+        One of `PLACES`.
+    every, looks
+        Scheduling points between the host's looks, 0 if it answers between launches alone; and see `Answering`.
+    requests, histories, wait_cycles
+        The room for answers and for histories of KenLM at first, and how long lanes wait for the host.
+    bits
+        Of a history, for the states of the small model and for those of a boost, where a search has both.
+    """
+    where = PLACES[place] | ({} if arc_cache is None else {"arc_cache": arc_cache})
+    figures = {"REQUEST_ENTRIES": requests, "REQUEST_HISTORIES": histories, "WAIT_CYCLES": wait_cycles} | NO_THREADS
+    answering: list[Answering] = []
+
+    def prepare(gpu: EmulatedGpu, decoder: Any) -> None:
+        if place in ASKED and every:
+            answering.append(Answering(gpu, decoder, every, looks))
+        if bits is not None:
+            share_bits(gpu, bits)
+
+    seen = both_engines.check(
+        graph, batch, language_model=models[0], graph_language_model=models[1], where=where, figures=figures,
+        prepare=prepare, **options,
+    )  # fmt: skip
+    return Asked(seen, answering[0] if answering else None)
+
+
+def share_bits(gpu: EmulatedGpu, bits: tuple[int, int]) -> None:
+    """From now on kernels give states of the small model and of boosts so many bits of a history."""
+    beside = gpu.beside
+
+    def change(kernels: Any, name: str, parameters: Any) -> Any:
+        ends = 576  # of the parameters of a search with models
+        (ctypes.c_uint32 * 2).from_buffer(parameters, ends - 8)[:] = bits
+        return beside(kernels, name, parameters)
+
+    gpu.beside = change
