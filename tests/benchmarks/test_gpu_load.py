@@ -9,7 +9,7 @@ from tests.decode.emulated_gpu import EmulatedGpu
 def test_rows(emulated_gpu, monkeypatch):
     experiment = registry.load("gpu_load")
     monkeypatch.setattr(experiment, "KERNELS", ("search", "bucketed"))
-    monkeypatch.setattr(ceilings, "compile_kernels", lambda capability, source: EmulatedGpu.image(source.stem) + bytes(9))
+    monkeypatch.setattr(ceilings, "compile_kernels", lambda _, source: EmulatedGpu.image(source.stem) + bytes(9))
     rows = rows_of("gpu_load")
     assert [row["kernels"] for row in rows] == ["search", "bucketed"]
     for row in rows:

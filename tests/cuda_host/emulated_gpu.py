@@ -40,7 +40,7 @@ class EmulatedGpu:
     threads : int or None
         Threads of a block; None for those of the launch.
     schedule : dict
-        How launches run: arguments of `tests.simt.build.Kernels.launch`. The seed counts the launches, from what is here.
+        How launches run: arguments of `tests.simt.build.Kernels.launch`. The seed that is here is that of the first.
     bounded : bool
         Whether kernels may touch no other memory than the driver's.
     arrivals : list of int
@@ -49,7 +49,7 @@ class EmulatedGpu:
     sources_beside : sequence of path
         Code of the host that is compiled together with the kernels.
     beside : callable, optional
-        Called before a launch with its kernels, its name and its parameters; gives what `Kernels.launch` takes as `host`.
+        Called before a launch with its kernels, its name and its parameters; gives the `host` of `Kernels.launch`.
     after : callable
         Called after each launch.
     errors : list
@@ -123,7 +123,7 @@ class EmulatedGpu:
             entry = self.entries[kernel]
             kernels = build.load(entry.source, *self.sources_beside)
             parameters = (ctypes.c_char * entry.parameter_bytes).from_address(parameter)
-            seed = self.schedule.get("seed", 0) + len(self.launches)
+            seed = self.schedule.get("seed", 0) + len(self.launches) - 1
             kernels.launch(
                 kernel, parameters, grid=one.blocks, block=self.threads or one.threads, cluster=one.cluster,
                 shared_bytes=one.shared_bytes, memory=self.fake.memory() if self.bounded else (),

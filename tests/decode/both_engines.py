@@ -48,6 +48,7 @@ def check(
         Called with the GPU and its decoder before it decodes.
     """
     asked = {} if boost is None else {"boost": boost}
+    options = {name: value for name, value in options.items() if (name, value) != ("lattice_beam", None)}
     cpu = CtcDecoder(graph, device="cpu", threads=1, **options)
     wanted, stats = cpu.decode(batch, **asked), cpu.stats
     of_cpu = _lattices(cpu, batch, **asked) if "lattice_beam" in options else None

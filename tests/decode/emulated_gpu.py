@@ -4,7 +4,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,10 +42,10 @@ TIGHT = search_plan.Room(
 
 @dataclass(frozen=True)
 class Shape:
-    """How searches are launched: the kernel, the number of lanes, the threads of a block; and from where on a cluster of
-    so many blocks works as one.
+    """How searches are launched: the kernel, the number of lanes, the threads of a block.
 
-    Searches of at least `hot_tokens` a frame go on in clusters of two blocks, once at most `hot_lanes` are left.
+    From `team_tokens` a frame on a cluster of so many blocks works as one. Searches of at least `hot_tokens` a frame go
+    on in clusters of two blocks, once at most `hot_lanes` are left.
     """
 
     kernel: str = "wide"
@@ -70,7 +70,7 @@ class EmulatedGpu(emulated_gpu.EmulatedGpu):
         Blocks, threads and bytes of shared memory of each.
     """
 
-    entries = {
+    entries: ClassVar = {
         f"arcbeam_{name}_{shape}": Entry(source, PARAMETER_BYTES[name])
         for name, source in SOURCES.items()
         for shape in SHAPES[name]

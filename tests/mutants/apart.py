@@ -5,6 +5,8 @@ import multiprocessing
 import signal
 from multiprocessing.connection import Connection
 
+import pytest
+
 from tests.mutants import catalogue, killers
 from tests.mutants.switch import Switched
 from tests.simt import build
@@ -24,23 +26,21 @@ def run(killer: str, number: int) -> None:
     Raises
     ------
     WrongError
-        The test has failed, the emulator has found a bug in the kernel, or the process has died.
-    RuntimeError
-        Something else is wrong.
+        The test has failed, the emulator has found a bug, the decoder has raised, or the process has died.
     """
     receiving, sending = CONTEXT.Pipe(duplex=False)
     process = CONTEXT.Process(target=_run, args=(sending, killer, number))
     process.start()
     sending.close()
     try:
-        is_wrong, message = receiving.recv()
+        message = receiving.recv()
     except EOFError:
-        is_wrong, message = True, ""
+        message = "the process has ended"
     process.join()
     if process.exitcode < 0:
         raise WrongError(f"{killer} was ended by {signal.Signals(-process.exitcode).name}")
     if message is not None:
-        raise (WrongError if is_wrong else RuntimeError)(message)
+        raise WrongError(message)
 
 
 @functools.cache
@@ -53,9 +53,9 @@ def _run(sending: Connection, killer: str, number: int) -> None:
     try:
         with switched().running(number):
             getattr(killers, killer)()
-    except (build.KernelError, AssertionError) as error:
-        sending.send((True, str(error)))
+    except (build.KernelError, AssertionError, pytest.fail.Exception) as error:
+        sending.send(str(error))
     except Exception as error:
-        sending.send((False, f"{type(error).__name__}: {error}"))
+        sending.send(f"{type(error).__name__}: {error}")
     else:
-        sending.send((False, None))
+        sending.send(None)

@@ -10,12 +10,12 @@ from tests.rescore.answering import NO_THREADS, Answering
 
 PLACES: dict[str, dict[str, Any]] = {
     "resident": {"placement": "resident"},
-    "cached": {"placement": "resident", "arc_cache": 512},
     "index on the device": {"placement": "host-direct", "arc_cache": 512},
     "bucketed": {"placement": "host-direct", "gpu_budget": 512},
-    "arcs asked": {"placement": "host"},
-    "kenlm": {"placement": "cpu"},
+    "arcs asked": {"placement": "host", "threads": 2},
+    "kenlm": {"placement": "cpu", "threads": 2},
 }
+CACHED = {"placement": "resident", "arc_cache": 512}
 ASKED = ("arcs asked", "kenlm")  # the host, while the kernel runs
 
 
@@ -36,7 +36,7 @@ def check(
     Parameters
     ----------
     place
-        One of `PLACES`.
+        One of `PLACES`, or "cached".
     every, looks
         Scheduling points between the host's looks, 0 if it answers between launches alone; and see `Answering`.
     requests, histories, wait_cycles
@@ -44,7 +44,11 @@ def check(
     bits
         Of a history, for the states of the small model and for those of a boost, where a search has both.
     """
-    where = PLACES[place] | ({} if arc_cache is None else {"arc_cache": arc_cache})
+    where = {"arc_cache": 0} | (PLACES | {"cached": CACHED})[place]
+    if arc_cache is not None:
+        where["arc_cache"] = arc_cache
+    if place == "bucketed" and arc_cache:
+        where["gpu_budget"] = max(512, arc_cache)  # which leaves no room for the index
     figures = {"REQUEST_ENTRIES": requests, "REQUEST_HISTORIES": histories, "WAIT_CYCLES": wait_cycles} | NO_THREADS
     answering: list[Answering] = []
 

@@ -1,19 +1,20 @@
-"""The search kernel with boosts and a large language model gives the twin's bytes, whatever the schedule."""
+"""The search with boosts and a large language model on a GPU gives the CPU's bytes, whatever the schedule."""
 
 import numpy as np
 import pytest
 
 from arcbeam import Boost, Graph
 from tests.decode import graphs
+from tests.decode.emulated_gpu import Shape
 from tests.decode.language_models import WORDS, all_costs_equal, over, rough_models
-from tests.decode.search_host import Shape
-from tests.rescore.boost_host import check_rescored
-from tests.rescore.test_boost_emulated import BATCH, GENEROUS, random_boosts
+from tests.decode.small_search import BATCH, ROOMY
+from tests.rescore.placed import check
+from tests.rescore.test_boost_emulated import random_boosts
 from tests.simt.build import schedules
 
 MODELS = rough_models(4)
 GRAPH = over(graphs.random_graph(4, states=120, columns=12), MODELS[1])
-PLACES = {"resident": {}, "cached": {"cache": 16}, "bucketed": {"in_buckets": 0.85, "cache": 16}}
+PLACES = ("resident", "cached", "bucketed")
 # For the states of the small model and of the boost; 64 - 24 are left for those of the large one.
 BITS = (12, 12)
 
@@ -24,10 +25,11 @@ pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 @pytest.mark.parametrize("place", PLACES)
 def test_schedules(place, n, lattice_beam):
     for number, schedule in enumerate(schedules(10)):
-        check_rescored(
-            GRAPH, MODELS, random_boosts(3), BATCH[:3], bits=BITS, beam=6.0, max_active=40, hypotheses_per_state=n,
-            lattice_beam=lattice_beam, room=GENEROUS, lm_scale=0.75, schedule=schedule,
-            shape=Shape(lanes=1 + number % 2, block=(32, 64)[number % 2]), **PLACES[place],
+        check(
+            GRAPH, MODELS, BATCH[:3], boost=random_boosts(3), bits=BITS, beam=6.0, max_active=40,
+            hypotheses_per_state=n,
+            lattice_beam=lattice_beam, room=ROOMY, lm_scale=0.75, schedule=schedule,
+            shape=Shape(lanes=1 + number % 2, block=(32, 64)[number % 2]), place=place,
         )  # fmt: skip
 
 
@@ -36,11 +38,12 @@ def test_schedules(place, n, lattice_beam):
 def test_schedules_with_little_room(place, lattice_beam):
     """Frames are given up and redone, and everything grows."""
     for schedule in schedules(10):
-        host = check_rescored(
-            GRAPH, MODELS, random_boosts(len(BATCH)), BATCH, bits=BITS, beam=6.0, max_active=40, hypotheses_per_state=2,
-            lattice_beam=lattice_beam, schedule=schedule, **PLACES[place],
+        seen, _ = check(
+            GRAPH, MODELS, BATCH, boost=random_boosts(len(BATCH)), bits=BITS, beam=6.0, max_active=40,
+            hypotheses_per_state=2,
+            lattice_beam=lattice_beam, schedule=schedule, place=place,
         )  # fmt: skip
-        assert host.launches > 3
+        assert seen.launches > 3
 
 
 @pytest.mark.parametrize("bits", [(10, 10), (20, 12), (31, 1), (20, 31)])
@@ -49,8 +52,8 @@ def test_bits(bits):
     boosts = random_boosts(3) if bits[1] > 1 else [Boost({"w1 w2": 1.5}), Boost({"w3": 2.0}), Boost({"w4 w1": -1.0})]
     for lattice_beam in (None, 4.0):
         for n in (None, 2):
-            check_rescored(GRAPH, MODELS, boosts, BATCH[:3], bits=bits, beam=6.0, max_active=40,
-                           hypotheses_per_state=n, lattice_beam=lattice_beam, room=GENEROUS)  # fmt: skip
+            check(GRAPH, MODELS, BATCH[:3], boost=boosts, bits=bits, beam=6.0, max_active=40,
+                           hypotheses_per_state=n, lattice_beam=lattice_beam, room=ROOMY)  # fmt: skip
 
 
 @pytest.mark.parametrize("n", [2, None])
@@ -61,9 +64,9 @@ def test_ties(seed, n):
     boosts = [Boost({"w1 w2 w3": 0.0, "w2 w4": 0.0, "w3 w1": 0.0, "w4 w5 w1": 0.0, "w5 w5": 0.0})]
     for lattice_beam in (None, 2.0):
         for schedule in schedules(5):
-            check_rescored(
-                graph, models, boosts, [np.full((10, 3), -1.0, np.float32)], bits=BITS, beam=2.0,
-                hypotheses_per_state=n, lattice_beam=lattice_beam, room=GENEROUS, shape=Shape(lanes=1),
+            check(
+                graph, models, [np.full((10, 3), -1.0, np.float32)], boost=boosts, bits=BITS, beam=2.0,
+                hypotheses_per_state=n, lattice_beam=lattice_beam, room=ROOMY, shape=Shape(lanes=1),
                 schedule=schedule,
             )  # fmt: skip
 
@@ -82,9 +85,10 @@ def test_few_words_in_many_phrases(seed):
     boosts = [Boost({" ".join(rng.choice(words, rng.integers(1, 6))): float(rng.normal(1.0, 2.0)) for _ in range(60)})]
     for lattice_beam in (None, 6.0):
         for schedule in schedules(2):
-            check_rescored(
-                over(plain, MODELS[1]), MODELS, boosts, [graphs.random_log_probs(seed, 8, 6)], bits=BITS, beam=6.0,
-                lattice_beam=lattice_beam, room=GENEROUS, shape=Shape(lanes=1, block=32), schedule=schedule,
+            check(
+                over(plain, MODELS[1]), MODELS, [graphs.random_log_probs(seed, 8, 6)], boost=boosts, bits=BITS,
+                beam=6.0,
+                lattice_beam=lattice_beam, room=ROOMY, shape=Shape(lanes=1, block=32), schedule=schedule,
             )  # fmt: skip
 
 
@@ -101,7 +105,8 @@ def test_few_words_that_become_dear(seed):
     boosts = [Boost(dict.fromkeys(WORDS[:5], -4.0) | begun)]
     for lattice_beam in (None, 3.0):
         for schedule in schedules(2):
-            check_rescored(
-                over(plain, MODELS[1]), MODELS, boosts, [graphs.random_log_probs(seed, 6, 3)], bits=BITS, beam=5.0,
-                lattice_beam=lattice_beam, room=GENEROUS, shape=Shape(lanes=1, block=128), schedule=schedule,
+            check(
+                over(plain, MODELS[1]), MODELS, [graphs.random_log_probs(seed, 6, 3)], boost=boosts, bits=BITS,
+                beam=5.0,
+                lattice_beam=lattice_beam, room=ROOMY, shape=Shape(lanes=1, block=128), schedule=schedule,
             )  # fmt: skip
