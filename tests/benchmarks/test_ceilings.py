@@ -22,31 +22,31 @@ def made(fake_library, monkeypatch):
     """The ceilings of a device whose launches run in the emulator."""
     kernels = {kernel: (ceilings.SOURCE, size) for kernel, size in PARAMETERS.items()}
     with launches(fake_library, monkeypatch, kernels) as emulated:
-        found = emulated.keep(ceilings.Ceilings(SMALL, repeats=1, image=emulated.image))
+        found = emulated.keep(ceilings.Ceilings(SMALL, repeats=1, image=emulated.code))
         found.blocks = 2
         found.seconds = lambda work: [work() or 1e-3]  # the fake driver's events have no time
-        yield found, emulated.launched
+        yield found, emulated
 
 
 def test_every_ceiling(made):
-    found, launched = made
+    found, emulated = made
     rows = ceilings.rows(found)
-    assert set(launched) == set(PARAMETERS) - {"moves"}
+    assert set(emulated.launched) == set(PARAMETERS) - {"moves"}
     assert [row["unit"] for row in rows] == ["G/s", "ns", "G/s", "ns", "G/s", "G/s", "GB/s", "GB/s", "ns", "us"]
     assert rows[0]["value"] == pytest.approx(2 * 64 * 16 / 1e-3 / 1e9)
     assert all(row["spread"][0] <= row["value"] <= row["spread"][1] for row in rows)
 
 
 def test_reads_of_the_host(made):
-    found, launched = made
+    found, emulated = made
     rows = far_reads.rows(found, far_reads.Size((64, 128), 8))
-    assert set(launched) == {"fill_table", "random_reads"}
+    assert set(emulated.launched) == {"fill_table", "random_reads"}
     assert [row["unit"] for row in rows] == 4 * ["G/s"]
     assert ["managed" in row["what"] for row in rows] == [False, True, False, True]
 
 
 def test_those_of_one_block(made, monkeypatch):
-    found, launched = made
+    found, emulated = made
 
     def one_block(size, repeats, blocks):
         assert (size.threads, repeats, blocks) == (32, 1, 1)
@@ -56,7 +56,7 @@ def test_those_of_one_block(made, monkeypatch):
 
     monkeypatch.setattr(stage_ceilings, "Ceilings", one_block)
     of_block = stage_ceilings.measured(1, 32, SMALL)
-    assert set(launched) == set(PARAMETERS)
+    assert set(emulated.launched) == set(PARAMETERS)
     assert set(of_block.nanoseconds) == {*stage_ceilings.RATES, *stage_ceilings.WAITS}
     assert of_block.nanoseconds["reads"] == pytest.approx(1e6 / (32 * 16))
     assert of_block.nanoseconds["bytes"] == pytest.approx(1e6 / (16 * 256 * 16))

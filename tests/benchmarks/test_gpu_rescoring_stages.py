@@ -35,7 +35,7 @@ CASE = timing.Case("demo", 8.0, 200, Layout(shared=320, spilled=1024, threads=64
 def machines(fake_library, monkeypatch):
     kernels = {kernel: (source, PARAMETER_BYTES) for kernel, source in SOURCES.items()}
     with launches(fake_library, monkeypatch, kernels) as emulated:
-        yield {kernel: emulated.keep(Gpu(emulated.image, source, kernel)) for kernel, source in SOURCES.items()}
+        yield {kernel: emulated.keep(Gpu(emulated.code, source, kernel)) for kernel, source in SOURCES.items()}
 
 
 @pytest.fixture

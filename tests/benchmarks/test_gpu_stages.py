@@ -20,7 +20,7 @@ CASE = gpu_stage_timing.Case(5.0, 40, Layout(shared=128, spilled=512, threads=64
 @pytest.fixture
 def machine(fake_library, monkeypatch):
     with launches(fake_library, monkeypatch, {KERNEL: (SOURCE, PARAMETER_BYTES)}) as emulated:
-        yield emulated.keep(gpu_stage_timing.Gpu(emulated.image))
+        yield emulated.keep(gpu_stage_timing.Gpu(emulated.code))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
@@ -105,6 +106,28 @@ class EmulatedGpu:
         """The parts that the host sends while a kernel runs arrive after so many scheduling points."""
         self.arrivals = arrivals
         self.fake.library.fake_put_off()
+
+    @contextmanager
+    def interrupted(self) -> Iterator[None]:
+        """Nothing that the host waits for comes any more, until Ctrl-C."""
+
+        def interrupt(signum: int, frame: Any) -> None:
+            while frame is not None:
+                if frame.f_code is EmulatedGpu._launch.__code__:
+                    return  # the next signal will do: an exception does not get out of a callback
+                frame = frame.f_back
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise KeyboardInterrupt
+
+        former = signal.signal(signal.SIGALRM, interrupt)
+        try:
+            self.fake.library.fake_not_ready(10**9)
+            signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, former)
+            self.fake.library.fake_not_ready(0)
 
     def _copies(self) -> list[build.Copy]:
         """Of each part its data and a word that counts it."""

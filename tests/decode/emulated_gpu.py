@@ -1,6 +1,5 @@
 """A GPU for tests of the whole decoder: the fake driver of tests/cuda_host, whose launches run in the emulator."""
 
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -121,28 +120,6 @@ class EmulatedGpu(emulated_gpu.EmulatedGpu):
         """Changes figures of `arcbeam.gpu.tuned.search_plan`."""
         for name, figure in figures.items():
             self.monkeypatch.setattr(search_plan, name, figure)
-
-    @contextmanager
-    def interrupted(self) -> Iterator[None]:
-        """Nothing that the host waits for comes any more, until Ctrl-C."""
-
-        def interrupt(signum: int, frame: Any) -> None:
-            while frame is not None:
-                if frame.f_code is emulated_gpu.EmulatedGpu._launch.__code__:
-                    return  # the next signal will do: an exception does not get out of a callback
-                frame = frame.f_back
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            raise KeyboardInterrupt
-
-        former = signal.signal(signal.SIGALRM, interrupt)
-        try:
-            self.fake.library.fake_not_ready(10**9)
-            signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, former)
-            self.fake.library.fake_not_ready(0)
 
 
 @contextmanager

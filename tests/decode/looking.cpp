@@ -15,7 +15,10 @@ using namespace arcbeam;
 
 struct Looking {
     explicit Looking(const SearchParams& params)
-        : all(*params.lattice), pool(all.pool_capacity), ends(params.num_utterances), written(params.num_utterances) {
+        : all(*params.lattice),
+          pool(all.pool_capacity),
+          ends(params.num_utterances),
+          written(params.num_utterances) {
         for (std::size_t i = 0; i < written.size(); ++i) written[i] = all.results[i].written != 0U;  // before
     }
 

@@ -98,8 +98,8 @@ class SlowCopier : public requests::AnswerCopier {
 
     static Agent agent(std::size_t half) { return half == 0 ? Agent::copies_even : Agent::copies_odd; }
 
-    // Lanes look at arrivals before they have all come, a word at a time. Arrivals of lanes that have had no answers
-    // in this launch stay as they are.
+    // Lanes look at arrivals before they have all come, a word at a time. Arrivals of lanes that have had no
+    // answers in this launch stay as they are.
     void copy(std::size_t half, std::size_t bytes) {
         const OnWay& one = on_way_[half];
         const std::size_t start = answer_buffer_start_bytes(slots_[half]);

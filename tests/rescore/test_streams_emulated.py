@@ -358,8 +358,11 @@ def test_boosts_that_no_kernel_takes(gpu, monkeypatch):
 
 
 def in_chunks(cut, shape, place="resident", schedule=None, boosts=(None,) * 4, asked=None, frames=17, **options):
-    """Chunks under a schedule: the CPU's results. Sentences of two streams go on with the words of another one; streams
-    without a boost now and then have no company with one, and then another kernel."""
+    """Chunks under a schedule: the CPU's results.
+
+    Without boosts, sentences of two streams go on with the words of another one. With boosts, streams without one now
+    and then have no company with one, and then another kernel.
+    """
     figures = SMALL_STATES | NO_THREADS | {"REQUEST_ENTRIES": 16, "REQUEST_HISTORIES": 400, "WAIT_CYCLES": 200}
 
     def compare(gpu):
@@ -367,11 +370,13 @@ def in_chunks(cut, shape, place="resident", schedule=None, boosts=(None,) * 4, a
         if place in ASKING:
             Answering(gpu, decoders[0], every=5)
         streams = [[one.stream(boost=boost, **asked or {}) for boost in boosts] for one in decoders]
-        for own in streams:
-            for stream, first in zip(own[1:3], (1, 20), strict=False):
+        batch = [BATCH[0], BATCH[5], BATCH[5][20:], BATCH[4]]
+        if any(boosts):
+            batch = [SPEECH[40 * i :] for i in range(len(boosts))]
+        else:
+            for stream, first in ((own[i], (1, 20)[i - 1]) for own in streams for i in (1, 2)):
                 stream.decode_chunk(SPEECH[first : 2 * first])
                 stream.reset(keep_history=True)
-        batch = [BATCH[0], BATCH[5], BATCH[5][20:], BATCH[4]]
         for number, first in enumerate(range(0, frames, cut)):
             last = first + cut >= frames
             at = [i for i, boost in enumerate(boosts) if boost is None or number % 2 == 0 or last]
@@ -405,8 +410,8 @@ def test_few_tokens(beam):
 
 def test_schedules_of_company_with_a_boost():
     """Streams without one go from the kernel that shares bits of histories to the one that does not, and back."""
-    for schedule in schedules():
-        in_chunks(2, Shape(lanes=2, block=64), schedule=schedule, boosts=(None, BOOSTS[1], None))
+    for schedule in schedules(5):
+        in_chunks(3, Shape(lanes=2, block=64), schedule=schedule, boosts=(None, BOOSTS[1], None), frames=36)
 
 
 def test_a_state_that_cannot_be_read_before_numbers_begin_anew(gpu):
