@@ -77,7 +77,9 @@ def _on_gpu(
     if arrivals:
         gpu.send_while_kernels_run(arrivals)
     if of_cpu is None:
-        same(decoder.decode(batch, **asked), wanted)
+        found = decoder.decode(batch, **asked)
+        same(found, wanted)
+        assert [(h.rescoring_score, h.boosts) for h in found] == [(h.rescoring_score, h.boosts) for h in wanted]
     else:
         assert _lattices(decoder, batch, **asked) == of_cpu
     return Seen(len(gpu.launches), decoder.stats, decoder.memory().token_log)

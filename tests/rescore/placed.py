@@ -1,11 +1,16 @@
 """One decode with a large language model on both engines, wherever a GPU has it, under a schedule."""
 
 import ctypes
+import tempfile
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.decode import both_engines
+from arcbeam import KenLM
+from tests.decode import both_engines, kenlm_files
 from tests.decode.both_engines import Seen
 from tests.decode.emulated_gpu import EmulatedGpu
+from tests.decode.language_models import WORDS
 from tests.rescore.answering import NO_THREADS, Answering
 
 PLACES: dict[str, dict[str, Any]] = {
@@ -17,6 +22,14 @@ PLACES: dict[str, dict[str, Any]] = {
 }
 CACHED = {"placement": "resident", "arc_cache": 512}
 ASKED = ("arcs asked", "kenlm")  # the host, while the kernel runs
+
+
+@lru_cache
+def kenlm() -> KenLM:
+    """Of most of `WORDS`."""
+    kenlm_files.need_kenlm()
+    with tempfile.TemporaryDirectory() as folder:
+        return KenLM(kenlm_files.random_ngrams(WORDS[:44], 3, 5).write(Path(folder, "lm.arpa")))
 
 
 class Asked(NamedTuple):

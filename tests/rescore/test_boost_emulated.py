@@ -1,16 +1,34 @@
 """The search with boosts on a GPU gives the CPU's bytes, whatever the schedule."""
 
+import gc
+import math
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from arcbeam import Boost, Graph, SymbolTable
+from arcbeam import Boost, CapacityError, CtcDecoder, Graph, SymbolTable
+from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
 from tests.decode.both_engines import check
 from tests.decode.emulated_gpu import TIGHT, Shape
+from tests.decode.equality import same
+from tests.decode.lattices import lattices, packed
 from tests.decode.small_search import BATCH, ROOMY
+from tests.decode.test_boost import DEPTH_SCALINGS, PHRASES, boost_of
+from tests.decode.test_boost import worded as with_words
+from tests.decode.test_lattice import BEAMS
+from tests.hypothesis_examples import examples
 from tests.simt.build import schedules
 
 WORDS = [f"w{i}" for i in range(1, 50)]
+
+
+@pytest.fixture
+def gpu(emulated_gpu):
+    emulated_gpu.begin_with(ROOMY)
+    return emulated_gpu
 
 
 def worded(graph):
@@ -171,3 +189,105 @@ def test_hot_utterances_go_on_in_a_cluster():
         for schedule in schedules(4)
     }  # fmt: skip
     assert 2 in launches  # whether few are left at work in time is the schedule's doing
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    graphs.graphs(blank=3),
+    PHRASES,
+    st.lists(graphs.log_probs(), min_size=1, max_size=4),
+    st.sampled_from([0.5, 2.0, math.inf]),
+    st.sampled_from([None, *BEAMS]),
+    st.sampled_from([None, None, 1, 4]),
+    DEPTH_SCALINGS,
+    st.integers(0, 2**32),
+)
+def test_random_graphs(graph, phrases, batch, beam, lattice_beam, max_active, depth_scaling, seed):
+    graph = with_words(graph)
+    boost, _ = boost_of(graph, phrases, depth_scaling)
+    check(
+        graph, batch, boost=boost, beam=beam, max_active=max_active, acoustic_scale=0.5, lattice_beam=lattice_beam,
+        shape=Shape(block=32), schedule={"seed": seed},
+    )  # fmt: skip
+
+
+def test_log_probs_that_come_in_parts():
+    check(GRAPH, BATCH, boost=random_boosts(len(BATCH)), beam=6.0, lattice_beam=4.0, parts=(256, 1024, 512))
+
+
+# What the engine keeps of lists
+
+
+def decoders(**options):
+    return (CtcDecoder(GRAPH, device=device, beam=6.0, **options) for device in ("cuda", "cpu"))
+
+
+def equal(on_gpu, on_cpu, batch, boost):
+    """Asserts equal paths and lattices; returns the hypotheses."""
+    found = on_gpu.decode(batch, boost=boost)
+    same(found, on_cpu.decode(batch, boost=boost))
+    got, wanted = lattices(on_gpu, batch, boost=boost), lattices(on_cpu, batch, boost=boost)
+    assert [packed(lattice) for lattice in got] == [packed(lattice) for lattice in wanted]
+    return found
+
+
+def test_some_utterances_and_batches_have_no_list(gpu):
+    on_gpu, on_cpu = decoders()
+    boosts = [Boost(dict.fromkeys(WORDS[::2], 6.0))] * (len(BATCH) - 1) + [None]
+    found, plain = equal(on_gpu, on_cpu, BATCH, boosts), on_cpu.decode(BATCH)
+    assert any(one.boosts for one in found)
+    assert [one.text for one in found] != [one.text for one in plain]
+    same(found[-1:], plain[-1:])
+    same(on_gpu.decode(BATCH), plain)
+    equal(on_gpu, on_cpu, BATCH, boosts[0])
+
+
+def test_lists_are_sent_once_and_go_with_their_owner(gpu):
+    on_gpu, on_cpu = decoders()
+    before = on_gpu.memory()
+    assert before.boosts == 0
+    first, second = random_boosts(2)
+    equal(on_gpu, on_cpu, BATCH, first)
+    one = on_gpu.memory().boosts
+    assert one > 0
+    equal(on_gpu, on_cpu, BATCH, first)
+    assert on_gpu.memory().boosts == one
+    equal(on_gpu, on_cpu, BATCH, [second if i % 2 else None for i in range(len(BATCH))])
+    assert on_gpu.memory().boosts > one
+    del second
+    gc.collect()
+    assert on_gpu.memory().boosts == one
+    equal(on_gpu, on_cpu, BATCH, [first if i % 2 else None for i in range(len(BATCH))])
+    on_gpu.release()
+    equal(on_gpu, on_cpu, BATCH, first)
+
+
+def test_memory_that_lists_have_no_room_in(gpu):
+    on_gpu, on_cpu = decoders()
+    limit = on_gpu.memory().device_bytes + (4 << 20)
+    on_gpu, _ = decoders(memory_limit=limit)
+    large = Boost({f"{a} {b}": 1.0 for a in WORDS for b in WORDS for _ in [0]} | {
+        f"{a} {b} {c}": 1.0 for a in WORDS for b in WORDS for c in WORDS[:40]
+    })  # fmt: skip
+    with pytest.raises(CapacityError, match="memory_limit"):
+        on_gpu.decode(BATCH, boost=large)
+    same(on_gpu.decode(BATCH), on_cpu.decode(BATCH))
+
+
+def test_utterances_with_errors_or_without_frames(gpu):
+    on_gpu, on_cpu = decoders()
+    bad = BATCH[0].copy()
+    bad[3, 1] = np.nan
+    dead = BATCH[4].copy()
+    dead[:] = -np.inf
+    batch, boost = [bad, dead, BATCH[2][:0], BATCH[2]], random_boosts(1)[0]
+    found, wanted = (one.decode(batch, boost=boost, errors="return") for one in (on_gpu, on_cpu))
+    same(found[1:], wanted[1:])
+    assert str(found[0].error) == str(wanted[0].error)
+    assert [one.complete for one in found] == [False, False, True, True]
+
+
+def test_a_boost_alone_takes_the_shared_memory_of_the_plain_search():
+    for name in ("boosted", "boosted_lattice"):
+        assert search_plan.shared_bytes(name, True) == search_plan.shared_bytes("search", False)
+    assert search_plan.shared_bytes("boosted_rescore", True) == search_plan.RESCORING_SHARED_BYTES

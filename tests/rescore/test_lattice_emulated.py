@@ -1,16 +1,22 @@
 """Lattices of the search with a large language model on a GPU are the CPU's bytes, whatever the schedule."""
 
+import math
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.decode import graphs, kenlm_files
 from tests.decode.emulated_gpu import Shape
 from tests.decode.language_models import all_costs_equal, over, rough_models
 from tests.decode.small_search import BATCH, ROOMY
+from tests.decode.test_lattice import BEAMS
+from tests.decode.test_rescoring import language_models, with_words
+from tests.hypothesis_examples import examples
 from tests.rescore.placed import check
 from tests.rescore.test_requests_emulated import tied_by_words
 from tests.simt.build import schedules
@@ -41,6 +47,24 @@ def test_schedules_with_little_room(place, n):
             schedule=schedule, place=place,
         )  # fmt: skip
         assert seen.launches > 5
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(
+    graphs.graphs(blank=3),
+    language_models(),
+    st.lists(graphs.log_probs(), min_size=1, max_size=4),
+    st.sampled_from([0.5, 2.0, math.inf]),
+    st.sampled_from(BEAMS),
+    st.sampled_from([None, 1, 2, 4]),
+    st.sampled_from(PLACES),
+    st.integers(0, 2**32),
+)
+def test_random_graphs(graph, models, batch, beam, lattice_beam, n, place, seed):
+    check(
+        with_words(graph, models[1]), models, batch, place=place, beam=beam, acoustic_scale=0.5, hypotheses_per_state=n,
+        lattice_beam=lattice_beam, shape=Shape(block=32), schedule={"seed": seed}, requests=16,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("n", [2, None])

@@ -23,7 +23,7 @@ from tests.decode.test_stream_states import with_moves
 from tests.decode.test_streams_emulated import on_both, seen
 from tests.hypothesis_examples import examples
 from tests.rescore import test_new_words_rescored_emulated as rescored
-from tests.rescore.test_streams_emulated import PLACES
+from tests.rescore.placed import PLACES, kenlm
 
 BATCH = [graphs.random_log_probs(seed, frames, columns=4, sharpness=2.0) for seed, frames in enumerate((8, 0, 13, 5))]
 
@@ -196,7 +196,7 @@ def test_with_a_language_model(emulated_gpu, place, room):
 
 
 def with_a_language_model(place):
-    models = {"language_model": rescored.kenlm() if place == "kenlm" else rescored.LARGE, "unknown_words": "unk"}
+    models = {"language_model": kenlm() if place == "kenlm" else rescored.LARGE, "unknown_words": "unk"}
     given = models | {"graph_language_model": rescored.SMALL, "beam": 6.0, "max_active": 40, "hypotheses_per_state": 3}
     on_gpu = CtcDecoder(rescored.OPEN, device="cuda", **given | PLACES[place])
     on_cpu = CtcDecoder(rescored.OPEN, device="cpu", **given)

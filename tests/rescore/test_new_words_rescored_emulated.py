@@ -1,14 +1,10 @@
 """Searches with new words and a large language model, in every place of it, give the CPU's bytes on a GPU; so do those
 with boosts where lanes ask the host for the model."""
 
-import tempfile
-from functools import lru_cache
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from arcbeam import Boost, Graph, KenLM
+from arcbeam import Boost, Graph
 from tests.decode import graphs, kenlm_files
 from tests.decode.emulated_gpu import Shape
 from tests.decode.language_models import WORDS, all_costs_equal, over, random_model
@@ -33,17 +29,10 @@ LATTICE_BEAMS = [None, 4.0]
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 
 
-@lru_cache
-def kenlm():
-    kenlm_files.need_kenlm()
-    with tempfile.TemporaryDirectory() as folder:
-        return KenLM(kenlm_files.random_ngrams(WORDS[:44], 3, 5).write(Path(folder, "lm.arpa")))
-
-
 def check(place, boosts, batch, graph=OPEN, models=None, **options):
     if place == "kenlm":
         options = {"unknown_words": "unk"} | options
-    models = models or (kenlm() if place == "kenlm" else LARGE, SMALL)
+    models = models or (placed.kenlm() if place == "kenlm" else LARGE, SMALL)
     return placed.check(graph, models, batch, place=place, boost=boosts, **OPTIONS | options).seen
 
 

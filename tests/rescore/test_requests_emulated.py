@@ -17,7 +17,7 @@ from tests.decode.test_kenlm import tied_arpa
 from tests.decode.test_rescoring import WORDS as FEW_WORDS
 from tests.decode.test_rescoring import language_models, with_words
 from tests.hypothesis_examples import examples
-from tests.rescore.placed import check
+from tests.rescore.placed import check, kenlm
 from tests.simt.build import schedules
 
 OPTIONS = {"beam": 6.0, "max_active": 40}
@@ -30,14 +30,12 @@ def small():
 
 
 @pytest.fixture(scope="module", params=["arcs asked", "kenlm"])
-def asked(request, small, tmp_path_factory):
+def asked(request, small):
     """The large model, and what the host is asked for."""
     if request.param == "arcs asked":
         large = random_model(np.random.default_rng(5), WORDS, 3, share=0.2, cost=lambda r: float(r.gamma(4.0)))
         return {"models": (large, small), "place": "arcs asked"}
-    kenlm_files.need_kenlm()
-    arpa = kenlm_files.random_ngrams(WORDS[:44], 3, 5).write(tmp_path_factory.mktemp("kenlm") / "lm.arpa")
-    return {"models": (KenLM(arpa), small), "place": "kenlm", "unknown_words": "unk"}
+    return {"models": (kenlm(), small), "place": "kenlm", "unknown_words": "unk"}
 
 
 @pytest.fixture(scope="module")
