@@ -133,8 +133,11 @@ def test_a_memory_limit_that_is_too_tight(gpu, monkeypatch):
         assert [packed(one) for one in lattices(decoder, BATCH)] == wanted
 
 
-@pytest.mark.parametrize("lattice_beam", [0.0, 2.0, math.inf])
-@pytest.mark.parametrize("shape", [Shape(), Shape(lanes=1, block=32), Shape("cluster", cluster=2), Shape("dense", 3)])
+@pytest.mark.parametrize(
+    ("shape", "lattice_beam"),
+    [(Shape(), 0.0), (Shape(lanes=1, block=32), math.inf), (Shape("cluster", cluster=2), 2.0), (Shape("dense", 3), 2.0),
+     (Shape("dense", 3), math.inf)],
+)  # fmt: skip
 def test_schedules(shape, lattice_beam):
     options = {"beam": 5.0, "lattice_beam": lattice_beam, "shape": shape}
     for schedule in schedules(10):
