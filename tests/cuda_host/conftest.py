@@ -1,6 +1,7 @@
 """The fake driver: compiled once, put in arcbeam's table for each test, its books checked after it."""
 
 import ctypes
+import functools
 import gc
 import os
 import shutil
@@ -14,10 +15,18 @@ from arcbeam.gpu import _cuda, devices, kernel_images
 from arcbeam.gpu._launch import Stream
 from arcbeam.gpu.kernel_images import BuildRecord
 from tests.cuda_host.exporters import Reader
+from tests.simt.build import INCLUDES, WARNINGS, files_of, made
 
-ROOT = Path(__file__).resolve().parents[2]
-STRICT = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wdouble-promotion", "-Werror"]
+HERE = Path(__file__).resolve().parent
 IMAGE = b"arch 9.0\narch 8.0\nkernel decode 12\nkernel other 4\n\0"
+
+
+class Region(ctypes.Structure):
+    _fields_ = [("first", ctypes.c_void_p), ("bytes", ctypes.c_size_t), ("kind", ctypes.c_char_p)]
+
+
+class Copy(ctypes.Structure):
+    _fields_ = [("to", ctypes.c_void_p), ("source", ctypes.c_void_p), ("bytes", ctypes.c_size_t)]
 
 
 class FakeDriver:
@@ -33,6 +42,7 @@ class FakeDriver:
         library.fake_journal.restype = ctypes.c_char_p
         library.fake_capture.argtypes = [ctypes.c_uint64]
         library.fake_reset.argtypes = [ctypes.c_int, ctypes.c_size_t]
+        library.fake_memory.restype = library.fake_beside.restype = ctypes.c_size_t
         library.fake_lend.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_uint64, ctypes.c_size_t]
 
     def start(self, devices: int = 1, memory: int = 1 << 30) -> None:
@@ -60,11 +70,23 @@ class FakeDriver:
         self.library.fake_fail_no_more()
 
     def on_launch(self, kernel) -> None:
-        """Calls ``void kernel(const char* name, const LaunchShape*, void* parameter)``, a ctypes function, in launches.
+        """Calls ``int kernel(const char* name, const LaunchShape*, void* parameter)``, a ctypes function, in launches.
 
         Device addresses are host addresses here, so it may do what the kernel would. It must not call the driver.
         """
         self.library.fake_on_launch(kernel)
+
+    def memory(self) -> list[tuple[int, int, bytes]]:
+        """What kernels may touch: first byte, number of bytes, and the kind of memory."""
+        found = (Region * max(1, self.library.fake_memory(None, 0)))()
+        count = self.library.fake_memory(found, len(found))
+        return [(one.first, one.bytes, one.kind) for one in found[:count]]
+
+    def beside(self) -> list[tuple[int, int, int]]:
+        """For a kernel that runs: to where, from where and how many bytes the host copies meanwhile."""
+        copies = ctypes.POINTER(Copy)()
+        count = self.library.fake_beside(ctypes.byref(copies))
+        return [(one.to, one.source, one.bytes) for one in copies[:count]]
 
     def living(self, kind: str = "") -> int:
         return int(self.library.fake_living(kind.encode()))
@@ -106,19 +128,21 @@ def forget_devices() -> None:
     devices._looked_in_vain = False
 
 
+@functools.cache
+def fake_driver() -> FakeDriver:
+    """The driver of this process, compiled unless it has been already."""
+    compiler = os.environ.get("CXX", "g++")
+    flags = ["-std=c++17", "-O1", "-g", "-shared", "-fPIC", *WARNINGS, *INCLUDES]
+    source = HERE / "fake_driver.cpp"
+    version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
+    return FakeDriver(ctypes.CDLL(str(made([compiler, *flags, str(source)], files_of(source), version, ".so"))))
+
+
 @pytest.fixture(scope="session")
-def fake_library(tmp_path_factory):
-    command = shutil.which(os.environ.get("CXX", "g++"))
-    if command is None:
+def fake_library():
+    if shutil.which(os.environ.get("CXX", "g++")) is None:
         pytest.skip("the fake driver needs a C++ compiler: g++, or the one that CXX names")
-    made = tmp_path_factory.mktemp("fake") / "fake_driver.so"
-    source = ROOT / "tests" / "cuda_host" / "fake_driver.cpp"
-    include = ROOT / "pyx"
-    subprocess.run(
-        [command, "-std=c++17", "-O1", "-g", "-shared", "-fPIC", *STRICT, f"-I{include}", str(source), "-o", str(made)],
-        check=True,
-    )
-    return FakeDriver(ctypes.CDLL(str(made)))
+    return fake_driver()
 
 
 @pytest.fixture

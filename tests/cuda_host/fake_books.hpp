@@ -24,6 +24,7 @@ constexpr int kInvalidDevice = 101, kCapturedEvent = 907;
 
 struct Device {
     int major = 9, minor = 0, multiprocessors = 132, shared = 232448, pools = 1, clusters = 1, managed = 1;
+    int blocks = 0;     // of any kernel, and its clusters, that a multiprocessor holds; 0: by their threads
     int read_only = 1;  // whether it registers memory that is mapped to be read
     size_t memory = size_t{1} << 30;
     int retained = 0;
@@ -76,7 +77,8 @@ int init_code = 0;
 int version = 13000;
 thread_local std::vector<int> current;  // ordinals
 
-using Kernel = void (*)(const char* name, const LaunchShape*, void* parameter);
+// Returns a result code.
+using Kernel = int (*)(const char* name, const LaunchShape*, void* parameter);
 Kernel kernel = nullptr;
 
 // Counts a call and says how it ends: 0 to go on.

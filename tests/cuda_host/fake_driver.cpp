@@ -8,6 +8,12 @@
 
 namespace {
 
+struct Region {
+    const void* first;
+    size_t bytes;
+    const char* kind;
+};
+
 const DriverTable table = {
     init,
     driver_version,
@@ -87,6 +93,10 @@ void fake_reset(int count, size_t memory) {
     calls = not_ready = init_code = 0;
     version = 13000;
     kernel = nullptr;
+    puts_off = false;
+    put_off = nullptr;
+    beside.clear();
+    after.clear();
 }
 
 // The nth call of this name from now on fails once; "" is any call.
@@ -133,6 +143,12 @@ void fake_writable_alone(int ordinal) { devices[static_cast<size_t>(ordinal)].re
 void fake_unmanaged(int ordinal) { devices[static_cast<size_t>(ordinal)].managed = 0; }
 void fake_without_clusters(int ordinal) { devices[static_cast<size_t>(ordinal)].clusters = 0; }
 
+// From now on so many multiprocessors, each of which has room for so many blocks or clusters of any kernel.
+void fake_size(int ordinal, int multiprocessors, int blocks) {
+    devices[static_cast<size_t>(ordinal)].multiprocessors = multiprocessors;
+    devices[static_cast<size_t>(ordinal)].blocks = blocks;
+}
+
 void fake_start(int code, int driver) {
     init_code = code;
     version = driver;
@@ -155,6 +171,31 @@ void fake_end_capture() {
 
 void fake_not_ready(int looks) { not_ready = looks; }
 void fake_on_launch(Kernel called) { kernel = called; }
+// From now on kernels run when the host waits.
+void fake_put_off() { puts_off = true; }
+// For a kernel that runs: the copies beside it, which it need not wait for; returns how many there are.
+size_t fake_beside(const Copy** copies) {
+    *copies = running_beside.data();
+    return running_beside.size();
+}
+
+// The memory that kernels may touch, at most so much of it; returns how much there is.
+size_t fake_memory(Region* found, size_t most) {
+    const std::lock_guard<std::mutex> lock(guard);
+    size_t count = 0;
+    const auto add_region = [&](const void* first, const Thing& thing) {
+        if (count < most) found[count] = {first, thing.bytes, thing.kind};
+        ++count;
+    };
+    for (auto& [handle, thing] : things) {
+        for (const char* kind : {"memory", "pinned", "managed"})
+            if (std::strcmp(thing.kind, kind) == 0) add_region(handle, thing);
+    }
+    for (auto& [first, thing] : registered) add_region(reinterpret_cast<void*>(first), thing);
+    for (const Thing& thing : lent) add_region(thing.owner, thing);
+    return count;
+}
+
 int64_t fake_calls() { return calls; }
 int fake_current() { return static_cast<int>(current.size()); }
 int fake_current_device() { return current.empty() ? -1 : current.back(); }

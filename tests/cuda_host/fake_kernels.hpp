@@ -1,7 +1,7 @@
 // The fake driver: modules, launches, and the streams and events that order them.
 #pragma once
 
-#include "fake_books.hpp"
+#include "fake_order.hpp"
 
 namespace {
 
@@ -77,17 +77,17 @@ int function_get(int* value, int attribute, void* function) {
 int occupancy_blocks(int* blocks, void* function, int threads, size_t) {
     BEGIN_HERE("occupancy_blocks");
     if (find(function, "function") == nullptr) return kInvalidHandle;
-    return give(blocks, 2048 / threads);
+    return give(blocks, here().blocks != 0 ? here().blocks : 2048 / threads);
 }
 int occupancy_clusters(int* clusters, void* function, const LaunchShape* shape) {
     BEGIN_HERE("occupancy_clusters");
     if (find(function, "function") == nullptr) return kInvalidHandle;
     if (shape->cluster <= 1) return kInvalidValue;  // it wants a size
-    return give(clusters, here().multiprocessors / static_cast<int>(shape->cluster));
+    const int most = here().multiprocessors / static_cast<int>(shape->cluster);
+    return give(clusters, here().blocks != 0 ? here().blocks : most);
 }
 int launch(void* function, const LaunchShape* shape, void* parameter, void* stream) {
-    std::unique_lock<std::mutex> lock(guard);
-    if (const int code = begins_here("launch")) return code;
+    BEGIN_WAITING("launch");
     Thing* thing = find(function, "function");
     if (thing == nullptr || !is_stream(stream)) return kInvalidHandle;
     if (capturing.count(stream) != 0) return 0;  // it goes to the graph, and does not run
@@ -98,10 +98,14 @@ int launch(void* function, const LaunchShape* shape, void* parameter, void* stre
     const auto* bytes = static_cast<const unsigned char*>(parameter);
     journal << "launch\n";
     launches.push_back({thing->name, *shape, std::vector<unsigned char>(bytes, bytes + thing->bytes)});
-    const std::string name = thing->name;
-    lock.unlock();  // the kernel may take long and wait for other threads
-    if (kernel != nullptr) kernel(name.c_str(), shape, parameter);
-    return 0;
+    if (kernel == nullptr) return 0;
+    // The kernel may take long and wait for other threads, so it runs without the lock.
+    std::vector<unsigned char> bytes_of_its_own(bytes, bytes + thing->bytes);
+    put_off = [name = thing->name, of = *shape, given = std::move(bytes_of_its_own)]() mutable {
+        return kernel(name.c_str(), &of, given.data());
+    };
+    put_off_on = stream;
+    return puts_off ? 0 : catch_up(lock);
 }
 
 int stream_create(void** stream, unsigned, int) {
@@ -113,11 +117,11 @@ int stream_destroy(void* stream) {
     return drop(stream, "stream");
 }
 int stream_synchronize(void* stream) {
-    BEGIN_HERE("stream_synchronize");
+    BEGIN_WAITING("stream_synchronize");
     return is_stream(stream) ? 0 : kInvalidHandle;
 }
 int stream_query(void* stream) {
-    BEGIN_HERE("stream_query");
+    BEGIN_WAITING("stream_query");
     if (!is_stream(stream)) return kInvalidHandle;
     return not_ready > 0 ? (--not_ready, kNotReady) : 0;
 }
@@ -145,18 +149,23 @@ int event_record(void* event, void* stream) {
     BEGIN_HERE("event_record");
     if (!is_stream(stream) || find(event, "event") == nullptr) return kInvalidHandle;
     if (capturing.count(stream) != 0) captured.insert(event);
+    if (put_off) recorded_after.insert(event);
     journal << "record " << reinterpret_cast<uintptr_t>(stream) << ' ' << event << '\n';
     return 0;
 }
 int event_query(void* event) {
-    BEGIN_HERE("event_query");
+    std::unique_lock<std::mutex> lock(guard);
+    if (recorded_after.count(event) != 0 && not_ready == 0) {
+        if (const int late = catch_up(lock)) return late;
+    }
+    if (const int code = begins_here("event_query")) return code;
     if (find(event, "event") == nullptr) return kInvalidHandle;
     if (captured.count(event) != 0) return kCapturedEvent;
     journal << "looked\n";
     return not_ready > 0 ? (--not_ready, kNotReady) : 0;
 }
 int event_synchronize(void* event) {
-    BEGIN_HERE("event_synchronize");
+    BEGIN_WAITING("event_synchronize");
     return find(event, "event") != nullptr ? 0 : kInvalidHandle;
 }
 int event_elapsed(float* milliseconds, void*, void*) {

@@ -1,7 +1,7 @@
 // The fake driver: memory of the device and of the host, and copies.
 #pragma once
 
-#include "fake_books.hpp"
+#include "fake_order.hpp"
 
 namespace {
 
@@ -51,7 +51,7 @@ int allocate(Address* address, size_t bytes, void* pool, void* stream) {
     return give(address, reinterpret_cast<Address>(memory));
 }
 int release(Address address, void* stream) {
-    BEGIN_HERE("release");
+    BEGIN_WAITING("release");
     void* memory = reinterpret_cast<void*>(address);
     Thing* thing = find(memory, "memory");
     if (thing == nullptr || !is_stream(stream)) return kInvalidHandle;
@@ -73,7 +73,7 @@ int host_allocate(void** address, size_t bytes, unsigned) {
     return give(address, memory);
 }
 int host_release(void* address) {
-    BEGIN_HERE("host_release");
+    BEGIN_WAITING("host_release");
     if (find(address, "pinned") == nullptr) return kInvalidHandle;
     things.erase(address);
     std::free(address);
@@ -111,7 +111,7 @@ int managed_advise(Address address, size_t bytes, int advice, int device) {
     return 0;
 }
 int managed_release(Address address) {
-    BEGIN_HERE("managed_release");
+    BEGIN_WAITING("managed_release");
     void* memory = reinterpret_cast<void*>(address);
     if (find(memory, "managed") == nullptr) return kInvalidHandle;
     things.erase(memory);
@@ -130,30 +130,28 @@ bool crosses_a_border(const void* from, size_t bytes) {
 int copy_to_device(Address to, const void* from, size_t bytes, void* stream) {
     BEGIN_HERE("copy_to_device");
     if (!inside(to, bytes) || !is_stream(stream) || crosses_a_border(from, bytes)) return kInvalidValue;
-    std::memcpy(reinterpret_cast<void*>(to), from, bytes);
-    return 0;
+    return copy(stream, reinterpret_cast<void*>(to), from, bytes);
 }
 int copy_to_host(void* to, Address from, size_t bytes, void* stream) {
     BEGIN_HERE("copy_to_host");
     if (!inside(from, bytes) || !is_stream(stream)) return kInvalidValue;
     journal << "to_host " << (is_pinned(to) ? "pinned" : "pageable") << '\n';
-    std::memcpy(to, reinterpret_cast<void*>(from), bytes);
-    return 0;
+    return copy(stream, to, reinterpret_cast<void*>(from), bytes);
 }
 int copy_on_device(Address to, Address from, size_t bytes, void* stream) {
-    BEGIN_HERE("copy_on_device");
+    BEGIN_WAITING("copy_on_device");
     if (!inside(to, bytes) || !inside(from, bytes) || !is_stream(stream)) return kInvalidValue;
     std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
     return 0;
 }
 int set_bytes(Address to, unsigned char value, size_t count, void* stream) {
-    BEGIN_HERE("set_bytes");
+    BEGIN_WAITING("set_bytes");
     if (!inside(to, count) || !is_stream(stream)) return kInvalidValue;
     std::memset(reinterpret_cast<void*>(to), value, count);
     return 0;
 }
 int set_words(Address to, unsigned value, size_t count, void* stream) {
-    BEGIN_HERE("set_words");
+    BEGIN_WAITING("set_words");
     if (!inside(to, 4 * count) || !is_stream(stream)) return kInvalidValue;
     for (size_t i = 0; i < count; ++i) reinterpret_cast<unsigned*>(to)[i] = value;
     return 0;

@@ -187,12 +187,13 @@ def test_a_launch_can_do_what_its_kernel_would(fake):
     _, stream, _, buffer, *_, function, _ = engine()
     buffer.write(np.arange(5, dtype=np.float32).view(np.uint8))
 
-    @ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p)
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p)
     def kernel(name, shape, parameter):
         address, count = struct.unpack("<QI", ctypes.string_at(parameter, 12))
         values = (ctypes.c_float * count).from_address(address)
         for i in range(count):
             values[i] *= 2
+        return 0
 
     fake.on_launch(kernel)
     launch_kernel(function, stream, struct.pack("<QI", buffer.address, 5), blocks=1, threads=32)

@@ -1,47 +1,28 @@
-"""A GPU for tests of the whole engine: the fake driver of tests/cuda_host, whose launches run in the emulator."""
+"""A GPU for tests of the whole decoder: the fake driver of tests/cuda_host, whose launches run in the emulator."""
 
-import ctypes
-import signal
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
-from arcbeam.gpu import kernel_images
-from arcbeam.gpu.kernel_images import BuildRecord
 from arcbeam.gpu.tuned import search_plan
-from tests.simt import build
+from tests.cuda_host import emulated_gpu
+from tests.cuda_host.emulated_gpu import Entry
+from tests.simt.build import ROOT
 
 SOURCES = {
-    "search": "cuda/decode/kernels/search.cu",
-    "rescore": "cuda/rescore/kernels/rescore.cu",
-    "asking": "cuda/rescore/kernels/asking.cu",
-    "asking_arcs": "cuda/rescore/kernels/asking_arcs.cu",
-    "bucketed": "cuda/rescore/kernels/bucketed.cu",
-    "boosted": "cuda/rescore/kernels/boosted.cu",
-    "boosted_rescore": "cuda/rescore/kernels/boosted_rescore.cu",
-    "boosted_asking": "cuda/rescore/kernels/boosted_asking.cu",
-    "new_words": "cuda/rescore/kernels/new_words.cu",
-    "new_words_rescore": "cuda/rescore/kernels/new_words_rescore.cu",
+    path.stem: path
+    for folder in ("decode", "rescore")
+    for path in sorted((ROOT / "cuda" / folder).glob("kernels/*.cu"))
 }
-SOURCES |= {f"{name}_lattice": source.replace(".cu", "_lattice.cu") for name, source in SOURCES.items()}
-SOURCES["search_stream_lattice"] = "cuda/decode/kernels/search_stream_lattice.cu"
-# Of their Params; search_host.py, rescore_host.py and boost_host.py spell them out.
-OPENED = ("new_words", "boosted_asking")  # the kernels of these read new words
-PARAMETER_BYTES = {name: 208 if "search" in name else 608 if name.startswith(OPENED) else 576 for name in SOURCES}
-SHAPES = dict.fromkeys(SOURCES, ("wide", "dense", "cluster")) | dict.fromkeys(
-    ("asking", "asking_arcs"), ("wide", "dense")
-)
-SHAPES |= dict.fromkeys(("boosted_rescore", "boosted_asking", "new_words_rescore"), ("wide",))
-SHAPES |= {name: ("wide",) for name in SOURCES if name.endswith("_lattice") and not name.startswith("search")}
-
-
-def image(name: str, code: str = "arch 9.0") -> bytes:
-    """The kernels of a source, as the fake driver reads them; `code`: its line on what they were compiled for."""
-    kernels = "".join(f"kernel arcbeam_{name}_{shape} {PARAMETER_BYTES[name]}\n" for shape in SHAPES[name])
-    return f"{code}\n{kernels}".encode() + b"\0"
-
+_TEXTS = {name: path.read_text() for name, path in SOURCES.items()}
+SHAPES = {name: tuple(re.findall(rf"\(arcbeam_{name}_(\w+),", text)) for name, text in _TEXTS.items()}
+PARAMETER_BYTES = {
+    name: 208 if "SearchParams" in text else 608 if "WithNewWords" in text else 576 for name, text in _TEXTS.items()
+}
 
 # Frames and logs that fit nowhere: everything grows, and is redone.
 TIGHT = search_plan.Room(
@@ -49,103 +30,103 @@ TIGHT = search_plan.Room(
 )
 
 
-class Shape(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_uint32) for name in ("blocks", "threads", "cluster", "shared_bytes")]
+@dataclass(frozen=True)
+class Shape:
+    """How searches are launched: the kernel, the number of lanes, the threads of a block.
+
+    From `team_tokens` a frame on a cluster of so many blocks works as one. Searches of at least `hot_tokens` a frame go
+    on in clusters of two blocks, once at most `hot_lanes` are left.
+    """
+
+    kernel: str = "wide"
+    lanes: int = 2
+    block: int | None = 64
+    cluster: int = 1
+    team_tokens: int = 0
+    hot_tokens: int = 0
+    hot_lanes: int = 0
 
 
-class EmulatedGpu:
-    """Launches go to the emulator, in blocks of 64 threads whatever the launch says: no byte depends on it.
+class EmulatedGpu(emulated_gpu.EmulatedGpu):
+    """Beside what its base has:
 
     Attributes
     ----------
-    threads : int or None
-        Threads of a block; None for those of the launch.
-    detect_races : bool
-        Whether the emulator reports races of kernels; it does not know what belongs to them in memory.
     searches : list of str
         The key in `SOURCES` of each launch's kernel.
+    launched : list of (str, int)
+        Kernel and cluster of each.
+    shapes : list of (int, int, int)
+        Blocks, threads and bytes of shared memory of each.
     """
 
+    entries: ClassVar = {
+        f"arcbeam_{name}_{shape}": Entry(source, PARAMETER_BYTES[name])
+        for name, source in SOURCES.items()
+        for shape in SHAPES[name]
+    }
+
     def __init__(self, fake: Any, monkeypatch: Any) -> None:
-        self.fake = fake
-        self.monkeypatch = monkeypatch
-        self.threads: int | None = 64
-        self.detect_races = False
-        self.seed = 0
-        self.errors: list[BaseException] = []
-        self.searches: list[str] = []
-        self.launched: list[tuple[str, int]] = []
-        self.shapes: list[tuple[int, int, int]] = []
-        kind = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.POINTER(Shape), ctypes.c_void_p)
-        self.callback = kind(self._launch)
-        record = BuildRecord(nvcc="13.0.88", architectures=("9.0",), ptx="9.0", kernels=dict.fromkeys(SOURCES, ""))
-        monkeypatch.setattr(kernel_images, "build_record", lambda: record)
-        monkeypatch.setattr(kernel_images, "image", image)
+        super().__init__(fake, monkeypatch)
         # A launch runs when it is made: what has not come by then comes too late for it, however long it waits.
         monkeypatch.setattr(search_plan, "WAIT_CYCLES", 1000)
-        self.start()
 
-    def start(self, devices: int = 1, memory: int = 1 << 30) -> None:
-        self.fake.start(devices, memory)
-        self.fake.on_launch(self.callback)
-        self.fake.library.fake_host_is_device(1)  # as arrays of tests say of theirs
+    @property
+    def searches(self) -> list[str]:
+        return [name.removeprefix("arcbeam_").rpartition("_")[0] for name, _ in self.launches]
+
+    @property
+    def launched(self) -> list[tuple[str, int]]:
+        return [(name.rpartition("_")[2], shape.cluster) for name, shape in self.launches]
+
+    @property
+    def shapes(self) -> list[tuple[int, int, int]]:
+        return [(shape.blocks, shape.threads, shape.shared_bytes) for _, shape in self.launches]
 
     def begin_with(self, room: search_plan.Room) -> None:
         """Decoders made from now on begin with this room."""
-        self.monkeypatch.setattr(search_plan, "first_room", lambda max_active: room)
-
-    def compiled_for(self, *code: str) -> None:
-        """Kernels loaded from now on are this code: ``"arch 9.0"``, ``"ptx 8.0"``."""
-        self.monkeypatch.setattr(kernel_images, "image", lambda name: image(name, "\n".join(code)))
+        self.plan(first_room=lambda max_active: room)
 
     def send_in_parts(self, first: int = 256, largest: int = 1024, pieces: int = 512) -> None:
         """Log-probs of the host go in parts of so few bytes that a launch sees the first one alone."""
-        self.monkeypatch.setattr(search_plan, "FIRST_PART_BYTES", first)
-        self.monkeypatch.setattr(search_plan, "LARGEST_PART_BYTES", largest)
-        self.monkeypatch.setattr(search_plan, "PIECES_BYTES", pieces)
-        self.monkeypatch.setattr(search_plan, "ALONE_BYTES", first // 2)
+        self.plan(FIRST_PART_BYTES=first, LARGEST_PART_BYTES=largest, PIECES_BYTES=pieces, ALONE_BYTES=first // 2)
 
     def launch_as(self, shape: search_plan.LaunchShape) -> None:
-        self.monkeypatch.setattr(search_plan, "launch_shapes", lambda *_: (shape,))
+        self.plan(launch_shapes=lambda *_: (shape,))
 
-    @contextmanager
-    def interrupted(self) -> Iterator[None]:
-        """Nothing that the host waits for comes any more, until Ctrl-C."""
+    def take(self, shape: Shape) -> None:
+        """Decoders made from now on launch searches like this."""
+        self.threads = shape.block
+        self.fake.library.fake_size(0, 1, shape.lanes)
+        self.launch_as(search_plan.LaunchShape(shape.kernel, shape.block or 512, 1, shape.cluster))
+        hot = search_plan.LaunchShape("cluster", shape.block or 512, 1, 2)
+        for of in ("", "RESCORING_"):
+            self.plan(**{
+                f"{of}CLUSTER": hot, f"{of}TEAM_TOKENS": shape.team_tokens, f"{of}HOT_LANES": shape.hot_lanes,
+                f"{of}HOT_TOKENS": shape.hot_tokens,
+            })  # fmt: skip
+        self.plan(HOT_AMONG_MANY=shape.hot_tokens)
 
-        def interrupt(signum: int, frame: Any) -> None:
-            while frame is not None:
-                if frame.f_code is EmulatedGpu._launch.__code__:
-                    return  # the next signal will do: an exception does not get out of a callback
-                frame = frame.f_back
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            raise KeyboardInterrupt
+    def plan(self, **figures: Any) -> None:
+        """Changes figures of `arcbeam.gpu.tuned.search_plan`."""
+        for name, figure in figures.items():
+            self.monkeypatch.setattr(search_plan, name, figure)
 
-        former = signal.signal(signal.SIGALRM, interrupt)
-        try:
-            self.fake.library.fake_not_ready(10**9)
-            signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, former)
-            self.fake.library.fake_not_ready(0)
 
-    def _launch(self, name: bytes, shape: Any, parameter: int) -> None:
-        try:
-            self.seed += 1
-            one = shape.contents
-            self.shapes.append((one.blocks, one.threads, one.shared_bytes))
-            search, kernel = name.decode().removeprefix("arcbeam_").rsplit("_", 1)
-            self.searches.append(search)
-            self.launched.append((kernel, one.cluster))
-            params = (ctypes.c_char * PARAMETER_BYTES[search]).from_address(parameter)
-            build.load(SOURCES[search]).launch(
-                name.decode(), params, grid=one.blocks, block=self.threads or one.threads, cluster=one.cluster,
-                shared_bytes=one.shared_bytes, seed=self.seed,
-                detect_races=self.detect_races,
-            )  # fmt: skip
-        except BaseException as error:
-            self.errors.append(error)
+@contextmanager
+def scheduled(
+    schedule: dict[str, Any] | None = None, *, room: search_plan.Room | None = None, shape: Shape | None = None,
+    **figures: Any,
+) -> Iterator[EmulatedGpu]:  # fmt: skip
+    """A GPU for one schedule, with races and accesses out of bounds detected.
+
+    figures : of `arcbeam.gpu.tuned.search_plan`
+    """
+    with EmulatedGpu.there(schedule=schedule or {}, bounded=True) as gpu:
+        gpu.begin_with(room or TIGHT)
+        gpu.take(shape or Shape())
+        gpu.plan(**figures)
+        yield gpu
 
 
 class DeviceArray:

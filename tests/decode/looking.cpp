@@ -3,8 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "arcbeam/ctc/gpu/_lattice_memory/written.hpp"
+#include "decode/search.hpp"
 #include "emulated_host.hpp"
 
 namespace {
@@ -12,34 +14,63 @@ namespace {
 using namespace arcbeam;
 
 struct Looking {
-    const LatticeResult* results;  // [utterances]
-    const unsigned char* pool;
-    LatticeResult* early_results;  // [utterances]: what has been read, `written` where it has
-    unsigned char* early_pool;     // as large as the pool
-    std::uint64_t utterances;
-};
+    explicit Looking(const SearchParams& params)
+        : all(*params.lattice),
+          pool(all.pool_capacity),
+          ends(params.num_utterances),
+          written(params.num_utterances) {
+        for (std::size_t i = 0; i < written.size(); ++i) written[i] = all.results[i].written != 0U;  // before
+    }
 
-// The host reads these bytes of the pool.
-void read(const Looking& all, std::uint64_t begin, std::uint64_t bytes) {
-    host::will_read(all.pool + begin, bytes);
-    std::memcpy(all.early_pool + begin, all.pool + begin, bytes);
-}
+    // The host reads these bytes of the pool.
+    void read(std::uint64_t begin, std::uint64_t bytes) {
+        host::will_read(all.pool + begin, bytes);
+        std::memcpy(pool.data() + begin, all.pool + begin, bytes);
+    }
+
+    const LatticeParams all;
+    std::vector<unsigned char> pool;  // what has been read
+    std::vector<std::uint64_t> ends;  // of each lattice that has been read; 0: of none
+    std::vector<bool> written;
+};
 
 }  // namespace
 
-extern "C" void look_for_lattices(void* context) {
-    const auto& all = *static_cast<const Looking*>(context);
-    for (std::uint64_t i = 0; i < all.utterances; ++i) {
-        const LatticeResult& place = all.results[i];
-        if (all.early_results[i].written != 0U || !is_written(place)) continue;
+extern "C" {
+
+Looking* looking_begin(const SearchParams* params) {
+    return params->lattice == nullptr ? nullptr : new Looking(*params);
+}
+
+void looking_look(void* context) {
+    auto& own = *static_cast<Looking*>(context);
+    for (std::size_t i = 0; i < own.written.size(); ++i) {
+        const LatticeResult& place = own.all.results[i];
+        if (own.written[i] || !is_written(place)) continue;
+        own.written[i] = true;
         const std::uint64_t steps_bytes = sizeof(LatticeStep) * std::uint64_t{place.steps};
-        read(all, place.begin, steps_bytes);
-        const auto* const steps = reinterpret_cast<const LatticeStep*>(all.pool + place.begin);
+        own.read(place.begin, steps_bytes);
+        const auto* const steps = reinterpret_cast<const LatticeStep*>(own.all.pool + place.begin);
         const std::uint32_t first_end = place.steps > 1U ? steps[place.steps - 2U].entries_end : 0U;
         const std::uint64_t floats = 2U * std::uint64_t{place.entries} - first_end;  // costs and extras of ends
-        read(all, place.begin + steps_bytes,
-             sizeof(lattice::Link) * std::uint64_t{place.links} + sizeof(LogEntry) * std::uint64_t{place.entries} +
-                 sizeof(float) * floats);
-        all.early_results[i] = place;
+        const std::uint64_t rest = sizeof(lattice::Link) * std::uint64_t{place.links} +
+                                   sizeof(LogEntry) * std::uint64_t{place.entries} + sizeof(float) * floats;
+        own.read(place.begin + steps_bytes, rest);
+        own.ends[i] = place.begin + steps_bytes + rest;
     }
 }
+
+// Behind the kernel: how many lattices had been read, or -1 where what was read is not what is there.
+int looking_end(Looking* own) {
+    int count = 0;
+    for (std::size_t i = 0; i < own->ends.size(); ++i) {
+        if (own->ends[i] == 0U) continue;
+        const std::uint64_t begin = own->all.results[i].begin;
+        if (std::memcmp(own->pool.data() + begin, own->all.pool + begin, own->ends[i] - begin) != 0) return -1;
+        ++count;
+    }
+    delete own;
+    return count;
+}
+
+}  // extern "C"

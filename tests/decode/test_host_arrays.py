@@ -172,7 +172,7 @@ def test_a_window_takes_half_of_what_the_limit_leaves(gpu):
     same(free.decode(batch[:1]), on_cpu(batch[:1], **options))
     limit = free.memory().device_bytes + (1 << 18)
     decoder = CtcDecoder(GRAPH, device="cuda", memory_limit=limit, **options)
-    gpu.shapes.clear()
+    gpu.launches.clear()
     same(decoder.decode(batch), on_cpu(batch, **options))
     assert decoder.memory().device_bytes <= limit
     assert len(gpu.shapes) == 2, "an utterance after the other, and no try in vain"

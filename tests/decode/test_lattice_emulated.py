@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from arcbeam import CapacityError, CtcDecoder
 from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
-from tests.decode.emulated_gpu import TIGHT
+from tests.decode.both_engines import check
+from tests.decode.emulated_gpu import TIGHT, Shape
 from tests.decode.equality import same
 from tests.decode.language_models import all_costs_equal
-from tests.decode.lattices import lattices, of_kernel, packed
-from tests.decode.search_host import Room, SearchHost, Shape
+from tests.decode.lattices import lattices, packed
+from tests.decode.looking import Looking
 from tests.decode.small_search import AS_SHIPPED, BATCH, GRAPH, OPTIONS, ROOMY
 from tests.decode.test_lattice import BEAMS
 from tests.hypothesis_examples import examples
@@ -109,7 +110,7 @@ def test_a_memory_limit_costs_lanes_first(gpu):
     lattices(free, LONG)
     needed = free.memory().device_bytes
     for limit in (needed, needed * 3 // 4, needed // 2):
-        gpu.shapes.clear()
+        gpu.launches.clear()
         on_both(LONG, memory_limit=limit, **options)
     assert min(blocks for blocks, _, _ in gpu.shapes) < len(LONG)
 
@@ -132,52 +133,47 @@ def test_a_memory_limit_that_is_too_tight(gpu, monkeypatch):
         assert [packed(one) for one in lattices(decoder, BATCH)] == wanted
 
 
-# The kernel alone, under random schedules with races detected
-
-GENEROUS = Room(512, 2048, 1024, 512, 1 << 14, 1 << 12, 1 << 12, 1 << 16)
-
-
-@pytest.mark.parametrize("lattice_beam", [0.0, 2.0, math.inf])
-@pytest.mark.parametrize("shape", [Shape(), Shape(lanes=1, block=32), Shape("cluster", cluster=2), Shape("dense", 3)])
+@pytest.mark.parametrize(
+    ("shape", "lattice_beam"),
+    [(Shape(), 0.0), (Shape(lanes=1, block=32), math.inf), (Shape("cluster", cluster=2), 2.0), (Shape("dense", 3), 2.0),
+     (Shape("dense", 3), math.inf)],
+)  # fmt: skip
 def test_schedules(shape, lattice_beam):
-    cpu = CtcDecoder(GRAPH, device="cpu", beam=5.0, lattice_beam=lattice_beam)
-    wanted = [packed(one) for one in lattices(cpu, LONG)]
-    hosts = [SearchHost(GRAPH, beam=5.0, room=room, lattice_beam=lattice_beam) for room in (GENEROUS, Room())]
+    options = {"beam": 5.0, "lattice_beam": lattice_beam, "shape": shape}
     for schedule in schedules(10):
-        for host in hosts:
-            assert of_kernel(GRAPH, LONG, host.decode(LONG, shape, **schedule)) == wanted
-    assert hosts[0].launches < hosts[1].launches
+        seen = [check(GRAPH, LONG, room=room, schedule=schedule, **options) for room in (ROOMY, TIGHT)]
+        assert seen[0].launches < seen[1].launches
 
 
 def test_the_log_is_pruned_before_it_grows():
     """The best path is found by milestones; those of tokens in a log that was pruned are forgotten."""
     batch = [graphs.random_log_probs(31, 100, 12, sharpness=6.0)]
-    wanted = [packed(one) for one in lattices(CtcDecoder(GRAPH, device="cpu", beam=5.0, lattice_beam=0.5), batch)]
     for schedule in schedules(5):
-        host = SearchHost(GRAPH, beam=5.0, room=replace(GENEROUS, log=1200), lattice_beam=0.5)
-        found = host.decode(batch, Shape(lanes=1), **schedule)
-        assert of_kernel(GRAPH, batch, found) == wanted
-        assert host.launches == 1 and found[0].work[1] > 4000
+        seen = check(
+            GRAPH, batch, beam=5.0, lattice_beam=0.5, room=replace(ROOMY, log_entries=1200), shape=Shape(lanes=1),
+            schedule=schedule,
+        )  # fmt: skip
+        assert seen.launches == 1 and seen.stats.tokens > 4000
 
 
 def test_more_links_than_tokens():
     graph = all_costs_equal(0, arcs=48)[0]
     batch = [np.full((6, 3), -1.0, np.float32)]
     for lattice_beam, links in ((0.0, 1 << 12), (math.inf, 16)):
-        cpu = CtcDecoder(graph, device="cpu", beam=5.0, lattice_beam=lattice_beam)
-        wanted = [packed(one) for one in lattices(cpu, batch)]
         for schedule in schedules(5):
-            host = SearchHost(graph, beam=5.0, room=replace(GENEROUS, links=links), lattice_beam=lattice_beam)
-            assert of_kernel(graph, batch, host.decode(batch, **schedule)) == wanted
+            check(
+                graph, batch, beam=5.0, lattice_beam=lattice_beam, room=replace(ROOMY, links=links), schedule=schedule
+            )
 
 
 def test_the_host_reads_what_has_been_written_while_others_decode():
-    """Whenever it looks, a lattice is whole; `SearchHost` compares what it has read with what is there at the end."""
-    room = Room(links=512, log=4096)
-    host = SearchHost(GRAPH, beam=OPTIONS["beam"], room=room, lattice_beam=2.0, looks_every=20)
-    early = 0
+    """Whenever it looks, a lattice is whole, as it is behind the launch."""
+    early = []
     for schedule in schedules(10):
         for block in (32, 128):
-            host.decode(LONG, Shape(lanes=2, block=block), **schedule)
-            early += host.read_early
-    assert early > 5
+            check(
+                GRAPH, LONG, beam=OPTIONS["beam"], lattice_beam=2.0, shape=Shape(lanes=2, block=block),
+                room=replace(TIGHT, links=512, log_entries=4096, lattice_bytes=1 << 10), schedule=schedule,
+                prepare=lambda gpu, decoder: early.append(Looking(gpu, every=20)),
+            )  # fmt: skip
+    assert sum(one.read_early for one in early) > 5

@@ -9,15 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import CtcDecoder, CudaOutOfMemoryError, Endpoint, EndpointRule
-from arcbeam.ctc.streams.endpoint import EndpointRules
 from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
-from tests.decode.emulated_gpu import TIGHT
+from tests.decode import test_streams_emulated as plain
+from tests.decode.emulated_gpu import TIGHT, Shape
 from tests.decode.equality import same
-from tests.decode.host_streams import HostStream
-from tests.decode.lattices import numbered, packed
-from tests.decode.search_host import Room, SearchHost, Shape
-from tests.decode.search_layout import BAD_LOG_PROB
 from tests.decode.small_search import AS_SHIPPED, ROOMY
 from tests.decode.test_endpoints import LETTERS, RULES, SILENCE, SPEECH, spoken
 from tests.decode.test_stream_lattices import ASKED, check, no_memory
@@ -31,7 +27,7 @@ LATTICES = OPTIONS | {"lattice_beam": 4.0}
 INTERIM = {"interim_answers": True}
 SOME = [ASKED, {}, {"lattice": True} | INTERIM, {"nbest": 2}]  # of streams that are decoded together
 SHORT = [one[:18] for one in BATCH]
-PRUNED = Room(capacity=32, spill_capacity=32, log=256, links=256)
+PRUNED = replace(plain.LITTLE, log_entries=256, links=256)
 
 
 def small_states(monkeypatch, prune_above):
@@ -192,64 +188,30 @@ def test_streams_that_keep_links_need_a_lattice_beam(gpu):
         engine.decode(nothing, 12, False, streams=[stream], last=[False])
 
 
-# The kernel alone, under random schedules with races detected
-
-
-def by_the_kernel(cut, shape, room=None, beam=6.0, lattice_beam=4.0, endpoint=None, batch=None, graph=SILENCE,
-                  frames=21, **schedule):  # fmt: skip
-    """Chunks that the kernel alone decodes, its host being of the simplest kind, against the CPU's results; the
-    lattices of sentences that end among them or with the last chunk, and of every other chunk before."""
-    limits = {"beam": beam, "max_active": 60, "lattice_beam": lattice_beam}
-    host, cpu = SearchHost(graph, room=room, **limits), CtcDecoder(graph, **OPTIONS | limits, device="cpu")
-    rules = None if endpoint is None else EndpointRules.of(endpoint, graph, OPTIONS["frame_shift"])
-    short = [logp[:frames] for logp in batch or BATCH]
-    states = [HostStream(rules=rules) for _ in short]
-    streams = [cpu.stream(endpoint=endpoint, lattice=True) for _ in short]
-    for first in range(0, frames, cut):
-        last = first + cut >= frames
-        chunks = [np.ascontiguousarray(logp[first : first + cut]) for logp in short]
-        for number, (state, stream) in enumerate(zip(states, streams, strict=True)):
-            state.shows = stream.interim_answers = (number + first // cut) % 2 == 0
-        ended = [state.lattice is not None for state in states]
-        found = host.decode(chunks, shape, streams=states, last=last, **schedule)
-        wanted = cpu.decode_chunks(streams, chunks, last=last)
-        for state, has_ended, got, want in zip(states, ended, found, wanted, strict=True):
-            if has_ended:
-                assert got.lattice is None
-                continue
-            assert (got.lattice is None) == (want.lattice is None)
-            assert state.settled == want.arcs[: len(want._settled)].tolist()
-            assert state.settled + got.arcs.tolist() == want.arcs.tolist()
-            assert np.float64(got.total_cost).tobytes() == np.float64(0.0 - want.partial_score).tobytes()
-            assert got.reached_final == want.reached_final
-            if want.lattice is not None:
-                whole = replace(got, arcs=want.arcs, work=(1 if want.complete else 0,))
-                assert packed(numbered(graph, whole, 1)) == packed(want.lattice._arrays)
-        assert [state.frames for state in states] == [stream.num_frames for stream in streams]
-        assert [state.fired for state in states] == [stream._state.fired for stream in streams]
-    return states
+def in_chunks(cut, shape, room=TIGHT, schedule=None, lattice_beam=4.0, **options):
+    """Lattices of sentences that end among the chunks or with the last one, and of every other chunk before."""
+    return plain.in_chunks(cut, shape, room, schedule, asked={"lattice": True}, lattice_beam=lattice_beam, **options)
 
 
 def test_few_tokens():
     """Where tokens follow each other by epsilon arcs, and all paths share the first of them."""
     for beam in (0.0, 0.1, 0.3, 1.0):
-        by_the_kernel(3, Shape(lanes=3, block=32), beam=beam)
-        by_the_kernel(8, Shape(lanes=3, block=32), beam=beam, endpoint=SOON, batch=SPEECHES)
+        in_chunks(3, Shape(lanes=3, block=32), beam=beam)
+        in_chunks(8, Shape(lanes=3, block=32), beam=beam, endpoint=SOON, batch=SPEECHES)
 
 
 @pytest.mark.parametrize("lattice_beam", [0.0, 4.0, math.inf])
 def test_schedules(lattice_beam):
     of = {"lattice_beam": lattice_beam, "batch": [BATCH[0], BATCH[2], BATCH[5]], "frames": 14}
     for schedule in schedules():
-        by_the_kernel(5, Shape(lanes=2, block=64), PRUNED, **of | schedule)
-    by_the_kernel(8, Shape(kernel="cluster", lanes=2, cluster=2, block=32, team_tokens=4), **of)
+        in_chunks(5, Shape(lanes=2, block=64), PRUNED, schedule, **of)
+    in_chunks(8, Shape("cluster", lanes=2, block=32, cluster=2, team_tokens=4), **of)
 
 
 def test_schedules_with_endpoints():
     for schedule in schedules():
-        of = {"endpoint": SOON, "batch": SPEECHES[:3]} | schedule
-        found = by_the_kernel(8, Shape(lanes=2, block=64), PRUNED, **of)
-        assert len({state.fired for state in found}) > 1
+        ends = in_chunks(8, Shape(lanes=2, block=64), PRUNED, schedule, endpoint=SOON, batch=SPEECHES[:3])
+        assert len({rule for _, rule in ends}) > 1
 
 
 def test_silence_in_a_log_that_keeps_it():
@@ -257,8 +219,8 @@ def test_silence_in_a_log_that_keeps_it():
     pause = Endpoint({"pause": EndpointRule(min_trailing_silence=0.8)})
     batch = [spoken(0, 0, 1, *[0, 2] * 9), spoken(1, 0, 0, 0, 1, *[0] * 16), spoken(*[0] * 21)]
     for cut in (1, 3, 30):
-        found = by_the_kernel(cut, Shape(lanes=2, block=32), endpoint=pause, batch=batch, graph=LETTERS)
-        assert [(state.frames, state.fired) for state in found] == [(12, 1), (14, 1), (21, 0)]
+        ends = in_chunks(cut, Shape(lanes=2, block=32), endpoint=pause, batch=batch, graph=LETTERS)
+        assert ends == [(12, "pause"), (14, "pause"), (21, None)]
 
 
 def test_a_search_that_has_died():
@@ -268,22 +230,11 @@ def test_a_search_that_has_died():
     for i, logp in enumerate(batch):
         logp[3 + i :] = -np.inf
     for cut in (2, 5, 30):
-        by_the_kernel(cut, Shape(lanes=2, block=32), batch=batch)
-        found = by_the_kernel(cut, Shape(lanes=2, block=32), endpoint=pause, batch=batch)
-        assert {state.fired for state in found} == {1, 2}
+        in_chunks(cut, Shape(lanes=2, block=32), batch=batch)
+        ends = in_chunks(cut, Shape(lanes=2, block=32), endpoint=pause, batch=batch)
+        assert {rule for _, rule in ends} == {"end", "pause"}
 
 
 def test_rows_behind_an_endpoint_are_checked():
-    """Of the chunk in which the sentence ends, which then gives no lattice, and of later ones."""
-    host = SearchHost(SILENCE, beam=6.0, lattice_beam=4.0, room=PRUNED)
-    lane, rules = Shape(lanes=1, block=32), EndpointRules.of(SOON, SILENCE, OPTIONS["frame_shift"])
-    speech = SPEECHES[1][:12]
-    for row in (2, 3, 11):
-        stream, wrong = HostStream(rules=rules), speech.copy()
-        wrong[row, 5] = np.nan
-        [found] = host.decode([wrong], lane, streams=[stream])
-        assert (found.outcome, found.bad_frame, found.bad_column, found.lattice) == (BAD_LOG_PROB, row, 5, None)
-        [found] = host.decode([speech[:10]], lane, streams=[stream])
-        assert (stream.frames, stream.fired) == (2, 2) and found.lattice is not None
-        [found] = host.decode([wrong[row:]], lane, streams=[stream])
-        assert (found.outcome, found.bad_frame, stream.frames) == (BAD_LOG_PROB, 0, 2)
+    """Of a chunk that then gives no lattice."""
+    plain.rows_behind_an_endpoint(lattice=True)

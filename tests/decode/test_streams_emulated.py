@@ -10,15 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import Batcher, BatcherClosedError, CtcDecoder, CudaOutOfMemoryError, Endpoint, EndpointRule
-from arcbeam.ctc.streams.endpoint import EndpointRules
 from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
-from tests.decode.emulated_gpu import TIGHT, DeviceArray
+from tests.decode.emulated_gpu import TIGHT, DeviceArray, Shape, scheduled
 from tests.decode.equality import same
-from tests.decode.host_streams import HostStream
 from tests.decode.lattices import packed
-from tests.decode.search_host import Room, SearchHost, Shape
-from tests.decode.search_layout import BAD_LOG_PROB
 from tests.decode.small_search import AS_SHIPPED, ROOMY
 from tests.decode.test_endpoints import LETTERS, RULES, SILENCE, SPEECH, spoken
 from tests.decode.test_streams import BATCH, GRAPH, boost
@@ -27,6 +23,8 @@ from tests.simt.build import schedules
 
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 OF_STREAMS = ("interim_answers", "posteriors")  # what no decode of the whole is asked for
+SMALL_STATES = {"STREAM_TOKENS": 1, "STREAM_ENTRIES": 1, "STREAM_LINKS": 1, "STREAM_PRUNE_ABOVE": 0}  # which grow
+LITTLE = replace(TIGHT, spill_states=32, shared_states=32)
 OPTIONS = {"beam": 6.0, "max_active": 60, "frame_shift": 0.1}
 SPEECHES = [np.roll(SPEECH, 13 * i, axis=0) for i in range(6)]
 SOON = Endpoint(RULES.rules | {"long": EndpointRule(min_trailing_silence=0.0, min_utterance_length=1.5)})
@@ -254,50 +252,55 @@ def test_a_round_that_a_batcher_ends(gpu):
     same([stream.decode_chunk(whole[9:], last=True)], CtcDecoder(GRAPH, device="cpu", **OPTIONS).decode([whole]))
 
 
-def by_the_kernel(cut, shape, room=None, beam=6.0, endpoint=None, batch=None, graph=SILENCE, **schedule):
-    """Chunks that the kernel alone decodes, its host being of the simplest kind, against the CPU's partial results.
+def in_chunks(cut, shape, room=TIGHT, schedule=None, beam=6.0, endpoint=None, batch=None, graph=SILENCE, frames=21,
+              asked=None, **options):  # fmt: skip
+    """The first frames of a batch in chunks, under a schedule: the CPU's results after each round.
 
-    A sentence that has come to an endpoint has chunks all the same, which do not change it.
+    A sentence that has come to an endpoint has chunks all the same, which do not change it. Of streams with outputs
+    besides their paths (`asked`) every other one gives them after a round. Gives the number of frames and the rule that
+    ended it of each.
     """
-    limits = {"beam": beam, "max_active": 60}
-    host, cpu = SearchHost(graph, room=room, **limits), CtcDecoder(graph, **OPTIONS | limits, device="cpu")
-    rules = None if endpoint is None else EndpointRules.of(endpoint, graph, OPTIONS["frame_shift"])
-    short = [logp[:21] for logp in batch or BATCH]
-    states, streams = [HostStream(rules=rules) for _ in short], [cpu.stream(endpoint=endpoint) for _ in short]
-    for first in range(0, 30, cut):
-        last = first + cut >= 30
-        chunks = [np.ascontiguousarray(logp[first : first + cut]) for logp in short]
-        found = host.decode(chunks, shape, streams=states, last=last, **schedule)
-        wanted = cpu.decode_chunks(streams, chunks, last=last)
-        for state, got, want in zip(states, found, wanted, strict=True):
-            assert state.settled == want.arcs[: len(want._settled)].tolist()
-            assert state.settled + got.arcs.tolist() == want.arcs.tolist()
-            assert np.float64(got.total_cost).tobytes() == np.float64(0.0 - want.partial_score).tobytes()
-            assert got.reached_final == want.reached_final
-        assert [state.frames for state in states] == [stream.num_frames for stream in streams]
-        assert [state.fired for state in states] == [stream._state.fired for stream in streams]
-    return states
+
+    @scheduled(schedule, room=room, shape=shape, **SMALL_STATES)
+    def ends():
+        decoders = [CtcDecoder(graph, device=on, **OPTIONS | {"beam": beam} | options) for on in ("cuda", "cpu")]
+        short = [logp[:frames] for logp in batch or BATCH]
+        streams = [[one.stream(endpoint=endpoint, **asked or {}) for _ in short] for one in decoders]
+        for first in range(0, frames, cut):
+            for number, pair in enumerate(zip(*streams, strict=True)):
+                for stream in pair if asked else ():
+                    stream.interim_answers = (number + first // cut) % 2 == 0
+            chunks, last = [logp[first : first + cut] for logp in short], first + cut >= frames
+            found, wanted = (
+                one.decode_chunks(own, chunks, last=last) for one, own in zip(decoders, streams, strict=True)
+            )
+            assert list(map(seen, found)) == list(map(seen, wanted))
+            assert list(map(answers, found)) == list(map(answers, wanted))
+            assert [one.endpoint for one in found] == [one.endpoint for one in wanted]
+        return [(one.num_frames, one.endpoint) for one in found]
+
+    return ends()
 
 
 def test_few_tokens():
     """Where tokens follow each other by epsilon arcs, and all paths share the first of them."""
     for beam in (0.0, 0.1, 0.3, 1.0):
-        by_the_kernel(3, Shape(lanes=3, block=32), beam=beam)
-        by_the_kernel(8, Shape(lanes=3, block=32), beam=beam, endpoint=SOON, batch=SPEECHES)  # ends often lack finals
+        in_chunks(3, Shape(lanes=3, block=32), beam=beam)
+        in_chunks(8, Shape(lanes=3, block=32), beam=beam, endpoint=SOON, batch=SPEECHES)  # ends often lack finals
 
 
 def test_schedules():
     for schedule in schedules():
-        by_the_kernel(7, Shape(lanes=3, block=64), Room(capacity=32, spill_capacity=32), **schedule)
-        by_the_kernel(11, Shape(kernel="cluster", lanes=2, cluster=2, block=32, team_tokens=4), **schedule)
+        in_chunks(7, Shape(lanes=3, block=64), LITTLE, schedule)
+        in_chunks(11, Shape("cluster", lanes=2, block=32, cluster=2, team_tokens=4), TIGHT, schedule)
 
 
 def test_schedules_with_endpoints():
     for schedule in schedules():
-        of = {"endpoint": SOON, "batch": SPEECHES} | schedule
-        found = by_the_kernel(8, Shape(lanes=3, block=64), Room(capacity=32, spill_capacity=32), **of)
-        assert {state.fired for state in found} == {1, 2, 3}
-        by_the_kernel(30, Shape(kernel="cluster", lanes=2, cluster=2, block=32, team_tokens=4), **of)
+        ends = in_chunks(8, Shape(lanes=3, block=64), LITTLE, schedule, endpoint=SOON, batch=SPEECHES)
+        assert len({rule for _, rule in ends}) == 3
+        shape = Shape("cluster", lanes=2, block=32, cluster=2, team_tokens=4)
+        in_chunks(30, shape, TIGHT, schedule, endpoint=SOON, batch=SPEECHES)
 
 
 def test_silence_that_is_settled():
@@ -305,8 +308,8 @@ def test_silence_that_is_settled():
     pause = Endpoint({"pause": EndpointRule(min_trailing_silence=0.8)})
     batch = [spoken(0, 0, 1, *[0, 2] * 9), spoken(1, 0, 0, 0, 1, *[0] * 16), spoken(*[0] * 21)]
     for cut in (1, 3, 30):
-        found = by_the_kernel(cut, Shape(lanes=2, block=32), endpoint=pause, batch=batch, graph=LETTERS)
-        assert [(state.frames, state.fired) for state in found] == [(12, 1), (14, 1), (21, 0)]
+        ends = in_chunks(cut, Shape(lanes=2, block=32), endpoint=pause, batch=batch, graph=LETTERS)
+        assert ends == [(12, "pause"), (14, "pause"), (21, None)]
 
 
 def test_silence_after_the_search_has_died():
@@ -316,42 +319,44 @@ def test_silence_after_the_search_has_died():
     for i, logp in enumerate(batch):
         logp[3 + i :] = -np.inf
     for cut in (2, 5, 30):
-        found = by_the_kernel(cut, Shape(lanes=2, block=32), endpoint=pause, batch=batch)
-        assert {state.fired for state in found} == {1, 2}
+        ends = in_chunks(cut, Shape(lanes=2, block=32), endpoint=pause, batch=batch)
+        assert {rule for _, rule in ends} == {"end", "pause"}
+
+
+@scheduled(room=LITTLE, shape=Shape(lanes=1, block=32))
+def rows_behind_an_endpoint(**asked):
+    """Of the chunk in which the sentence ends, whichever of them it is, and of later ones."""
+    speech, decoder = SPEECHES[1][:12], CtcDecoder(SILENCE, device="cuda", **OPTIONS, lattice_beam=4.0)
+    for row in (2, 3, 11):
+        stream, wrong = decoder.stream(endpoint=SOON, **asked), speech.copy()
+        wrong[row, 5] = np.nan
+        with pytest.raises(ValueError, match=f"frame {row}, column 5"):
+            stream.decode_chunk(wrong)
+        assert stream.num_frames == 0
+        ended = stream.decode_chunk(speech[:10])
+        assert (ended.num_frames, ended.endpoint) == (2, "end")
+        assert (ended.lattice is None) == (not asked)
+        with pytest.raises(ValueError, match="frame 0, column 5"):
+            stream.decode_chunk(wrong[row:])
+        assert stream.num_frames == 2
 
 
 def test_rows_behind_an_endpoint_are_checked():
-    """Of the chunk in which the sentence ends, whichever of them it is, and of later ones."""
-    host, lane = SearchHost(SILENCE, beam=6.0, room=Room(capacity=32, spill_capacity=32)), Shape(lanes=1, block=32)
-    rules = EndpointRules.of(SOON, SILENCE, OPTIONS["frame_shift"])
-    speech = SPEECHES[1][:12]
-    for row in (2, 3, 11):
-        stream, wrong = HostStream(rules=rules), speech.copy()
-        wrong[row, 5] = np.nan
-        [found] = host.decode([wrong], lane, streams=[stream])
-        assert (found.outcome, found.bad_frame, found.bad_column, stream.state) == (BAD_LOG_PROB, row, 5, None)
-        [_] = host.decode([speech[:10]], lane, streams=[stream])
-        assert (stream.frames, stream.fired) == (2, 2)
-        [found] = host.decode([wrong[row:]], lane, streams=[stream])
-        assert (found.outcome, found.bad_frame, stream.frames) == (BAD_LOG_PROB, 0, 2)
+    rows_behind_an_endpoint()
 
 
+@scheduled(room=LITTLE, shape=Shape(lanes=1, block=32))
 def test_a_search_that_died_checks_later_chunks_whole():
     """And one that follows in the same lane begins with nothing of it."""
-    host = SearchHost(GRAPH, beam=4.0, max_active=20, room=Room(capacity=32, spill_capacity=32))
-    cpu = CtcDecoder(GRAPH, device="cpu", threads=1, beam=4.0, max_active=20)
-    lane = Shape(lanes=1, block=32)
     never, good = np.full((3, 12), -np.inf, np.float32), BATCH[5][:9]
-    states, streams = [HostStream() for _ in range(2)], [cpu.stream() for _ in range(2)]
+    decoders = [CtcDecoder(GRAPH, device=device, beam=4.0, max_active=20) for device in ("cuda", "cpu")]
+    streams = [[one.stream() for _ in range(2)] for one in decoders]
     for chunks in ([never, good], [good[:0], good], [good, good]):
-        found = host.decode(chunks, lane, streams=states)
-        wanted = cpu.decode_chunks(streams, chunks)
-        for state, got, want in zip(states, found, wanted, strict=True):
-            assert state.settled + got.arcs.tolist() == want.arcs.tolist()
-            assert np.float64(got.total_cost).tobytes() == np.float64(0.0 - want.partial_score).tobytes()
+        found, wanted = (one.decode_chunks(own, chunks) for one, own in zip(decoders, streams, strict=True))
+        assert list(map(seen, found)) == list(map(seen, wanted))
     wrong = good.copy()
     wrong[0, 0] = np.nan
-    before = states[0].state
-    found = host.decode([wrong, good], lane, streams=states)
-    assert (found[0].outcome, found[0].bad_frame, found[0].bad_column) == (BAD_LOG_PROB, 0, 0)
-    assert states[0].state is before
+    before = streams[0][0].save()
+    found = decoders[0].decode_chunks(streams[0], [wrong, good], errors="return")
+    assert "frame 0, column 0" in str(found[0].error)
+    assert streams[0][0].save() == before

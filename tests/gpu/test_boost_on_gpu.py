@@ -17,6 +17,7 @@ from tests.gpu.test_lattice_on_gpu import AS_SHIPPED, TIGHT
 from tests.gpu.test_rescoring_on_gpu import WORDS, made
 from tests.rescore import test_new_words_cuda_engine as of_engine
 from tests.rescore import test_new_words_rescored_emulated as rescored
+from tests.rescore.placed import kenlm
 from tests.rescore.test_new_words_emulated import open_graph
 from tests.rescore.test_new_words_emulated import random_boosts as new_words
 
@@ -96,7 +97,7 @@ def test_with_kenlm(room, cache):
     """Histories are numbered as they are met, on a machine whose answers come in any order."""
     kenlm_files.need_kenlm()
     graph, models = made(6, 3000, 32)
-    models |= {"language_model": rescored.kenlm(), "unknown_words": "unk"}
+    models |= {"language_model": kenlm(), "unknown_words": "unk"}
     batch = [random_log_probs(i, 1 + 37 * i % 50) for i in range(60)]
     where = {"placement": "cpu", "arc_cache": cache}
     agree(graph, batch, boosts_of(batch), where, beam=8.0, max_active=400, hypotheses_per_state=3, **models)
@@ -141,7 +142,7 @@ def test_new_words_with_a_language_model(room, place):
     if place == "kenlm":
         kenlm_files.need_kenlm()
     of_engine.with_a_language_model(place)
-    models = {"language_model": rescored.kenlm() if place == "kenlm" else rescored.LARGE, "unknown_words": "unk"}
+    models = {"language_model": kenlm() if place == "kenlm" else rescored.LARGE, "unknown_words": "unk"}
     graph = over(open_graph(2, entrances=200), rescored.SMALL)
     batch = [random_log_probs(i, 1 + 37 * i % 80, 12) for i in range(60)]
     boosts = [one if i % 5 else None for i, one in enumerate(new_words(open_graph(2), len(batch)))]

@@ -2,24 +2,24 @@
 
 import tempfile
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from arcbeam import Boost, CtcDecoder, LanguageModel
+from arcbeam import Boost, LanguageModel
 from tests.decode import graphs, kenlm_files
 from tests.decode import test_lattice_emulated as lattice_emulated
-from tests.decode import test_search_emulated as search_emulated
 from tests.decode import test_stream_lattices_emulated as stream_lattices_emulated
 from tests.decode import test_streams_emulated as streams_emulated
+from tests.decode.both_engines import check
+from tests.decode.emulated_gpu import TIGHT, Shape
 from tests.decode.language_models import WORDS, all_costs_equal, longer_than_lanes, over, random_model
-from tests.decode.lattices import lattices as lattices_of
-from tests.decode.lattices import of_kernel, packed
 from tests.decode.random_graphs import random_graph, random_log_probs
-from tests.decode.search_host import FromHost, Room, SearchHost, Shape
+from tests.decode.small_search import ROOMY
 from tests.decode.test_new_words import small_graph
 from tests.decode.test_settled import check_a_frame_backwards, check_kernel
-from tests.rescore import rescore_host
+from tests.rescore import placed
 from tests.rescore import test_boost_emulated as boost_emulated
 from tests.rescore import test_boost_rescored_emulated as boost_rescored_emulated
 from tests.rescore import test_lattice_emulated as rescored_lattice_emulated
@@ -35,7 +35,7 @@ from tests.simt.build import HERE, load, schedules
 from tests.transducer import test_fusion_emulated as fusion_emulated
 from tests.transducer.arpas import random_arpa
 
-ROOM = Room(capacity=512, candidates=2048, table_size=1024, spill_capacity=512, log=4096, paths=4096)
+ROOM = replace(ROOMY, shared_states=512)
 
 
 def _kernels(name):
@@ -67,34 +67,33 @@ def rescoring():
     large, small = (random_model(rng, WORDS, order, share=0.2) for order in (3, 2))
     graph = over(graphs.random_graph(4, states=120, columns=12), small)
     for schedule in schedules(5):
-        for asked in ({}, {"asks": rescore_host.ARCS, "answers_every": 50, "wait_cycles": 3000, "requests": 32}):
-            rescore_host.check(
-                graph, (large, small), [graphs.random_log_probs(0, 5, 12)], beam=5.0, hypotheses_per_state=2,
-                room=ROOM, shape=Shape(lanes=1), schedule=schedule, **asked,
+        for place in ("resident", "arcs asked"):
+            placed.check(
+                graph, (large, small), [graphs.random_log_probs(0, 5, 12)], place=place, beam=5.0,
+                hypotheses_per_state=2, requests=32, room=ROOM, shape=Shape(lanes=1), schedule=schedule,
             )  # fmt: skip
 
 
 def single_arcs():
     """Of single arcs: the place that keeps an arc and a state apart, the names, the order of sums, what is entered for
     the time when answers come, and that an unfinished word stays open."""
-    cost = lambda r: float(r.gamma(4.0))  # noqa: E731  sums depend on their order
-    asked = {"asks": rescore_host.ARCS, "answers_every": 50, "wait_cycles": 3000, "requests": 256}
-    rng = np.random.default_rng(4)
-    large, small = (random_model(rng, WORDS, order, share=0.2, cost=cost) for order in (4, 2))
-    graph = over(graphs.random_graph(4, states=120, columns=12), small)
-    batch = [graphs.random_log_probs(seed, 6, 12) for seed in range(4)]
-    for number, schedule in enumerate(schedules(20)):
-        rescore_host.check(
-            graph, (large, small), batch, beam=5.0, hypotheses_per_state=2, room=ROOM, schedule=schedule,
-            shape=Shape(lanes=4, block=(32, 256)[number % 2]), cache=(2, 16, 512)[number % 3], **asked,
-        )  # fmt: skip
+    of_both = {"place": "arcs asked", "room": ROOM}
     graph, (exact, small) = longer_than_lanes()
     weights = exact.columns["backoff.weights"] * np.float32(0.37)
-    rescore_host.check(
-        graph, (LanguageModel(exact.columns | {"backoff.weights": weights}, exact.about), small),
-        [graphs.random_log_probs(seed, 20, 3) for seed in range(8)], beam=8.0, hypotheses_per_state=4, room=ROOM,
-        shape=Shape(lanes=2, block=256), **asked,
+    large = LanguageModel(exact.columns | {"backoff.weights": weights}, exact.about)
+    placed.check(
+        graph, (large, small), [graphs.random_log_probs(seed, 20, 3) for seed in range(8)], beam=8.0,
+        hypotheses_per_state=4, shape=Shape(lanes=2, block=256), **of_both,
     )  # fmt: skip
+    batch = [graphs.random_log_probs(seed, 6, 12) for seed in range(4)]
+    for number, schedule in enumerate(schedules(10)):
+        rng = np.random.default_rng(number % 4)  # of costs whose sums depend on their order
+        models = [random_model(rng, WORDS, order, share=0.2, cost=lambda r: float(r.gamma(4.0))) for order in (4, 2)]
+        placed.check(
+            over(graphs.random_graph(4, states=120, columns=12), models[1]), models, batch, beam=5.0,
+            hypotheses_per_state=2, schedule=schedule, shape=Shape(lanes=4, block=(32, 256)[number % 2]),
+            arc_cache=(32, 256, 8192)[number % 3], **of_both,
+        )  # fmt: skip
 
 
 def log_probs_that_come():
@@ -102,16 +101,15 @@ def log_probs_that_come():
     graph = graphs.random_graph(4, states=120, columns=12)
     batch = [graphs.random_log_probs(seed, 6, 12) for seed in range(2)]
     for schedule in schedules(5):
-        coming = FromHost(batch, 2, [0.3, 0.6], [100, 2000, 4000])
-        search_emulated.check(graph, batch, beam=5.0, room=ROOM, schedule=schedule, from_host=coming)
+        check(graph, batch, beam=5.0, room=ROOMY, schedule=schedule, parts=(512, 2048, 256), arrivals=[100, 2000, 4000])
 
 
-def _answers(graph, models, batch, **asked):
+def _answers(graph, models, batch, place):
     for number, schedule in enumerate(schedules(10)):
-        rescore_host.check(
+        placed.check(
             graph, models, batch, beam=4.0, hypotheses_per_state=2, room=ROOM, shape=Shape(lanes=3, block=32),
-            schedule=schedule, requests=256, histories=500, wait_cycles=3000, answers_every=(20, 150)[number % 2],
-            looks=(0, 4)[number % 2], cache=(0, 16, 512)[number % 3], **asked,
+            schedule=schedule, histories=500, every=(20, 150)[number % 2], looks=(0, 4)[number % 2], place=place,
+            arc_cache=(0, 512, 1 << 14)[number % 3],
         )  # fmt: skip
 
 
@@ -121,7 +119,7 @@ def answers_that_are_copied():
     large, small = (random_model(rng, WORDS, order, share=0.2) for order in (3, 2))
     graph = over(graphs.random_graph(4, states=120, columns=12), small)
     batch = [graphs.random_log_probs(seed, 5, 12) for seed in range(4)]
-    _answers(graph, (large, small), batch, asks=rescore_host.ARCS)
+    _answers(graph, (large, small), batch, "arcs asked")
 
 
 def answers_that_are_mapped():
@@ -130,12 +128,12 @@ def answers_that_are_mapped():
     with tempfile.TemporaryDirectory() as folder:
         graph, models = requests_emulated.tied_by_words(Path(folder), 0)
         batch = [np.full((8, 3), np.log(1 / 3), np.float32)] * 4
-        _answers(graph, models, batch, asks=rescore_host.MODEL)
+        _answers(graph, models, batch, "kenlm")
         for schedule in schedules(5):  # the second lane begins late, and the cache knows all that it asks for
-            rescore_host.check(
+            placed.check(
                 graph, models, batch[:2], beam=4.0, hypotheses_per_state=2, room=ROOM, shape=Shape(lanes=2, block=32),
-                from_host=FromHost(batch[:2], 8, [0.5], [0, 40_000]), schedule=schedule, requests=256, histories=500,
-                answers_every=20, cache=4096, asks=rescore_host.MODEL,
+                parts=(128, 2048, 1 << 10), arrivals=[40_000], schedule=schedule, histories=500, every=20,
+                arc_cache=1 << 17, place="kenlm", wait_cycles=10**6,
             )  # fmt: skip
 
 
@@ -212,17 +210,9 @@ def lattices():
     graph = graphs.random_graph(4, states=120, columns=12)
     batch = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 70, 9))]
     batch[2][6:] = -np.inf
-    cpu = CtcDecoder(graph, beam=5.0, lattice_beam=2.0, device="cpu")
-    wanted = [packed(lattice) for lattice in lattices_of(cpu, batch)]
-    tasks = [
-        (lattice_emulated.GENEROUS, Shape(lanes=1, block=32)),
-        (lattice_emulated.GENEROUS, Shape("cluster", cluster=2)),
-        (Room(), Shape()),
-    ]
-    for room, shape in tasks:
-        host = SearchHost(graph, beam=5.0, room=room, lattice_beam=2.0)
+    for room, shape in ((ROOMY, Shape(lanes=1, block=32)), (ROOMY, Shape("cluster", cluster=2)), (TIGHT, Shape())):
         for schedule in schedules(5):
-            assert of_kernel(graph, batch, host.decode(batch, shape, **schedule)) == wanted
+            check(graph, batch, beam=5.0, lattice_beam=2.0, room=room, shape=shape, schedule=schedule)
     lattice_emulated.test_the_log_is_pruned_before_it_grows()
 
 
@@ -234,7 +224,7 @@ def lattices_read_early():
 def rescored_lattices():
     """Of lists that are cut, and of a search in which all is tied."""
     for n in (2, None):
-        rescored_lattice_emulated.test_ties(0, rescored_lattice_emulated.GENEROUS, n)
+        rescored_lattice_emulated.test_ties(0, ROOMY, n)
         rescored_lattice_emulated.test_schedules("resident", n, 4.0)
 
 
@@ -281,7 +271,7 @@ def new_words_in_streams():
     """Sentences that end at pauses, one of which has new words at its end."""
     lists = [Boost({"zz": 6.0, "xy": 6.0}), None, Boost(["a"]), Boost({"x": 6.0, "yx": 7.0})]
     for number in range(3):
-        new_words_emulated.by_the_kernel(small_graph(number), lists, 5, new_words_emulated.SOON)
+        new_words_emulated.in_chunks(small_graph(number), lists, 5, new_words_emulated.SOON)
 
 
 def new_words_with_models():
@@ -306,7 +296,7 @@ def _new_words_of(place):
     for lattice_beam in (None, 4.0):
         new_words_rescored_emulated.check(
             place, new_words_emulated.random_boosts(new_words_emulated.GRAPH, 3), new_words_emulated.BATCH[:3],
-            hypotheses_per_state=2, lattice_beam=lattice_beam, room=ROOM, cache=16,
+            hypotheses_per_state=2, lattice_beam=lattice_beam, room=ROOM, arc_cache=512,
         )  # fmt: skip
 
 
@@ -322,7 +312,7 @@ def boosts_with_models():
 
 def streams():
     """Chunks that the kernel decodes, one of a search that died among them."""
-    streams_emulated.by_the_kernel(7, Shape(lanes=3, block=64), Room(capacity=32, spill_capacity=32))
+    streams_emulated.in_chunks(7, Shape(lanes=3, block=64), streams_emulated.LITTLE)
     streams_emulated.test_few_tokens()
     streams_emulated.test_a_search_that_died_checks_later_chunks_whole()
 
@@ -331,14 +321,14 @@ def stream_lattices():
     """Chunks of streams whose sentences give lattices, with states that are pruned, searches that die among them, and
     endpoints."""
     for schedule in schedules(2):
-        stream_lattices_emulated.by_the_kernel(7, Shape(lanes=3, block=64), stream_lattices_emulated.PRUNED, **schedule)
+        stream_lattices_emulated.in_chunks(7, Shape(lanes=3, block=64), stream_lattices_emulated.PRUNED, schedule)
     stream_lattices_emulated.test_few_tokens()
     stream_lattices_emulated.test_a_search_that_has_died()
 
 
 def rescored_streams():
     """Chunks with a large language model: sentences that go on with a history, and company with a boost."""
-    rescored_streams_emulated.by_the_kernel(6, Shape(lanes=3, block=64))
+    rescored_streams_emulated.in_chunks(6, Shape(lanes=3, block=64))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "boost", UserWarning)
         rescored_streams_emulated.test_schedules_of_company_with_a_boost()
@@ -347,8 +337,8 @@ def rescored_streams():
 def endpoints():
     """Sentences that end in the kernel, also after the search has died."""
     for schedule in schedules(2):
-        of = {"endpoint": streams_emulated.SOON, "batch": streams_emulated.SPEECHES} | schedule
-        streams_emulated.by_the_kernel(8, Shape(lanes=3, block=64), Room(capacity=32, spill_capacity=32), **of)
+        of = {"endpoint": streams_emulated.SOON, "batch": streams_emulated.SPEECHES}
+        streams_emulated.in_chunks(8, Shape(lanes=3, block=64), streams_emulated.LITTLE, schedule, **of)
     streams_emulated.test_few_tokens()
     streams_emulated.test_silence_that_is_settled()
     streams_emulated.test_silence_after_the_search_has_died()

@@ -5,11 +5,12 @@ import subprocess
 
 import pytest
 
-from tests.mutants import catalogue, killers
+from tests.mutants import apart, catalogue
+from tests.mutants.apart import WrongError
 from tests.mutants.catalogue import Mutant
 from tests.mutants.switch import Switched, with_all
 from tests.simt import build
-from tests.simt.build import HERE, ROOT, KernelError, load
+from tests.simt.build import HERE, ROOT, load
 
 MUTANTS, REMOVED = catalogue.read()
 SHARES = 10
@@ -40,23 +41,16 @@ def switched():
     return Switched(MUTANTS)
 
 
-@pytest.fixture(autouse=True)
-def all_schedules(monkeypatch):
-    """A killer runs as many schedules here as in the long tests."""
-    monkeypatch.setattr(build, "LONG", True)
-
-
 @pytest.mark.parametrize("number", CHOSEN, ids=lambda number: MUTANTS[number].id)
-def test_it_is_killed(number, switched):
+def test_it_is_killed(number):
     mutant = MUTANTS[number]
-    with switched.running(number), pytest.raises((KernelError, AssertionError), match=f"^{mutant.says}"):
-        getattr(killers, mutant.killer)()
+    with pytest.raises(WrongError, match=f"^{mutant.says}"):
+        apart.run(mutant.killer, number)
 
 
 @pytest.mark.parametrize("killer", sorted({MUTANTS[number].killer for number in CHOSEN}))
-def test_nothing_else_is_wrong(killer, switched):
-    with switched.running(0):
-        getattr(killers, killer)()
+def test_nothing_else_is_wrong(killer):
+    apart.run(killer, 0)
 
 
 def test_no_number_is_missing():

@@ -1,11 +1,13 @@
 // The host of lanes that ask, beside a kernel in the emulator: the engine's own code that answers, compiled with
-// the emulator's words, and a copier without a driver. What the host does with plain accesses is told here.
+// the emulator's words, and a copier without a driver. What the host does with plain accesses is told here. Between
+// launches the engine itself answers, in the same memory.
 #include <cstring>
 #include <vector>
 
 #include "arcbeam/ctc/gpu/models/_requests/copied_answers.hpp"
 #include "arcbeam/ctc/gpu/models/_requests/server.hpp"
 #include "emulated_host.hpp"
+#include "rescore/rescoring_search.hpp"
 
 namespace {
 
@@ -16,12 +18,12 @@ using requests::Answerer;
 // Tells what an answerer reads and writes. KenLM's also writes a row of words for each history that it numbers.
 class Told : public Answerer {
   public:
-    explicit Told(Answerer& answerer) : answerer_(answerer) {}
-
-    void write_rows_to(const std::uint32_t* rows, std::size_t words_a_row) {
-        rows_ = rows;
-        words_a_row_ = words_a_row;
-    }
+    // `histories` have numbers already.
+    Told(Answerer& answerer, const RescoringParams& params, std::size_t histories)
+        : answerer_(answerer),
+          rows_(params.history_words),
+          words_a_row_(params.words_a_history),
+          num_rows_(histories) {}
 
     bool answer(const Question* questions, std::size_t count, Answer* answers) override {
         host::will_read(questions, sizeof(Question) * count);
@@ -37,19 +39,20 @@ class Told : public Answerer {
 
   private:
     Answerer& answerer_;
-    const std::uint32_t* rows_ = nullptr;
-    std::size_t words_a_row_ = 0;
-    std::size_t num_rows_ = 1;  // row 0 is there from the beginning
+    const std::uint32_t* rows_;
+    std::size_t words_a_row_, num_rows_;
 };
 
 // Half of the bytes arrive at once; the rest and the count arrive after a given number of looks. The copies of a
-// half are an agent of their own.
+// half are an agent of their own. Batches of answers are numbered from those on that have come before the launch.
 class SlowCopier : public requests::AnswerCopier {
   public:
-    explicit SlowCopier(int looks) : looks_(looks) {}
-
-    void begin(std::size_t lanes) {
-        for (std::size_t half = 0; half < kHalves; ++half) slots_[half] = (lanes + kHalves - 1U - half) / kHalves;
+    SlowCopier(const std::vector<RequestView>& lanes, int looks) : looks_(looks) {
+        for (std::size_t half = 0; half < kHalves && half < lanes.size(); ++half) {
+            slots_[half] = (lanes.size() + kHalves - 1U - half) / kHalves;
+            if (lanes[half].answer_buffer != nullptr)
+                std::memcpy(&before_[half], lanes[half].answer_buffer, sizeof before_[half]);
+        }
     }
 
     int enter() override { return 0; }
@@ -75,7 +78,8 @@ class SlowCopier : public requests::AnswerCopier {
             copy(half, one.bytes - kAnswerBufferHeadBytes);
             std::uint32_t number;
             std::memcpy(&number, one.buffer, sizeof number);
-            host::store_release(*reinterpret_cast<std::uint32_t*>(one.answer_buffer), number, agent(half));
+            host::store_release(*reinterpret_cast<std::uint32_t*>(one.answer_buffer), before_[half] + number,
+                                agent(half));
             emulator::host_follow(agent(half), Agent::thread);
         }
         on_way_[half] = {};
@@ -94,7 +98,8 @@ class SlowCopier : public requests::AnswerCopier {
 
     static Agent agent(std::size_t half) { return half == 0 ? Agent::copies_even : Agent::copies_odd; }
 
-    // Lanes look at arrivals before they have all come, a word at a time.
+    // Lanes look at arrivals before they have all come, a word at a time. Arrivals of lanes that have had no
+    // answers in this launch stay as they are.
     void copy(std::size_t half, std::size_t bytes) {
         const OnWay& one = on_way_[half];
         const std::size_t start = answer_buffer_start_bytes(slots_[half]);
@@ -102,78 +107,93 @@ class SlowCopier : public requests::AnswerCopier {
             std::uint64_t word;
             std::memcpy(&word, one.buffer + at, sizeof word);
             auto* const to = reinterpret_cast<std::uint64_t*>(one.answer_buffer + at);
-            if (at < start) {
-                host::store_relaxed(*to, word, agent(half));
-            } else {
+            if (at >= start) {
                 host::will_write(to, sizeof word, agent(half));
                 *to = word;
+                continue;
             }
+            const bool is_tag = at % sizeof(Arrival) == 0U;
+            std::uint64_t tag;
+            std::memcpy(&tag, one.buffer + at / sizeof(Arrival) * sizeof(Arrival), sizeof tag);
+            if (tag == 0U) continue;
+            host::store_relaxed(*to, is_tag ? word + (std::uint64_t{before_[half]} << 32U) : word, agent(half));
         }
     }
 
     int looks_;
     std::size_t slots_[kHalves] = {};
+    std::uint32_t before_[kHalves] = {};
     OnWay on_way_[kHalves];
     std::size_t sent_[kHalves] = {};
 };
 
 struct Answering {
-    Answering(Answerer& answerer, bool copies, int looks)
-        : told(answerer),
-          copier(looks),
+    Answering(Answerer& answerer, const RescoringParams& params, std::size_t num_lanes, std::size_t histories,
+              int looks)
+        : lanes(params.views, params.views + num_lanes),
+          told(answerer, params, histories),
+          copier(lanes, looks),
           copied(copier),
-          server(told, 0, copies ? static_cast<requests::AnswerPath&>(copied) : mapped),
-          path(copies ? static_cast<requests::AnswerPath*>(&copied) : &mapped) {}
+          copies(lanes[0].answer_buffer != nullptr),
+          server(told, 0, copies ? static_cast<requests::AnswerPath&>(copied) : mapped) {
+        if (!copies) return;
+        unsigned char* begins[kHalves];
+        for (std::size_t half = 0; half < kHalves; ++half) {
+            buffers[half].resize(answer_buffer_bytes((num_lanes + 1U) / kHalves, lanes[0].size));
+            begins[half] = buffers[half].data();
+        }
+        copied.begin(lanes, begins);
+        for (const RequestView& lane : lanes) {
+            const RequestHead& head = requests::head_of(lane);
+            if (head.open != 0U && head.answered == head.posted) resumed.push_back(lane);
+        }
+    }
 
+    // The answers that the engine has sent for lanes which had stopped keep their place until they are read.
+    bool are_read() {
+        while (!resumed.empty()) {
+            const RequestHead& head = requests::head_of(resumed.back());
+            const std::uint64_t taken = host::load_acquire(head.taken);
+            if ((taken >> 32U) < (head.answered >> 32U)) return false;
+            resumed.pop_back();
+        }
+        return true;
+    }
+
+    std::vector<RequestView> lanes, resumed;
     Told told;
     SlowCopier copier;
     requests::CopiedAnswers copied;
     requests::Mapped mapped;
+    bool copies;
     requests::Server server;
-    requests::AnswerPath* path;
-    std::vector<RequestView> lanes;
+    std::vector<unsigned char> buffers[kHalves];
 };
 
 }  // namespace
 
 extern "C" {
 
-Answering* answering_begin(Answerer* answerer, int copies, int looks) {
-    return new Answering(*answerer, copies != 0, looks);
+// For a launch; `looks`: of copies, see SlowCopier.
+Answering* answering_begin(Answerer* answerer, const RescoringParams* params, std::size_t lanes,
+                           std::size_t histories, int looks) {
+    return new Answering(*answerer, *params, lanes, histories, looks);
 }
 
-void answering_end(Answering* all) { delete all; }
-
-// Takes these new lanes; `buffers`: one for each half, if answers travel by copies.
-void answering_have(Answering* all, const RequestView* lanes, std::size_t count, unsigned char* const* buffers) {
-    all->lanes.assign(lanes, lanes + count);
-    all->copier.begin(count);
-    if (all->path == &all->copied) all->copied.begin(all->lanes, buffers);
-}
-
-void answering_write_rows_to(Answering* all, const std::uint32_t* rows, std::size_t words_a_row) {
-    all->told.write_rows_to(rows, words_a_row);
-}
-
-// Between two launches answers what has been posted; 0 if there is no room for some answer.
-int answering_answer(Answering* all) {
-    if (!all->server.answer_all(all->lanes)) return 0;
-    if (all->path == &all->copied) {
-        all->copied.rest();
-        all->copied.send_open();
-    }
-    return 1;
-}
-
-// The same beside a kernel.
+// Beside the kernel.
 void answering_beside(void* context) {
     auto* const all = static_cast<Answering*>(context);
     all->server.answer_all(all->lanes);
-    all->path->go_on(0);
+    if (all->copies && all->are_read()) all->copied.go_on(0);
 }
 
-std::uint64_t answering_rounds(const Answering* all) { return all->server.rounds(); }
-std::uint64_t answering_questions(const Answering* all) { return all->server.questions(); }
-std::uint64_t answering_sent(const Answering* all, std::size_t half) { return all->copier.sent(half); }
+// Behind it: adds what has been answered to the counts of rounds, of questions, and of what each half has sent.
+void answering_end(Answering* all, std::uint64_t* counts) {
+    if (all->copies) all->copied.rest();
+    counts[0] += all->server.rounds();
+    counts[1] += all->server.questions();
+    for (std::size_t half = 0; half < kHalves; ++half) counts[2U + half] += all->copier.sent(half);
+    delete all;
+}
 
 }  // extern "C"

@@ -1,72 +1,68 @@
-"""The host of lanes that ask, beside a kernel in the emulator; see answering.cpp."""
+"""The host of lanes that ask, while a kernel runs in the emulator; see answering.cpp."""
 
 import ctypes
-from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-import numpy as np
-
-from arcbeam.ctc.gpu.models._requests import HostLookups
-from tests.simt.build import ENGINE, HERE, Kernels
+from arcbeam import CtcDecoder
+from tests.decode.emulated_gpu import EmulatedGpu
+from tests.simt.build import ENGINE
 
 REQUESTS = ENGINE / "models" / "_requests"
-SOURCES = (HERE.parent / "rescore" / "answering.cpp", REQUESTS / "server.cpp", REQUESTS / "copied_answers.cpp")
+SOURCES = (Path(__file__).with_name("answering.cpp"), REQUESTS / "server.cpp", REQUESTS / "copied_answers.cpp")
+NO_THREADS = {"ANSWERING_THREADS": 0}  # of the engine, which then answers between launches
 
 
 class Answering:
-    """Answers by the engine's code, compiled together with the kernels.
+    """From now on the engine's code, compiled together with the kernels, answers every so many scheduling points.
 
     Parameters
     ----------
-    kernels
-        Loaded from `SOURCES`, too.
-    answerer
+    gpu
+        Its plan has `NO_THREADS`.
+    decoder
         Its model answers.
-    copies, looks
-        Whether answers travel by copies, which arrive after so many looks.
+    looks
+        Where answers travel by copies, after so many looks they arrive.
     """
 
-    def __init__(self, kernels: Kernels, answerer: HostLookups, *, copies: bool, looks: int = 0):
-        self._library, self._answerer = kernels.library, answerer
-        self._library.answering_begin.restype = ctypes.c_void_p
-        for name in ("rounds", "questions", "sent"):
-            self._library[f"answering_{name}"].restype = ctypes.c_uint64
-        address = ctypes.c_void_p(answerer.address_of_answerer())
-        self._all = ctypes.c_void_p(self._library.answering_begin(address, int(copies), looks))
+    def __init__(self, gpu: EmulatedGpu, decoder: CtcDecoder, every: int, looks: int = 0) -> None:
+        self.every, self.looks = every, looks
+        self.lookups = decoder._engine.host_lookups
+        self.is_kenlm = decoder._engine.placement == "cpu"
+        self.counts = (ctypes.c_uint64 * 4)()
+        self.gpu, self.all = gpu, None
+        gpu.sources_beside = SOURCES
+        gpu.beside, gpu.after = self._begin, self._end
 
-    def __del__(self):
-        self._library.answering_end(self._all)
-
-    def have(self, views: np.ndarray, buffers: Sequence[np.ndarray] = ()) -> None:
-        """From now on these are the lanes, and the buffers of each half. Memory must stay."""
-        addresses = (ctypes.c_void_p * 2)(*(buffer.ctypes.data for buffer in buffers))
-        self._library.answering_have(
-            self._all, ctypes.c_void_p(views.ctypes.data), ctypes.c_size_t(len(views)), addresses
+    def _begin(self, kernels: Any, name: str, parameters: Any) -> tuple[int, int, int] | None:
+        if "asking" not in name:
+            return None
+        self.library = kernels.library
+        self.library.answering_begin.restype = ctypes.c_void_p
+        address, lanes = self.lookups.address_of_answerer(), self.gpu.launches[-1][1].blocks
+        numbered = self.lookups.histories if self.is_kenlm else 0
+        self.all = self.library.answering_begin(
+            ctypes.c_void_p(address), parameters, ctypes.c_size_t(lanes), ctypes.c_size_t(numbered), self.looks
         )
+        beside = ctypes.cast(self.library.answering_beside, ctypes.c_void_p).value
+        return beside, self.all, self.every
 
-    def write_rows_to(self, rows: np.ndarray, words_a_row: int) -> None:
-        """Where KenLM's histories leave their words."""
-        self._library.answering_write_rows_to(
-            self._all, ctypes.c_void_p(rows.ctypes.data), ctypes.c_size_t(words_a_row)
-        )
-
-    def answer(self) -> bool:
-        """Answers what has been posted; returns whether there was room for all answers."""
-        return bool(self._library.answering_answer(self._all))
-
-    def beside_a_kernel(self) -> tuple[int, int]:
-        """The addresses of a C function that answers these lanes, and of its argument."""
-        return ctypes.cast(self._library.answering_beside, ctypes.c_void_p).value, self._all.value
+    def _end(self) -> None:
+        if self.all is not None:
+            self.library.answering_end(ctypes.c_void_p(self.all), self.counts)
+            self.all = None
 
     @property
     def rounds(self) -> int:
-        """The number of times that a lane has asked."""
-        return self._library.answering_rounds(self._all)
+        """The number of times that a lane has asked and was answered while a kernel ran."""
+        return self.counts[0]
 
     @property
     def questions(self) -> int:
-        return self._library.answering_questions(self._all)
+        return self.counts[1]
 
     @property
     def sent(self) -> list[int]:
         """The number of batches of answers that each half has sent."""
-        return [self._library.answering_sent(self._all, ctypes.c_size_t(half)) for half in range(2)]
+        return list(self.counts[2:])

@@ -14,9 +14,9 @@ from tests.decode.equality import same
 from tests.decode.lattices import lattices, packed
 from tests.decode.small_search import ROOMY
 from tests.decode.test_streams_emulated import on_both
-from tests.rescore.test_lattice_cuda_engine import PLACES
+from tests.rescore.placed import PLACES, kenlm
 from tests.rescore.test_new_words_emulated import random_boosts as new_words
-from tests.rescore.test_new_words_rescored_emulated import CLOSED, LARGE, OPEN, SMALL, kenlm, known_words
+from tests.rescore.test_new_words_rescored_emulated import CLOSED, LARGE, OPEN, SMALL, known_words
 
 BATCH = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((7, 3))]
 LAUNCHES = {"wide": search_plan.WIDE, "dense": search_plan.DENSE, "cluster": search_plan.RESCORING_CLUSTER}
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 def test_equal_bytes(emulated_gpu, name, kernel):
     emulated_gpu.begin_with(ROOMY)
     emulated_gpu.launch_as(LAUNCHES[kernel])
-    emulated_gpu.threads, emulated_gpu.detect_races = None, True
+    emulated_gpu.threads, emulated_gpu.schedule = None, {}
     place, boost = TAKES[name.removesuffix("_lattice").removesuffix("_stream")]
     graph = OPEN if boost is NEW else CLOSED
     options = {"beam": 5.0, "max_active": 40}

@@ -7,14 +7,15 @@ import pytest
 
 from arcbeam import Graph, SymbolTable
 from tests.decode import long_utterances
+from tests.decode.emulated_gpu import Shape
 from tests.decode.language_models import random_model
-from tests.decode.search_host import Room, Shape
-from tests.rescore.rescore_host import ARCS, check
+from tests.decode.small_search import ROOMY
+from tests.rescore.placed import check
 from tests.simt.build import schedules
 
 WORDS = ["one", "two", "three"]
 OPTIONS = {"beam": 9.0, "max_active": 20, "hypotheses_per_state": 2}
-ROOM = Room(capacity=512, candidates=2048, table_size=1024, spill_capacity=512, log=32, paths=1 << 14)
+ROOM = replace(ROOMY, log_entries=32, path_entries=1 << 14)
 ONE = Shape(lanes=1, block=32)
 
 
@@ -34,32 +35,21 @@ def graph(models):
 def test_schedules(graph, models, meet_every):
     batch = [long_utterances.log_probs(frames, meet_every, frames) for frames in (2, 30)]
     for schedule in schedules():
-        assert check(graph, models, batch, room=ROOM, shape=ONE, schedule=schedule, **OPTIONS).launches > 1
+        assert check(graph, models, batch, room=ROOM, shape=ONE, schedule=schedule, **OPTIONS).seen.launches > 1
 
 
 @pytest.mark.parametrize(("meet_every", "log"), [(0, 64), (12, 1 << 11)])
 def test_many_frames(graph, models, meet_every, log):
     batch = [long_utterances.log_probs(500, meet_every)]
     how = {"shape": ONE, "schedule": {"detect_races": False}}
-    host = check(graph, models, batch, room=replace(ROOM, log=log), **how, **OPTIONS)
-    uncollected = check(graph, models, batch, room=replace(ROOM, log=1 << 15), **how, **OPTIONS)
-    assert (uncollected.launches, uncollected.lanes["settled"][0]) == (1, 0)
-    assert host.lanes["settled"][0] > 100 or not meet_every
+    seen, _ = check(graph, models, batch, room=replace(ROOM, log_entries=log), **how, **OPTIONS)
+    assert check(graph, models, batch, room=replace(ROOM, log_entries=1 << 15), **how, **OPTIONS).seen.launches == 1
+    assert seen.stats.tokens > 1 << 11
+    assert (seen.launches == 1) == (meet_every > 0), "where histories meet the log does not grow"
 
 
 def test_clusters_and_lanes_that_ask(graph, models):
     batch = [long_utterances.log_probs(100, 5)]
     shape = Shape("cluster", lanes=1, block=32, cluster=2, team_tokens=3)
     check(graph, models, batch, room=ROOM, shape=shape, **OPTIONS)
-    check(
-        graph,
-        models,
-        batch,
-        room=ROOM,
-        shape=ONE,
-        asks=ARCS,
-        answers_every=50,
-        wait_cycles=3000,
-        requests=256,
-        **OPTIONS,
-    )
+    check(graph, models, batch, room=ROOM, shape=ONE, place="arcs asked", **OPTIONS)

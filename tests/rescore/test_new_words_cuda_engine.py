@@ -2,7 +2,6 @@
 
 import gc
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import Boost, CtcDecoder, Endpoint, EndpointRule, Graph
-from tests.decode import emulated_gpu as emulated
 from tests.decode import graphs
 from tests.decode.emulated_gpu import TIGHT
 from tests.decode.equality import same
@@ -25,7 +23,7 @@ from tests.decode.test_stream_states import with_moves
 from tests.decode.test_streams_emulated import on_both, seen
 from tests.hypothesis_examples import examples
 from tests.rescore import test_new_words_rescored_emulated as rescored
-from tests.rescore.test_streams_emulated import PLACES
+from tests.rescore.placed import PLACES, kenlm
 
 BATCH = [graphs.random_log_probs(seed, frames, columns=4, sharpness=2.0) for seed, frames in enumerate((8, 0, 13, 5))]
 
@@ -198,7 +196,7 @@ def test_with_a_language_model(emulated_gpu, place, room):
 
 
 def with_a_language_model(place):
-    models = {"language_model": rescored.kenlm() if place == "kenlm" else rescored.LARGE, "unknown_words": "unk"}
+    models = {"language_model": kenlm() if place == "kenlm" else rescored.LARGE, "unknown_words": "unk"}
     given = models | {"graph_language_model": rescored.SMALL, "beam": 6.0, "max_active": 40, "hypotheses_per_state": 3}
     on_gpu = CtcDecoder(rescored.OPEN, device="cuda", **given | PLACES[place])
     on_cpu = CtcDecoder(rescored.OPEN, device="cpu", **given)
@@ -237,13 +235,10 @@ def test_random_graphs_with_a_language_model(emulated_gpu, graph, models, phrase
     equal(on_gpu, CtcDecoder(graph, device="cpu", **given), batch, [boost, None, boost][: len(batch)])
 
 
-def test_lists_without_new_words_take_the_kernels_of_other_graphs(emulated_gpu, monkeypatch):
+def test_lists_without_new_words_take_the_kernels_of_other_graphs(emulated_gpu):
     emulated_gpu.begin_with(ROOMY)
-    sources, load = [], emulated.build.load
-    monkeypatch.setattr(emulated.build, "load", lambda source: sources.append(source) or load(source))
     on_gpu = CtcDecoder(small_graph(1), device="cuda")
     for boost in (None, Boost(["a"]), Boost(["zz"]), Boost(["a"])):
         on_gpu.decode(BATCH, boost=boost)
-    names = dict.fromkeys(Path(source).stem for source in sources)
-    assert list(names) == ["search", "boosted", "new_words"]
-    assert Path(sources[-1]).stem == "boosted"
+    assert list(dict.fromkeys(emulated_gpu.searches)) == ["search", "boosted", "new_words"]
+    assert emulated_gpu.searches[-1] == "boosted"

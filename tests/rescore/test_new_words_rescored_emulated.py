@@ -1,22 +1,17 @@
-"""The search kernels with new words and a large language model, in every place of it, give the twin's bytes; so do
-those with boosts where lanes ask the host for the model."""
-
-import tempfile
-from functools import lru_cache
-from pathlib import Path
+"""Searches with new words and a large language model, in every place of it, give the CPU's bytes on a GPU; so do those
+with boosts where lanes ask the host for the model."""
 
 import numpy as np
 import pytest
 
-from arcbeam import Boost, Graph, KenLM
+from arcbeam import Boost, Graph
 from tests.decode import graphs, kenlm_files
+from tests.decode.emulated_gpu import Shape
 from tests.decode.language_models import WORDS, all_costs_equal, over, random_model
-from tests.decode.search_host import Room, Shape
-from tests.rescore.boost_host import check_rescored
-from tests.rescore.rescore_host import ARCS, MODEL
-from tests.rescore.test_boost_emulated import GENEROUS
+from tests.decode.small_search import BATCH, ROOMY
+from tests.rescore import placed
 from tests.rescore.test_boost_emulated import random_boosts as known_words
-from tests.rescore.test_new_words_emulated import BATCH, GRAPH, open_graph, random_boosts
+from tests.rescore.test_new_words_emulated import GRAPH, open_graph, random_boosts
 from tests.rescore.test_requests_emulated import tied_by_words
 from tests.simt.build import schedules
 
@@ -26,55 +21,44 @@ LARGE, SMALL = (
     random_model(RNG, [*WORDS, "<unk>"], order, share=share, cost=lambda r: float(r.gamma(4.0)))
     for order, share in ((3, 0.2), (2, 0.3))
 )
-BITS = (12, 12)
 OPEN, CLOSED = over(GRAPH, SMALL), over(graphs.random_graph(4, states=120, columns=12), SMALL)
-OPTIONS = {"beam": 6.0, "max_active": 40, "bits": BITS}
-BESIDE = {"requests": 256, "histories": 5000, "wait_cycles": 3000}  # with answers that come while the kernel runs
-ASKED = {"arcs asked": {"asks": ARCS}, "kenlm": {"asks": MODEL}}
-LOOKED_UP = {"resident": {}, "bucketed": {"in_buckets": 0.85, "cache": 16}}
+OPTIONS = {"beam": 6.0, "max_active": 40, "bits": (12, 12)}
+PLACES = ("resident", "bucketed", *placed.ASKED)
+LITTLE = {"requests": 16, "histories": 20, "wait_cycles": 200}  # of answers
 LATTICE_BEAMS = [None, 4.0]
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 
 
-@lru_cache
-def kenlm():
-    kenlm_files.need_kenlm()
-    with tempfile.TemporaryDirectory() as folder:
-        return KenLM(kenlm_files.random_ngrams(WORDS[:44], 3, 5).write(Path(folder, "lm.arpa")))
-
-
 def check(place, boosts, batch, graph=OPEN, models=None, **options):
-    of_place = (LOOKED_UP | ASKED)[place]
     if place == "kenlm":
         options = {"unknown_words": "unk"} | options
-    models = models or (kenlm() if place == "kenlm" else LARGE, SMALL)
-    return check_rescored(graph, models, boosts, batch, **OPTIONS | of_place | options)
+    models = models or (placed.kenlm() if place == "kenlm" else LARGE, SMALL)
+    return placed.check(graph, models, batch, place=place, boost=boosts, **OPTIONS | options).seen
 
 
 @pytest.mark.parametrize("lattice_beam", LATTICE_BEAMS)
-@pytest.mark.parametrize("place", LOOKED_UP | ASKED)
+@pytest.mark.parametrize("place", PLACES)
 def test_schedules(place, lattice_beam):
-    beside = BESIDE if place in ASKED else {}
     for number, schedule in enumerate(schedules(3)):
-        answers = {"answers_every": (50, 400)[number % 2]} if place in ASKED else {}
         check(
             place, random_boosts(GRAPH, 3), BATCH[:3], hypotheses_per_state=(None, 2)[number % 2],
-            lattice_beam=lattice_beam, room=GENEROUS, shape=Shape(lanes=1 + number % 2, block=(32, 64)[number % 2]),
-            schedule=schedule, **beside | answers,
+            lattice_beam=lattice_beam, room=ROOMY, shape=Shape(lanes=1 + number % 2, block=(32, 64)[number % 2]),
+            schedule=schedule, every=(50, 400)[number % 2],
         )  # fmt: skip
 
 
 @pytest.mark.parametrize("lattice_beam", LATTICE_BEAMS)
-@pytest.mark.parametrize("place", LOOKED_UP | ASKED)
+@pytest.mark.parametrize("place", PLACES)
 def test_schedules_with_little_room(place, lattice_beam):
     """Frames are given up and redone, and everything grows, in lanes of which one has no new words."""
     first, second, third, *_ = (WORDS[word - 1] for word in np.unique(GRAPH.words) if word)
     boosts = [*random_boosts(GRAPH, 3), Boost({first: 2.0, f"{second} {third}": 1.5}), Boost({})]
     for schedule in schedules(2):
-        host = check(
-            place, boosts, BATCH, hypotheses_per_state=2, lattice_beam=lattice_beam, schedule=schedule, cache=16,
+        seen = check(
+            place, boosts, BATCH, hypotheses_per_state=2, lattice_beam=lattice_beam, schedule=schedule,
+            arc_cache=512, **LITTLE,
         )  # fmt: skip
-        assert host.launches > 3
+        assert seen.launches > 3
 
 
 @pytest.mark.parametrize("place", ["resident", "arcs asked"])
@@ -82,17 +66,16 @@ def test_no_epsilon_arc_of_the_graph_has_a_word(place):
     """But some of the request's have: a word that begins another one ends with one."""
     graph = over(open_graph(4, by_epsilons=False), SMALL)
     boosts = [Boost({"a": 6.0, "ab": 2.0, "b": 6.0, "bc": 2.0, "c": 6.0, "ca": 2.0}), *random_boosts(graph, 2)]
-    beside = BESIDE if place in ASKED else {}
-    check(place, boosts, BATCH[:3], graph, lattice_beam=4.0, room=GENEROUS, cache=16, **beside)
+    check(place, boosts, BATCH[:3], graph, lattice_beam=4.0, room=ROOMY, arc_cache=512)
 
 
-@pytest.mark.parametrize("place", ASKED)
+@pytest.mark.parametrize("place", placed.ASKED)
 @pytest.mark.parametrize("bits", [(10, 10), (20, 12), (20, 20)])
 def test_bits(place, bits):
     """States take any share of a history's bits, also where none has a new word."""
     for number, n in enumerate((None, 2)):
-        check(place, known_words(3), BATCH[:3], CLOSED, bits=bits, hypotheses_per_state=n, room=GENEROUS, cache=16,
-              lattice_beam=LATTICE_BEAMS[number], **BESIDE, answers_every=50)  # fmt: skip
+        check(place, known_words(3), BATCH[:3], CLOSED, bits=bits, hypotheses_per_state=n, room=ROOMY, arc_cache=512,
+              lattice_beam=LATTICE_BEAMS[number])  # fmt: skip
 
 
 @pytest.mark.parametrize("n", [2, None])
@@ -104,8 +87,8 @@ def test_ties(n):
         for lattice_beam in (None, 2.0):
             check(
                 "arcs asked", boosts, [np.full((10, 3), -1.0, np.float32)], graph, models, beam=2.0,
-                hypotheses_per_state=n, lattice_beam=lattice_beam, room=GENEROUS, shape=Shape(lanes=1),
-                schedule={"seed": seed}, **BESIDE, answers_every=20,
+                hypotheses_per_state=n, lattice_beam=lattice_beam, room=ROOMY, shape=Shape(lanes=1),
+                schedule={"seed": seed}, every=20,
             )  # fmt: skip
 
 
@@ -119,11 +102,11 @@ def test_ties_by_words(tmp_path, seed, n):
     for lattice_beam in (None, 2.0):
         check(
             "kenlm", boosts, [np.full((10, 3), -1.0, np.float32)], graph, models, beam=2.0, hypotheses_per_state=n,
-            lattice_beam=lattice_beam, room=GENEROUS, schedule={"seed": seed}, answers_every=20, cache=16,
+            lattice_beam=lattice_beam, room=ROOMY, schedule={"seed": seed}, every=20, arc_cache=512,
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("place", LOOKED_UP | ASKED)
+@pytest.mark.parametrize("place", PLACES)
 def test_more_words_than_a_block_has_threads(place):
     """Some candidates share the answer of another one, and their histories after it with a boost of their own."""
     rng = np.random.default_rng(1)
@@ -134,13 +117,11 @@ def test_more_words_than_a_block_has_threads(place):
         finals=dict.fromkeys(range(8), 0.0),
     )  # fmt: skip
     boosts = [Boost({" ".join(rng.choice(WORDS[:4], rng.integers(1, 6))): 1.0 + i / 16 for i in range(40)})]
-    beside = BESIDE if place in ASKED else {}
-    check(place, boosts, [graphs.random_log_probs(1, 6, 6)], over(plain, SMALL), room=GENEROUS, cache=16,
-          shape=Shape(lanes=1, block=32), schedule={"seed": 1}, **beside)  # fmt: skip
+    check(place, boosts, [graphs.random_log_probs(1, 6, 6)], over(plain, SMALL), room=ROOMY, arc_cache=512,
+          shape=Shape(lanes=1, block=32), schedule={"seed": 1})  # fmt: skip
 
 
 def test_log_probs_of_few_frames_with_little_room_for_answers():
     """A frame that waits for answers, or for room for questions, is given up and leaves no trace."""
-    for place in ASKED:
-        host = check(place, random_boosts(GRAPH, 2), BATCH[2:4], room=Room(), requests=8, schedule={"seed": 3})
-        assert host.launches > 5
+    for place in placed.ASKED:
+        assert check(place, random_boosts(GRAPH, 2), BATCH[2:4], every=0, schedule={"seed": 3}, **LITTLE).launches > 5

@@ -6,15 +6,11 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from arcbeam import CapacityError, CtcDecoder, CudaError, FormatError, KenLM, LanguageModel, UnsupportedError
 from arcbeam.gpu.tuned import search_plan
-from tests.decode import graphs, kenlm_files
+from tests.decode import kenlm_files
 from tests.decode.emulated_gpu import TIGHT, DeviceArray
-from tests.decode.test_rescoring import language_models, with_words
-from tests.hypothesis_examples import examples
 from tests.rescore import test_rescore_cuda_engine as resident
 from tests.rescore.test_rescore_cuda_engine import BATCH, GRAPH, ROOMY, SMALL, WORDS, check_same
 
@@ -71,23 +67,6 @@ def test_equal_bytes(gpu, asked, n, cache):
 def test_an_utterance_that_is_none_costs_itself_alone(gpu, asked):
     cpu = CtcDecoder(GRAPH, device="cpu", **(asked | {"placement": "cpu"} | OPTIONS))
     resident.check_none_among_others(on_gpu(asked), cpu)
-
-
-@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    graphs.graphs(blank=3),
-    language_models(),
-    st.lists(graphs.log_probs(), max_size=4),
-    st.sampled_from([0.0, 2.0, float("inf")]),
-    st.sampled_from([None, 1, 2]),
-    st.sampled_from([None, 0, 512]),
-)
-def test_random_graphs(emulated_gpu, graph, models, batch, beam, n, cache):
-    emulated_gpu.begin_with(TIGHT)
-    graph = with_words(graph, models[1])
-    options = {"language_model": models[0], "graph_language_model": models[1], "beam": beam, "hypotheses_per_state": n}
-    decoder = CtcDecoder(graph, device="cuda", placement="host", arc_cache=cache, **options)
-    check_same(decoder.decode(batch), CtcDecoder(graph, device="cpu", **options).decode(batch))
 
 
 def answer_batches(gpu, before=0):

@@ -1,26 +1,27 @@
-"""Lanes that ask the host for arcs, or for all that the large model says: the twin's bytes, whenever answers come."""
+"""Lanes that ask the host for arcs, or for all that the large model says: the CPU's bytes, whenever answers come."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Graph, KenLM, SymbolTable
+from arcbeam import Graph, KenLM
 from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs, kenlm_files
-from tests.decode.language_models import language_model, over, random_model
-from tests.decode.search_host import FromHost, Room, Shape, as_launched
+from tests.decode.emulated_gpu import TIGHT, Shape
+from tests.decode.language_models import WORDS, language_model, over, random_model
+from tests.decode.small_search import BATCH, ROOMY
 from tests.decode.test_kenlm import tied_arpa
 from tests.decode.test_rescoring import WORDS as FEW_WORDS
 from tests.decode.test_rescoring import language_models, with_words
 from tests.hypothesis_examples import examples
-from tests.rescore.rescore_host import ARCS, MODEL, check
+from tests.rescore.placed import check, kenlm
 from tests.simt.build import schedules
 
-WORDS = [f"w{i}" for i in range(1, 50)]
-GENEROUS = Room(capacity=512, candidates=2048, table_size=1024, spill_capacity=512, log=4096, paths=4096)
 OPTIONS = {"beam": 6.0, "max_active": 40}
-BESIDE = {"wait_cycles": 3000, "requests": 256, "histories": 5000}  # with answers that come while the kernel runs
+ONE = Shape(lanes=1, block=32)
 
 
 @pytest.fixture(scope="module")
@@ -28,46 +29,38 @@ def small():
     return random_model(np.random.default_rng(4), WORDS, 2, share=0.3, cost=lambda r: float(r.gamma(4.0)))
 
 
-@pytest.fixture(scope="module", params=[ARCS, MODEL], ids=["arcs", "model"])
-def asked(request, small, tmp_path_factory):
+@pytest.fixture(scope="module", params=["arcs asked", "kenlm"])
+def asked(request, small):
     """The large model, and what the host is asked for."""
-    if request.param == ARCS:
+    if request.param == "arcs asked":
         large = random_model(np.random.default_rng(5), WORDS, 3, share=0.2, cost=lambda r: float(r.gamma(4.0)))
-        return {"models": (large, small), "asks": ARCS}
-    kenlm_files.need_kenlm()
-    arpa = kenlm_files.random_ngrams(WORDS[:44], 3, 5).write(tmp_path_factory.mktemp("kenlm") / "lm.arpa")
-    return {"models": (KenLM(arpa), small), "asks": MODEL, "unknown_words": "unk"}
+        return {"models": (large, small), "place": "arcs asked"}
+    return {"models": (kenlm(), small), "place": "kenlm", "unknown_words": "unk"}
 
 
 @pytest.fixture(scope="module")
 def graph(small):
-    fields = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS]), "meta": {"lm_digest": small.digest}}
-    return Graph(**graphs.random_graph(4, states=120, columns=12).fields() | fields)
-
-
-@pytest.fixture(scope="module")
-def batch():
-    return [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 9, 1, 7))]
+    return over(graphs.random_graph(4, states=120, columns=12), small)
 
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     graphs.graphs(blank=3),
     language_models(),
-    st.lists(graphs.log_probs(), min_size=1, max_size=3),
+    st.lists(graphs.log_probs(), max_size=3),
     st.sampled_from([0.0, 2.0, 17.0, float("inf")]),
     st.sampled_from([None, 1, 2, 3]),
-    st.sampled_from([0, 1, 16]),
-    st.sampled_from([Room(), GENEROUS]),
+    st.sampled_from([0, 16, 256]),
+    st.sampled_from([TIGHT, ROOMY]),
     st.sampled_from([0, 7, 60, 1000]),
     st.sampled_from([0, 1, 20]),
     st.integers(0, 2**32),
 )
-def test_random_graphs(graph, models, batch, beam, n, cache, room, every, looks, seed):
-    graph = with_words(graph, models[1])
+def test_random_graphs(graph, models, batch, beam, n, arc_cache, room, every, looks, seed):
     check(
-        graph, models, batch, beam=beam, hypotheses_per_state=n, cache=cache, room=room,
-        shape=Shape(block=32), schedule={"seed": seed}, asks=ARCS, answers_every=every, looks=looks,
+        with_words(graph, models[1]), models, batch, beam=beam, hypotheses_per_state=n, arc_cache=arc_cache, room=room,
+        shape=Shape(block=32), schedule={"seed": seed}, place="arcs asked", every=every, looks=looks, requests=16,
+        wait_cycles=200,
     )  # fmt: skip
 
 
@@ -91,20 +84,21 @@ def kenlm_models(tmp_path_factory):
     st.lists(graphs.log_probs(), min_size=1, max_size=3),
     st.sampled_from([0.5, 2.0, 17.0, float("inf")]),
     st.sampled_from([None, 1, 2, 3]),
-    st.sampled_from([0, 16]),
-    st.sampled_from([Room(), GENEROUS]),
+    st.sampled_from([0, 512]),
+    st.sampled_from([TIGHT, ROOMY]),
     st.sampled_from([0, 7, 60]),
     st.booleans(),
 )
-def test_random_graphs_with_kenlm(kenlm_models, data, graph, batch, beam, n, cache, room, every, few):
+def test_random_graphs_with_kenlm(kenlm_models, data, graph, batch, beam, n, arc_cache, room, every, few):
     """Many ties: the words of histories settle them."""
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     cost = (lambda r: int(r.integers(0, 3)) / 2) if few else (lambda r: int(r.integers(0, 99)) / 64)
     small = random_model(rng, FEW_WORDS, 2, cost=cost)
     check(
         with_words(graph, small), (data.draw(st.sampled_from(kenlm_models)), small), batch, beam=beam,
-        hypotheses_per_state=n, cache=cache, room=room, shape=Shape(block=32), asks=MODEL, answers_every=every,
-        schedule={"seed": data.draw(st.integers(0, 2**32))}, unknown_words="unk",
+        hypotheses_per_state=n, arc_cache=arc_cache, room=room, shape=Shape(block=32), place="kenlm", every=every,
+        schedule={"seed": data.draw(st.integers(0, 2**32))}, unknown_words="unk", requests=16, histories=20,
+        wait_cycles=200,
     )  # fmt: skip
 
 
@@ -128,83 +122,82 @@ def test_ties_by_words(tmp_path, seed, n):
     kenlm_files.need_kenlm()
     graph, models = tied_by_words(tmp_path, seed)
     check(
-        graph, models, [np.full((10, 3), -1.0, np.float32)], beam=2.0, hypotheses_per_state=n, room=GENEROUS,
-        schedule={"seed": seed}, asks=MODEL, answers_every=20, cache=16,
+        graph, models, [np.full((10, 3), -1.0, np.float32)], beam=2.0, hypotheses_per_state=n, room=ROOMY,
+        schedule={"seed": seed}, place="kenlm", every=20, arc_cache=512,
     )  # fmt: skip
 
 
-def test_schedules(graph, asked, batch):
+def test_schedules(graph, asked):
     for number, schedule in enumerate(schedules(20)):
-        host = check(
-            graph, batch=batch[:3], hypotheses_per_state=3 if number % 2 else None, cache=16, room=GENEROUS,
-            schedule=schedule, answers_every=(50, 400)[number % 2], **BESIDE, **asked, **OPTIONS,
+        seen, _ = check(
+            graph, batch=BATCH[:3], hypotheses_per_state=3 if number % 2 else None, arc_cache=512, room=ROOMY,
+            schedule=schedule, every=(50, 400)[number % 2], **asked, **OPTIONS,
         )  # fmt: skip
         if schedule["policy"] == "random":
-            assert host.launches == 1, "a block that waits lets the others go on"
+            assert seen.launches == 1, "a block that waits lets the others go on"
 
 
-@pytest.mark.parametrize("launch", ["WIDE", "DENSE"])
-def test_launches_of_the_engine(graph, asked, batch, launch):
-    shape = as_launched(getattr(search_plan, launch), lanes=2)
+@pytest.mark.parametrize("launch", [search_plan.WIDE, search_plan.DENSE])
+def test_blocks_of_as_many_threads_as_are_launched(graph, asked, launch):
     for schedule in schedules(2):
         check(
-            graph, batch=batch[:4:3], hypotheses_per_state=3, cache=16, room=GENEROUS, shape=shape, schedule=schedule,
-            answers_every=100, **BESIDE, **asked, **OPTIONS,
+            graph, batch=BATCH[:4:3], hypotheses_per_state=3, arc_cache=512, room=ROOMY,
+            shape=Shape(launch.kernel, 2, launch.threads), schedule=schedule, every=100, **asked, **OPTIONS,
         )  # fmt: skip
 
 
-def test_both_halves_have_answer_batches(graph, asked, batch):
+def test_both_halves_have_answer_batches(graph, asked):
     """Answers of several lanes travel together, each half's by a way of its own, and some are under way for long."""
-    if asked["asks"] == MODEL:
+    if asked["place"] == "kenlm":
         pytest.skip("KenLM's answers do not travel")
     for number, schedule in enumerate(schedules(20)):
-        host = check(
-            graph, batch=batch * 2, hypotheses_per_state=2, cache=(0, 16, 4096)[number % 3], room=GENEROUS,
-            shape=Shape(lanes=1 + number % 5, block=32), schedule=schedule, answers_every=(20, 150)[number % 2],
-            looks=(0, 1, 4, 40)[number % 4], **BESIDE, **asked, **OPTIONS,
+        seen, answering = check(
+            graph, batch=BATCH * 2, hypotheses_per_state=2, arc_cache=(0, 256, 1 << 16)[number % 3], room=ROOMY,
+            shape=Shape(lanes=1 + number % 5, block=32), schedule=schedule, every=(20, 150)[number % 2],
+            looks=(0, 1, 4, 40)[number % 4], **asked, **OPTIONS,
         )  # fmt: skip
-        even, odd = host.lookups.sent
+        even, odd = answering.sent
         assert even + odd > 0 and (odd == 0 or number % 5 > 0)
         if number % 3 == 0:  # a cache may know all that a half needs
             assert even > 0 and (odd > 0) == (number % 5 > 0)
-        assert even + odd <= host.lookups.rounds or host.launches > 1, "a launch sends again what came too late"
+        assert even + odd <= answering.rounds or seen.launches > 1, "a launch sends again what came too late"
 
 
-def test_schedules_without_answers_beside_the_kernel(graph, asked, batch):
+def test_schedules_without_answers_beside_the_kernel(graph, asked):
     for schedule in schedules(10):
-        host = check(graph, batch=batch[:2], hypotheses_per_state=2, cache=16, schedule=schedule, **asked, **OPTIONS)
-        assert host.launches > 5
+        seen, _ = check(
+            graph, batch=BATCH[:2], hypotheses_per_state=2, arc_cache=512, schedule=schedule, every=0, requests=16,
+            histories=20, wait_cycles=200, **asked, **OPTIONS,
+        )  # fmt: skip
+        assert seen.launches > 5
 
 
-def test_without_the_cache_every_question_is_asked_once(graph, asked, batch):
+def test_without_the_cache_every_question_is_asked_once(graph, asked):
     """A table that holds all answers of a batch asks nothing twice."""
-    shape = Shape(lanes=1, block=32)
     asked_each = [
         check(
-            graph, batch=batch, room=GENEROUS, shape=shape, requests=requests, answers_every=50, wait_cycles=3000,
-            cache=cache, **asked, **OPTIONS,
-        ).lookups.questions
-        for requests, cache in ((16, 0), (4096, 0), (4096, 1024))
+            graph, batch=BATCH, room=ROOMY, shape=ONE, requests=requests, arc_cache=cache, **asked, **OPTIONS
+        ).answering.questions
+        for requests, cache in ((16, 0), (4096, 0), (4096, 1 << 15))
     ]  # fmt: skip
     assert asked_each[0] > asked_each[1] == asked_each[2] > 50
 
 
 @pytest.mark.parametrize("lanes_block", [(1, 32), (1, 256), (3, 64)])
-@pytest.mark.parametrize("requests", [8, 4096])
-@pytest.mark.parametrize("cache", [0, 1, 2, 16, 4096])
-def test_pieces_of_longer_chains(graph, small, batch, cache, requests, lanes_block):
+@pytest.mark.parametrize("requests", [16, 4096])
+@pytest.mark.parametrize("arc_cache", [0, 16, 32, 256, 1 << 16])
+def test_pieces_of_longer_chains(graph, small, arc_cache, requests, lanes_block):
     """A word is up to four pieces, some words are unknown; a table may hold them all, or be too small at first."""
     large = random_model(np.random.default_rng(6), WORDS[:44], 4, share=0.2, cost=lambda r: float(r.gamma(4.0)))
     for number, schedule in enumerate(schedules(3)):
-        host = check(
-            graph, (large, small), batch[:3], asks=ARCS, cache=cache, room=GENEROUS, shape=Shape("wide", *lanes_block),
-            schedule=schedule, answers_every=(20, 300)[number % 2], wait_cycles=3000, requests=requests,
+        seen, answering = check(
+            graph, (large, small), BATCH[:3], place="arcs asked", arc_cache=arc_cache, room=ROOMY,
+            shape=Shape("wide", *lanes_block), schedule=schedule, every=(20, 300)[number % 2], requests=requests,
             unknown_words="unk", **OPTIONS,
         )  # fmt: skip
-        _, distinct, misses, *_ = host.counters.tolist()
-        assert distinct >= misses > 0
-        if host.launches == 1:
-            assert misses <= host.lookups.questions, "ends of sentences are not counted"
+        assert seen.stats.distinct_lookups >= seen.stats.lookup_misses > 0
+        if seen.launches == 1:
+            assert seen.stats.lookup_misses <= answering.questions, "ends of sentences are not counted"
 
 
 def test_words_share_what_they_back_off_by_and_where_they_end():
@@ -220,18 +213,18 @@ def test_words_share_what_they_back_off_by_and_where_they_end():
         (np.array([0, 0, 1, 1]), np.array([1, 1, 2, 2]), np.array([1, 2, 1, 2]), np.array([1, 2, 3, 3]),
          np.zeros(4, np.float32)), num_states=3, num_columns=2, finals={2: 0.0},
     )  # fmt: skip
-    fields = {"word_symbols": SymbolTable.from_list(["<eps>", *words]), "meta": {"lm_digest": small.digest}}
-    graph = Graph(**plain.fields() | fields)
     log_probs = np.full((2, 2), -1.0, np.float32)
     for schedule in schedules(5):
-        for utterances, cache in ((1, 0), (3, 0), (1, 4096)):
-            host = check(
-                graph, (large, small), [log_probs] * utterances, beam=20.0, asks=ARCS, room=GENEROUS, requests=4096,
-                cache=cache, shape=Shape(lanes=1, block=32), schedule=schedule, answers_every=20, wait_cycles=30_000,
+        for utterances, arc_cache in ((1, 0), (3, 0), (1, 1 << 16)):
+            seen, answering = check(
+                over(plain, small, words), (large, small), [log_probs] * utterances, beam=20.0, place="arcs asked",
+                room=ROOMY, requests=4096, arc_cache=arc_cache, shape=ONE, schedule=schedule, every=20,
+                wait_cycles=30_000,
             )  # fmt: skip
             # (<s>, 0), a, b; (a, 0), (b, 0), c; </s>
-            assert host.lookups.questions == 7 and host.lookups.rounds == 3
-            assert host.counters[:3].tolist() == [6 * utterances, 8 * utterances, 6], "(<s>, 0) and c are known"
+            assert (answering.questions, answering.rounds) == (7, 3)
+            counted = seen.stats.lookups, seen.stats.distinct_lookups, seen.stats.lookup_misses
+            assert counted == (6 * utterances, 8 * utterances, 6), "(<s>, 0) and c are known"
 
 
 def test_histories_share_a_question_of_the_large_model(tmp_path):
@@ -243,13 +236,12 @@ def test_histories_share_a_question_of_the_large_model(tmp_path):
     small = language_model(words, {(): (all_words, 0.0), ("a",): ({"c": 0.5}, 0.25), ("b",): ({"c": 0.75}, 0.25)})
     plain = Graph.from_arcs([(0, 1, 1, 1, 0.0), (0, 1, 1, 2, 0.0), (1, 2, 1, 3, 0.0)], finals={2: 0.0}, num_columns=1)
     for schedule in schedules(5):
-        for cache in (0, 16):
-            host = check(
-                over(plain, small, words), (large, small), [np.zeros((2, 1), np.float32)], beam=20.0, asks=MODEL,
-                room=GENEROUS, shape=Shape(lanes=1, block=32), schedule=schedule, cache=cache, answers_every=50,
-                **BESIDE,
+        for arc_cache in (0, 512):
+            _, answering = check(
+                over(plain, small, words), (large, small), [np.zeros((2, 1), np.float32)], beam=20.0, place="kenlm",
+                room=ROOMY, shape=ONE, schedule=schedule, arc_cache=arc_cache,
             )  # fmt: skip
-            assert (host.lookups.questions, host.lookups.rounds) == (4, 3)  # a and b; c; </s>
+            assert (answering.questions, answering.rounds) == (4, 3)  # a and b; c; </s>
 
 
 def test_words_of_histories_that_another_block_has_asked_for(tmp_path):
@@ -265,34 +257,33 @@ def test_words_of_histories_that_another_block_has_asked_for(tmp_path):
     for schedule in schedules(5):
         for step in (2000, 8000):
             check(
-                over(plain, small, words), (large, small), batch, beam=8.0, hypotheses_per_state=1, asks=MODEL,
-                room=GENEROUS, shape=Shape(lanes=2, block=32), schedule=schedule, cache=4096, answers_every=20,
-                from_host=FromHost(batch, 64, [0.5], [0, step]), **BESIDE,
+                over(plain, small, words), (large, small), batch, beam=8.0, hypotheses_per_state=1, place="kenlm",
+                room=ROOMY, shape=Shape(lanes=2, block=32), schedule=schedule, arc_cache=1 << 17, every=20,
+                parts=(384, 2048, 1 << 10), arrivals=[step],
             )  # fmt: skip
 
 
-def test_log_probs_come_late_too(graph, asked, batch):
+def test_log_probs_come_late_too(graph, asked):
     for number, schedule in enumerate(schedules(10)):
-        random = np.random.default_rng(number)
-        steps = np.sort(random.integers(0, 20_000, 4)).tolist()
-        coming = FromHost(batch, 1 + number % 4, random.random(3).tolist(), steps, wait_cycles=300)
+        arrivals = np.sort(np.random.default_rng(number).integers(0, 20_000, 4)).tolist()
         check(
-            graph, batch=batch, room=GENEROUS, shape=Shape(lanes=1 + number % 5, block=32), schedule=schedule,
-            from_host=coming, hypotheses_per_state=2, answers_every=100, **asked, **OPTIONS,
+            graph, batch=BATCH, room=ROOMY, shape=Shape(lanes=1 + number % 5, block=32), schedule=schedule,
+            parts=(128, 512, 64 << number % 4), arrivals=arrivals, hypotheses_per_state=2, every=100, requests=16,
+            wait_cycles=300, **asked, **OPTIONS,
         )  # fmt: skip
 
 
-def test_a_search_dies(graph, asked, batch):
-    spoiled = [logp.copy() for logp in batch]
+def test_a_search_dies(graph, asked):
+    spoiled = [logp.copy() for logp in BATCH]
     spoiled[2][2] = -np.inf
-    check(graph, batch=spoiled, room=GENEROUS, answers_every=100, **asked, **OPTIONS)
+    check(graph, batch=spoiled, room=ROOMY, every=100, **asked, **OPTIONS)
 
 
 def test_the_log_is_collected(graph, asked):
     long = [graphs.random_log_probs(31, 60, 12, sharpness=6.0)]
     check(
-        graph, batch=long, beam=4.0, max_active=40, hypotheses_per_state=3, room=Room(512, 2048, 1024, 512, 600, 4096),
-        shape=Shape(lanes=1, block=32), answers_every=50, **BESIDE, **asked,
+        graph, batch=long, beam=4.0, max_active=40, hypotheses_per_state=3, room=replace(ROOMY, log_entries=600),
+        shape=ONE, **asked,
     )  # fmt: skip
 
 
@@ -300,12 +291,11 @@ def test_histories_longer_than_lanes_that_share_a_look_up():
     rng = np.random.default_rng(3)
     models = random_model(rng, WORDS[:2], 11, share=0.95), random_model(rng, WORDS[:2], 2)
     source, target, labels = rng.integers(0, 6, 30), rng.integers(0, 6, 30), rng.integers(1, 4, 30)
-    fields = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS[:2]]), "meta": {"lm_digest": models[1].digest}}
     plain = Graph.from_arcs(
         (source, target, labels, rng.integers(1, 3, 30), rng.random(30).astype(np.float32)), num_states=6,
         num_columns=3, finals={0: 0.0},
     )  # fmt: skip
     check(
-        Graph(**plain.fields() | fields), models, [graphs.random_log_probs(0, 14, 3)], beam=8.0, asks=ARCS,
-        hypotheses_per_state=4, room=GENEROUS, answers_every=50, **BESIDE,
+        over(plain, models[1], WORDS[:2]), models, [graphs.random_log_probs(0, 14, 3)], beam=8.0, place="arcs asked",
+        hypotheses_per_state=4, room=ROOMY,
     )  # fmt: skip

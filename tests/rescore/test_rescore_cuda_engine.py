@@ -3,12 +3,9 @@
 import gc
 import pickle
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from arcbeam import CapacityError, CtcDecoder, CudaOutOfMemoryError, Graph, LanguageModel, SymbolTable, UnsupportedError
 from arcbeam.gpu.tuned import (
@@ -17,12 +14,10 @@ from arcbeam.gpu.tuned import (
 )
 from arcbeam.lm import lm_file
 from tests.decode import graphs
-from tests.decode.emulated_gpu import TIGHT, DeviceArray
+from tests.decode.emulated_gpu import DeviceArray
 from tests.decode.equality import same
 from tests.decode.language_models import random_model
-from tests.decode.test_rescoring import language_models, with_words
 from tests.gpu import sanitized_rescoring
-from tests.hypothesis_examples import examples
 
 WORDS = [f"w{i}" for i in range(1, 50)]
 RNG = np.random.default_rng(4)
@@ -59,33 +54,6 @@ def gpu(emulated_gpu):
     return emulated_gpu
 
 
-@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    graphs.graphs(blank=3),
-    language_models(),
-    st.lists(graphs.log_probs(), max_size=4),
-    st.sampled_from([0.0, 2.0, float("inf")]),
-    st.sampled_from([None, 1, 2, 4]),
-    st.sampled_from(
-        [
-            ("resident", None, None),
-            ("host-direct", 0, None),
-            ("host-direct", 512, None),
-            ("auto", None, None),
-            ("auto", None, 64),
-            ("host-direct", 0, 1),
-        ]
-    ),
-)
-def test_random_graphs(emulated_gpu, graph, models, batch, beam, n, where):
-    emulated_gpu.begin_with(TIGHT)
-    graph = with_words(graph, models[1])
-    options = {"language_model": models[0], "graph_language_model": models[1], "beam": beam, "acoustic_scale": 0.5}
-    options["hypotheses_per_state"] = n
-    decoder = CtcDecoder(graph, device="cuda", placement=where[0], arc_cache=where[1], gpu_budget=where[2], **options)
-    check_same(decoder.decode(batch), CtcDecoder(graph, device="cpu", **options).decode(batch))
-
-
 @pytest.mark.parametrize("n", [1, 3, None])
 @pytest.mark.parametrize(
     ("placement", "cache", "budget"),
@@ -113,14 +81,6 @@ def test_placements_and_caches(gpu, n, placement, cache, budget):
         assert decoder.stats.lookup_misses < first.lookup_misses // 4, "a cache with room for all is warm"
     if cache == 0 or (cache is None and placement == "resident"):
         assert decoder.stats.lookup_misses == decoder.stats.distinct_lookups
-
-
-def test_everything_grows(gpu):
-    gpu.begin_with(TIGHT)
-    for n in (2, None):
-        decoder = on_gpu(hypotheses_per_state=n)
-        check_same(decoder.decode(BATCH), on_cpu(hypotheses_per_state=n))
-        assert len(gpu.shapes) > 3
 
 
 def test_arrays_of_host_and_device(gpu):
@@ -195,12 +155,6 @@ def test_memory_that_runs_out_while_decoding(gpu):
     decoder.decode(BATCH[:1])
     gpu.fake.fail("allocate", 2)
     check_same(decoder.decode(BATCH), wanted)
-
-
-def test_small_blocks_for_frames_of_few_tokens(gpu):
-    gpu.launch_as(replace(search_plan.DENSE, threads=64))
-    check_same(on_gpu(hypotheses_per_state=2).decode(BATCH), on_cpu(hypotheses_per_state=2))
-    assert gpu.launched[-1] == ("dense", 1)
 
 
 def test_pickled_decoders(gpu):

@@ -1,4 +1,4 @@
-"""The search kernel with a large language model gives the twin's bytes, whatever the schedule."""
+"""The search with a large language model on a GPU gives the CPU's bytes, whatever the schedule."""
 
 from dataclasses import replace
 
@@ -8,10 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import CtcDecoder, Graph
-from arcbeam.ctc.options import DecoderOptions
-from arcbeam.ctc.rescoring import Rescoring
 from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
+from tests.decode.emulated_gpu import TIGHT, Shape, scheduled
 from tests.decode.language_models import (
     WORDS,
     all_costs_equal,
@@ -21,66 +20,55 @@ from tests.decode.language_models import (
     random_model,
     rough_models,
 )
-from tests.decode.search_host import FromHost, Room, Shape, as_launched
-from tests.decode.search_layout import BAD_LOG_PROB, DECODED
+from tests.decode.small_search import BATCH, ROOMY
 from tests.decode.test_rescoring import language_models, with_words
 from tests.hypothesis_examples import examples
 from tests.rescore.demo import demo_speech
-from tests.rescore.rescore_host import RescoreHost, check
+from tests.rescore.placed import check
 from tests.simt.build import schedules
 
-GENEROUS = Room(capacity=512, candidates=2048, table_size=1024, spill_capacity=512, log=4096, paths=4096)
+MODELS = rough_models(4)
+GRAPH = over(graphs.random_graph(4, states=120, columns=12), MODELS[1])
+OPTIONS = {"beam": 6.0, "max_active": 40}
+ONE = Shape(lanes=1, block=32)
 
 
 @settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     graphs.graphs(blank=3),
     language_models(),
-    st.lists(graphs.log_probs(), min_size=1, max_size=3),
+    st.lists(graphs.log_probs(), max_size=3),
     st.sampled_from([0.0, 0.5, 2.0, 17.0, float("inf")]),
     st.sampled_from([None, 1, 2, 3, 4]),
     st.sampled_from([None, None, 1, 4]),
     st.sampled_from([(1.0, 1.0), (0.5, 1.0), (1.0, 0.5), (0.0, 0.0)]),
-    st.sampled_from([0, 1, 16]),
-    st.sampled_from([Room(), GENEROUS]),
+    st.sampled_from(["resident", "cached", "index on the device", "bucketed"]),
+    st.sampled_from([TIGHT, ROOMY]),
     st.integers(0, 2**32),
 )
-def test_random_graphs(graph, models, batch, beam, n, max_active, scales, cache, room, seed):
+def test_random_graphs(graph, models, batch, beam, n, max_active, scales, place, room, seed):
     graph = with_words(graph, models[1], lm_scale=scales[1])
     check(
-        graph, models, batch, beam=beam, hypotheses_per_state=n, max_active=max_active,
-        lm_scale=scales[0], cache=cache, room=room, shape=Shape(block=32), schedule={"seed": seed},
+        graph, models, batch, place=place, beam=beam, hypotheses_per_state=n, max_active=max_active,
+        lm_scale=scales[0], room=room, shape=Shape(block=32), schedule={"seed": seed},
     )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def models():
-    return rough_models(4)
-
-
-@pytest.fixture(scope="module")
-def graph(models):
-    return over(graphs.random_graph(4, states=120, columns=12), models[1])
-
-
-@pytest.fixture(scope="module")
-def batch():
-    return [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 9, 1, 7))]
-
-
-OPTIONS = {"beam": 6.0, "max_active": 40}
-
-
 @pytest.mark.parametrize("n", [3, None])
-def test_schedules(graph, models, batch, n):
-    for schedule in schedules():
-        check(graph, models, batch[:3], hypotheses_per_state=n, cache=16, room=GENEROUS, schedule=schedule, **OPTIONS)
+@pytest.mark.parametrize("place", ["cached", "bucketed"])
+def test_schedules(place, n):
+    for number, schedule in enumerate(schedules()):
+        check(
+            GRAPH, MODELS, BATCH[:3], place=place, hypotheses_per_state=n, arc_cache=(0, 512, 1 << 17)[number % 3],
+            room=ROOMY, schedule=schedule, **OPTIONS,
+        )  # fmt: skip
 
 
-def test_schedules_with_little_room(graph, models, batch):
+@pytest.mark.parametrize("place", ["cached", "bucketed"])
+def test_schedules_with_little_room(place):
     """Frames are given up, redone in other memory, and lanes stop and are taken up again."""
     for schedule in schedules():
-        check(graph, models, batch[:1], hypotheses_per_state=2, cache=16, schedule=schedule, **OPTIONS)
+        check(GRAPH, MODELS, BATCH[:1], place=place, hypotheses_per_state=2, schedule=schedule, **OPTIONS)
 
 
 @pytest.mark.parametrize("n", [2, None])
@@ -88,15 +76,15 @@ def test_schedules_with_little_room(graph, models, batch):
 def test_ties(seed, n):
     graph, models = all_costs_equal(seed, arcs=48, words=WORDS[:5])
     batch = [np.full((10, 3), -1.0, np.float32)]
-    check(graph, models, batch, beam=2.0, hypotheses_per_state=n, room=GENEROUS, schedule={"seed": seed})
+    check(graph, models, batch, beam=2.0, hypotheses_per_state=n, room=ROOMY, schedule={"seed": seed})
 
 
 def test_histories_longer_than_lanes_that_share_a_look_up():
     graph, models = longer_than_lanes()
-    for in_buckets in (0, 0.85):
+    for place in ("resident", "bucketed"):
         check(
-            graph, models, [graphs.random_log_probs(0, 14, 3)], beam=8.0, hypotheses_per_state=4, room=GENEROUS,
-            in_buckets=in_buckets,
+            graph, models, [graphs.random_log_probs(0, 14, 3)], place=place, beam=8.0, hypotheses_per_state=4,
+            room=ROOMY,
         )  # fmt: skip
 
 
@@ -104,13 +92,12 @@ def test_histories_longer_than_lanes_that_share_a_look_up():
 @pytest.mark.parametrize("n", [1, 3, 40])
 def test_lists_that_are_longer_than_a_warp(n, cost):
     graph, models = long_lists(cost)
-    room = Room(capacity=512, candidates=1536, table_size=1024, spill_capacity=512, log=8192, paths=4096)
-    for some in (room, replace(room, capacity=64, candidates=128, table_size=128)):
-        host = check(
+    for room in (replace(ROOMY, shared_states=512, log_entries=8192), replace(ROOMY, shared_states=64)):
+        seen, _ = check(
             graph, models, [graphs.random_log_probs(3, 4, 2)], beam=30.0, max_active=60, hypotheses_per_state=n,
-            room=some, shape=Shape(lanes=1),
+            room=room, shape=Shape(lanes=1),
         )  # fmt: skip
-        assert host.counters[0] > 500
+        assert seen.stats.lookups > 500
 
 
 def test_lists_that_just_fit():
@@ -121,161 +108,197 @@ def test_lists_that_just_fit():
     arcs += [(state, 9, 2, 1 + state % 5, 0.0) for state in range(1, 9)]
     graph = over(Graph.from_arcs(arcs, num_states=10, num_columns=2, finals={9: 0.0}), models[1], WORDS[:5])
     for schedule in schedules(5):
-        for capacity in (44, 48, 52, 56):  # between 48 and 56 the two would overlap
+        for states in (44, 48, 52, 56):  # between 48 and 56 the two would overlap
             check(
                 graph, models, [graphs.random_log_probs(0, 2, 2)], beam=50.0, hypotheses_per_state=2, schedule=schedule,
-                room=replace(GENEROUS, capacity=capacity, candidates=64, table_size=128), shape=Shape(lanes=1),
+                room=replace(ROOMY, shared_states=states), shape=Shape(lanes=1),
             )  # fmt: skip
 
 
-def test_room_grows_and_nothing_is_lost(graph, models, batch):
-    tight = check(graph, models, batch, **OPTIONS)
-    assert tight.launches > 3
-    roomy = check(graph, models, batch, room=GENEROUS, **OPTIONS)
-    assert roomy.launches == 1
-    assert tight.counters[0] == roomy.counters[0] > 50
-    assert roomy.counters[1] < roomy.counters[0], "nothing was asked for once for several"
+def test_room_grows_and_nothing_is_lost():
+    tight, roomy = (check(GRAPH, MODELS, BATCH, room=room, **OPTIONS).seen for room in (TIGHT, ROOMY))
+    assert tight.launches > 3 and roomy.launches == 1
+    assert tight.stats.lookups == roomy.stats.lookups > 50
+    assert roomy.stats.distinct_lookups < roomy.stats.lookups, "nothing was asked for once for several"
 
 
-def test_the_cache_answers_and_changes_nothing(graph, models, batch):
+def test_the_cache_answers_and_changes_nothing():
     misses = [
-        check(graph, models, batch, room=GENEROUS, cache=size, shape=Shape(lanes=1, block=32), **OPTIONS).counters[2]
-        for size in (0, 1, 16, 4096)
+        check(GRAPH, MODELS, BATCH, room=ROOMY, arc_cache=size, shape=ONE, **OPTIONS).seen.stats.lookup_misses
+        for size in (0, 32, 512, 1 << 17)
     ]
     assert misses[0] >= misses[1] > misses[2] > misses[3] > 0
 
 
-def test_the_log_is_collected_before_it_grows(graph, models):
+def test_the_log_is_collected_before_it_grows():
     long = [graphs.random_log_probs(31, 100, 12, sharpness=6.0)]
-    little = replace(GENEROUS, log=600)
     for schedule in schedules(5):
-        host = check(
-            graph, models, long, beam=4.0, max_active=40, hypotheses_per_state=3, room=little,
-            shape=Shape(lanes=1, block=32), schedule=schedule,
+        seen, _ = check(
+            GRAPH, MODELS, long, beam=4.0, max_active=40, hypotheses_per_state=3,
+            room=replace(ROOMY, log_entries=600), shape=ONE, schedule=schedule,
         )  # fmt: skip
-        assert host.launches == 1
+        assert seen.launches == 1
 
 
-def test_paths_are_followed_in_stretches(graph, models):
+def test_paths_are_followed_in_stretches():
     batch = [graphs.random_log_probs(seed, frames, 12, sharpness=6.0) for seed, frames in enumerate((30, 32, 200))]
     for log in (40_000, 3000):
-        room = replace(GENEROUS, log=log, paths=10_000)
-        check(graph, models, batch, beam=4.0, max_active=40, hypotheses_per_state=2, room=room, shape=Shape(lanes=1))
+        room = replace(ROOMY, log_entries=log)
+        check(GRAPH, MODELS, batch, beam=4.0, max_active=40, hypotheses_per_state=2, room=room, shape=Shape(lanes=1))
 
 
 @pytest.mark.parametrize("kernel", ["wide", "dense"])
 @pytest.mark.parametrize(("lanes", "block"), [(1, 32), (1, 128), (3, 64), (5, 96), (7, 32)])
-def test_neither_blocks_nor_their_size_change_the_bytes(graph, models, batch, kernel, lanes, block):
-    shape = Shape(kernel, lanes, block)
-    check(graph, models, batch, hypotheses_per_state=3, cache=16, shape=shape, schedule={"seed": lanes}, **OPTIONS)
+def test_neither_blocks_nor_their_size_change_the_bytes(kernel, lanes, block):
+    for place in ("cached", "bucketed"):
+        check(
+            GRAPH, MODELS, BATCH, place=place, hypotheses_per_state=3, shape=Shape(kernel, lanes, block),
+            schedule={"seed": lanes}, **OPTIONS,
+        )  # fmt: skip
 
 
-@pytest.mark.parametrize("launch", ["WIDE", "DENSE", "RESCORING_CLUSTER"])
-def test_launches_of_the_engine(graph, models, batch, launch):
-    shape = as_launched(getattr(search_plan, launch), team_tokens=15)
+@pytest.mark.parametrize("place", ["cached", "bucketed"])
+@pytest.mark.parametrize("launch", [search_plan.WIDE, search_plan.DENSE, search_plan.RESCORING_CLUSTER])
+def test_blocks_of_as_many_threads_as_are_launched(launch, place):
+    shape = Shape(launch.kernel, 1, launch.threads, launch.cluster, team_tokens=15)
     for schedule in schedules(2):
         check(
-            graph, models, batch[:1], hypotheses_per_state=3, cache=16, room=GENEROUS, shape=shape, schedule=schedule,
+            GRAPH, MODELS, BATCH[:1], place=place, hypotheses_per_state=3, room=ROOMY, shape=shape, schedule=schedule,
             **OPTIONS,
         )  # fmt: skip
 
 
 @pytest.mark.parametrize("team_tokens", [0, 15])
 @pytest.mark.parametrize(("cluster", "lanes", "block"), [(1, 2, 64), (2, 2, 32), (3, 1, 64), (8, 1, 32)])
-def test_clusters_give_the_same_bytes(graph, models, batch, cluster, lanes, block, team_tokens):
+def test_clusters_give_the_same_bytes(cluster, lanes, block, team_tokens):
     shape = Shape("cluster", lanes, block, cluster, team_tokens)
-    for room in (Room(), GENEROUS):
+    for place, room in (("cached", TIGHT), ("cached", ROOMY), ("bucketed", ROOMY)):
         check(
-            graph, models, batch, hypotheses_per_state=2, cache=16, room=room, shape=shape,
+            GRAPH, MODELS, BATCH, place=place, hypotheses_per_state=2, room=room, shape=shape,
             schedule={"seed": cluster}, **OPTIONS,
         )  # fmt: skip
 
 
-def test_clusters_under_schedules(graph, models, batch):
+def test_clusters_under_schedules():
     shape = Shape("cluster", lanes=2, block=32, cluster=2, team_tokens=20)
     for schedule in schedules():
-        check(
-            graph, models, batch[:3], hypotheses_per_state=2, room=GENEROUS, shape=shape, schedule=schedule, **OPTIONS
-        )
+        check(GRAPH, MODELS, BATCH[:3], hypotheses_per_state=2, room=ROOMY, shape=shape, schedule=schedule, **OPTIONS)
 
 
-def test_a_cluster_counts_nothing_of_a_bad_utterance(graph, models, batch):
-    spoiled = [logp.copy() for logp in batch]
+def on_gpu(**options):
+    models = {"language_model": MODELS[0], "graph_language_model": MODELS[1]}
+    return CtcDecoder(GRAPH, device="cuda", **models, **options)
+
+
+def test_a_cluster_counts_nothing_of_a_bad_utterance():
+    spoiled, counted = [logp.copy() for logp in BATCH], []
     spoiled[2][8, 3] = np.nan
-    rescoring = Rescoring(graph, *models, DecoderOptions())
-    counted = []
-    for shape in (Shape(lanes=1, block=32), Shape("cluster", lanes=1, block=32, cluster=2)):
-        host = RescoreHost(graph, rescoring, beam=5.0, room=GENEROUS)
-        host.decode(spoiled, shape)
-        counted.append(host.counters[0])
+
+    def lookups():
+        decoder = on_gpu(beam=5.0)
+        decoder.decode(spoiled, errors="return")
+        return decoder.stats.lookups
+
+    for shape in (ONE, Shape("cluster", lanes=1, block=32, cluster=2)):
+        with scheduled(room=ROOMY, shape=shape):
+            counted.append(lookups())
     assert counted[0] == counted[1] > 0
 
 
-def test_hot_utterances_go_on_in_a_cluster(graph, models):
+def test_hot_utterances_go_on_in_a_cluster():
     batch = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((20, 3, 30))]
     shape = Shape(lanes=3, block=32, hot_tokens=5, hot_lanes=2)
-    hosts = [
-        check(graph, models, batch, hypotheses_per_state=3, room=GENEROUS, shape=shape, schedule=schedule, **OPTIONS)
-        for schedule in schedules(10)
-    ]
-    assert 2 in {host.launches for host in hosts}  # whether few are left at work in time is the schedule's doing
+    launches = {
+        check(
+            GRAPH, MODELS, batch, hypotheses_per_state=3, room=ROOMY, shape=shape, schedule=one, **OPTIONS
+        ).seen.launches
+        for one in schedules(10)
+    }
+    assert 2 in launches  # whether few are left at work in time is the schedule's doing
 
 
-def test_float16(graph, models, batch):
-    half = [logp.astype(np.float16) for logp in batch]
-    check(graph, models, half, beam=4.0, acoustic_scale=0.5, blank_penalty=0.25, room=GENEROUS)
+def test_float16():
+    half = [logp.astype(np.float16) for logp in BATCH]
+    check(GRAPH, MODELS, half, beam=4.0, acoustic_scale=0.5, blank_penalty=0.25, room=ROOMY)
 
 
-def test_log_probs_come_while_the_kernel_runs(graph, models, batch):
+def test_log_probs_come_while_the_kernel_runs():
     for number, schedule in enumerate(schedules(20)):
-        random = np.random.default_rng(number)
-        steps = np.sort(random.integers(0, 20_000, 4)).tolist()
-        coming = FromHost(batch, 1 + number % 4, random.random(3).tolist(), steps)
-        shape = Shape(lanes=1 + number % 5, block=32)
-        host = check(
-            graph, models, batch, room=GENEROUS, shape=shape, schedule=schedule, from_host=coming,
-            hypotheses_per_state=2, **OPTIONS,
+        arrivals = np.sort(np.random.default_rng(number).integers(0, 20_000, 4)).tolist()
+        seen, _ = check(
+            GRAPH, MODELS, BATCH, room=ROOMY, shape=Shape(lanes=1 + number % 5, block=32), schedule=schedule,
+            parts=(512, 2048, 64 << number % 4), arrivals=arrivals, wait_cycles=10**6, hypotheses_per_state=2,
+            **OPTIONS,
         )  # fmt: skip
-        assert host.launches == 1
+        assert seen.launches == 1
 
 
 @settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     graphs.graphs(blank=3),
     language_models(),
-    st.lists(graphs.log_probs(), min_size=1, max_size=4),
-    st.integers(1, 4),
-    st.lists(st.floats(0, 1, exclude_max=True), max_size=4),
-    st.sampled_from([0, 300, 5000]),
+    st.lists(graphs.log_probs(max_frames=20), min_size=1, max_size=4),
+    st.tuples(*(st.sampled_from([16, 64, 256, 1024]) for _ in "123")),
+    st.lists(st.sampled_from([0, 300, 5000, 10**9]), min_size=1, max_size=4).map(sorted),
     st.integers(0, 2**32),
 )
-def test_lanes_stop_when_log_probs_are_late(graph, models, batch, piece_frames, parts, apart, seed):
-    graph = with_words(graph, models[1])
-    steps = [apart * i or 10**9 * i for i in range(len(parts) + 1)]
-    coming = FromHost(batch, piece_frames, parts, steps, wait_cycles=200)
+def test_lanes_stop_when_log_probs_are_late(graph, models, batch, parts, arrivals, seed):
     check(
-        graph, models, batch, beam=2.0, max_active=5, hypotheses_per_state=2, shape=Shape(block=32),
-        schedule={"seed": seed}, from_host=coming,
+        with_words(graph, models[1]), models, batch, beam=2.0, max_active=5, hypotheses_per_state=2,
+        shape=Shape(block=32), schedule={"seed": seed}, parts=parts, arrivals=arrivals, wait_cycles=200,
     )  # fmt: skip
 
 
+@scheduled()
+def errors_of(batch):
+    found = on_gpu(beam=5.0).decode(batch, errors="return")
+    return [None if one.error is None else str(one.error) for one in found]
+
+
 @pytest.mark.parametrize(("value", "frame", "column"), [(np.nan, 3, 5), (np.inf, 0, 11), (np.nan, 8, 0)])
-def test_bad_log_probs_are_found(graph, models, batch, value, frame, column):
-    spoiled = [logp.copy() for logp in batch]
+def test_bad_log_probs_are_found(value, frame, column):
+    spoiled = [logp.copy() for logp in BATCH]
     spoiled[2][frame, column:] = value
-    found = RescoreHost(graph, Rescoring(graph, *models, DecoderOptions()), beam=5.0).decode(spoiled)
-    assert [got.outcome for got in found] == [DECODED, DECODED, BAD_LOG_PROB, DECODED, DECODED]
-    assert (found[2].bad_frame, found[2].bad_column) == (frame, column)
+    found = errors_of(spoiled)
+    assert [error is None for error in found] == [True, True, False, True, True]
+    assert f"frame {frame}, column {column}" in found[2]
 
 
-def test_a_search_dies_and_the_rest_is_checked(graph, models, batch):
-    spoiled = [logp.copy() for logp in batch]
+def test_a_search_dies_and_the_rest_is_checked():
+    spoiled = [logp.copy() for logp in BATCH]
     spoiled[2][2] = -np.inf
-    check(graph, models, spoiled, room=GENEROUS, **OPTIONS)
+    check(GRAPH, MODELS, spoiled, room=ROOMY, **OPTIONS)
     spoiled[2][7, 4] = np.nan
-    host = RescoreHost(graph, Rescoring(graph, *models, DecoderOptions()), beam=5.0)
-    (bad,) = host.decode([spoiled[2]])
-    assert (bad.outcome, bad.bad_frame, bad.bad_column) == (BAD_LOG_PROB, 7, 4)
+    assert "frame 7, column 4" in errors_of([spoiled[2]])[0]
+
+
+@pytest.mark.parametrize("unknown_words", ["unk", "small"])
+def test_unknown_words(unknown_words):
+    rng = np.random.default_rng(7)
+    models = random_model(rng, WORDS[:30], 3, share=0.2), random_model(rng, WORDS, 2, share=0.3)
+    graph = over(graphs.random_graph(4, states=120, columns=12), models[1])
+    for arc_cache in (0, 512):
+        check(
+            graph, models, BATCH, place="bucketed", hypotheses_per_state=3, arc_cache=arc_cache,
+            room=replace(ROOMY, log_entries=8192), unknown_words=unknown_words, **OPTIONS,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [1, 2, 4, 5, 6, 9, 11, 14, 16])
+def test_orders_in_buckets(order):
+    """Histories of any length; those of 14-grams and longer take more waits."""
+    rng = np.random.default_rng(order)
+    large = random_model(rng, WORDS[:2], order, share=0.9 if order > 4 else 0.6)
+    small = random_model(rng, WORDS[:2], 2)
+    source, target, labels = rng.integers(0, 6, 30), rng.integers(0, 6, 30), rng.integers(1, 4, 30)
+    plain = Graph.from_arcs(
+        (source, target, labels, rng.integers(1, 3, 30), rng.random(30).astype(np.float32)), num_states=6,
+        num_columns=3, finals={0: 0.0, 3: 0.5},
+    )  # fmt: skip
+    check(
+        over(plain, small, WORDS[:2]), (large, small), [graphs.random_log_probs(0, 18, 3)], place="bucketed", beam=8.0,
+        hypotheses_per_state=4, room=ROOMY,
+    )  # fmt: skip
 
 
 def test_demo_speech(demo_data, tmp_path):
@@ -283,18 +306,18 @@ def test_demo_speech(demo_data, tmp_path):
     graph, both, rows = demo_speech(demo_data, tmp_path)
     for schedule in schedules(5):
         check(
-            graph, both, [rows[:60], rows[60:90]], beam=10.0, max_active=50, hypotheses_per_state=3, room=GENEROUS,
+            graph, both, [rows[:60], rows[60:90]], beam=10.0, max_active=50, hypotheses_per_state=3, room=ROOMY,
             schedule=schedule,
         )  # fmt: skip
 
 
-def test_the_limit_matters(graph, models):
+def test_the_limit_matters():
     """Or the tests above would prove little."""
     batch = [graphs.random_log_probs(seed, 12, 12, sharpness=2.0) for seed in range(5)]
     totals = set()
     for n in (1, None):
         decoder = CtcDecoder(
-            graph, language_model=models[0], graph_language_model=models[1], beam=5.0, hypotheses_per_state=n,
+            GRAPH, language_model=MODELS[0], graph_language_model=MODELS[1], beam=5.0, hypotheses_per_state=n,
             device="cpu",
         )  # fmt: skip
         totals.add(tuple(h.score for h in decoder.decode(batch)))

@@ -5,27 +5,18 @@ import numpy as np
 import pytest
 
 from arcbeam.gpu.tuned import search_plan
-from tests.decode.emulated_gpu import TIGHT
-from tests.decode.host_streams import HostStream
-from tests.decode.lattices import numbered, packed
-from tests.decode.search_host import Room, Shape
+from tests.decode.emulated_gpu import TIGHT, Shape
 from tests.decode.test_endpoints import RULES, SPEECH
 from tests.decode.test_stream_lattices import ASKED
 from tests.decode.test_stream_lattices_emulated import SOME
-from tests.decode.test_streams import BATCH
 from tests.decode.test_streams_emulated import answers, seen
-from tests.rescore.rescore_host import RescoreHost
+from tests.rescore.placed import PLACES
 from tests.rescore.test_streams_emulated import (
     BOOSTS,
-    GRAPH,
-    KERNELS,
-    LARGE,
-    OPTIONS,
-    PLACES,
-    CtcDecoder,
+    SCHEDULED,
     chunks,
     gpu,
-    models_of,
+    in_chunks,
     pair,
 )  # fmt: skip
 from tests.simt.build import schedules
@@ -97,29 +88,7 @@ def test_numbers_of_kenlm_begin_anew(gpu, monkeypatch, bytes_for_all):
     sentences("kenlm", False)
 
 
-@pytest.mark.parametrize("place", KERNELS)
+@pytest.mark.parametrize("place", SCHEDULED)
 def test_schedules(place):
-    """The kernel alone, whose host is of the simplest kind, with races detected."""
-    cpu = CtcDecoder(GRAPH, device="cpu", **models_of(place) | LATTICE_BEAM)
-    start = 0 if place == "kenlm" else LARGE.about["start"]
-    batch = [BATCH[0][:15], BATCH[5][:15], BATCH[4][:15]]
     for schedule in schedules(2):
-        host = RescoreHost(
-            GRAPH, cpu._rescoring, beam=OPTIONS["beam"], max_active=OPTIONS["max_active"], hypotheses_per_state=3,
-            cache=16, room=Room(capacity=32, spill_capacity=32, log=256, links=256), lattice_beam=4.0, **KERNELS[place],
-        )  # fmt: skip
-        states, streams = [HostStream(large_start=start) for _ in batch], [cpu.stream(lattice=True) for _ in batch]
-        for first in range(0, 15, 6):
-            for state, stream in zip(states, streams, strict=True):
-                state.shows = stream.interim_answers = first == 6
-            parts = [np.ascontiguousarray(logp[first : first + 6]) for logp in batch]
-            found = host.decode(parts, Shape(lanes=2, block=64), streams=states, last=first == 12, **schedule)
-            wanted = cpu.decode_chunks(streams, parts, last=first == 12)
-            for state, got, want in zip(states, found, wanted, strict=True):
-                assert state.settled == want.arcs[: len(want._settled)].tolist()
-                assert state.settled + got.arcs.tolist() == want.arcs.tolist()
-                assert np.float64(got.total_cost).tobytes() == np.float64(0.0 - want.partial_score).tobytes()
-                assert (got.lattice is None) == (want.lattice is None) == (first == 0)
-                if got.lattice is not None:
-                    got.arcs, got.work = want.arcs, (1,)
-                    assert packed(numbered(GRAPH, got, 1)) == packed(want.lattice._arrays)
+        in_chunks(6, Shape(lanes=2, block=64), place, schedule, asked={"lattice": True}, frames=15, **LATTICE_BEAM)

@@ -14,23 +14,21 @@ from hypothesis import strategies as st
 from arcbeam import Boost, CtcDecoder, CudaError, CudaOutOfMemoryError, KenLM, UnsupportedError
 from arcbeam.ctc.gpu.models import _models
 from arcbeam.gpu.tuned import search_plan
-from arcbeam.lm._language_model import walk
 from tests.decode import graphs, kenlm_files
-from tests.decode.emulated_gpu import TIGHT
+from tests.decode.emulated_gpu import TIGHT, Shape, scheduled
 from tests.decode.equality import same
-from tests.decode.host_streams import HostStream
 from tests.decode.language_models import over, random_model
 from tests.decode.moving import ASKED, beside
-from tests.decode.search_host import Room, Shape
 from tests.decode.small_search import AS_SHIPPED, ROOMY
 from tests.decode.test_endpoints import RULES, SILENCE, SPEECH
 from tests.decode.test_rescoring import language_models, with_words
 from tests.decode.test_stream_states import with_moves
 from tests.decode.test_streams import BATCH, WORDS, boost
-from tests.decode.test_streams_emulated import OPTIONS, on_both, seen
+from tests.decode.test_streams_emulated import LITTLE, OPTIONS, SMALL_STATES, answers, on_both, seen
 from tests.hypothesis_examples import examples
-from tests.rescore.boost_host import BoostRescoreHost
-from tests.rescore.rescore_host import ARCS, MODEL, RescoreHost
+from tests.rescore.answering import NO_THREADS, Answering
+from tests.rescore.placed import ASKED as ASKING
+from tests.rescore.placed import PLACES
 from tests.simt.build import schedules
 
 RNG = np.random.default_rng(3)
@@ -38,20 +36,7 @@ LARGE, SMALL = (random_model(RNG, WORDS, order, share=0.2) for order in (3, 2))
 GRAPH = over(SILENCE, SMALL, WORDS)
 MODELS = {"language_model": LARGE, "graph_language_model": SMALL, "hypotheses_per_state": 3} | OPTIONS
 BOOSTS = [boost(i) if i % 3 else None for i in range(len(BATCH))]
-PLACES = {
-    "resident": {"placement": "resident"},
-    "index on the device": {"placement": "host-direct", "arc_cache": 512},
-    "bucketed": {"placement": "host-direct", "gpu_budget": 512},
-    "arcs asked": {"placement": "host", "threads": 2},
-    "kenlm": {"placement": "cpu", "threads": 2},
-}
-# How a host without an engine asks for the same kernels.
-KERNELS = {
-    "resident": {},
-    "bucketed": {"in_buckets": 0.9},
-    "arcs asked": {"asks": ARCS, "answers_every": 5},
-    "kenlm": {"asks": MODEL, "answers_every": 5, "histories": 400},
-}
+SCHEDULED = ("resident", "bucketed", "arcs asked", "kenlm")
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 few = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -372,82 +357,61 @@ def test_boosts_that_no_kernel_takes(gpu, monkeypatch):
         assert stream.num_frames == 0
 
 
-def after_a_sentence(cpu, starts):
-    """A stream that goes on with the words of a sentence, and the large model's state after them, a new one."""
-    for frames in range(1, 60):
-        stream = cpu.stream()
-        stream.decode_chunk(SPEECH[frames : 2 * frames])
-        stream.reset(keep_history=True)
-        heard = stream._sentence.heard
-        begin = LARGE.about["start"] if heard.after_start else 0
-        words = cpu._rescoring.large_labels[list(heard.words)]
-        start = [begin, *walk(LARGE.columns, LARGE.about, begin, words)[2].tolist()][-1]
-        if start not in starts:
-            return stream, start
-    raise AssertionError("no other state")
+def in_chunks(cut, shape, place="resident", schedule=None, boosts=(None,) * 4, asked=None, frames=17, **options):
+    """Chunks under a schedule: the CPU's results.
 
+    Without boosts, sentences of two streams go on with the words of another one. With boosts, streams without one now
+    and then have no company with one, and then another kernel.
+    """
+    figures = SMALL_STATES | NO_THREADS | {"REQUEST_ENTRIES": 16, "REQUEST_HISTORIES": 400, "WAIT_CYCLES": 200}
 
-def by_the_kernel(cut, shape, place="resident", n=3, beam=6.0, **schedule):
-    """Chunks that the kernel alone decodes, its host being of the simplest kind, against the CPU's partial results."""
-    given = models_of(place) | {"beam": beam, "hypotheses_per_state": n}
-    cpu = CtcDecoder(GRAPH, device="cpu", **given)
-    streams, starts = [cpu.stream() for _ in range(4)], [LARGE.about["start"]] * 4
-    for i in (1, 2):
-        if place == "kenlm":
-            starts = [0] * 4  # the beginning of a sentence
+    def compare(gpu):
+        decoders = pair(place, **options)
+        if place in ASKING:
+            Answering(gpu, decoders[0], every=5)
+        streams = [[one.stream(boost=boost, **asked or {}) for boost in boosts] for one in decoders]
+        batch = [BATCH[0], BATCH[5], BATCH[5][20:], BATCH[4]]
+        if any(boosts):
+            batch = [SPEECH[40 * i :] for i in range(len(boosts))]
         else:
-            streams[i], starts[i] = after_a_sentence(cpu, starts)
-    host = RescoreHost(
-        GRAPH, cpu._rescoring, beam=beam, max_active=OPTIONS["max_active"], hypotheses_per_state=n, cache=16,
-        room=Room(capacity=32, spill_capacity=32), **KERNELS[place],
-    )  # fmt: skip
-    states = [HostStream(large_start=start) for start in starts]
-    batch = [BATCH[0][:17], BATCH[5][:17], BATCH[5][20:37], BATCH[4][:17]]
-    for first in range(0, 17, cut):
-        last = first + cut >= 17
-        parts = [np.ascontiguousarray(logp[first : first + cut]) for logp in batch]
-        found = host.decode(parts, shape, streams=states, last=last, **schedule)
-        wanted = cpu.decode_chunks(streams, parts, last=last)
-        for state, got, want in zip(states, found, wanted, strict=True):
-            assert state.settled == want.arcs[: len(want._settled)].tolist()
-            assert state.settled + got.arcs.tolist() == want.arcs.tolist()
-            assert np.float64(got.total_cost).tobytes() == np.float64(0.0 - want.partial_score).tobytes()
-            assert got.reached_final == want.reached_final
+            for stream, first in ((own[i], (1, 20)[i - 1]) for own in streams for i in (1, 2)):
+                stream.decode_chunk(SPEECH[first : 2 * first])
+                stream.reset(keep_history=True)
+        for number, first in enumerate(range(0, frames, cut)):
+            last = first + cut >= frames
+            at = [i for i, boost in enumerate(boosts) if boost is None or number % 2 == 0 or last]
+            chunks = [batch[i][first : min(first + cut, frames)] for i in at]
+            for stream in (own[0] for own in streams if asked):
+                stream.interim_answers = number % 2 == 1
+            found, wanted = (
+                one.decode_chunks([own[i] for i in at], chunks, last=last)
+                for one, own in zip(decoders, streams, strict=True)
+            )
+            assert list(map(seen, found)) == list(map(seen, wanted))
+            assert list(map(answers, found)) == list(map(answers, wanted))
+            assert [one.rescoring_score for one in found] == [one.rescoring_score for one in wanted]
+
+    with scheduled(schedule, room=LITTLE, shape=shape, **figures) as gpu:
+        compare(gpu)
 
 
-@pytest.mark.parametrize("place", KERNELS)
+@pytest.mark.parametrize("place", SCHEDULED)
 def test_schedules(place):
     for schedule in schedules():
-        by_the_kernel(6, Shape(lanes=3, block=64), place, **schedule)
+        in_chunks(6, Shape(lanes=3, block=64), place, schedule)
     if place in ("resident", "bucketed"):
-        by_the_kernel(9, Shape(kernel="cluster", lanes=2, cluster=2, block=32, team_tokens=4), place)
+        in_chunks(9, Shape("cluster", lanes=2, block=32, cluster=2, team_tokens=4), place)
 
 
 @pytest.mark.parametrize("beam", [0.0, 1.0])
 def test_few_tokens(beam):
-    by_the_kernel(3, Shape(lanes=2, block=32), n=None, beam=beam)
+    in_chunks(3, Shape(lanes=2, block=32), hypotheses_per_state=None, beam=beam)
 
 
 def test_schedules_of_company_with_a_boost():
     """Streams without one go from the kernel that shares bits of histories to the one that does not, and back."""
-    cpu = CtcDecoder(GRAPH, device="cpu", **MODELS)
-    of_both = {"beam": OPTIONS["beam"], "max_active": OPTIONS["max_active"], "hypotheses_per_state": 3}
-    of_both["room"] = Room(capacity=32, spill_capacity=32)
-    lists = [Boost({}).compiled(GRAPH), BOOSTS[1].compiled(GRAPH), Boost({}).compiled(GRAPH)]
-    for schedule in schedules():
-        with_boosts = BoostRescoreHost(GRAPH, cpu._rescoring, lists, (9, 20), **of_both)
-        without = RescoreHost(GRAPH, cpu._rescoring, **of_both)
-        states = [HostStream(large_start=LARGE.about["start"]) for _ in range(3)]
-        streams = [cpu.stream(boost=BOOSTS[1] if i == 1 else None) for i in range(3)]
-        for number in range(12):
-            at = [0, 1, 2] if number % 2 == 0 else [0, 2]
-            parts = [np.ascontiguousarray(SPEECH[40 * i + 3 * number :][:3]) for i in at]
-            host = with_boosts if number % 2 == 0 else without
-            found = host.decode(parts, Shape(lanes=2, block=64), streams=[states[i] for i in at], **schedule)
-            wanted = cpu.decode_chunks([streams[i] for i in at], parts)
-            for i, got, want in zip(at, found, wanted, strict=True):
-                assert states[i].settled + got.arcs.tolist() == want.arcs.tolist()
-                assert np.float64(got.total_cost).tobytes() == np.float64(0.0 - want.partial_score).tobytes()
+    for schedule in schedules(5):
+        in_chunks(3, Shape(lanes=2, block=64), schedule=schedule, boosts=(None, BOOSTS[1], None), frames=36)
 
 
 def test_a_state_that_cannot_be_read_before_numbers_begin_anew(gpu):

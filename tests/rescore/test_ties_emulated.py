@@ -1,4 +1,4 @@
-"""Ties at the cut-off under the emulator's schedules, for every search: the same tokens leave as in the twin."""
+"""Ties at the cut-off under the emulator's schedules, for every search: the same tokens leave on both engines."""
 
 from functools import partial
 from pathlib import Path
@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from arcbeam import Boost, Graph
-from tests.decode import kenlm_files, test_search_emulated
+from tests.decode import both_engines, kenlm_files
+from tests.decode.emulated_gpu import TIGHT, Shape
 from tests.decode.language_models import WORDS, all_costs_equal, over
-from tests.decode.search_host import Shape
+from tests.decode.small_search import ROOMY
 from tests.decode.test_ties import tied_graph, tied_rows
-from tests.rescore import boost_host, rescore_host
-from tests.rescore.rescore_host import ARCS, MODEL
-from tests.rescore.test_boost_emulated import GENEROUS
+from tests.rescore.placed import check
 from tests.rescore.test_new_words_emulated import open_graph
 from tests.rescore.test_requests_emulated import tied_by_words
 from tests.simt.build import schedules
@@ -21,7 +20,6 @@ from tests.simt.build import schedules
 BATCH = [np.full((8, 3), -1.0, np.float32), np.full((3, 3), -1e9, np.float32), tied_rows(3, 6, 3)]
 BOOSTS = [Boost({"w1 w2 w3": 0.0, "w2 w4": 0.0, "w3 w1": 0.0, "w4 w5 w1": 0.0, "w5 w5": 0.0})] * len(BATCH)
 WORDED = [Boost({"a b": 0.0, "b c": 0.0, "e d": 0.0, "d a c": 0.0})] * len(BATCH)
-BESIDE = {"requests": 256, "histories": 5000, "wait_cycles": 3000, "answers_every": 50}
 SHAPES = [Shape(lanes=1, block=32), Shape(lanes=2, block=96), Shape("cluster", 1, 32, cluster=2, team_tokens=3)]
 pytestmark = [
     pytest.mark.filterwarnings("ignore:boost. :UserWarning"),
@@ -41,18 +39,19 @@ def searches(folder, seed):
     worded, numbered = tied_by_words(folder, seed)
     if seed % 2:
         graph, worded = crowded(models[1], WORDS), crowded(numbered[1], [*"edabc"])
-    rescored = partial(boost_host.check_rescored, bits=(12, 12))
     opened = [Boost({"x": 6.0, "xy": 6.0}), Boost(["a"]), Boost({"zz": 6.0, "a xx": 4.0})]
     of_twelve = [np.full((6, 12), low, np.float32) for low in (-2.0, -1e9, -3.0)]
+    rescored = partial(check, graph, models, BATCH)
+    of_kenlm = partial(check, worded, numbered, BATCH, place="kenlm", arc_cache=512)
     return {
-        "plain": partial(test_search_emulated.check, tied_graph(seed, columns=3), BATCH),
-        "resident": partial(rescore_host.check, graph, models, BATCH),
-        "asking for arcs": partial(rescore_host.check, graph, models, BATCH, asks=ARCS, cache=16, **BESIDE),
-        "kenlm": partial(rescore_host.check, worded, numbered, BATCH, asks=MODEL, cache=16, **BESIDE),
-        "boosted": partial(boost_host.check, graph, BOOSTS, BATCH),
-        "boosted, resident": partial(rescored, graph, models, BOOSTS, BATCH),
-        "boosted, kenlm": partial(rescored, worded, numbered, WORDED, BATCH, asks=MODEL, cache=16, **BESIDE),
-        "new words": partial(boost_host.check_new_words, open_graph(4), opened, of_twelve, lattice_beam=None),
+        "plain": partial(both_engines.check, tied_graph(seed, columns=3), BATCH),
+        "resident": rescored,
+        "asking for arcs": partial(rescored, place="arcs asked", arc_cache=256),
+        "kenlm": of_kenlm,
+        "boosted": partial(both_engines.check, graph, BATCH, boost=BOOSTS),
+        "boosted, resident": partial(rescored, boost=BOOSTS),
+        "boosted, kenlm": partial(of_kenlm, boost=WORDED),
+        "new words": partial(both_engines.check, open_graph(4), of_twelve, boost=opened),
     }
 
 
@@ -68,8 +67,7 @@ def test_schedules(tmp_path: Path, search, max_active):
     kenlm_files.need_kenlm()
     shapes = SHAPES[:2] if search in WITHOUT_CLUSTERS else SHAPES
     for number, schedule in enumerate(schedules(3 * len(shapes))):
-        check = searches(tmp_path, number % 2)[search]
-        check(
-            beam=2.0, max_active=max_active, room=GENEROUS if number % 4 else None, schedule=schedule,
+        searches(tmp_path, number % 2)[search](
+            beam=2.0, max_active=max_active, room=ROOMY if number % 4 else TIGHT, schedule=schedule,
             shape=shapes[number % len(shapes)],
         )  # fmt: skip

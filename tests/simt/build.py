@@ -140,6 +140,7 @@ class Kernels:
         detect_hazards: bool = True,
         max_steps: int = 50_000_000,
         arrays: Mapping[str, np.ndarray] | None = None,
+        memory: Sequence[tuple[int, int, bytes]] = (),
         copies: Sequence[Copy] = (),
         host: tuple[int, int, int] | None = None,
     ) -> int:
@@ -167,6 +168,8 @@ class Kernels:
             two of them.
         arrays
             Further global memory that the kernel may touch.
+        memory
+            The same by first byte, number of bytes, and name.
         copies
             What the host copies while the kernel runs, in this order.
         host
@@ -181,13 +184,12 @@ class Kernels:
             There is no such kernel, or no device takes such a launch.
         """
         known = {**getattr(params, "arrays", {}), **(arrays or {})}
-        regions = (_Region * max(1, len(known)))()
-        for region, (name, array) in zip(regions, known.items(), strict=False):
-            region.base, region.bytes, region.name = array.ctypes.data, array.nbytes, name.encode()
+        named = [*((array.ctypes.data, array.nbytes, name.encode()) for name, array in known.items()), *memory]
+        regions = (_Region * max(1, len(named)))(*named)
         options = _Launch(
             grid, block, cluster, shared_bytes, resident, detect_races, detect_hazards, POLICIES.index(policy)
         )
-        options.num_regions, options.regions = len(known), regions
+        options.num_regions, options.regions = len(named), regions
         options.seed, options.max_steps = seed, max_steps
         from_host = (_FromHost * max(1, len(copies)))()
         for one, copy in zip(from_host, copies, strict=False):

@@ -1,7 +1,5 @@
 """A GPU that is none, for tests of the transducer engine that decodes on one."""
 
-import gc
-
 import pytest
 
 from tests.cuda_host.conftest import fake_library  # noqa: F401
@@ -13,7 +11,5 @@ def gpu(fake_library, monkeypatch):  # noqa: F811
     """One device of 1 GiB. What the test makes on it must be gone when it returns."""
     gpu = EmulatedGpu(fake_library, monkeypatch)
     yield gpu
-    gc.collect()
-    assert gpu.errors == []
-    fake_library.check_empty()
+    gpu.end()
     fake_library.stop()

@@ -1,80 +1,106 @@
 """A GPU for tests of the transducer engine: the fake driver of tests/cuda_host, whose launches run in the emulator."""
 
 import ctypes
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from arcbeam.gpu import kernel_images
-from arcbeam.gpu.kernel_images import BuildRecord
+import numpy as np
+
 from arcbeam.gpu.tuned import transducer_plan
-from tests.simt import build
+from tests.cuda_host import emulated_gpu
+from tests.cuda_host.emulated_gpu import Entry
 
-BYTES = {
-    "project": 544,
-    "kept": 736,
-    "many": 736,
-    "kept_fused": 792,
-    "many_fused": 792,
-}  # of their parameters; loop_host.py spells them out
-IMAGE = "".join(
-    f"kernel arcbeam_transducer_{name}_{precision} {size}\n"
-    for name, size in BYTES.items()
-    for precision in ("float32", "bfloat16")
-)
+PLAIN, FUSED = "cuda/transducer/transducer.cu", "cuda/transducer/transducer_fused.cu"
+KERNELS = {"project": (PLAIN, 544), "kept": (PLAIN, 736), "many": (PLAIN, 736)}
+KERNELS |= {"kept_fused": (FUSED, 792), "many_fused": (FUSED, 792)}
+PROJECTED_AT = 520  # in the parameters of "project", the address of what it writes
 
 
-class Shape(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_uint32) for name in ("blocks", "threads", "cluster", "shared_bytes", "cooperative")]
+@dataclass(frozen=True)
+class Shape:
+    """How the loop over labels is launched, see `arcbeam.gpu.tuned.transducer_plan.LoopShape`; and the tokens of an
+    utterance for which there is room at first."""
+
+    kernel: str = "kept"
+    blocks: int = 3
+    threads: int = 64
+    most_tests: int = 16
+    first_window: int = 4
+    widest_window: int = 16
+    room: int = 2
+    teams: int = 1
+    joins_alone: bool = False
 
 
-class EmulatedGpu:
-    """Launches go to the emulator, in blocks of 64 threads whatever the launch says: no byte depends on it.
+class EmulatedGpu(emulated_gpu.EmulatedGpu):
+    """Beside what its base has:
 
-    threads : threads of a block; None for those of the launch
+    Attributes
+    ----------
+    ran : list of (str, int, int, int)
+        The kernel, the blocks, the threads and whether it was cooperative, of each launch.
     """
 
+    entries: ClassVar = {
+        f"arcbeam_transducer_{name}_{precision}": Entry(*entry)
+        for name, entry in KERNELS.items()
+        for precision in ("float32", "bfloat16")
+    }
+
     def __init__(self, fake: Any, monkeypatch: Any) -> None:
-        self.fake = fake
-        self.kernels = build.load("cuda/transducer/transducer.cu")
-        self.fused_kernels = build.load("cuda/transducer/transducer_fused.cu")
-        self.threads: int | None = 64
-        self.seed = 0
-        self.resident = 0
-        self.after_loop: Callable[[], None] = lambda: None
-        self.errors: list[BaseException] = []
-        self.launches: list[tuple[str, int, int, int]] = []
-        kind = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.POINTER(Shape), ctypes.c_void_p)
-        self.callback = kind(self._launch)
-        record = BuildRecord(
-            nvcc="13.0.88",
-            architectures=("9.0",),
-            ptx="9.0",
-            kernels={"search": "", "transducer": "", "transducer_fused": ""},
-        )
-        monkeypatch.setattr(kernel_images, "build_record", lambda: record)
-        monkeypatch.setattr(kernel_images, "image", lambda name: f"arch 9.0\n{IMAGE}".encode() + b"\0")
-        monkeypatch.setattr(transducer_plan, "blocks", lambda multiprocessors: 3)
-        monkeypatch.setattr(transducer_plan, "PATIENCE_CYCLES", 100_000)
-        self.start()
+        super().__init__(fake, monkeypatch)
+        self.plan(blocks=lambda multiprocessors: 3, PATIENCE_CYCLES=100_000)
 
-    def start(self, devices: int = 1, memory: int = 1 << 30) -> None:
-        self.fake.start(devices, memory)
-        self.fake.on_launch(self.callback)
-        self.fake.library.fake_host_is_device(1)  # as arrays of tests say of theirs
+    @property
+    def ran(self) -> list[tuple[str, int, int, int]]:
+        return [
+            (name.removeprefix("arcbeam_transducer_").rpartition("_")[0], one.blocks, one.threads, one.cooperative)
+            for name, one in self.launches
+        ]
 
-    def _launch(self, name: bytes, shape: Any, parameter: int) -> None:
-        try:
-            self.seed += 1
-            one, kernel = shape.contents, name.decode()
-            kind = kernel.removeprefix("arcbeam_transducer_").rsplit("_", 1)[0]
-            self.launches.append((kind, one.blocks, one.threads, one.cooperative))
-            params = (ctypes.c_char * BYTES[kind]).from_address(parameter)
-            kernels = self.fused_kernels if kind.endswith("fused") else self.kernels
-            kernels.launch(
-                kernel, params, grid=one.blocks, block=self.threads or one.threads, shared_bytes=one.shared_bytes,
-                seed=self.seed, detect_races=False, resident=self.resident,
-            )  # fmt: skip
-            if kind != "project":
-                self.after_loop()
-        except BaseException as error:
-            self.errors.append(error)
+    def plan(self, **figures: Any) -> None:
+        """Changes figures of `arcbeam.gpu.tuned.transducer_plan`."""
+        for name, figure in figures.items():
+            self.monkeypatch.setattr(transducer_plan, name, figure)
+
+    def take(self, shape: Shape) -> None:
+        """Decoders made from now on launch the loop like this."""
+        loop = transducer_plan.LoopShape(
+            shape.kernel, shape.threads, shape.most_tests, shape.first_window, shape.widest_window, shape.teams,
+            shape.joins_alone,
+        )  # fmt: skip
+        self.threads = None
+        self.plan(
+            loop_shapes=lambda *_: (loop,), blocks=lambda multiprocessors: shape.blocks, PROJECT_THREADS=64,
+            first_room=lambda frames: shape.room,
+        )  # fmt: skip
+
+    def keep_projected(self, rows: int, columns: int) -> list[np.ndarray]:
+        """From now on each kernel that projects so many frames adds to this list what it has written."""
+        kept: list[np.ndarray] = []
+
+        def beside(kernels: Any, name: str, parameters: Any) -> None:
+            address = ctypes.c_uint64.from_buffer(parameters, PROJECTED_AT).value
+            stride = -(-columns // 32) * 32
+            whole = np.frombuffer((ctypes.c_float * (rows * stride)).from_address(address), np.float32)
+            read = lambda: kept.append(whole.reshape(rows, stride)[:, :columns].copy())  # noqa: E731
+            self.after = read if "project" in name else lambda: None
+
+        self.beside = beside
+        return kept
+
+
+@contextmanager
+def scheduled(
+    schedule: dict[str, Any] | None = None, shape: Shape | None = None, **figures: Any
+) -> Iterator[EmulatedGpu]:
+    """A GPU for one schedule, with races and accesses out of bounds detected.
+
+    figures : of `arcbeam.gpu.tuned.transducer_plan`
+    """
+    with EmulatedGpu.there(schedule=schedule or {}, bounded=True) as gpu:
+        gpu.take(shape or Shape())
+        gpu.plan(**{"PATIENCE_CYCLES": 10**7} | figures)
+        yield gpu

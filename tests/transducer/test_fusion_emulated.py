@@ -1,4 +1,4 @@
-"""The kernels that fuse logits, under the emulator: the CPU engine's bytes, whatever the schedule and the launch."""
+"""The kernels that fuse logits on a GPU: the CPU engine's bytes, whatever the schedule and the launch."""
 
 from dataclasses import replace
 
@@ -8,18 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arcbeam import BoostingTree, TransducerDecoder
-from arcbeam.core.confidence import measure
 from arcbeam.gpu.tuned import transducer_plan
-from arcbeam.transducer.fusion import fusions_of
-from arcbeam.transducer.network import from_mapping
-from arcbeam.transducer.ngram_lm import token_automaton
 from tests.hypothesis_examples import examples
 from tests.simt.build import POLICIES, schedules
+from tests.transducer import test_loop_emulated as loop
 from tests.transducer.arpas import random_arpa
-from tests.transducer.equality import same as same_hypotheses
-from tests.transducer.loop_host import LoopHost, Shape
+from tests.transducer.emulated_gpu import Shape
+from tests.transducer.equality import same
 from tests.transducer.networks import random_arrays, random_frames
-from tests.transducer.test_loop_emulated import NETWORKS, same
+from tests.transducer.test_loop_emulated import NETWORKS
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*do not sum to 1:UserWarning")
 BLANK = 12
@@ -38,46 +35,31 @@ def arpa(tmp_path_factory):
     return random_arpa(tmp_path_factory.mktemp("lm") / "a.arpa", range(11))
 
 
-def both(kind, arpa, seed=3, **options):
-    """(decoder on the CPU, host of the kernels, the n-gram model)."""
+def fused(kind, arpa, seed=3, **options):
+    """The arrays of a network, and the options of its decoders."""
     arrays = random_arrays(seed, tokens=13, blank=BLANK, blank_bias=1.0, **NETWORKS[kind])
-    durations = [0, 1, 2, 5] if "durations" in NETWORKS[kind] else None
-    options = {"blank_id": BLANK, "durations": durations, "max_symbols": 3, **options}
-    decoder = TransducerDecoder.from_arrays(
-        arrays, threads=1, device="cpu", confidence="entropy", ngram_lm_model=arpa, **ALPHAS, **options
-    )
-    prediction, joint = from_mapping(arrays, "tanh", False)
-    model = None if arpa is None else token_automaton(arpa, None, 13, BLANK)
-    return decoder, LoopHost(prediction, joint, options, measure(decoder.options.confidence, 13)), model
+    options = loop.options_of(kind, **ALPHAS | {"blank_id": BLANK, "ngram_lm_model": arpa} | options)
+    return arrays, options
 
 
-def check(decoder, host, model, frames, trees, states=None, shape=None, **schedule):
-    wanted = decoder.decode(frames, boost=trees, state=states)
-    fusions, _ = fusions_of(trees, model, states or [None] * len(frames))
-    found = host.decode(frames, states, shape, fusions=fusions, alphas=(0.4, 0.75), **schedule)
-    same(found, wanted, frames)
-    for one, other in zip(found, wanted, strict=True):
-        assert one.fusion == (other.state.ngram_lm[0], other.state.boosting_tree[0])
-    return wanted
+def check(arrays, options, frames, trees, state=None, shape=None, schedule=None):
+    return loop.check(arrays, frames, shape, schedule, {"boost": trees, "state": state}, **options)
 
 
 @pytest.mark.parametrize("with_model", [False, True])
 @pytest.mark.parametrize("kernel", ["kept", "many"])
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_the_same_bytes(kind, kernel, with_model, arpa):
-    decoder, host, model = both(kind, arpa if with_model else None)
-    wanted = check(decoder, host, model, BATCH, TREES, shape=Shape(kernel=kernel))
-    assert host.launches > 1  # the hypotheses have outgrown their room
-    plain = TransducerDecoder(
-        *decoder._networks, BLANK, durations=decoder.options.durations, max_symbols=3, device="cpu"
-    )
+    arrays, options = fused(kind, arpa if with_model else None)
+    wanted, launches = check(arrays, options, BATCH, TREES, shape=Shape(kernel))
+    assert launches > 2, "the hypotheses have outgrown their room"
+    plain = TransducerDecoder.from_arrays(arrays, BLANK, durations=options["durations"], max_symbols=3, device="cpu")
     assert wanted[3].tokens.tolist() != plain.decode(BATCH)[3].tokens.tolist()
 
 
 @settings(max_examples=examples(25))
 @given(data=st.data(), kind=st.sampled_from(list(NETWORKS)), seed=st.integers(0, 1000))
 def test_any_launch(arpa, data, kind, seed):
-    decoder, host, model = both(kind, data.draw(st.sampled_from([None, arpa])), seed)
     shape = Shape(
         kernel=data.draw(st.sampled_from(["kept", "many"])), blocks=data.draw(st.integers(1, 4)),
         threads=data.draw(st.sampled_from([32, 64, 128])), most_tests=data.draw(st.integers(1, 9)),
@@ -85,27 +67,26 @@ def test_any_launch(arpa, data, kind, seed):
     )  # fmt: skip
     if shape.kernel == "kept" and data.draw(st.booleans()):
         shape = replace(shape, joins_alone=True)
-    policy = data.draw(st.sampled_from(POLICIES))
-    check(decoder, host, model, BATCH, TREES, shape=shape, seed=seed, policy=policy)
+    schedule = {"seed": seed, "policy": data.draw(st.sampled_from(POLICIES))}
+    check(*fused(kind, data.draw(st.sampled_from([None, arpa])), seed), BATCH, TREES, shape=shape, schedule=schedule)
 
 
 @pytest.mark.parametrize(("kind", "kernel"), [("rnnt", "kept"), ("stateless", "kept"), ("tdt", "many")])
 def test_schedules(kind, kernel, arpa):
-    decoder, host, model = both(kind, arpa)
-    frames, trees = [BATCH[3][:8], BATCH[0][:3]], [TREES[0], TREES[2]]
+    frames, trees, shape = [BATCH[3][:8], BATCH[0][:3]], [TREES[0], TREES[2]], Shape(kernel, blocks=2)
     for schedule in schedules():
-        wanted = check(decoder, host, model, frames, trees, shape=Shape(kernel=kernel, blocks=2), **schedule)
+        wanted, _ = check(*fused(kind, arpa), frames, trees, shape=shape, schedule=schedule)
     assert sum(len(h.tokens) for h in wanted) > 4
 
 
 @pytest.mark.parametrize("kernel", ["kept", "many"])
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_chunks(kind, kernel, arpa):
-    decoder, host, model = both(kind, arpa)
+    arrays, options = fused(kind, arpa)
     trees = [TREES[0], TREES[3], TREES[2]]
     first, second = [BATCH[0], BATCH[3][:4], BATCH[3][4:]], [BATCH[0][2:5].copy(), BATCH[3], BATCH[0]]
-    states = [*(h.state for h in decoder.decode(first, boost=trees)[:2]), None]
-    check(decoder, host, model, second, trees, states, Shape(kernel=kernel))
+    found = TransducerDecoder.from_arrays(arrays, device="cpu", **options).decode(first, boost=trees)
+    check(arrays, options, second, trees, [*(one.state for one in found[:2]), None], Shape(kernel))
 
 
 @pytest.mark.parametrize("kernel", ["kept", "many"])
@@ -121,27 +102,22 @@ def test_states_with_more_arcs_than_a_warp_takes(kernel):
     arcs = np.diff(automaton.first_arcs.astype(np.int64))
     assert set(arcs[1:].tolist()) >= {300, 151, 61}  # 7 among them
     arrays = random_arrays(5, tokens=tokens, blank=300, blank_bias=1.0)
-    decoder = TransducerDecoder.from_arrays(
-        arrays, threads=1, device="cpu", confidence="entropy", blank_id=300, max_symbols=3, **ALPHAS
-    )
-    prediction, joint = from_mapping(arrays, "tanh", False)
-    options = {"blank_id": 300, "durations": None, "max_symbols": 3}
-    host = LoopHost(prediction, joint, options, measure(decoder.options.confidence, tokens))
-    wanted = check(decoder, host, None, BATCH, [tree, tree, None, tree], shape=Shape(kernel=kernel))
+    options = loop.options_of("rnnt", **ALPHAS | {"blank_id": 300})
+    wanted, _ = check(arrays, options, BATCH, [tree, tree, None, tree], shape=Shape(kernel))
     labels = [pair for one in wanted for pair in zip(one.tokens.tolist(), one.tokens.tolist()[1:], strict=False)]
     assert {a % 3 for a, b in labels if (a, b) in phrases} == {0, 1, 2}
 
 
 def test_bfloat16(arpa):
     """No byte depends on the schedule; without sums on tensor cores that would be those of a CPU, too."""
-    _, host, model = both("rnnt", arpa, precision="bfloat16")
-    fusions, _ = fusions_of(TREES, model, [None] * 4)
-    answers = set()
-    for schedule in schedules(4):
-        for kernel in ("kept", "many"):
-            found = host.decode(BATCH, shape=Shape(kernel=kernel), fusions=fusions, **schedule)
-            answers.add(tuple(one.records.tobytes() + bytes(one.fusion) for one in found))
-    assert len(answers) == 1
+    arrays, options = fused("rnnt", arpa, precision="bfloat16")
+    first, *others = (
+        loop.on_gpu(arrays, BATCH, Shape(kernel), schedule, {"boost": TREES}, **options)[0]
+        for schedule in schedules(4)
+        for kernel in ("kept", "many")
+    )
+    for found in others:
+        same(found, first)
 
 
 def make(device, kind="rnnt", **options):
@@ -156,13 +132,13 @@ def make(device, kind="rnnt", **options):
 def test_the_engine(gpu, kind, algorithm, arpa):
     decoder, twin = (make(device, kind, ngram_lm_model=arpa, algorithm=algorithm) for device in ("cuda", "cpu"))
     for trees in (TREES, None, TREES[::-1]):
-        same_hypotheses(decoder.decode(BATCH, boost=trees), twin.decode(BATCH, boost=trees))
-    assert {kind for kind, *_ in gpu.launches} <= {"project", "kept_fused", "many_fused"}
+        same(decoder.decode(BATCH, boost=trees), twin.decode(BATCH, boost=trees))
+    assert {kind for kind, *_ in gpu.ran} <= {"project", "kept_fused", "many_fused"}
     state = None
     for at in range(0, 17, 5):
         chunk = BATCH[3][at : at + 5]
         [found] = decoder.decode([chunk], boost=TREES[0], state=[state])
-        same_hypotheses([found], twin.decode([chunk], boost=TREES[0], state=[state]))
+        same([found], twin.decode([chunk], boost=TREES[0], state=[state]))
         state = found.state
 
 
@@ -173,18 +149,18 @@ def test_as_many_threads_as_the_engine_launches(gpu, monkeypatch, trees, kernel)
     gpu.threads = None
     shape = transducer_plan.loop_shape(kernel, len(BATCH), 2, 4)
     monkeypatch.setattr(transducer_plan, "loop_shapes", lambda *_: (shape,))
-    same_hypotheses(make("cuda").decode(BATCH, boost=trees), make("cpu").decode(BATCH, boost=trees))
-    ran = {kind: threads for kind, _, threads, _ in gpu.launches}
+    same(make("cuda").decode(BATCH, boost=trees), make("cpu").decode(BATCH, boost=trees))
+    ran = {kind: threads for kind, _, threads, _ in gpu.ran}
     assert ran == {"project": 256, kernel if trees is None else f"{kernel}_fused": 512 if kernel == "kept" else 256}
 
 
 def test_kernels_that_fuse_are_loaded_when_they_are_needed(gpu):
     decoder, twin = make("cuda"), make("cpu")
-    same_hypotheses(decoder.decode(BATCH), twin.decode(BATCH))
-    assert {kind for kind, *_ in gpu.launches} <= {"project", "kept", "many"}
-    same_hypotheses(decoder.decode(BATCH, boost=TREES), twin.decode(BATCH, boost=TREES))
-    same_hypotheses(decoder.decode(BATCH), twin.decode(BATCH))
-    same_hypotheses(decoder.decode(BATCH, boost=[None] * 4), twin.decode(BATCH))
+    same(decoder.decode(BATCH), twin.decode(BATCH))
+    assert {kind for kind, *_ in gpu.ran} <= {"project", "kept", "many"}
+    same(decoder.decode(BATCH, boost=TREES), twin.decode(BATCH, boost=TREES))
+    same(decoder.decode(BATCH), twin.decode(BATCH))
+    same(decoder.decode(BATCH, boost=[None] * 4), twin.decode(BATCH))
 
 
 def test_automata_are_sent_once_and_go_when_nothing_uses_them(gpu):
@@ -213,4 +189,4 @@ def test_a_bad_utterance_keeps_its_state(gpu):
     for one in (decoder, twin):
         found = one.decode([bad, BATCH[3]], boost=TREES[3], state=[first.state, None], errors="return")
         assert found[0].error is not None and found[0].state.boosting_tree == first.state.boosting_tree
-        same_hypotheses(found[1:], [first])
+        same(found[1:], [first])
