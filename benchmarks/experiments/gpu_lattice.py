@@ -339,7 +339,7 @@ def split(context: Context, decoder: Any, arrays: Sequence[Any], found: Any) -> 
         decoder.decode(arrays, lattice=True)
         numbering.append(1e3 * (engine.numbering_s - before))
         taken = timing.interleave(
-            {"it": lambda: decoder._answers(lattices, None, Asked(NBEST, True), 1.0)}, 1, warm_up=False
+            {"it": lambda: decoder._reader.answers(lattices, None, Asked(NBEST, True), 1.0)}, 1, warm_up=False
         )
         answers.append(1e3 * taken["it"].seconds)
     row: Row = {"numbering_ms": statistics.median(numbering), "answers_ms": statistics.median(answers)}

@@ -162,7 +162,7 @@ def sentences_that_move():
     waited = []
 
     def move(stream):
-        waited.append((stream._decoder.device, stream.num_waiting > 0))
+        waited.append((stream._decoder.engine.stream is not None, stream.num_waiting > 0))
         moved = decoders[rng.integers(2)].restore(stream.save(), boost=one)
         assert (moved.num_waiting, moved.is_finished) == (stream.num_waiting, stream.is_finished)
         assert moved.save() == stream.save()

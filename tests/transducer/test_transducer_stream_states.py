@@ -12,7 +12,7 @@ import pytest
 
 from arcbeam import BoostingTree, ConfidenceMethod, Endpoint, EndpointRule, FormatError, TransducerDecoder
 from arcbeam.files import section_file
-from arcbeam.transducer import stream_state
+from arcbeam.transducer.streams import state as stream_state
 from tests.decode import test_streams as ctc
 from tests.files.mutants import MUTANTS, TELLING, little_memory, mutate  # noqa: F401 - a fixture
 from tests.graph import sealing

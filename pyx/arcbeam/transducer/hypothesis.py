@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from arcbeam.core.errors import Fault
-from arcbeam.transducer.growing_words import GrowingWords
+from arcbeam.transducer.growing_words import GrowingWords, Written
 from arcbeam.transducer.text import Pieces
 from arcbeam.words import Word, as_dict, finite
 
@@ -212,7 +212,12 @@ class TransducerHypothesis:
                 "words: expected a decoder that knows what each token adds to a text; make it with tokenizer= a "
                 "SentencePiece model or a list of pieces"
             )
-        return self._spelled.words(self)
+        form = self._form
+        return self._spelled.words(
+            Written(
+                self.tokens, self.frames, self.durations, self.confidence, form.frame_shift, form.confidence_aggregation
+            )
+        )
 
     def __repr__(self) -> str:
         if self.error is not None:

@@ -29,7 +29,7 @@ from arcbeam.streams.endpoints import Endpoint, as_facts, of_facts
 if TYPE_CHECKING:
     from arcbeam.core.confidence import ConfidenceMethod
     from arcbeam.ctc.boost._boost import BoostList
-    from arcbeam.ctc.decoder import CtcDecoder
+    from arcbeam.ctc.streams.chunks import CtcChunkDecoder
     from arcbeam.graph.graph import Graph
     from arcbeam.graph.new_words import NewWords
 
@@ -141,7 +141,7 @@ def sections_of(asked: Asked | None, end: dict[str, Any] | None) -> Dtypes:
     return SEARCH | (GOES_ON if end is None else ENDED)
 
 
-def write(state: StreamState, decoder: CtcDecoder, boost: Boost | None) -> bytes:
+def write(state: StreamState, decoder: CtcChunkDecoder, boost: Boost | None) -> bytes:
     """The state as bytes, with what the stream was decoded with."""
     arrays = {name: state.search[name] for name in sections_of(state.asked, state.end)}
     arrays |= {
@@ -169,7 +169,7 @@ def write(state: StreamState, decoder: CtcDecoder, boost: Boost | None) -> bytes
 
 
 def read(
-    data: object, decoder: CtcDecoder, boost: Boost | None
+    data: object, decoder: CtcChunkDecoder, boost: Boost | None
 ) -> tuple[StreamState, SavedSearch | None, SavedEnd | None]:
     """A state, its search as engines take it, and a sentence that has ended, once all are in order and of this decoder.
 
@@ -234,7 +234,7 @@ def _asked(facts: dict[str, Any] | None) -> Asked | None:
 def _state(
     arrays: dict[str, npt.NDArray[Any]],
     about: dict[str, Any],
-    decoder: CtcDecoder,
+    decoder: CtcChunkDecoder,
     asked: Asked | None,
     method: ConfidenceMethod | None,
 ) -> StreamState:
@@ -249,16 +249,16 @@ def _state(
             raise FormatError(f"{NAME}: expected a number of frames as {name}, got {about[name]}")
     if not 0 <= about["fired"] <= (0 if endpoint is None else len(endpoint.rules)):
         raise FormatError(f"{NAME}: expected the number of a rule, got {about['fired']}")
-    if columns != decoder._width or len(arrays["waiting"]) % columns:
+    if columns != decoder.columns or len(arrays["waiting"]) % columns:
         raise FormatError(
-            f"{NAME}: expected waiting frames of {decoder._width} columns, got {len(arrays['waiting'])} values in "
+            f"{NAME}: expected waiting frames of {decoder.columns} columns, got {len(arrays['waiting'])} values in "
             f"frames of {columns}"
         )
     if not np.all(arrays["waiting"] < np.inf):
         raise FormatError(f"{NAME}: expected waiting frames of finite values or -inf, got NaN or inf")
     if len(arrays["waiting"]) and not about["fired"]:
         raise FormatError(f"{NAME}: expected no frame to wait where no sentence has ended")
-    words, rescoring = arrays["heard"], decoder._rescoring
+    words, rescoring = arrays["heard"], decoder.rescoring
     known = 0 if rescoring is None else len(rescoring.large_labels)
     most = 0 if rescoring is None else rescoring.large.order - 1
     if len(words) > most or np.any(words >= known) or np.any(words == 0):
@@ -296,10 +296,10 @@ def _endpoint(facts: list[Any] | None) -> Endpoint | None:
 
 
 def _made_with(
-    decoder: CtcDecoder, boost: Boost | None, asked: Asked | None, method: ConfidenceMethod | None
+    decoder: CtcChunkDecoder, boost: Boost | None, asked: Asked | None, method: ConfidenceMethod | None
 ) -> dict[str, Any]:
     """What answers depend on besides the log-probs, as a state names it."""
-    rescoring, options = decoder._rescoring, decoder.options
+    rescoring, options = decoder.rescoring, decoder.options
     names = OPTIONS + (RESCORING_OPTIONS if rescoring is not None else ())
     names += LATTICE_OPTIONS if asked is not None else ()
     names += FRAME_OPTIONS if method is not None else ()
@@ -319,7 +319,7 @@ def _made_with(
 
 def _check_made_with(
     about: dict[str, Any],
-    decoder: CtcDecoder,
+    decoder: CtcChunkDecoder,
     boost: Boost | None,
     asked: Asked | None,
     method: ConfidenceMethod | None,

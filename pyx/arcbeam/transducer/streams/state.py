@@ -20,12 +20,12 @@ from arcbeam.files import section_file
 from arcbeam.streams.endpoints import Endpoint, as_facts, of_facts
 from arcbeam.transducer.fusion import fusions_of
 from arcbeam.transducer.hypothesis import FIELDS, TransducerState
-from arcbeam.transducer.sentences import TransducerRules
 from arcbeam.transducer.states import states_of
+from arcbeam.transducer.streams.endpoint import TransducerRules
 
 if TYPE_CHECKING:
     from arcbeam.transducer.boosting_tree import BoostingTree
-    from arcbeam.transducer.decoder import TransducerDecoder
+    from arcbeam.transducer.search import GreedySearch
 
 NAME = "stream state"  # what messages call the bytes
 STATE = {"hidden": np.dtype("<f4"), "cell": np.dtype("<f4"), "context": np.dtype("<i4")}
@@ -55,7 +55,7 @@ KIND = section_file.Kind(
 OPTIONS = ("blank_id", "durations", "max_symbols", "precision", "frame_shift")
 MOST_FRAMES = 2**53
 
-_networks: WeakKeyDictionary[TransducerDecoder, str] = WeakKeyDictionary()
+_networks: WeakKeyDictionary[GreedySearch, str] = WeakKeyDictionary()
 
 
 class SavedStream(NamedTuple):
@@ -86,7 +86,7 @@ class SavedStream(NamedTuple):
     last_came: bool
 
 
-def write(kept: SavedStream, decoder: TransducerDecoder, boost: BoostingTree | None) -> bytes:
+def write(kept: SavedStream, search: GreedySearch, boost: BoostingTree | None) -> bytes:
     """The state as bytes, with what the stream was decoded with."""
     state = kept.state
     arrays: dict[str, npt.NDArray[Any]] = dict(kept.written)
@@ -102,13 +102,13 @@ def write(kept: SavedStream, decoder: TransducerDecoder, boost: BoostingTree | N
         "in_tree": int(state.boosting_tree[0]),
         "in_ngram_lm": int(state.ngram_lm[0]),
     }
-    arrays["about"] = section_file.as_section(about | _made_with(decoder, boost))
+    arrays["about"] = section_file.as_section(about | _made_with(search, boost))
     out = io.BytesIO()
     section_file.write_sections(out, KIND, arrays)
     return out.getvalue()
 
 
-def read(data: object, decoder: TransducerDecoder, boost: BoostingTree | None) -> SavedStream:
+def read(data: object, search: GreedySearch, boost: BoostingTree | None) -> SavedStream:
     """A state, once it is known to be in order and of this decoder.
 
     Raises
@@ -127,8 +127,8 @@ def read(data: object, decoder: TransducerDecoder, boost: BoostingTree | None) -
         raise FormatError(f"{NAME}: expected at least {section_file.HEADER.size} bytes, got {len(raw)}")
     arrays = section_file.read_sections(NAME, KIND, raw, len(raw))
     about = section_file.read_about(NAME, KIND, arrays.pop("about").tobytes())
-    _check_made_with(about, decoder, boost)
-    form = decoder._form
+    _check_made_with(about, search, boost)
+    form = search.form
     absent = {"durations": not form.has_durations, "confidence": not form.has_confidence}
     names = [name for name in FIELDS if not absent.get(name)]
     if set(arrays) != {*names, *STATE, "waiting"}:
@@ -136,22 +136,22 @@ def read(data: object, decoder: TransducerDecoder, boost: BoostingTree | None) -
     try:
         endpoint = None if about["endpoint"] is None else of_facts(about["endpoint"])
         if endpoint is not None:
-            TransducerRules.of(endpoint, decoder.options.frame_shift)
+            TransducerRules.of(endpoint, search.options.frame_shift)
     except (TypeError, ValueError) as error:
         raise FormatError(f"{NAME}: its endpoint cannot be read: {error}") from None
     written = {name: arrays[name].astype(FIELDS[name]) for name in names}
-    _check_numbers(about, written, decoder, endpoint)
-    if len(arrays["waiting"]) % decoder.features or not np.isfinite(arrays["waiting"]).all():
-        raise FormatError(f"{NAME}: expected waiting frames of {decoder.features} finite features, got others")
-    waiting = arrays["waiting"].reshape(-1, decoder.features).astype(np.float32)
+    _check_numbers(about, written, search, endpoint)
+    if len(arrays["waiting"]) % search.wanted.columns or not np.isfinite(arrays["waiting"]).all():
+        raise FormatError(f"{NAME}: expected waiting frames of {search.wanted.columns} finite features, got others")
+    waiting = arrays["waiting"].reshape(-1, search.wanted.columns).astype(np.float32)
     if len(waiting) and not about["fired"]:
         raise FormatError(f"{NAME}: expected no frame to wait where no sentence has ended")
-    state = _state(arrays, about, decoder, boost)
+    state = _state(arrays, about, search, boost)
     return SavedStream(written, state, about["first_frame"], about["fired"], endpoint, waiting, about["last_came"])
 
 
 def _check_numbers(
-    about: dict[str, Any], written: dict[str, npt.NDArray[Any]], decoder: TransducerDecoder, endpoint: Endpoint | None
+    about: dict[str, Any], written: dict[str, npt.NDArray[Any]], search: GreedySearch, endpoint: Endpoint | None
 ) -> None:
     """FormatError unless the tokens are some that the decoder could have written on these frames."""
     first, frames = about["first_frame"], about["frames"]
@@ -162,9 +162,9 @@ def _check_numbers(
     if len({len(array) for array in written.values()}) > 1:
         raise FormatError(f"{NAME}: expected as many values of each kind as tokens, got {_lengths(written)}")
     tokens, on = written["tokens"], written["frames"]
-    blank = decoder.options.blank_id
-    if np.any(tokens < 0) or np.any(tokens >= decoder._tokens) or np.any(tokens == blank):
-        raise FormatError(f"{NAME}: expected tokens below {decoder._tokens} but the blank, {blank}, got others")
+    blank = search.options.blank_id
+    if np.any(tokens < 0) or np.any(tokens >= search.tokens) or np.any(tokens == blank):
+        raise FormatError(f"{NAME}: expected tokens below {search.tokens} but the blank, {blank}, got others")
     if len(on) and (on[0] < first or on[-1] >= frames or np.any(np.diff(on) < 0)):
         raise FormatError(f"{NAME}: expected tokens on frames from {first} to {frames}, in their order, got others")
     if not np.isfinite(written["log_probs"]).all() or np.any(written.get("durations", tokens) < 0):
@@ -178,10 +178,10 @@ def _lengths(written: dict[str, npt.NDArray[Any]]) -> str:
 def _state(
     arrays: dict[str, npt.NDArray[Any]],
     about: dict[str, Any],
-    decoder: TransducerDecoder,
+    search: GreedySearch,
     boost: BoostingTree | None,
 ) -> TransducerState:
-    shapes = decoder._state_shapes
+    shapes = search.state_shapes
     for name, shape in shapes.items():
         if arrays[name].size != np.prod(shape, dtype=np.int64):
             raise FormatError(f"{NAME}: expected {name} of shape {list(shape)}, got {arrays[name].size} values")
@@ -196,16 +196,16 @@ def _state(
         if about[name] and not about[digest]:
             raise FormatError(f"{NAME}: expected {name} to be 0, because there is none, got {about[name]}")
     try:
-        states_of([state], 1, shapes, decoder._tokens)
-        fusions_of([boost], decoder._ngram_lm, [state])
+        states_of([state], 1, shapes, search.tokens)
+        fusions_of([boost], search.ngram_lm, [state])
     except (TypeError, ValueError) as error:
         raise FormatError(f"{NAME}: {error}") from None
     return state
 
 
-def _made_with(decoder: TransducerDecoder, boost: BoostingTree | None) -> dict[str, Any]:
+def _made_with(search: GreedySearch, boost: BoostingTree | None) -> dict[str, Any]:
     """What answers depend on besides the encoder's output, as a state names it."""
-    options, ngram_lm = decoder.options, decoder._ngram_lm
+    options, ngram_lm = search.options, search.ngram_lm
     found = {name: getattr(options, name) for name in OPTIONS}
     found["durations"] = None if options.durations is None else list(options.durations)
     confidence: Any = options.confidence
@@ -217,16 +217,16 @@ def _made_with(decoder: TransducerDecoder, boost: BoostingTree | None) -> dict[s
     if ngram_lm is not None:
         found["ngram_lm_alpha"] = options.ngram_lm_alpha
     return {
-        "network": _digest(decoder),
+        "network": _digest(search),
         "options": found,
         "ngram_lm": "" if ngram_lm is None else ngram_lm.digest,
         "boosting_tree": "" if boost is None else boost.automaton.digest,
     }
 
 
-def _check_made_with(about: dict[str, Any], decoder: TransducerDecoder, boost: BoostingTree | None) -> None:
+def _check_made_with(about: dict[str, Any], search: GreedySearch, boost: BoostingTree | None) -> None:
     """ValueError that names what the stream was decoded with, if it is something else than what this decoder has."""
-    ours = _made_with(decoder, boost)
+    ours = _made_with(search, boost)
     if about["network"] != ours["network"]:
         raise ValueError(
             f"{NAME}: expected a stream of this decoder's network (digest {ours['network']}), got one of another "
@@ -249,14 +249,14 @@ def _check_made_with(about: dict[str, Any], decoder: TransducerDecoder, boost: B
             )
 
 
-def _digest(decoder: TransducerDecoder) -> str:
+def _digest(search: GreedySearch) -> str:
     """Of all weights and what else makes a network; worked out once for each decoder."""
-    if decoder not in _networks:
+    if search not in _networks:
         made = hashlib.blake2b(digest_size=16)
-        for part in decoder._networks:
+        for part in search.networks:
             _update(made, part)
-        _networks[decoder] = made.hexdigest()
-    return _networks[decoder]
+        _networks[search] = made.hexdigest()
+    return _networks[search]
 
 
 def _update(made: Any, value: Any) -> None:

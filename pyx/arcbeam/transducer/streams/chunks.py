@@ -1,0 +1,70 @@
+"""How chunks of a transducer's streams are decoded: as a round, after which each stream goes on in one step."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from arcbeam.arrays.bad_values import fault_of_encoder_output
+from arcbeam.arrays.intake import KeptChunk, kept_chunk, take_chunks
+from arcbeam.core.errors import Fault
+from arcbeam.streams.partials import Partials, fault_of_stream
+from arcbeam.streams.stream import ChunkDecoder
+from arcbeam.transducer.search import GreedySearch
+from arcbeam.transducer.streams.partial import TransducerPartial
+from arcbeam.transducer.streams.rounds import Round
+from arcbeam.transducer.streams.sentence import SentenceStream
+
+
+@dataclass(eq=False)
+class TransducerChunkDecoder(ChunkDecoder[SentenceStream, TransducerPartial]):
+    """Decodes the chunks of the streams of a `TransducerDecoder`."""
+
+    search: GreedySearch
+    kind = SentenceStream
+
+    @property
+    def columns(self) -> int:  # type: ignore[override]
+        """Features of a frame."""
+        return self.search.wanted.columns
+
+    def turn(self) -> AbstractContextManager[Any]:
+        """The lock under which streams go on; a thread that holds it may take it again."""
+        return self.search.engine.turn()
+
+    def keep(self, chunk: Any, cuda_stream: Any, max_frames: int) -> KeptChunk:
+        """A chunk, checked, that will be decoded later, in pieces if it has more frames than that."""
+        search = self.search
+        return kept_chunk(chunk, search.wanted, search.engine, cuda_stream, max_frames, fault_of_encoder_output)
+
+    def decode_next(
+        self,
+        streams: list[SentenceStream],
+        wrong: dict[int, Fault],
+        chunks: Any,
+        lengths: Any,
+        ends: list[bool],
+        cuda_stream: Any,
+        errors: str,
+        confidences: Any = None,
+    ) -> Partials[TransducerPartial]:
+        """Decodes the next chunk of streams that have been checked; frames that waited have no `confidences` here."""
+        search = self.search
+        with self.turn():  # until what was found is with the streams
+            faults = {at: fault for at, stream in enumerate(streams) if (fault := stream._fault()) is not None}
+            refused = {at: fault_of_stream(at, streams, fault) for at, fault in faults.items()} | wrong
+            if errors == "raise" and refused:
+                raise refused[min(refused)]
+            taken = take_chunks(chunks, lengths, len(streams), search.wanted, search.engine, cuda_stream, errors)
+            before = [stream._sentence for stream in streams]
+            after, wrong = Round(search, before, taken.utterances, taken.on_host).decoded(ends, taken.faults | refused)
+            partials = [
+                one.refused(wrong[at]) if at in wrong else one.partial for at, one in enumerate(after)
+            ]  # fmt: skip
+            for at, stream in enumerate(streams):
+                if at not in wrong:
+                    stream._sentence = after[at]  # one step: the stream has its chunk, or is as before
+        if errors == "raise" and wrong:
+            raise next(iter(wrong.values()))
+        return Partials(partials)
