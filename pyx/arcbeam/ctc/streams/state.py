@@ -1,13 +1,11 @@
-"""The saved state of a stream: a few arrays and facts in the layout of arcbeam's files (`arcbeam.files.section_file`).
+"""The saved state of a stream: what its arrays and facts are, and whether they fit a decoder (`arcbeam.streams.saved`).
 
-Little endian throughout, and the same for every engine: a stream goes on wherever a decoder has the same graph, models
-and options. The facts name what it was saved with, so that another graph, model or list is refused by name.
+A stream goes on wherever a decoder has the same graph, models and options.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -24,7 +22,18 @@ from arcbeam.ctc.streams.sentences import Heard, SavedSearch, checked_dead_frame
 from arcbeam.files import section_file
 from arcbeam.graph import graph_file
 from arcbeam.lm.kenlm import KenLM
-from arcbeam.streams.endpoints import Endpoint, as_facts, of_facts
+from arcbeam.streams.endpoints import Endpoint, as_facts
+from arcbeam.streams.saved import (
+    AGAIN,
+    MOST_FRAMES,
+    NAME,
+    check_options,
+    check_sections,
+    endpoint_of,
+    pack,
+    unpack,
+    waiting_of,
+)
 
 if TYPE_CHECKING:
     from arcbeam.core.confidence import ConfidenceMethod
@@ -33,7 +42,6 @@ if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph
     from arcbeam.graph.new_words import NewWords
 
-NAME = "stream state"  # what messages call the bytes
 SEARCH: Dtypes = {
     "sources": np.dtype("<u4"),
     "arcs": np.dtype("<u4"),
@@ -44,7 +52,7 @@ SEARCH: Dtypes = {
 KIND = section_file.Kind(
     name="the state of a stream of arcbeam",
     magic=b"\x93ARCSTM\n",
-    version=3,  # 2: before confidences of frames
+    version=1,
     sections=SEARCH
     | GOES_ON
     | ENDED
@@ -74,13 +82,12 @@ KIND = section_file.Kind(
         "end": (dict, type(None)),
         "frame_confidence": (dict, type(None)),
     },
-    again="save the stream with this version of arcbeam, or restore it with the other",
+    again=AGAIN,
 )
 OPTIONS = ("beam", "max_active", "acoustic_scale", "blank_penalty", "frame_shift")
 LATTICE_OPTIONS = ("lattice_beam", "posterior_scale")
 FRAME_OPTIONS = ("confidence_aggregation",)
 RESCORING_OPTIONS = ("lm_scale", "hypotheses_per_state", "unknown_words")
-MOST_FRAMES = 2**53
 
 _graphs: WeakKeyDictionary[Graph, str] = WeakKeyDictionary()
 _lists: WeakKeyDictionary[BoostList, str] = WeakKeyDictionary()
@@ -162,10 +169,7 @@ def write(state: StreamState, decoder: CtcChunkDecoder, boost: Boost | None) -> 
         "end": state.end,
         "frame_confidence": None if state.method is None else facts_of_method(state.method),
     }
-    arrays["about"] = section_file.as_section(about | _made_with(decoder, boost, state.asked, state.method))
-    out = io.BytesIO()
-    section_file.write_sections(out, KIND, arrays)
-    return out.getvalue()
+    return pack(KIND, arrays, about | _made_with(decoder, boost, state.asked, state.method))
 
 
 def read(
@@ -182,19 +186,12 @@ def read(
     ValueError
         The stream was decoded with another graph, model, option or boost list.
     """
-    if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise TypeError(f"data: expected the bytes that stream.save() returned, got {type(data).__name__}")
-    raw = bytes(data)
-    if len(raw) < section_file.HEADER.size:
-        raise FormatError(f"{NAME}: expected at least {section_file.HEADER.size} bytes, got {len(raw)}")
-    arrays = section_file.read_sections(NAME, KIND, raw, len(raw))
-    about = section_file.read_about(NAME, KIND, arrays.pop("about").tobytes())
+    arrays, about = unpack(KIND, data)
     asked, method = _asked(about["asked"]), method_of(about["frame_confidence"])
     wanted = {*sections_of(asked, about["end"]), "settled", "heard", "waiting"}
     if method is not None:
         wanted.add("confidences")
-    if set(arrays) != wanted:
-        raise FormatError(f"{NAME}: expected the sections {sorted(wanted)}, got {sorted(arrays)}")
+    check_sections(arrays, wanted)
     _check_made_with(about, decoder, boost, asked, method)
     state = _state(arrays, about, decoder, asked, method)
     if not state.has_begun:
@@ -243,21 +240,13 @@ def _state(
         raise FormatError(f"{NAME}: expected neither an end nor interim answers of a stream that was asked for nothing")
     if asked is not None and (about["end"] is not None) != bool(about["fired"] or about["last_came"]):
         raise FormatError(f"{NAME}: expected the end of a sentence where the last chunk has come or a rule has held")
-    endpoint, columns = _endpoint(about["endpoint"]), about["columns"]
+    endpoint, columns = endpoint_of(about), about["columns"]
     for name in ("frames", "first_frame"):
         if not 0 <= about[name] < MOST_FRAMES:
             raise FormatError(f"{NAME}: expected a number of frames as {name}, got {about[name]}")
-    if not 0 <= about["fired"] <= (0 if endpoint is None else len(endpoint.rules)):
-        raise FormatError(f"{NAME}: expected the number of a rule, got {about['fired']}")
-    if columns != decoder.columns or len(arrays["waiting"]) % columns:
-        raise FormatError(
-            f"{NAME}: expected waiting frames of {decoder.columns} columns, got {len(arrays['waiting'])} values in "
-            f"frames of {columns}"
-        )
-    if not np.all(arrays["waiting"] < np.inf):
-        raise FormatError(f"{NAME}: expected waiting frames of finite values or -inf, got NaN or inf")
-    if len(arrays["waiting"]) and not about["fired"]:
-        raise FormatError(f"{NAME}: expected no frame to wait where no sentence has ended")
+    if columns != decoder.columns:
+        raise FormatError(f"{NAME}: expected waiting frames of {decoder.columns} columns, got {columns}")
+    waiting = waiting_of(arrays, about, endpoint, columns, lambda values: values < np.inf, "finite values or -inf")
     words, rescoring = arrays["heard"], decoder.rescoring
     known = 0 if rescoring is None else len(rescoring.large_labels)
     most = 0 if rescoring is None else rescoring.large.order - 1
@@ -266,15 +255,14 @@ def _state(
     confidences = None
     if method is not None:
         confidences = arrays["confidences"].copy()
-        frames = about["frames"] + len(arrays["waiting"]) // columns
-        check_confidences(confidences, frames, method, decoder.graph, columns)
+        check_confidences(confidences, about["frames"] + len(waiting), method, decoder.graph, columns)
     state = StreamState(
         arrays["settled"].copy(),
         {name: about[name] for name in ("frames", "alive", "offset", "fired")},
         about["first_frame"],
         Heard(tuple(words.tolist()), about["after_start"]),
         endpoint,
-        arrays["waiting"].reshape(-1, columns).copy(),
+        waiting,
         about["last_came"],
         asked,
         about["interim_answers"],
@@ -284,15 +272,6 @@ def _state(
     )
     state.search.update((name, arrays[name].copy()) for name in sections_of(asked, about["end"]))
     return state
-
-
-def _endpoint(facts: list[Any] | None) -> Endpoint | None:
-    if facts is None:
-        return None
-    try:
-        return of_facts(facts)
-    except (TypeError, ValueError) as error:
-        raise FormatError(f"{NAME}: its endpoint cannot be read: {error}") from None
 
 
 def _made_with(
@@ -336,13 +315,7 @@ def _check_made_with(
             f"{NAME}: expected a stream {_of_models(ours['models'])}, as this decoder has, got one "
             f"{_of_models(about['models'])}; restore it with a decoder of the models that it was saved with"
         )
-    theirs = about["options"]
-    for name, value in ours["options"].items():
-        if name not in theirs or theirs[name] != value:
-            raise ValueError(
-                f"{NAME}: expected a stream with {name}={value!r}, as this decoder has, got one with "
-                f"{name}={theirs.get(name)!r}; restore it with CtcDecoder(..., {name}={theirs.get(name)!r})"
-            )
+    check_options(about["options"], ours["options"], "CtcDecoder")
     if about["boost"] == ours["boost"]:
         return
     if about["boost"] is None:

@@ -57,7 +57,6 @@ class Stream(SentenceStream, SpeechStream[Partial]):
         posteriors: bool = False,
         interim_answers: bool = False,
         method: ConfidenceMethod | None = None,
-        *,
         first_frame: int = 0,
         heard: Heard = NOTHING_HEARD,
         saved: SavedSearch | None = None,

@@ -1,14 +1,9 @@
-"""The saved state of a transducer's stream: arrays and facts in the layout of arcbeam's files (`files.section_file`).
-
-Little endian, and the same for every engine. The facts name what the stream was decoded with, so that another network,
-n-gram model, tree or option is refused by name.
-"""
+"""The saved state of a transducer's stream: its arrays and facts, and whether they fit a decoder (`streams.saved`)."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import io
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -17,7 +12,18 @@ import numpy.typing as npt
 
 from arcbeam.core.errors import FormatError
 from arcbeam.files import section_file
-from arcbeam.streams.endpoints import Endpoint, as_facts, of_facts
+from arcbeam.streams.endpoints import Endpoint, as_facts
+from arcbeam.streams.saved import (
+    AGAIN,
+    MOST_FRAMES,
+    NAME,
+    check_options,
+    check_sections,
+    endpoint_of,
+    pack,
+    unpack,
+    waiting_of,
+)
 from arcbeam.transducer.fusion import fusions_of
 from arcbeam.transducer.hypothesis import FIELDS, TransducerState
 from arcbeam.transducer.states import states_of
@@ -27,12 +33,11 @@ if TYPE_CHECKING:
     from arcbeam.transducer.boosting_tree import BoostingTree
     from arcbeam.transducer.search import GreedySearch
 
-NAME = "stream state"  # what messages call the bytes
 STATE = {"hidden": np.dtype("<f4"), "cell": np.dtype("<f4"), "context": np.dtype("<i4")}
 KIND = section_file.Kind(
     name="the state of a transducer's stream of arcbeam",
     magic=b"\x93ARCTDS\n",
-    version=2,  # 1: before confidences of words
+    version=1,
     sections={name: np.dtype(kind).newbyteorder("<") for name, kind in FIELDS.items()}
     | STATE
     | {"waiting": np.dtype("<f4"), "about": np.dtype("u1")},
@@ -50,10 +55,9 @@ KIND = section_file.Kind(
         "ngram_lm": (str,),
         "boosting_tree": (str,),
     },
-    again="save the stream with this version of arcbeam, or restore it with the other",
+    again=AGAIN,
 )
 OPTIONS = ("blank_id", "durations", "max_symbols", "precision", "frame_shift")
-MOST_FRAMES = 2**53
 
 _networks: WeakKeyDictionary[GreedySearch, str] = WeakKeyDictionary()
 
@@ -102,10 +106,7 @@ def write(kept: SavedStream, search: GreedySearch, boost: BoostingTree | None) -
         "in_tree": int(state.boosting_tree[0]),
         "in_ngram_lm": int(state.ngram_lm[0]),
     }
-    arrays["about"] = section_file.as_section(about | _made_with(search, boost))
-    out = io.BytesIO()
-    section_file.write_sections(out, KIND, arrays)
-    return out.getvalue()
+    return pack(KIND, arrays, about | _made_with(search, boost))
 
 
 def read(data: object, search: GreedySearch, boost: BoostingTree | None) -> SavedStream:
@@ -120,45 +121,30 @@ def read(data: object, search: GreedySearch, boost: BoostingTree | None) -> Save
     ValueError
         The stream was decoded with another network, n-gram model, tree or option.
     """
-    if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise TypeError(f"data: expected the bytes that stream.save() returned, got {type(data).__name__}")
-    raw = bytes(data)
-    if len(raw) < section_file.HEADER.size:
-        raise FormatError(f"{NAME}: expected at least {section_file.HEADER.size} bytes, got {len(raw)}")
-    arrays = section_file.read_sections(NAME, KIND, raw, len(raw))
-    about = section_file.read_about(NAME, KIND, arrays.pop("about").tobytes())
+    arrays, about = unpack(KIND, data)
     _check_made_with(about, search, boost)
     form = search.form
     absent = {"durations": not form.has_durations, "confidence": not form.has_confidence}
     names = [name for name in FIELDS if not absent.get(name)]
-    if set(arrays) != {*names, *STATE, "waiting"}:
-        raise FormatError(f"{NAME}: expected sections {sorted({*names, *STATE, 'waiting'})}, got {sorted(arrays)}")
+    check_sections(arrays, {*names, *STATE, "waiting"})
+    endpoint = endpoint_of(about)
     try:
-        endpoint = None if about["endpoint"] is None else of_facts(about["endpoint"])
         if endpoint is not None:
             TransducerRules.of(endpoint, search.options.frame_shift)
-    except (TypeError, ValueError) as error:
+    except ValueError as error:
         raise FormatError(f"{NAME}: its endpoint cannot be read: {error}") from None
     written = {name: arrays[name].astype(FIELDS[name]) for name in names}
-    _check_numbers(about, written, search, endpoint)
-    if len(arrays["waiting"]) % search.wanted.columns or not np.isfinite(arrays["waiting"]).all():
-        raise FormatError(f"{NAME}: expected waiting frames of {search.wanted.columns} finite features, got others")
-    waiting = arrays["waiting"].reshape(-1, search.wanted.columns).astype(np.float32)
-    if len(waiting) and not about["fired"]:
-        raise FormatError(f"{NAME}: expected no frame to wait where no sentence has ended")
+    _check_numbers(about, written, search)
+    waiting = waiting_of(arrays, about, endpoint, search.wanted.columns, np.isfinite, "finite features")
     state = _state(arrays, about, search, boost)
     return SavedStream(written, state, about["first_frame"], about["fired"], endpoint, waiting, about["last_came"])
 
 
-def _check_numbers(
-    about: dict[str, Any], written: dict[str, npt.NDArray[Any]], search: GreedySearch, endpoint: Endpoint | None
-) -> None:
+def _check_numbers(about: dict[str, Any], written: dict[str, npt.NDArray[Any]], search: GreedySearch) -> None:
     """FormatError unless the tokens are some that the decoder could have written on these frames."""
     first, frames = about["first_frame"], about["frames"]
     if not 0 <= first <= frames < MOST_FRAMES or about["skip"] < 0:
         raise FormatError(f"{NAME}: expected frames of a sentence, got {first} to {frames}, skip {about['skip']}")
-    if not 0 <= about["fired"] <= (0 if endpoint is None else len(endpoint.rules)):
-        raise FormatError(f"{NAME}: expected the number of a rule, got {about['fired']}")
     if len({len(array) for array in written.values()}) > 1:
         raise FormatError(f"{NAME}: expected as many values of each kind as tokens, got {_lengths(written)}")
     tokens, on = written["tokens"], written["frames"]
@@ -240,13 +226,7 @@ def _check_made_with(about: dict[str, Any], search: GreedySearch, boost: Boostin
             theirs = f"with {'another' if ours[name] else 'some'} {what}" if about[name] else f"without {what}"
             have = f"with this {what}" if ours[name] else f"without {what}"
             raise ValueError(f"{NAME}: expected a stream {have}, got one {theirs}; give the same as {how}")
-    theirs = about["options"]
-    for name, value in ours["options"].items():
-        if name not in theirs or theirs[name] != value:
-            raise ValueError(
-                f"{NAME}: expected a stream with {name}={value!r}, as this decoder has, got one with "
-                f"{name}={theirs.get(name)!r}; restore it with TransducerDecoder(..., {name}={theirs.get(name)!r})"
-            )
+    check_options(about["options"], ours["options"], "TransducerDecoder")
 
 
 def _digest(search: GreedySearch) -> str:
