@@ -332,7 +332,7 @@ def test_a_state_goes_on_from_what_waits_for_the_device(gpu, asked):
     decoder, cpu = on_both()
     stream = cpu.stream(**asked)
     stream.decode_chunk(BATCH[5][:20])
-    _, saved, _ = stream_state.read(stream.save(), decoder, None)
+    _, saved, _ = stream_state.read(stream.save(), decoder._chunks, None)
     state = decoder._engine.new_stream(None, None, None, saved, decoder.options.lattice_beam if asked else None)
     assert (state.has_begun, state.frames) == (False, 20)
     found, wanted = (one.search(with_lattice=bool(asked)) for one in (state, stream._state))

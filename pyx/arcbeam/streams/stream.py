@@ -6,16 +6,17 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from arcbeam.arrays.bad_values import check_errors
 from arcbeam.arrays.intake import KeptChunk
 from arcbeam.core.errors import Fault
 from arcbeam.streams._any_stream import AnyStream
 from arcbeam.streams.endpoints import Endpoint
-from arcbeam.streams.partials import Partials, check_last, check_streams
+from arcbeam.streams.partials import HasText, Partials, check_last, check_streams
 from arcbeam.streams.waiting import Waiting
 
 AFTER_THE_LAST = (
@@ -23,24 +24,31 @@ AFTER_THE_LAST = (
 )
 
 
-class SentenceResult(Protocol):
-    """A result of a sentence of a stream."""
-
-    endpoint: str | None
-
-    @property
-    def text(self) -> str:
-        """The text."""
-        ...
-
-    @property
-    def error(self) -> Fault | None:
-        """Why a chunk was refused; None if it was not."""
-        ...
-
-
-Result = TypeVar("Result", bound=SentenceResult)
+Result = TypeVar("Result", bound=HasText)
 Kind = TypeVar("Kind", bound=AnyStream)
+
+
+class Chunks(NamedTuple):
+    """A call of ``decode_chunks`` for streams that have been checked.
+
+    Attributes
+    ----------
+    chunks, lengths, cuda_stream, errors
+        As there.
+    last : list of bool
+    wrong : dict of int to TypeError or ValueError
+        What is wrong with streams, by their places.
+    confidences : float32[frames] or None
+        Those of the frames of a chunk that has waited, where it is the only one.
+    """
+
+    chunks: Any
+    last: list[bool]
+    lengths: Any = None
+    cuda_stream: Any = None
+    errors: str = "raise"
+    wrong: dict[int, Fault] = {}  # noqa: RUF012  # which is not changed
+    confidences: npt.NDArray[np.float32] | None = None
 
 
 class ChunkDecoder(ABC, Generic[Kind, Result]):
@@ -66,18 +74,8 @@ class ChunkDecoder(ABC, Generic[Kind, Result]):
         """A chunk, checked, that will be decoded later, in pieces if it has more frames than that."""
 
     @abstractmethod
-    def decode_next(
-        self,
-        streams: list[Kind],
-        wrong: dict[int, Fault],
-        chunks: Any,
-        lengths: Any,
-        ends: list[bool],
-        cuda_stream: Any,
-        errors: str,
-        confidences: Any = None,
-    ) -> Partials[Result]:
-        """Decodes the next chunk of streams that have been checked; `confidences` are those of frames that waited."""
+    def decode_next(self, streams: list[Kind], call: Chunks) -> Partials[Result]:
+        """Decodes the next chunk of each of these streams."""
 
     def decode(
         self, streams: Any, chunks: Any, lengths: Any, last: Any, cuda_stream: Any, errors: str
@@ -86,7 +84,7 @@ class ChunkDecoder(ABC, Generic[Kind, Result]):
         check_errors(errors)
         members, wrong = check_streams(self, streams, self.kind, errors)
         ends = check_last(last, len(members))
-        return self.decode_next(members, wrong, chunks, lengths, ends, cuda_stream, errors)
+        return self.decode_next(members, Chunks(chunks, ends, lengths, cuda_stream, errors, wrong))
 
     def decode_one(self, stream: Any, chunk: Any, last: bool) -> Result:
         """Decodes the next chunk of one stream."""
@@ -138,6 +136,12 @@ class SpeechStream(AnyStream, Generic[Result]):
         """Whether the stream has had its last chunk, and no frame of it waits."""
         return self._last_came and not self._waiting
 
+    @property
+    def _is_stopped(self) -> bool:
+        """Whether the sentence has ended at an endpoint."""
+        partial: Any = self.partial
+        return partial.endpoint is not None
+
     def finish(self) -> Result:
         """Ends the speech, and returns the final result of the sentence.
 
@@ -163,14 +167,14 @@ class SpeechStream(AnyStream, Generic[Result]):
         decoder = self._decoder
         pieces = deque(piece for frames in self._waiting for piece in frames.pieces())
         ended, wrong = bool(pieces) and self._last_came, []
-        while pieces and fresh.partial.endpoint is None:
+        while pieces and not fresh._is_stopped:
             rows, confidences = pieces.popleft()
-            [found] = decoder.decode_next([fresh], {}, [rows], None, [False], None, "return", confidences)
+            [found] = decoder.decode_next([fresh], Chunks([rows], [False], errors="return", confidences=confidences))
             if found is not fresh.partial:
                 wrong.append(found.error)
         if ended and not pieces:
             nothing = None if confidences is None else confidences[:0]
-            decoder.decode_next([fresh], {}, [rows[:0]], None, [True], None, "raise", nothing)
+            decoder.decode_next([fresh], Chunks([rows[:0]], [True], confidences=nothing))
         self._become(fresh, list(pieces), ended)
         if wrong:
             raise wrong[0]

@@ -606,19 +606,8 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             Each once.
         encoder_output : array [streams, frames, features], or sequence of arrays [frames, features]
             The chunks, as :meth:`decode` takes utterances.
-        lengths : sequence or array of int [streams], optional
-            Frames of each chunk; the frames beyond are not read.
-        last : bool, or sequence of bool [streams]; optional
-            Whether this is the last chunk: of all, or of each. Its result is the final one.
-        cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
-            As of :meth:`decode`.
-        errors : "raise" or "return"
-            What happens to a chunk that is refused, whose stream is as if it had not been there: one whose values are
-            not finite, behind the last, of another decoder's stream, of a stream that is there twice (the second one),
-            and an array of a list with a wrong type, shape or place. "raise": a ValueError or TypeError. For values
-            that are not finite the other streams have taken their chunks, and have the results as ``partial``; anything
-            else is found before any chunk is decoded. "return": in its place stands a result without tokens, whose
-            ``error`` is that exception; the others are the same as without it.
+        lengths, last, cuda_stream, errors
+            As of :meth:`CtcDecoder.decode_chunks`; values that are not finite are what NaN and +inf are there.
 
         Returns
         -------

@@ -58,6 +58,12 @@ class HypothesisForm:
     detokenize: Callable[[Sequence[int]], str] | None
     confidence_aggregation: str = "min"
 
+    @property
+    def fields(self) -> dict[str, type]:
+        """The arrays that tokens have, and their dtypes."""
+        absent = {"durations": not self.has_durations, "confidence": not self.has_confidence}
+        return {name: dtype for name, dtype in FIELDS.items() if not absent.get(name)}
+
     def spelled(self) -> GrowingWords | None:
         """The words of a sentence that begins; None if it is not known what each token adds to them."""
         return GrowingWords(self.detokenize) if isinstance(self.detokenize, Pieces) else None

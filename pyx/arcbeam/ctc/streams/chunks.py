@@ -22,7 +22,7 @@ from arcbeam.ctc.streams._rounds import Round, Sentence, SentenceStream, taking
 from arcbeam.ctc.streams.partial import CtcPartials, Partial
 from arcbeam.ctc.streams.sentences import Before, Heard, SavedSearch
 from arcbeam.streams.partials import Partials, fault_of_stream
-from arcbeam.streams.stream import ChunkDecoder
+from arcbeam.streams.stream import ChunkDecoder, Chunks
 
 if TYPE_CHECKING:
     from arcbeam.ctc.boost.boost import Boost
@@ -90,34 +90,31 @@ class CtcChunkDecoder(ChunkDecoder[SentenceStream, Partial]):
         """What results of chunks share; their boosts are those of their sentences."""
         return Results(self.graph, self.options.frame_shift, self.rescoring, paths, errors)
 
-    def decode_next(
-        self,
-        streams: list[SentenceStream],
-        wrong: dict[int, Fault],
-        chunks: Any,
-        lengths: Any,
-        ends: list[bool],
-        cuda_stream: Any,
-        errors: str,
-        confidences: Any = None,
-    ) -> Partials[Partial]:
-        """Decodes the next chunk of streams that have been checked; `confidences` are those of frames that waited."""
+    def decode_next(self, streams: list[SentenceStream], call: Chunks) -> Partials[Partial]:
+        """Decodes the next chunk of each of these streams."""
         self.check_files()
         with self.turn():  # until what was found is with the streams
             states, sentences, stopped, asks, methods = taking(streams)
-            wrong = {at: fault_of_stream(at, streams, said) for at, said in stopped.items()} | wrong
-            if errors == "raise" and wrong:
+            wrong = {at: fault_of_stream(at, streams, said) for at, said in stopped.items()} | call.wrong
+            if call.errors == "raise" and wrong:
                 raise wrong[min(wrong)]
-            taken = self.intake.take_chunks(self.engine, chunks, lengths, len(streams), errors, cuda_stream)
+            count = len(streams)
+            taken = self.intake.take_chunks(
+                self.engine, call.chunks, call.lengths, count, call.errors, call.cuda_stream
+            )
             wrong = taken.faults | wrong
-            known = None if confidences is None else ChunkConfidences(confidences, np.zeros(1, np.int64))
-            if methods and known is None:
-                known, unmeasured = self.measurer.of_chunks(taken, self.engine.stream, methods, errors)
+            known = None
+            if call.confidences is not None:
+                known = ChunkConfidences(call.confidences, np.zeros(1, np.int64))
+            elif methods:
+                known, unmeasured = self.measurer.of_chunks(taken, self.engine.stream, methods, call.errors)
                 wrong = unmeasured | wrong
             for at in wrong:
                 states[at] = self.engine.new_stream()
             beam = self.options.lattice_beam if asks else None
-            found = self.intake.decode_taken(self.engine, taken, "return", lattice_beam=beam, streams=states, last=ends)
+            found = self.intake.decode_taken(
+                self.engine, taken, "return", lattice_beam=beam, streams=states, last=call.last
+            )
             wrong = {**found.errors, **wrong}
             refused = {
                 at: Partial(self.results(REFUSED, {0: error}), 0, sentences[at], 0, streams[at].num_frames, False)
@@ -127,12 +124,12 @@ class CtcChunkDecoder(ChunkDecoder[SentenceStream, Partial]):
             results = self.results(Paths(*paths), wrong)
             groups = [] if lattices is None else by_outputs(results, lattices, sentences)
             later = {at for _, places in groups for at in places}
-            round_ = Round(streams, Partial, results, later, lattices, refused, ends, found, self.columns, known)
+            round_ = Round(streams, Partial, results, later, lattices, refused, call.last, found, self.columns, known)
             round_.take_rest({} if lattices is None else self.outputs(groups, lattices))
             self.of_thread.stats = found.work
             self.intake.tell()
             self.check_files()
-        if errors == "raise" and wrong:
+        if call.errors == "raise" and wrong:
             raise wrong[min(wrong)]
         return CtcPartials(round_)
 

@@ -8,9 +8,8 @@ from typing import Any
 
 from arcbeam.arrays.bad_values import fault_of_encoder_output
 from arcbeam.arrays.intake import KeptChunk, kept_chunk, take_chunks
-from arcbeam.core.errors import Fault
 from arcbeam.streams.partials import Partials, fault_of_stream
-from arcbeam.streams.stream import ChunkDecoder
+from arcbeam.streams.stream import ChunkDecoder, Chunks
 from arcbeam.transducer.search import GreedySearch
 from arcbeam.transducer.streams.partial import TransducerPartial
 from arcbeam.transducer.streams.rounds import Round
@@ -38,33 +37,27 @@ class TransducerChunkDecoder(ChunkDecoder[SentenceStream, TransducerPartial]):
         search = self.search
         return kept_chunk(chunk, search.wanted, search.engine, cuda_stream, max_frames, fault_of_encoder_output)
 
-    def decode_next(
-        self,
-        streams: list[SentenceStream],
-        wrong: dict[int, Fault],
-        chunks: Any,
-        lengths: Any,
-        ends: list[bool],
-        cuda_stream: Any,
-        errors: str,
-        confidences: Any = None,
-    ) -> Partials[TransducerPartial]:
-        """Decodes the next chunk of streams that have been checked; frames that waited have no `confidences` here."""
+    def decode_next(self, streams: list[SentenceStream], call: Chunks) -> Partials[TransducerPartial]:
+        """Decodes the next chunk of each of these streams."""
         search = self.search
         with self.turn():  # until what was found is with the streams
             faults = {at: fault for at, stream in enumerate(streams) if (fault := stream._fault()) is not None}
-            refused = {at: fault_of_stream(at, streams, fault) for at, fault in faults.items()} | wrong
-            if errors == "raise" and refused:
+            refused = {at: fault_of_stream(at, streams, fault) for at, fault in faults.items()} | call.wrong
+            if call.errors == "raise" and refused:
                 raise refused[min(refused)]
-            taken = take_chunks(chunks, lengths, len(streams), search.wanted, search.engine, cuda_stream, errors)
+            taken = take_chunks(
+                call.chunks, call.lengths, len(streams), search.wanted, search.engine, call.cuda_stream, call.errors
+            )
             before = [stream._sentence for stream in streams]
-            after, wrong = Round(search, before, taken.utterances, taken.on_host).decoded(ends, taken.faults | refused)
+            after, wrong = Round(search, before, taken.utterances, taken.on_host).decoded(
+                call.last, taken.faults | refused
+            )
             partials = [
                 one.refused(wrong[at]) if at in wrong else one.partial for at, one in enumerate(after)
             ]  # fmt: skip
             for at, stream in enumerate(streams):
                 if at not in wrong:
                     stream._sentence = after[at]  # one step: the stream has its chunk, or is as before
-        if errors == "raise" and wrong:
+        if call.errors == "raise" and wrong:
             raise next(iter(wrong.values()))
         return Partials(partials)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from arcbeam.core.errors import Fault
 from arcbeam.streams.stream import SpeechStream
 from arcbeam.streams.waiting import Waiting
-from arcbeam.transducer.hypothesis import FIELDS, HypothesisForm, TransducerHypothesis, TransducerState
+from arcbeam.transducer.hypothesis import HypothesisForm, TransducerHypothesis, TransducerState
 from arcbeam.transducer.streams.endpoint import End, TransducerRules
 from arcbeam.transducer.streams.partial import TransducerPartial
 
@@ -26,34 +26,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class SentenceKind:
-    """What all sentences of a stream have in common."""
-
-    form: HypothesisForm
-    endpoint: Endpoint | None
-    rules: TransducerRules | None
-
-    @classmethod
-    def of(cls, form: HypothesisForm, endpoint: Endpoint | None) -> Self:
-        """With the rules in frames of the decoder; ValueError as `TransducerRules.of` raises it."""
-        return cls(form, endpoint, None if endpoint is None else TransducerRules.of(endpoint, form.frame_shift))
-
-
-@dataclass(frozen=True, eq=False)
 class Sentence:
     """A sentence after some chunk.
 
     Attributes
     ----------
-    kind : SentenceKind
+    form : HypothesisForm
+    endpoint : Endpoint or None
+    rules : TransducerRules or None
+        Those of the endpoint, in frames.
     boost : BoostingTree or None
     first_frame : int
         Frames of the sentences before.
     state : TransducerState or None
         None at the start of the stream.
     written : dict of str to array
-        The tokens: the arrays of `FIELDS` that the decoder's hypotheses have. They have room after the first `count`,
-        into which later sentences of the stream write.
+        The tokens: the form's fields. They have room after the first `count`, where the next sentence writes.
     count : int
         Of tokens.
     spelled : GrowingWords or None
@@ -66,7 +54,9 @@ class Sentence:
         Whether the stream has had its last chunk.
     """
 
-    kind: SentenceKind
+    form: HypothesisForm
+    endpoint: Endpoint | None
+    rules: TransducerRules | None
     boost: BoostingTree | None
     first_frame: int
     state: TransducerState | None
@@ -79,17 +69,17 @@ class Sentence:
     last_came: bool = False
 
     @classmethod
-    def begun(cls, kind: SentenceKind, boost: BoostingTree | None, start: TransducerState | None) -> Self:
-        """A sentence without tokens, from the state at its start; None at the start of the stream."""
-        form = kind.form
-        absent = {"durations": not form.has_durations, "confidence": not form.has_confidence}
-        written = {name: np.empty(0, dtype) for name, dtype in FIELDS.items() if not absent.get(name)}
-        return cls(kind, boost, 0 if start is None else start.frames, start, written, 0, form.spelled())
+    def begun(
+        cls, form: HypothesisForm, endpoint: Endpoint | None, boost: BoostingTree | None, start: TransducerState | None
+    ) -> Self:
+        """A sentence without tokens, from the state at its start; None at the start of the stream.
 
-    @property
-    def rules(self) -> TransducerRules | None:
-        """The rules that end sentences, in frames."""
-        return self.kind.rules
+        Raises ValueError as `TransducerRules.of` does.
+        """
+        rules = None if endpoint is None else TransducerRules.of(endpoint, form.frame_shift)
+        written: dict[str, npt.NDArray[Any]] = {name: np.empty(0, dtype) for name, dtype in form.fields.items()}
+        first_frame = 0 if start is None else start.frames
+        return cls(form, endpoint, rules, boost, first_frame, start, written, 0, form.spelled())
 
     @property
     def frames(self) -> int:
@@ -104,17 +94,17 @@ class Sentence:
     @cached_property
     def partial(self) -> TransducerPartial:
         """The result."""
-        endpoint = self.kind.endpoint
-        name = None if endpoint is None or not self.fired else list(endpoint.rules)[self.fired - 1]
+        name = None if self.endpoint is None or not self.fired else list(self.endpoint.rules)[self.fired - 1]
         return TransducerPartial(
-            self.kind.form, self.tokens, self.state, self.is_final, None, self.first_frame, name, self.spelled
+            self.form, self.tokens, self.state, self.is_final, None, self.first_frame, name, self.spelled
         )
 
     def refused(self, error: Fault) -> TransducerPartial:
         """The result of a chunk that has an error."""
         nothing = {name: array[:0] for name, array in self.written.items()}
-        form = self.kind.form
-        return TransducerPartial(form, nothing, self.state, False, error, self.first_frame, None, form.spelled())
+        return TransducerPartial(
+            self.form, nothing, self.state, False, error, self.first_frame, None, self.form.spelled()
+        )
 
     def first_end(self, found: TransducerHypothesis) -> End | None:
         """Where the sentence ends within a chunk that has been decoded; None if it does not."""

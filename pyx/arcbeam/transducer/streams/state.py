@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from arcbeam.core.errors import FormatError
 from arcbeam.files import section_file
-from arcbeam.streams.endpoints import Endpoint, as_facts
+from arcbeam.streams.endpoints import as_facts
 from arcbeam.streams.saved import (
     AGAIN,
     MOST_FRAMES,
@@ -24,10 +25,11 @@ from arcbeam.streams.saved import (
     unpack,
     waiting_of,
 )
+from arcbeam.streams.waiting import Waiting
 from arcbeam.transducer.fusion import fusions_of
 from arcbeam.transducer.hypothesis import FIELDS, TransducerState
 from arcbeam.transducer.states import states_of
-from arcbeam.transducer.streams.endpoint import TransducerRules
+from arcbeam.transducer.streams.sentence import Sentence
 
 if TYPE_CHECKING:
     from arcbeam.transducer.boosting_tree import BoostingTree
@@ -62,55 +64,27 @@ OPTIONS = ("blank_id", "durations", "max_symbols", "precision", "frame_shift")
 _networks: WeakKeyDictionary[GreedySearch, str] = WeakKeyDictionary()
 
 
-class SavedStream(NamedTuple):
-    """What a stream is saved as.
-
-    Attributes
-    ----------
-    written : dict of str to array
-        The tokens of the sentence: the arrays of `FIELDS` that the decoder's hypotheses have.
-    state : TransducerState
-    first_frame : int
-        Frames of the sentences before.
-    fired : int
-        The number of the rule that has ended the sentence, from 1; 0 if it goes on.
-    endpoint : Endpoint or None
-    waiting : float32[frames, features]
-        Frames that wait for the next sentence.
-    last_came : bool
-        Whether the last chunk has come.
-    """
-
-    written: dict[str, npt.NDArray[Any]]
-    state: TransducerState
-    first_frame: int
-    fired: int
-    endpoint: Endpoint | None
-    waiting: npt.NDArray[np.float32]
-    last_came: bool
-
-
-def write(kept: SavedStream, search: GreedySearch, boost: BoostingTree | None) -> bytes:
-    """The state as bytes, with what the stream was decoded with."""
-    state = kept.state
-    arrays: dict[str, npt.NDArray[Any]] = dict(kept.written)
+def write(sentence: Sentence, waiting: npt.NDArray[np.float32], search: GreedySearch) -> bytes:
+    """The state of a stream in a sentence, after which frames wait, with what it was decoded with."""
+    state = sentence.state or search.start(sentence.boost, sentence.first_frame)
+    arrays: dict[str, npt.NDArray[Any]] = dict(sentence.tokens)
     arrays |= {name: getattr(state, name).reshape(-1) for name in STATE}
-    arrays["waiting"] = kept.waiting.reshape(-1)
+    arrays["waiting"] = waiting.reshape(-1)
     about = {
         "frames": int(state.frames),
         "skip": int(state.skip),
-        "first_frame": kept.first_frame,
-        "fired": kept.fired,
-        "last_came": kept.last_came,
-        "endpoint": None if kept.endpoint is None else as_facts(kept.endpoint),
+        "first_frame": sentence.first_frame,
+        "fired": sentence.fired,
+        "last_came": sentence.last_came,
+        "endpoint": None if sentence.endpoint is None else as_facts(sentence.endpoint),
         "in_tree": int(state.boosting_tree[0]),
         "in_ngram_lm": int(state.ngram_lm[0]),
     }
-    return pack(KIND, arrays, about | _made_with(search, boost))
+    return pack(KIND, arrays, about | _made_with(search, sentence.boost))
 
 
-def read(data: object, search: GreedySearch, boost: BoostingTree | None) -> SavedStream:
-    """A state, once it is known to be in order and of this decoder.
+def read(data: object, search: GreedySearch, boost: BoostingTree | None) -> Sentence:
+    """The sentence that a stream was saved in, once it is known to be in order and of this decoder.
 
     Raises
     ------
@@ -123,21 +97,27 @@ def read(data: object, search: GreedySearch, boost: BoostingTree | None) -> Save
     """
     arrays, about = unpack(KIND, data)
     _check_made_with(about, search, boost)
-    form = search.form
-    absent = {"durations": not form.has_durations, "confidence": not form.has_confidence}
-    names = [name for name in FIELDS if not absent.get(name)]
+    names = search.form.fields
     check_sections(arrays, {*names, *STATE, "waiting"})
     endpoint = endpoint_of(about)
     try:
-        if endpoint is not None:
-            TransducerRules.of(endpoint, search.options.frame_shift)
+        begun = Sentence.begun(search.form, endpoint, boost, None)
     except ValueError as error:
         raise FormatError(f"{NAME}: its endpoint cannot be read: {error}") from None
-    written = {name: arrays[name].astype(FIELDS[name]) for name in names}
+    written: dict[str, npt.NDArray[Any]] = {name: arrays[name].astype(dtype) for name, dtype in names.items()}
     _check_numbers(about, written, search)
     waiting = waiting_of(arrays, about, endpoint, search.wanted.columns, np.isfinite, "finite features")
-    state = _state(arrays, about, search, boost)
-    return SavedStream(written, state, about["first_frame"], about["fired"], endpoint, waiting, about["last_came"])
+    return replace(
+        begun,
+        first_frame=about["first_frame"],
+        state=_state(arrays, about, search, boost),
+        written=written,
+        count=len(written["tokens"]),
+        is_final=about["last_came"] or about["fired"] > 0,
+        fired=about["fired"],
+        waiting=(Waiting(waiting),) if len(waiting) else (),
+        last_came=about["last_came"],
+    )
 
 
 def _check_numbers(about: dict[str, Any], written: dict[str, npt.NDArray[Any]], search: GreedySearch) -> None:

@@ -9,8 +9,8 @@ from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import check_bool
 from arcbeam.streams.waiting import Waiting
 from arcbeam.transducer.streams.partial import TransducerPartial
-from arcbeam.transducer.streams.sentence import Sentence, SentenceKind, SentenceStream
-from arcbeam.transducer.streams.state import SavedStream, read, write
+from arcbeam.transducer.streams.sentence import Sentence, SentenceStream
+from arcbeam.transducer.streams.state import read, write
 
 if TYPE_CHECKING:
     from arcbeam.streams.endpoints import Endpoint
@@ -31,7 +31,7 @@ class TransducerStream(SentenceStream):
 
     def __init__(self, decoder: TransducerChunkDecoder, boost: BoostingTree | None, endpoint: Endpoint | None) -> None:
         self._decoder, self._endpoint = decoder, endpoint
-        self._sentence = Sentence.begun(SentenceKind.of(decoder.search.form, endpoint), boost, None)
+        self._sentence = Sentence.begun(decoder.search.form, endpoint, boost, None)
 
     @property
     def num_frames(self) -> int:
@@ -125,7 +125,7 @@ class TransducerStream(SentenceStream):
             if keep_history and before is not None:
                 start = replace(start, ngram_lm=before.ngram_lm)
             fresh = type(self)(self._decoder, tree, self._endpoint)
-            fresh._sentence = Sentence.begun(self._sentence.kind, tree, start)
+            fresh._sentence = Sentence.begun(search.form, self._endpoint, tree, start)
             return self._go_on(fresh)
 
     def save(self) -> bytes:
@@ -134,37 +134,15 @@ class TransducerStream(SentenceStream):
         In ``float32`` they are the same whatever chunks, threads or company have led to it. They name, but do not hold,
         the network, the n-gram model and the tree. The stream itself goes on as if nothing had happened.
         """
-        decoder = self._decoder
-        with decoder.turn():
-            sentence = self._sentence
-            state = sentence.state or decoder.search.start(sentence.boost, sentence.first_frame)
-            kept = SavedStream(
-                sentence.tokens,
-                state,
-                sentence.first_frame,
-                sentence.fired,
-                self._endpoint,
-                decoder.rows_of(sentence.waiting),
-                sentence.last_came,
-            )
-            return write(kept, decoder.search, sentence.boost)
+        with self._decoder.turn():
+            return write(self._sentence, self._decoder.rows_of(self._waiting), self._decoder.search)
 
     @classmethod
     def restored(cls, decoder: TransducerChunkDecoder, data: bytes, boost: BoostingTree | None) -> Self:
         """As :meth:`TransducerDecoder.restore` says."""
-        kept = read(data, decoder.search, boost)
-        made = cls(decoder, boost, kept.endpoint)
-        made._sentence = replace(
-            made._sentence,
-            first_frame=kept.first_frame,
-            state=kept.state,
-            written=kept.written,
-            count=len(kept.written["tokens"]),
-            is_final=kept.last_came or kept.fired > 0,
-            fired=kept.fired,
-            waiting=(Waiting(kept.waiting),) if len(kept.waiting) else (),
-            last_came=kept.last_came,
-        )
+        sentence = read(data, decoder.search, boost)
+        made = cls(decoder, boost, sentence.endpoint)
+        made._sentence = sentence
         return made
 
     def _become(self, fresh: Self, waiting: list[Waiting], last_came: bool) -> None:
