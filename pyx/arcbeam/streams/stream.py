@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
+from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from arcbeam.arrays.bad_values import check_errors
+from arcbeam.arrays.engine import Engine
 from arcbeam.arrays.intake import KeptChunk
 from arcbeam.core.errors import Fault
 from arcbeam.streams._any_stream import AnyStream
@@ -29,45 +31,27 @@ Kind = TypeVar("Kind", bound=AnyStream)
 
 
 class Chunks(NamedTuple):
-    """A call of ``decode_chunks`` for streams that have been checked.
-
-    Attributes
-    ----------
-    chunks, lengths, cuda_stream, errors
-        As there.
-    last : list of bool
-    wrong : dict of int to TypeError or ValueError
-        What is wrong with streams, by their places.
-    confidences : float32[frames] or None
-        Those of the frames of a chunk that has waited, where it is the only one.
-    """
+    """A call of ``decode_chunks`` for streams that have been checked."""
 
     chunks: Any
     last: list[bool]
     lengths: Any = None
     cuda_stream: Any = None
     errors: str = "raise"
-    wrong: dict[int, Fault] = {}  # noqa: RUF012  # which is not changed
-    confidences: npt.NDArray[np.float32] | None = None
+    wrong: Mapping[int, Fault] = MappingProxyType({})  # what is wrong with streams, by their places
+    confidences: npt.NDArray[np.float32] | None = None  # of the only chunk's frames, where these have waited
 
 
 class ChunkDecoder(ABC, Generic[Kind, Result]):
-    """Decodes the chunks of a decoder's streams, which refer to this and not to the decoder.
-
-    Attributes
-    ----------
-    kind : type
-        The class of the streams.
-    columns : int
-        Columns of the frames that wait.
-    """
+    """Decodes the chunks of a decoder's streams, which refer to this and not to the decoder."""
 
     kind: type[Kind]
-    columns: int
+    engine: Engine[..., Any]
+    columns: int  # of the frames that wait
 
-    @abstractmethod
     def turn(self) -> AbstractContextManager[Any]:
         """The lock under which streams go on; a thread that holds it may take it again."""
+        return self.engine.turn()
 
     @abstractmethod
     def keep(self, chunk: Any, cuda_stream: Any, max_frames: int) -> KeptChunk:
@@ -88,7 +72,7 @@ class ChunkDecoder(ABC, Generic[Kind, Result]):
 
     def decode_one(self, stream: Any, chunk: Any, last: bool) -> Result:
         """Decodes the next chunk of one stream."""
-        return self.decode([stream], chunk if chunk is None else [chunk], None, last, None, "raise")[0]
+        return self.decode([stream], [chunk], None, last, None, "raise")[0]
 
     def no_frames(self) -> np.ndarray:
         """A chunk without frames."""

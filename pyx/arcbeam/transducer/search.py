@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -34,11 +34,6 @@ class GreedySearch:
     form: HypothesisForm
     ngram_lm: TokenAutomaton | None
 
-    @property
-    def state_shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """The shapes of the arrays of a state."""
-        return self.form.state_shapes
-
     def decode(
         self,
         utterances: Utterances,
@@ -49,7 +44,7 @@ class GreedySearch:
     ) -> list[TransducerHypothesis]:
         """The hypotheses of a batch that has been taken in, as ``TransducerDecoder.decode`` says."""
         batch = len(utterances.table)
-        states = states_of(state, batch, self.state_shapes, self.tokens)
+        states = states_of(state, batch, self.form.state_shapes, self.tokens)
         trees = trees_of(boost, batch, self.tokens, self.options.blank_id)
         fusions, digests = fusions_of(trees, self.ngram_lm, [None] * batch if state is None else state)
         results, bad = self.engine.decode(utterances.table, states, on_host, fusions)

@@ -159,25 +159,10 @@ cdef class Round:
     whole any more; the others have their chunks, or are as before. Nothing that may raise stands between what a stream
     takes of a chunk but copies of what it keeps.
 
-    Parameters
-    ----------
-    streams : list of SentenceStream
-    kind : callable
-        Makes a result of: results, index, sentence, settled arcs, frames, whether it is final, endpoint.
-    results : arcbeam.ctc.results.Results
-    later : set of int
-        The places of streams that take their chunks with outputs besides the best path: `take_rest` has these.
-    lattices : arcbeam.ctc.lattice._lattices.Lattices or None
-        Of the chunks, if any was wanted; a stream whose sentence has ended keeps a copy of its own.
-    refused : dict of int to object
-        The results of chunks that were not taken. Their streams are as before.
-    last : list of bool
-    found : arcbeam.arrays.intake.Decoded
-        The chunks.
-    columns : int
-        Columns of the frames that wait.
-    confidences : arcbeam.ctc.confidence.frame_confidences.ChunkConfidences or None
-        Of their frames, if any stream wants them.
+    `kind` makes a result of: results, index, sentence, settled arcs, frames, whether it is final, endpoint. The streams at
+    the places `later` have more outputs than the best path; `take_rest` gets these. The chunks of `refused` were not
+    taken, and these are their results. `lattices` and `confidences` are None where no stream needs them; `columns` are
+    those of frames that wait.
     """
 
     cdef readonly list items  # those that have been made; None for the others

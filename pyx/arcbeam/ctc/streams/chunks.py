@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -59,10 +58,6 @@ class CtcChunkDecoder(ChunkDecoder[SentenceStream, Partial]):
 
     kind = SentenceStream
 
-    def turn(self) -> AbstractContextManager[Any]:
-        """The lock under which streams go on; a thread that holds it may take it again."""
-        return self.engine.turn()
-
     def keep(self, chunk: Any, cuda_stream: Any, max_frames: int) -> KeptChunk:
         """A chunk, checked, that will be decoded later, in pieces if it has more frames than that."""
         return self.intake.keep(self.engine, chunk, cuda_stream, max_frames)
@@ -95,7 +90,7 @@ class CtcChunkDecoder(ChunkDecoder[SentenceStream, Partial]):
         self.check_files()
         with self.turn():  # until what was found is with the streams
             states, sentences, stopped, asks, methods = taking(streams)
-            wrong = {at: fault_of_stream(at, streams, said) for at, said in stopped.items()} | call.wrong
+            wrong = {at: fault_of_stream(at, streams, said) for at, said in stopped.items()} | dict(call.wrong)
             if call.errors == "raise" and wrong:
                 raise wrong[min(wrong)]
             count = len(streams)

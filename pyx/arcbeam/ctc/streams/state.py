@@ -94,46 +94,20 @@ _lists: WeakKeyDictionary[BoostList, str] = WeakKeyDictionary()
 
 
 class StreamState(NamedTuple):
-    """What a stream is saved as.
+    """What a stream is saved as."""
 
-    Attributes
-    ----------
-    settled : uint32[n]
-        The arcs that all paths of the sentence begin with; none where its lattice is saved, unless it has ended.
-    search : dict
-        The other fields of a `SavedSearch` but `dead_frames`; no tokens if the search has not begun. With the arrays of
-        `saved_lattice.GOES_ON` where anything was asked for, or of `saved_lattice.ENDED`, then without tokens.
-    first_frame : int
-        Frames of the sentences before.
-    heard : Heard
-    endpoint : Endpoint or None
-    waiting : float32[frames, columns]
-        Frames that wait for the next sentence.
-    last_came : bool
-        Whether the last chunk has come.
-    asked : Asked or None
-        What the stream gives besides its best path.
-    interim_answers : bool
-    end : dict or None
-        Where a sentence has ended that gives more than its best path, the facts of `saved_lattice.ended`.
-    method : ConfidenceMethod or None
-        Of confidences of frames, where they are asked for.
-    confidences : float32[frames] or None
-        With a method: those of the frames of the sentence, and behind them of those that wait.
-    """
-
-    settled: npt.NDArray[np.uint32]
-    search: dict[str, Any]
-    first_frame: int
+    settled: npt.NDArray[np.uint32]  # arcs that all paths begin with; with links none, unless the sentence has ended
+    search: dict[str, Any]  # a `SavedSearch` without `dead_frames`, or with links GOES_ON or ENDED of `saved_lattice`
+    first_frame: int  # frames of the sentences before
     heard: Heard
     endpoint: Endpoint | None
-    waiting: npt.NDArray[np.float32]
+    waiting: npt.NDArray[np.float32]  # [frames, columns]
     last_came: bool
     asked: Asked | None
     interim_answers: bool
-    end: dict[str, Any] | None
+    end: dict[str, Any] | None  # the facts of `saved_lattice.ended`, of a sentence that has ended with its lattice
     method: ConfidenceMethod | None
-    confidences: npt.NDArray[np.float32] | None
+    confidences: npt.NDArray[np.float32] | None  # of the sentence's frames, and then of those that wait
 
     @property
     def has_begun(self) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any
 
 from arcbeam.arrays.bad_values import fault_of_encoder_output
@@ -16,21 +14,13 @@ from arcbeam.transducer.streams.rounds import Round
 from arcbeam.transducer.streams.sentence import SentenceStream
 
 
-@dataclass(eq=False)
 class TransducerChunkDecoder(ChunkDecoder[SentenceStream, TransducerPartial]):
     """Decodes the chunks of the streams of a `TransducerDecoder`."""
 
-    search: GreedySearch
     kind = SentenceStream
 
-    @property
-    def columns(self) -> int:  # type: ignore[override]
-        """Features of a frame."""
-        return self.search.wanted.columns
-
-    def turn(self) -> AbstractContextManager[Any]:
-        """The lock under which streams go on; a thread that holds it may take it again."""
-        return self.search.engine.turn()
+    def __init__(self, search: GreedySearch) -> None:
+        self.search, self.engine, self.columns = search, search.engine, search.wanted.columns
 
     def keep(self, chunk: Any, cuda_stream: Any, max_frames: int) -> KeptChunk:
         """A chunk, checked, that will be decoded later, in pieces if it has more frames than that."""
@@ -42,7 +32,7 @@ class TransducerChunkDecoder(ChunkDecoder[SentenceStream, TransducerPartial]):
         search = self.search
         with self.turn():  # until what was found is with the streams
             faults = {at: fault for at, stream in enumerate(streams) if (fault := stream._fault()) is not None}
-            refused = {at: fault_of_stream(at, streams, fault) for at, fault in faults.items()} | call.wrong
+            refused = {at: fault_of_stream(at, streams, fault) for at, fault in faults.items()} | dict(call.wrong)
             if call.errors == "raise" and refused:
                 raise refused[min(refused)]
             taken = take_chunks(

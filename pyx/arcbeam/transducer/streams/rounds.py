@@ -24,18 +24,7 @@ from arcbeam.transducer.streams.sentence import Sentence
 
 
 class Round:
-    """The chunks of some streams, as the engine takes them.
-
-    Parameters
-    ----------
-    search : GreedySearch
-    sentences : sequence of Sentence
-        Those that the streams are in.
-    utterances : Utterances
-        A chunk of each.
-    on_host : bool
-        Whether they lie in the host's memory.
-    """
+    """The chunks of streams that are in these sentences, as the engine takes them."""
 
     def __init__(
         self, search: GreedySearch, sentences: Sequence[Sentence], utterances: Utterances, on_host: bool

@@ -27,46 +27,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Sentence:
-    """A sentence after some chunk.
-
-    Attributes
-    ----------
-    form : HypothesisForm
-    endpoint : Endpoint or None
-    rules : TransducerRules or None
-        Those of the endpoint, in frames.
-    boost : BoostingTree or None
-    first_frame : int
-        Frames of the sentences before.
-    state : TransducerState or None
-        None at the start of the stream.
-    written : dict of str to array
-        The tokens: the form's fields. They have room after the first `count`, where the next sentence writes.
-    count : int
-        Of tokens.
-    spelled : GrowingWords or None
-    is_final : bool
-    fired : int
-        The number of the rule that has ended the sentence, from 1; 0 if it goes on.
-    waiting : tuple of Waiting
-        Frames after the end of the sentence.
-    last_came : bool
-        Whether the stream has had its last chunk.
-    """
+    """A sentence after some chunk. `written` has room after its first `count` tokens, where later chunks write."""
 
     form: HypothesisForm
     endpoint: Endpoint | None
-    rules: TransducerRules | None
+    rules: TransducerRules | None  # those of the endpoint, in frames
     boost: BoostingTree | None
-    first_frame: int
-    state: TransducerState | None
-    written: dict[str, npt.NDArray[Any]]
+    first_frame: int  # frames of the sentences before
+    state: TransducerState | None  # None at the start of the stream
+    written: dict[str, npt.NDArray[Any]]  # the form's fields
     count: int
     spelled: GrowingWords | None
     is_final: bool = False
-    fired: int = 0
+    fired: int = 0  # the number of the rule that has ended the sentence, from 1; 0 if it goes on
     waiting: tuple[Waiting, ...] = ()
-    last_came: bool = False
+    last_came: bool = False  # the stream's last chunk
 
     @classmethod
     def begun(

@@ -147,7 +147,7 @@ def _state(
     search: GreedySearch,
     boost: BoostingTree | None,
 ) -> TransducerState:
-    shapes = search.state_shapes
+    shapes = search.form.state_shapes
     for name, shape in shapes.items():
         if arrays[name].size != np.prod(shape, dtype=np.int64):
             raise FormatError(f"{NAME}: expected {name} of shape {list(shape)}, got {arrays[name].size} values")
