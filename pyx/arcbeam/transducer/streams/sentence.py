@@ -5,7 +5,7 @@ So a stream goes on in one step, which nothing interrupts: it refers to the next
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -100,14 +100,21 @@ class Sentence:
         for name, array in written.items():
             array[self.count : count] = getattr(found, name)
         last_came, is_final = self.last_came or last, last or fired > 0
-        return replace(
-            self, state=found.state, written=written, count=count, is_final=is_final, fired=fired, last_came=last_came
+        return self._changed(
+            state=found.state, written=written, count=count, is_final=is_final, fired=fired, last_came=last_came
         )
 
     def with_waiting(self, waiting: list[Waiting], last_came: bool) -> Self:
         """Frames wait after those that wait; the last chunk may have come."""
-        made = replace(self, waiting=(*self.waiting, *waiting), last_came=self.last_came or last_came)
-        made.__dict__["partial"] = self.partial  # the same result
+        partial = self.partial  # the same result
+        return self._changed(waiting=(*self.waiting, *waiting), last_came=self.last_came or last_came, partial=partial)
+
+    def _changed(self, **fields: Any) -> Self:
+        """A copy with other fields, as `replace` makes it in a third of the time."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made.__dict__.pop("partial", None)
+        made.__dict__.update(fields)
         return made
 
     def _grown(self, array: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
