@@ -144,11 +144,12 @@ def imports_at_load(path: Path) -> set[str]:
 # these sets, and later, within a function or for the checks of types, the second, too.
 ROOT_ROOM = "."
 FACES = {"baseline", "batching", "ctc", "files", "graph", "lattices", "lm", "streams", "transducer", "cli"}
+OF_TRANSDUCERS = {"transducer", "transducer/streams"}
 CTC = {f"ctc/{room}" for room in ("boost", "confidence", "lattice", "streams")}
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
-    ROOT_ROOM: (set(), {"core"} | FACES | CTC),
+    ROOT_ROOM: (set(), {"core"} | FACES | CTC | OF_TRANSDUCERS),
     "core": (set(), set()),
-    "streams": ({"core"}, set()),
+    "streams": ({"arrays", "core", "files"}, set()),
     "files": ({"core"}, set()),
     "graph": ({"core", "files"}, {"lm", "recipe"}),
     "lm": ({"core", "files"}, {"recipe"}),
@@ -181,15 +182,19 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"core", "ctc/boost", "ctc/gpu/models", "ctc/lattice", "ctc/streams", "gpu", "gpu/tuned", "graph", "lm"},
         set(),
     ),
-    "transducer": ({"arrays", "core", "files", "gpu", "lm", "streams"}, {"transducer/checkpoints", "transducer/gpu"}),
+    "transducer": (
+        {"arrays", "core", "files", "gpu", "lm", "streams", "transducer/streams"},
+        {"transducer/checkpoints", "transducer/gpu"},
+    ),
+    "transducer/streams": ({"arrays", "core", "files", "streams", "transducer"}, set()),
     "transducer/checkpoints": ({"core", "files", "transducer"}, set()),
     "transducer/gpu": ({"core", "gpu", "gpu/tuned", "transducer"}, set()),
-    "batching": ({"arrays", "core", "streams"}, {"ctc", "ctc/streams", "transducer"}),
+    "batching": ({"arrays", "core", "streams"}, {"ctc", "ctc/streams"} | OF_TRANSDUCERS),
     "baseline": ({"arrays", "core", "graph", "lm"}, {"recipe"}),
     "recipe": ({"core", "files", "lm"}, {"graph"}),
     "cli": (
         {"core", "ctc", "files"},
-        {"ctc/boost", "ctc/streams", "graph", "lattices", "lm", "recipe", "transducer", "transducer/checkpoints"},
+        {"ctc/boost", "ctc/streams", "graph", "lattices", "lm", "recipe", "transducer/checkpoints"} | OF_TRANSDUCERS,
     ),
 }
 OTHERS = {"cli": {"typer", "click", "rich"}}  # packages besides NumPy that a room may load

@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from arcbeam.transducer.device import TransducerMemory
     from arcbeam.transducer.hypothesis import TransducerHypothesis, TransducerState
     from arcbeam.transducer.options import TransducerOptions
-    from arcbeam.transducer.stream import TransducerPartial, TransducerStream
+    from arcbeam.transducer.streams.partial import TransducerPartial
+    from arcbeam.transducer.streams.stream import TransducerStream
 
 _HOME = {
     "Batcher": "batching.batcher",
@@ -84,9 +85,9 @@ _HOME = {
     "TransducerHypothesis": "transducer.hypothesis",
     "TransducerMemory": "transducer.device",
     "TransducerOptions": "transducer.options",
-    "TransducerPartial": "transducer.stream",
+    "TransducerPartial": "transducer.streams.partial",
     "TransducerState": "transducer.hypothesis",
-    "TransducerStream": "transducer.stream",
+    "TransducerStream": "transducer.streams.stream",
     "ArcbeamError": "core.errors",
     "BatcherClosedError": "core.errors",
     "BatcherFullError": "core.errors",

@@ -14,10 +14,7 @@ PATIENCE_S = 60  # for what has to come; no test waits for it to pass
 class Stream:
     def __init__(self, decoder, name):
         self._decoder, self.name, self.num_frames, self.is_finished = decoder, name, 0, False
-        self.partial, self._worker = None, 0
-
-    def _progress(self):
-        return self.num_frames
+        self.partial, self._worker, self.num_waiting = None, 0, 0
 
     def _fault(self):
         return "expected no chunk behind the last" if self.is_finished else None
@@ -40,11 +37,12 @@ class Decoder:
         self.rounds, self.faults = [], {}
         self.begun, self.gate = threading.Semaphore(0), threading.Semaphore(0)
         self.is_gated = gated
+        self._chunks = self
 
     def stream(self, name):
         return Stream(self, name)
 
-    def _keep_chunk(self, chunk, cuda_stream, max_frames):
+    def keep(self, chunk, cuda_stream, max_frames):
         if isinstance(chunk, range):
             return KeptChunk(chunk, len(chunk), 3, True, len(chunk) > max_frames)
         width, on_host = (3, True) if np.isscalar(chunk) else chunk[1:]

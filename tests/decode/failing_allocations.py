@@ -85,7 +85,7 @@ def test_histories_of_a_kenlm(gpu, tmp_path):
     stream = cpu.stream()
     stream.decode_chunk(BATCH[5][:20])
     wanted = stream._state.search()
-    _, saved, _ = stream_state.read(stream.save(), cuda, None)
+    _, saved, _ = stream_state.read(stream.save(), cuda._chunks, None)
     state = cuda._engine.new_stream(None, None, None, saved)
     state.search()  # makes them; the driver of these tests may not fail
     found = each_fails(state.search)

@@ -118,7 +118,7 @@ def follow(decoders, batch, rng, methods=METHODS, most=9, endpoint=None, asked=(
         arrays = [np.full_like(rows, np.nan) if wrong else rows for (rows, _), wrong in zip(chunks, bad, strict=True)]
         before = [one.stream.save() if wrong else None for one, wrong in zip(some, bad, strict=True)]
         streams, last = [one.stream for one in some], [last for _, last in chunks]
-        found = decoder.decode_chunks(streams, arrays, last=last, errors="return")
+        found = decoder.decode(streams, arrays, None, last, None, "return")
         for one, partial, rows, was in zip(some, found, arrays, before, strict=True):
             if was is not None:
                 one.refuse(partial, was)

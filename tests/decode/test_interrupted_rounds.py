@@ -1,6 +1,6 @@
-"""A round of streams that breaks off behind the search: each stream has its chunk, is as before, or says what is wrong.
+"""A round of streams that breaks off after the search: each has its chunk, is as before, or says that it is broken.
 
-Answers may find no memory, a warning may be made an error, and Ctrl-C may come at any place of Python's code.
+Outputs may find no memory, a warning may be made an error, and Ctrl-C may come at any place of Python's code.
 """
 
 import random
@@ -28,8 +28,8 @@ def rule(seconds):
 
 
 def failing(decoder, monkeypatch, error, when=lambda lattices: True, times=1):
-    """Has the decoder's next answers fail."""
-    made, left = decoder._answers, [times]
+    """Has the next outputs of the decoder's lattices fail."""
+    made, left = decoder._reader.answers, [times]
 
     def answer(lattices, *arguments, **options):
         if left[0] and when(lattices):
@@ -37,7 +37,7 @@ def failing(decoder, monkeypatch, error, when=lambda lattices: True, times=1):
             raise error
         return made(lattices, *arguments, **options)
 
-    monkeypatch.setattr(decoder, "_answers", answer)
+    monkeypatch.setattr(decoder._reader, "answers", answer)
 
 
 def sentences(stream, partial):
@@ -56,27 +56,17 @@ def fed(decoder, log_probs, **options):
     return [*found, stream.finish()]
 
 
-@pytest.mark.parametrize("error", [MemoryError("no room"), KeyboardInterrupt()])
-def test_a_chunk_whose_answers_fail_has_been_taken(monkeypatch, error):
+def test_a_chunk_whose_outputs_find_no_memory_has_been_taken(monkeypatch):
     decoder = CtcDecoder(GRAPH, **ONE_THREAD)
     stream = decoder.stream(**ANSWERS, interim_answers=True, endpoint=rule(0.6))
     stream.decode_chunk(SPEECH[:5])
-    failing(decoder, monkeypatch, error, times=2)
-    if isinstance(error, KeyboardInterrupt):
-        with pytest.raises(KeyboardInterrupt):
-            stream.decode_chunk(SPEECH[5:25])
-        told = pytest.raises(RuntimeError, match="did not come to its answers")
-    else:
-        stream.decode_chunk(SPEECH[5:25])
-        told = pytest.raises(MemoryError, match="no room")
+    failing(decoder, monkeypatch, MemoryError("no room"), times=2)
+    stream.decode_chunk(SPEECH[5:25])
     assert stream.num_frames == 25
     partial = stream.partial
-    with told:
-        _ = partial.nbest
-    with told:
-        _ = partial.confidence
-    with told:
-        _ = partial.mbr
+    for name in ("nbest", "confidence", "mbr"):
+        with pytest.raises(MemoryError, match="no room"):
+            getattr(partial, name)
     assert partial.text == decoder.stream().decode_chunk(SPEECH[:25]).text
     monkeypatch.undo()
     again = stream.decode_chunk(SPEECH[:0])
@@ -87,17 +77,55 @@ def test_a_chunk_whose_answers_fail_has_been_taken(monkeypatch, error):
     assert list(map(answers, found)) == list(map(answers, wholes))
 
 
-def test_a_plain_stream_is_not_harmed_by_the_answers_of_others(monkeypatch):
+@pytest.mark.parametrize(("frames", "last"), [(20, False), (20, True), (0, True)])
+def test_an_interrupt_after_the_search_breaks_the_stream(monkeypatch, frames, last):
+    """With the sentence's lattice, its search is gone, also where the last chunk had no frames."""
     decoder = CtcDecoder(GRAPH, **ONE_THREAD)
-    asking, plain = decoder.stream(**ANSWERS), decoder.stream(endpoint=rule(0.6))
+    stream = decoder.stream(**ANSWERS, interim_answers=True)
+    before = stream.decode_chunk(SPEECH[:5])
     failing(decoder, monkeypatch, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
-        decoder.decode_chunks([asking, plain], [SPEECH[:40], SPEECH[:40]], last=[True, False])
-    assert (asking.is_finished, asking.num_frames, plain.num_frames, plain.num_waiting) == (True, 40, 30, 10)
+        stream.decode_chunk(SPEECH[5 : 5 + frames], last=last)
+    for call in (stream.save, stream.finish, lambda: stream.decode_chunk(SPEECH[5:25])):
+        with pytest.raises(ValueError, match=r"interrupted in the middle of a chunk .*; stream\.reset\(\) begins"):
+            call()
+    assert stream.partial is before and stream.num_frames == 5 and not stream.is_finished
+    stream.reset()
+    found = stream.decode_chunk(SPEECH[5:40], last=True)
+    [whole] = decoder.decode([SPEECH[5:40]], **ANSWERS)
+    assert (found.first_frame, found.num_frames, found.score) == (5, 40, whole.score)
+    assert found.text == whole.text
+    assert [(entry.text, entry.score) for entry in found.nbest] == [(entry.text, entry.score) for entry in whole.nbest]
+
+
+def test_a_chunk_without_frames_that_is_interrupted_changes_nothing(monkeypatch):
+    decoder = CtcDecoder(GRAPH, **ONE_THREAD)
+    stream = decoder.stream(**ANSWERS, interim_answers=True)
+    stream.decode_chunk(SPEECH[:5])
+    before = stream.save()
+    failing(decoder, monkeypatch, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        stream.decode_chunk(SPEECH[:0])
+    assert stream.save() == before
     [whole] = decoder.decode([SPEECH[:40]], **ANSWERS)
-    assert answers(decoder.restore(asking.save()).partial) == answers(whole)
+    assert answers(stream.decode_chunk(SPEECH[5:40], last=True)) == answers(whole)
+
+
+def test_streams_that_have_taken_their_chunk_go_on(monkeypatch):
+    """Those without outputs besides the best path do not depend on the outputs of others."""
+    decoder = CtcDecoder(GRAPH, **ONE_THREAD)
+    asking, plain, refused = decoder.stream(**ANSWERS), decoder.stream(endpoint=rule(0.6)), decoder.stream(**ANSWERS)
+    failing(decoder, monkeypatch, KeyboardInterrupt())
+    chunks = [SPEECH[:40], SPEECH[:40], np.full_like(SPEECH[:40], np.nan)]
+    with pytest.raises(KeyboardInterrupt):
+        decoder.decode_chunks([asking, plain, refused], chunks, last=[True, False, True], errors="return")
+    assert (plain.num_frames, plain.num_waiting) == (30, 10)
     found = [*sentences(plain, plain.decode_chunk(SPEECH[40:100])), plain.finish()]
     same(found, fed(decoder, SPEECH[:100], endpoint=rule(0.6)))
+    [whole] = decoder.decode([SPEECH[:40]], **ANSWERS)
+    assert answers(refused.decode_chunk(SPEECH[:40], last=True)) == answers(whole)
+    with pytest.raises(ValueError, match="interrupted in the middle of a chunk"):
+        asking.finish()
 
 
 def test_answers_that_fit_alone_are_made_alone(monkeypatch):
@@ -143,29 +171,31 @@ def test_reset_that_is_refused_leaves_the_sentence_that_has_ended():
     assert stream.save() == data and answers(decoder.restore(data).partial) == answers(whole)
 
 
-def test_reset_that_breaks_off_keeps_what_waits(monkeypatch):
+def test_reset_that_breaks_off_leaves_the_stream_as_before(monkeypatch):
     decoder = CtcDecoder(GRAPH, **ONE_THREAD)
-    options = ANSWERS | {"endpoint": rule(0.6)}
-    stream = decoder.stream(**options, interim_answers=True)
-    stream.decode_chunk(SPEECH[:200], last=True)
-    failing(decoder, monkeypatch, KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt):
-        stream.reset()
-    assert stream.num_frames + stream.num_waiting == 200 and not stream.is_finished
-    found = [decoder.restore(stream.save()).partial]  # the answers of stream.partial were not made
-    while not stream.is_finished:
-        found.append(stream.reset())
-    plain = decoder.stream(**options)
-    wholes = [plain.decode_chunk(SPEECH[:200], last=True)]
+    options = ANSWERS | {"endpoint": rule(0.6), "interim_answers": True}
+    stream, plain = decoder.stream(**options), decoder.stream(**options)
+    for one in (stream, plain):
+        one.decode_chunk(SPEECH[:200], last=True)
+    found, wholes = [], []
     while not plain.is_finished:
         wholes.append(plain.reset())
-    same(found, wholes[1:])
+    while not stream.is_finished:
+        before, partial = stream.save(), stream.partial
+        failing(decoder, monkeypatch, KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            stream.reset()
+        monkeypatch.undo()
+        assert stream.save() == before and stream.partial is partial
+        found.append(stream.reset())
+    same(found, wholes)
+    assert list(map(answers, found)) == list(map(answers, wholes))
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers here")
 @pytest.mark.parametrize("options", [{}, ANSWERS | {"interim_answers": True}])
 def test_ctrl_c_at_any_time(monkeypatch, options):
-    """Frames are decoded, wait, or are those of a chunk that was not taken; else the stream cannot go on."""
+    """Frames are decoded, wait, or are those of a chunk that was not taken; else the stream is broken and says so."""
     decoder = CtcDecoder(GRAPH, **ONE_THREAD)
     chances, listens = random.Random(0), []
 
@@ -189,7 +219,13 @@ def test_ctrl_c_at_any_time(monkeypatch, options):
                 except KeyboardInterrupt:
                     listens.clear()
                     if stream._fault() is not None:
-                        seen.add("cannot go on")
+                        seen.add("broken")
+                        with pytest.raises(ValueError, match="interrupted in the middle of a chunk"):
+                            stream.decode_chunk(SPEECH[:1])
+                        assert stream.num_frames + stream.num_waiting == taken
+                        stream.reset()
+                        [whole] = decoder.decode([SPEECH[:50]])
+                        assert stream.decode_chunk(SPEECH[:50], last=True).score == whole.score
                         break
                     was_taken = stream.num_frames + stream.num_waiting != taken
                     seen.add("taken" if was_taken else "as before")

@@ -252,10 +252,11 @@ def test_who_does_not_ask_pays_nothing():
 
 
 def test_refused_chunks():
-    stream = CtcDecoder(GRAPH, **OPTIONS).stream(posteriors=True)
+    decoder = CtcDecoder(GRAPH, **OPTIONS)
+    stream = decoder.stream(posteriors=True)
     before = stream.decode_chunk(BATCH[5][:20])
     wrong = np.full_like(BATCH[5][:5], np.nan)
-    [refused] = stream._decoder.decode_chunks([stream], [wrong], errors="return")
+    [refused] = decoder.decode_chunks([stream], [wrong], errors="return")
     assert refused.error is not None and refused.posteriors.tolist() == []
     assert stream.partial is before and len(before.posteriors) > 0
 
@@ -281,7 +282,7 @@ def test_too_little_memory_for_a_copy(monkeypatch):
     """The stream goes on; the results of such rounds say so when they are asked."""
     one = CtcDecoder(GRAPH, **OPTIONS)
     wanted = one.stream(posteriors=True).decode_chunk(BATCH[5][:30])
-    monkeypatch.setattr(one, "_new_sentence", lambda *_: Short(None))
+    monkeypatch.setattr(one._chunks, "new_sentence", lambda *_: Short(None))
     stream = one.stream(posteriors=True)
     partial = stream.decode_chunk(BATCH[5][:30])
     assert (partial.text, partial.num_stable) == (wanted.text, wanted.num_stable)

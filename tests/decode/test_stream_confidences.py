@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from arcbeam import Batcher, ConfidenceMethod, CtcDecoder, Endpoint, EndpointRule, FormatError, Graph
 from arcbeam.core.confidence import AGGREGATIONS, resolve
 from arcbeam.ctc.confidence._frame_confidence import FrameConfidenceEngine
-from arcbeam.ctc.streams.sentences import PIECE
+from arcbeam.streams.waiting import PIECE
 from tests.decode import graphs
 from tests.decode.stream_confidences import METHODS, NOT_ASKED, confidences, follow
 from tests.decode.test_endpoints import OPTIONS, RULES, SILENCE, SPEECH
@@ -218,22 +218,20 @@ def test_streams_are_as_before_if_their_frames_cannot_be_measured():
         assert partial.num_frames == 9
 
 
-def test_a_round_that_breaks_off_behind_the_search_has_its_confidences(monkeypatch):
+def test_a_reset_that_breaks_off_leaves_the_confidences_of_what_waits(monkeypatch):
     one = decoder()
     stream = one.stream(frame_confidence="entropy", nbest=2, interim_answers=True, endpoint=RULES)
-    stream.decode_chunk(SPEECH[:7])
+    partial = stream.decode_chunk(SPEECH)
+    before = stream.save()
 
     def fail(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(one, "_answered_chunks", fail)
-    with pytest.raises(KeyboardInterrupt):
-        stream.decode_chunk(SPEECH[7:])
+    monkeypatch.setattr(one._chunks, "outputs", fail)
     with pytest.raises(KeyboardInterrupt):
         stream.reset()
     monkeypatch.undo()
-    assert stream.num_frames + stream.num_waiting == len(SPEECH) and stream.num_waiting > 0
-    partial = stream.partial
+    assert stream.save() == before and stream.num_waiting > 0 and stream.partial is partial
     while True:
         heard = SPEECH[partial.first_frame : partial.num_frames]
         [whole] = one.decode([heard], frame_confidence="entropy")
@@ -249,10 +247,13 @@ def test_frames_that_the_stream_has_not_got_are_missed():
     stream, other = (one.stream(frame_confidence="entropy") for _ in range(2))
     one.decode_chunks([stream, other], [SPEECH[:7], SPEECH[:9]])
     stream._state = other._state
-    for call in (stream.save, stream.reset, stream.finish):
+    for call in (stream.save, stream.finish):
         with pytest.raises(ValueError, match="interrupted in the middle of a chunk"):
             call()
     assert len(stream.partial.frame_confidence) == 7
+    stream.reset()
+    [whole] = one.decode([SPEECH[7:]], frame_confidence="entropy")
+    assert stream.decode_chunk(SPEECH[7:]).frame_confidence.tobytes() == whole.frame_confidence.tobytes()
 
 
 def test_a_batcher():

@@ -417,7 +417,7 @@ def test_a_lost_result_is_said(monkeypatch):
     decoder = CtcDecoder(GRAPH, **OPTIONS)
     plain, asking, later = decoder.stream(), decoder.stream(**ASKED), decoder.stream(**ASKED)
     with monkeypatch.context() as patch:
-        patch.setattr(decoder, "_answers", no_memory)
+        patch.setattr(decoder._reader, "answers", no_memory)
         lost = decoder.decode_chunks([plain, asking, later], [BATCH[0]] * 3, last=[False, True, False])[1]
     for name in ("nbest", "confidence", "mbr", "words"):
         with pytest.raises(MemoryError):

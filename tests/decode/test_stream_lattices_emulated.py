@@ -160,7 +160,7 @@ def test_a_lost_result_is_said(gpu, monkeypatch):
     decoder = CtcDecoder(GRAPH, device="cuda", **LATTICES)
     plain, asking = decoder.stream(), decoder.stream(**ASKED)
     with monkeypatch.context() as patch:
-        patch.setattr(decoder, "_answers", no_memory)
+        patch.setattr(decoder._reader, "answers", no_memory)
         lost = decoder.decode_chunks([plain, asking], [BATCH[0]] * 2, last=[False, True])[1]
     with pytest.raises(MemoryError):
         _ = lost.nbest

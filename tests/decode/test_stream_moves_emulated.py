@@ -162,7 +162,7 @@ def sentences_that_move():
     waited = []
 
     def move(stream):
-        waited.append((stream._decoder.device, stream.num_waiting > 0))
+        waited.append((stream._decoder.engine.stream is not None, stream.num_waiting > 0))
         moved = decoders[rng.integers(2)].restore(stream.save(), boost=one)
         assert (moved.num_waiting, moved.is_finished) == (stream.num_waiting, stream.is_finished)
         assert moved.save() == stream.save()
@@ -332,7 +332,7 @@ def test_a_state_goes_on_from_what_waits_for_the_device(gpu, asked):
     decoder, cpu = on_both()
     stream = cpu.stream(**asked)
     stream.decode_chunk(BATCH[5][:20])
-    _, saved, _ = stream_state.read(stream.save(), decoder, None)
+    _, saved, _ = stream_state.read(stream.save(), decoder._chunks, None)
     state = decoder._engine.new_stream(None, None, None, saved, decoder.options.lattice_beam if asked else None)
     assert (state.has_begun, state.frames) == (False, 20)
     found, wanted = (one.search(with_lattice=bool(asked)) for one in (state, stream._state))

@@ -315,7 +315,7 @@ def test_what_is_no_state_is_refused(device):
         decoder.restore(b"")
     with pytest.raises(FormatError, match="expected the state of a stream of arcbeam"):
         decoder.restore(b"\x93ARCBEAM" + data[8:])
-    with pytest.raises(FormatError, match="expected version 3 of the format, got 2; save the stream"):
+    with pytest.raises(FormatError, match="expected version 1 of the format, got 2; save the stream"):
         decoder.restore(sealing.reseal(data[:8] + b"\2" + data[9:]))
     with pytest.raises(FormatError, match=f"^stream state: truncated: expected {len(data)} bytes, got {len(data) - 1}"):
         decoder.restore(data[:-1])
@@ -439,14 +439,14 @@ def changed(data, **facts):
         ({"frames": 21}, "expected paths of 21 frames to all tokens"),
         ({"frames": 19}, "expected paths of 19 frames to all tokens"),
         ({"fired": 1}, "expected the number of a rule, got 1"),
-        ({"columns": 3}, "expected waiting frames of 12 columns, got 0 values in frames of 3"),
+        ({"columns": 3}, "expected waiting frames of 12 columns, got 3"),
         (
             {"waiting": np.full(12, np.nan, np.float32)},
-            "expected waiting frames of finite values or -inf, got NaN or inf",
+            "expected waiting frames of finite values or -inf, got others",
         ),
         (
             {"waiting": np.full(12, np.inf, np.float32)},
-            "expected waiting frames of finite values or -inf, got NaN or inf",
+            "expected waiting frames of finite values or -inf, got others",
         ),
         ({"waiting": np.zeros(12, np.float32)}, "expected no frame to wait where no sentence has ended"),
         ({"heard": np.ones(1, np.uint32)}, "expected at most 0 words"),

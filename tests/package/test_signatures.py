@@ -184,12 +184,6 @@ def test_every_constructor_with_options_is_among_them():
     assert {name_of(f) for f in with_options} <= {name_of(f) for f in TAKE_OPTIONS} | {"BaselineDecoder.decode"}
 
 
-@pytest.mark.parametrize("decode", [arcbeam.CtcDecoder.decode, TransducerDecoder.decode])
-def test_the_stream_has_another_name(decode):
-    with pytest.raises(TypeError, match=r"^unknown option stream: .*; stream is now called cuda_stream$"):
-        decode(None, [], stream=2)
-
-
 def test_kaldi_s_least_number_of_tokens_is_answered_by_the_beam():
     with pytest.raises(TypeError, match=r"^unknown option min_active: .*; min_active is .*: use a wider beam \(docs/"):
         arcbeam.CtcDecoder(None, min_active=200)

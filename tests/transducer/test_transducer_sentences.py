@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arcbeam import Batcher, BoostingTree, Endpoint, EndpointRule, TransducerDecoder
-from arcbeam.transducer.sentences import Rule, TransducerRules
+from arcbeam.transducer.streams.endpoint import Rule, TransducerRules
 from tests.hypothesis_examples import examples
 from tests.transducer.equality import as_bytes
 from tests.transducer.networks import random_arrays, random_frames
@@ -153,8 +153,8 @@ def test_with_a_tree_and_in_company():
 def test_rounds_without_an_end_take_one_call(monkeypatch):
     """And those with ends two, whatever the number of streams."""
     one, calls = decoder(), []
-    inner = one._decode
-    monkeypatch.setattr(one, "_decode", lambda *arguments: calls.append(len(arguments[2])) or inner(*arguments))
+    inner = one._search.decode
+    monkeypatch.setattr(one._search, "decode", lambda *arguments: calls.append(len(arguments[2])) or inner(*arguments))
     streams = [one.stream(endpoint=RULES) for _ in range(3)]
     one.decode_chunks(streams, [SPEECH[:7]] * 3)
     assert calls == [3] and not any(stream.partial.endpoint for stream in streams)
@@ -327,38 +327,27 @@ def resets(stream):
     return found
 
 
-@pytest.mark.parametrize("name", ["_start", "_decode_next"])
-def test_reset_that_breaks_off_keeps_what_waits(monkeypatch, name):
-    """Before the next sentence has begun, or behind its frames."""
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("name", ["start", "decode_next"])
+def test_reset_that_breaks_off_leaves_the_stream_as_before(monkeypatch, name, after, last):
+    """Before the next sentence has begun, before its first frames or after them."""
     one = decoder()
-    wholes, stream = resets(ended_with_frames_behind(one)), ended_with_frames_behind(one)
-    called = getattr(one, name)
+    whole, stream = ended_with_frames_behind(one, last), ended_with_frames_behind(one, last)
+    owner = one._search if name == "start" else one._chunks
+    called, before, partial = getattr(owner, name), stream.save(), stream.partial
 
     def interrupted(*arguments):
-        if name == "_decode_next":
+        if after:
             called(*arguments)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(one, name, interrupted)
+        patch.setattr(owner, name, interrupted)
         with pytest.raises(KeyboardInterrupt):
             stream.reset()
-    assert stream.num_frames + stream.num_waiting == len(SPEECH) and not stream.is_finished
-    found = resets(stream)
-    assert found == (wholes if name == "_start" else wholes[1:])
-
-
-def test_reset_that_breaks_off_in_a_sentence_is_told(monkeypatch):
-    one = decoder()
-    stream = ended_with_frames_behind(one, last=False)
-
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(one, "_decode_next", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            stream.reset()
-    for call in (stream.save, stream.reset, lambda: stream.decode_chunk(SPEECH[:3])):
-        with pytest.raises(ValueError, match="reset was interrupted while frames waited, and it cannot go on"):
-            call()
+    assert stream.save() == before and stream.partial is partial and not stream.is_finished
+    if last:
+        assert resets(stream) == resets(whole)
+    else:
+        assert as_bytes([stream.reset()]) == as_bytes([whole.reset()])

@@ -12,7 +12,7 @@ import pytest
 
 from arcbeam import BoostingTree, ConfidenceMethod, Endpoint, EndpointRule, FormatError, TransducerDecoder
 from arcbeam.files import section_file
-from arcbeam.transducer import stream_state
+from arcbeam.transducer.streams import state as stream_state
 from tests.decode import test_streams as ctc
 from tests.files.mutants import MUTANTS, TELLING, little_memory, mutate  # noqa: F401 - a fixture
 from tests.graph import sealing
@@ -195,8 +195,8 @@ def test_what_is_no_state_is_refused():
         one.restore(other.stream().save())
     with pytest.raises(FormatError, match="expected the state of a stream of arcbeam"):
         other.restore(data)
-    with pytest.raises(FormatError, match="expected version 2 of the format, got 1; save the stream"):
-        one.restore(sealing.reseal(data[:8] + b"\1" + data[9:]))
+    with pytest.raises(FormatError, match="expected version 1 of the format, got 2; save the stream"):
+        one.restore(sealing.reseal(data[:8] + b"\2" + data[9:]))
     assert one.restore(bytearray(data)).save() == data
 
 
@@ -241,13 +241,13 @@ def filled(value):
         ({"skip": 10**30}, {}, "expected frames of at least 0"),
         ({"fired": 4}, {}, "expected the number of a rule, got 4"),
         ({"fired": 0}, {}, "expected no frame to wait where no sentence has ended"),
-        ({}, {"waiting": lambda array: array[:-1]}, "expected waiting frames of 7 finite features"),
-        ({}, {"waiting": filled(np.nan)}, "expected waiting frames of 7 finite features"),
+        ({}, {"waiting": lambda array: array[:-1]}, "expected waiting frames of 7 columns"),
+        ({}, {"waiting": filled(np.nan)}, "expected waiting frames of finite features"),
         ({"endpoint": [["rule1", True]]}, {}, "its endpoint cannot be read"),
         ({"endpoint": [["rule1", True, -1.0, 0.0, 0.0]]}, {}, "its endpoint cannot be read: min_trailing_silence"),
         ({"endpoint": [1]}, {}, "its endpoint cannot be read"),
         ({"endpoint": [["rule1", True, 1.0, 2.0, 0.0]]}, {}, "its endpoint cannot be read: .*max_relative_cost"),
-        ({}, {"tokens": None}, "expected sections"),
+        ({}, {"tokens": None}, "expected the sections"),
         ({}, {"durations": lambda array: array[:-1]}, "expected as many values of each kind as tokens"),
         ({}, {"durations": filled(-1)}, "expected finite log-probs and durations of at least 0"),
         ({}, {"frames": lambda array: array - 8}, "expected tokens on frames from 0 to 8"),

@@ -37,7 +37,11 @@ class Written:
     """A hypothesis with tokens of our own, on frames 0, 2, 4 and so on."""
 
     def __init__(self, decoder, tokens, durations=None, confidence=None):
-        self.tokens, self._form = np.array(tokens, np.int32), decoder._form
+        self.tokens = np.array(tokens, np.int32)
+        self.frame_shift, self.confidence_aggregation = (
+            decoder.options.frame_shift,
+            decoder.options.confidence_aggregation,
+        )
         self.frames = 2 * np.arange(len(tokens), dtype=np.int64)
         self.durations = None if durations is None else np.array(durations, np.int32)
         self.confidence = None if confidence is None else np.array(confidence, np.float32)
@@ -333,7 +337,7 @@ def test_threads_that_look_at_once():
 
     def look(turn):
         order = np.random.default_rng(turn).permutation(len(partials))
-        found[turn] = {int(i): (stream._spelled.words(partials[i]), partials[i].num_stable) for i in order}
+        found[turn] = {int(i): (partials[i].words, partials[i].num_stable) for i in order}
 
     threads = [threading.Thread(target=look, args=(turn,)) for turn in range(4)]
     for thread in threads:

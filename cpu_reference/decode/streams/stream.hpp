@@ -139,7 +139,7 @@ class Stream {
         alive_ = saved.alive;
         watch.resume(saved.frames, saved.dead_frames, saved.fired);
         if (saved.ended) {
-            given_ = Given::kTaken;
+            gave_lattice_ = true;
         } else {
             saved_ = std::make_unique<SavedSearch>(std::move(saved));
         }
@@ -152,7 +152,7 @@ class Stream {
         SavedSearch saved;
         if (saved_ != nullptr) {
             saved = *saved_;
-        } else if (held_ != nullptr && given_ == Given::kNothing) {
+        } else if (held_ != nullptr && !gave_lattice_) {
             held_->save(extent, saved);
         }
         saved.settled.clear();
@@ -164,16 +164,14 @@ class Stream {
 
     [[nodiscard]] bool has_begun() const { return held_ != nullptr || saved_ != nullptr; }
     // Whether the sentence has ended with a lattice. The search is gone then.
-    [[nodiscard]] bool has_given_lattice() const { return given_ != Given::kNothing; }
-    // The result of the last chunk is where it belongs.
-    void was_taken() { given_ = given_ == Given::kLattice ? Given::kTaken : given_; }
+    [[nodiscard]] bool has_given_lattice() const { return gave_lattice_; }
     // Thousands of streams share a machine, so that each prunes its links sooner than a lane that has an utterance.
     [[nodiscard]] static std::uint32_t links_above(std::uint32_t of_lane) {
         return std::min<std::uint32_t>(of_lane, 1U << 12U);
     }
     [[nodiscard]] bool is_alive() const { return alive_; }
-    // False once a chunk was given up half-way, or its lattice was lost. The stream cannot go on then.
-    [[nodiscard]] bool is_whole() const { return whole_ && given_ != Given::kLattice; }
+    // False once a chunk was given up half-way. The stream cannot go on then.
+    [[nodiscard]] bool is_whole() const { return whole_; }
 
     // Lends a stream's state to a lane for a chunk. A chunk that does not get as far as `done` breaks the stream.
     template <typename State>
@@ -222,7 +220,7 @@ class Stream {
             Lattice whole = lane_.links->finish(graph, ends, lane_.tokens, end, path, lane_.log);
             lane_.log = TokenLog{};
             lane_.links = nullptr;
-            stream_.given_ = Given::kLattice;
+            stream_.gave_lattice_ = true;
             return whole;
         }
 
@@ -241,9 +239,6 @@ class Stream {
     };
 
   private:
-    // kLattice: nobody has said yet that it has arrived.
-    enum class Given : std::uint8_t { kNothing, kLattice, kTaken };
-
     struct AnyHeld {
         AnyHeld() = default;
         virtual ~AnyHeld() = default;
@@ -262,7 +257,7 @@ class Stream {
     std::unique_ptr<SavedSearch> saved_;  // until the next chunk
     bool alive_ = true;
     bool whole_ = true;
-    Given given_ = Given::kNothing;
+    bool gave_lattice_ = false;
 };
 
 }  // namespace arcbeam::twin

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeAlias, TypeVar
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,10 @@ class Engine(Protocol[P, Found]):
 
     def decode(self, *arguments: P.args, **options: P.kwargs) -> Found:
         """Decodes a batch."""
+        ...
+
+    def turn(self) -> AbstractContextManager[Any]:
+        """The lock to decode under; a thread that holds it may take it again."""
         ...
 
     def memory(self) -> dict[str, int]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from arcbeam.ctc.decoder import CtcDecoder
     from arcbeam.ctc.streams.stream import Stream
     from arcbeam.transducer.decoder import TransducerDecoder
-    from arcbeam.transducer.stream import TransducerStream
+    from arcbeam.transducer.streams.stream import TransducerStream
 
     AnyStream: TypeAlias = Stream | TransducerStream
 
@@ -89,7 +89,7 @@ class Batcher:
         max_frames: int = 500,
         auto_reset: bool = False,
     ) -> None:
-        if not (hasattr(decoder, "decode_chunks") and hasattr(decoder, "_keep_chunk")):
+        if not (hasattr(decoder, "decode_chunks") and hasattr(decoder, "_chunks")):
             got = type(decoder).__name__
             raise TypeError(f"decoder: expected an arcbeam.CtcDecoder or TransducerDecoder, got {got}")
         for name, value in (
@@ -157,12 +157,13 @@ class Batcher:
             The Batcher is closed, or this is a forked child of its process.
         """
         self._check_process()
-        if getattr(stream, "_decoder", None) is not self._decoder:
+        chunks = self._decoder._chunks
+        if getattr(stream, "_decoder", None) is not chunks:
             if not hasattr(stream, "_decoder"):
                 raise TypeError(f"stream: expected what decoder.stream() returns, got {type(stream).__name__}")
             raise ValueError("stream: expected one of the Batcher's decoder, got one of another decoder")
         [is_last] = check_last(last, 1)
-        waits = Chunk(stream, self._decoder._keep_chunk(chunk, cuda_stream, self._waiting.max_frames), is_last)
+        waits = Chunk(stream, chunks.keep(chunk, cuda_stream, self._waiting.max_frames), is_last)
         try:
             self._waiting.put(waits)
         except BatcherClosedError:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from arcbeam.ctc.streams.partial import Partial
-    from arcbeam.transducer.stream import TransducerPartial
+    from arcbeam.transducer.streams.partial import TransducerPartial
 
     AnyPartial: TypeAlias = Partial | TransducerPartial
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from typing import Any, NamedTuple, Protocol
 
-from arcbeam.arrays.intake import KeptChunk
 from arcbeam.batching.sentences import ChunkSentences, follow
 from arcbeam.batching.stats import Meters
 from arcbeam.batching.waiting import CANCELLED, Chunk, Piece, Round, WaitingChunks, begins, cannot_go_on
@@ -24,8 +23,6 @@ class ChunkDecoder(Protocol):
     def decode_chunks(self, streams: Any, chunks: Any, /, *, last: Any, errors: str) -> Sequence[Any]:
         """Decodes the next chunk of each of some streams."""
         ...
-
-    def _keep_chunk(self, chunk: Any, cuda_stream: Any, max_frames: int) -> KeptChunk: ...
 
 
 class Outcome(NamedTuple):
@@ -190,7 +187,8 @@ def _place(chunk: Chunk) -> tuple[int, str | None]:
 
     An empty chunk leaves it so in any case, unless it was the last; decoded again, it gives the same result.
     """
-    return chunk.stream._progress(), chunk.stream._fault()
+    stream = chunk.stream
+    return stream.num_frames + stream.num_waiting, stream._fault()
 
 
 def _told(error: ValueError, at: int) -> ValueError:

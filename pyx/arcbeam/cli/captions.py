@@ -9,7 +9,7 @@ from arcbeam.cli.outputs import one_line, write_utf8
 
 if TYPE_CHECKING:
     from arcbeam.ctc.streams.partial import Partial
-    from arcbeam.transducer.stream import TransducerPartial
+    from arcbeam.transducer.streams.partial import TransducerPartial
 
 Shown: TypeAlias = "Callable[[Partial | TransducerPartial], None]"
 

@@ -13,7 +13,8 @@ from arcbeam.cli.console import Failure, note
 if TYPE_CHECKING:
     from arcbeam.ctc.streams.partial import Partial
     from arcbeam.ctc.streams.stream import Stream
-    from arcbeam.transducer.stream import TransducerPartial, TransducerStream
+    from arcbeam.transducer.streams.partial import TransducerPartial
+    from arcbeam.transducer.streams.stream import TransducerStream
 
 
 def follow(

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from arcbeam.transducer.boosting_tree import BoostingTree
     from arcbeam.transducer.decoder import TransducerDecoder
     from arcbeam.transducer.hypothesis import TransducerHypothesis
-    from arcbeam.transducer.stream import TransducerPartial, TransducerStream
+    from arcbeam.transducer.streams.partial import TransducerPartial
+    from arcbeam.transducer.streams.stream import TransducerStream
 
 TOKEN_MODEL = "Language model of tokens"
 NEEDS = {

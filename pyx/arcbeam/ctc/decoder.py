@@ -5,51 +5,42 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from arcbeam.arrays.bad_values import check_errors
 from arcbeam.arrays.input_looks import named
-from arcbeam.arrays.intake import KeptChunk, LogProbIntake
+from arcbeam.arrays.intake import LogProbIntake
 from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import check_bool
 from arcbeam.core.confidence import ConfidenceMethod, measure, resolve
-from arcbeam.core.errors import Fault
 from arcbeam.core.show import changed, shown_as
 from arcbeam.core.threads import usable_cores
+from arcbeam.ctc.answering import LatticeReader
 from arcbeam.ctc.batches import DecodeCall, Searched, answered_behind, log_probs_and_lengths
-from arcbeam.ctc.boost.boost import Boost, Boosts, compiled_for, graphs_of
+from arcbeam.ctc.boost.boost import Boost, Boosts, check_boost, compiled_for
 from arcbeam.ctc.confidence.frame_measurer import FrameMeasurer
 from arcbeam.ctc.engines import make_engine
 from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
-from arcbeam.ctc.lattice._lattice import AnswerEngine
-from arcbeam.ctc.lattice.arrays import LatticeBatch
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
-from arcbeam.ctc.results import Asked, Paths, Results
+from arcbeam.ctc.results import Asked, Paths
 from arcbeam.ctc.stats import NOTHING, DecoderMemory, DecodeStats
-from arcbeam.ctc.streams._rounds import Round, taking
-from arcbeam.ctc.streams.partial import CtcPartials, Partial
-from arcbeam.ctc.streams.pending import by_asked, owed_answers
-from arcbeam.ctc.streams.stream import Stream, check_boost
+from arcbeam.ctc.streams.chunks import CtcChunkDecoder
+from arcbeam.ctc.streams.stream import Stream
 from arcbeam.gpu.devices import resolve_device
 from arcbeam.graph.graph import Graph
 from arcbeam.lm.language_model import LanguageModel
 from arcbeam.lm.loading import as_language_model, as_large_model
 from arcbeam.streams.endpoints import Endpoint, check_endpoint
-from arcbeam.streams.partials import Partials, check_last, check_streams, fault_of_stream
 
 if TYPE_CHECKING:
     import os
 
-    from arcbeam.ctc.confidence.frame_confidences import ChunkConfidences
-    from arcbeam.ctc.lattice._lattices import Lattices
-    from arcbeam.ctc.lattice.answers import LatticeAnswers
-    from arcbeam.ctc.streams._rounds import SearchState
-    from arcbeam.ctc.streams.endpoint import EndpointRules
-    from arcbeam.ctc.streams.pending import Group
-    from arcbeam.ctc.streams.sentences import Heard, SavedSearch
+    from arcbeam.ctc.lattice._lattice import AnswerEngine
+    from arcbeam.ctc.streams.partial import Partial
+    from arcbeam.streams.partials import Partials
 
     StrPath: TypeAlias = str | os.PathLike[str]
 
@@ -209,8 +200,12 @@ class CtcDecoder:
         else:
             self._ordinal = rescoring_device(device, placement, self._rescoring.large)
         self._engine = make_engine(graph, self._options, self._rescoring, self._ordinal)
-        self._answer_engine: AnswerEngine | None = None
+        self._reader = LatticeReader(graph, self._options, self._rescoring)
         self._measurer = FrameMeasurer(self._options.threads or usable_cores(), confidence_aggregation)
+        self._chunks = CtcChunkDecoder(
+            graph, self._options, self._rescoring, self._engine, self._intake, self._measurer, self._reader,
+            self._width, self._of_thread,
+        )  # fmt: skip
 
     def __reduce__(self) -> Any:
         models: dict[str, Any] = {}
@@ -282,10 +277,9 @@ class CtcDecoder:
         """
         self._engine.release()
         self._measurer.release()
-        if self._answer_engine is not None:
-            self._answer_engine.release()
+        self._reader.release()
 
-    @lists_options(stream="is now called cuda_stream")
+    @lists_options()
     def decode(
         self,
         log_probs: Any,
@@ -442,7 +436,7 @@ class CtcDecoder:
 
         if not asked.needs_answers:
             return (self._answered(found) for found in map(search, batches))
-        return answered_behind(batches, search, self._answered, self._new_answer_engine)
+        return answered_behind(batches, search, self._answered, self._reader.new_engine)
 
     def _call(
         self,
@@ -473,7 +467,7 @@ class CtcDecoder:
         self._of_thread.stats = stats = DecodeStats(**found.work)
         *paths, lattices = (*found.answers, None) if beam is None else found.answers
         results = replace(
-            self._results(Paths(*paths), found.errors),
+            self._chunks.results(Paths(*paths), found.errors),
             frames=None if call.method is None else self._measurer.of_batch(found, call.method),
             boosts=call.boost,
         )
@@ -483,7 +477,7 @@ class CtcDecoder:
         """The hypotheses of a batch, with what is read from lattices: by an engine of one's own, or the decoder's."""
         results = found.results
         if found.lattices is not None:
-            results = self._with_answers(results, found.lattices, found.asked, engine)
+            results = self._reader.outputs(results, found.lattices, found.asked, engine)
         return Hypotheses(map(Hypothesis, itertools.repeat(results), range(len(results.paths.begins))), found.stats)
 
     @lists_options()
@@ -546,7 +540,7 @@ class CtcDecoder:
         if method is not None:
             measure(method, self._width)
         wanted = asked if asked.needs_lattices else None
-        return Stream(self, boost, endpoint, wanted, posteriors, interim_answers, method)
+        return Stream(self._chunks, boost, endpoint, wanted, posteriors, interim_answers, method)
 
     @lists_options()
     def restore(self, data: bytes, *, boost: Boost | None = None, posteriors: bool = False) -> Stream:
@@ -579,24 +573,9 @@ class CtcDecoder:
         check_boost(boost)
         check_bool("posteriors", posteriors)
         self._check_files()
-        return Stream._restored(self, data, boost, posteriors)
+        return Stream.restored(self._chunks, data, boost, posteriors)
 
-    def _new_sentence(
-        self,
-        boost: Boost | None,
-        rules: EndpointRules | None,
-        heard: Heard,
-        saved: SavedSearch | None,
-        asked: Asked | None,
-    ) -> SearchState:
-        """A sentence of a stream that begins, or goes on from what was saved."""
-        engine: Any = self._engine
-        compiled = None if boost is None else boost.compiled(self._graph)
-        links = {} if asked is None else {"lattice_beam": self._options.lattice_beam}
-        made: SearchState = engine.new_stream(compiled, rules, heard, saved, **links)
-        return made
-
-    @lists_options(stream="is called cuda_stream here")
+    @lists_options()
     def decode_chunks(
         self,
         streams: Sequence[Stream],
@@ -644,8 +623,10 @@ class CtcDecoder:
         ------
         TypeError, ValueError, FormatError, MemoryError, CapacityError
             As of :meth:`decode`; and what `errors` says. After a MemoryError, a CapacityError or an interrupt, streams
-            whose chunks were not decoded to the end cannot go on. Where memory is too short for a chunk's n-best list,
-            confidences or minimum Bayes risk, it is looking at these that raises a MemoryError.
+            whose chunks were decoded in part, or did not get their results, cannot go on and say so, until
+            :meth:`Stream.reset` begins another sentence; the others have their chunks, or are as before. Where memory
+            is too short for a chunk's n-best list, confidences or minimum Bayes risk, it is looking at these that
+            raises a MemoryError.
 
         Warns
         -----
@@ -660,140 +641,11 @@ class CtcDecoder:
         ...     print(partial.stable_text, "|", partial.text)
         >>> hypothesis = stream.finish()
         """
-        check_errors(errors)
-        members, wrong = check_streams(self, streams, Stream, errors)
-        ends = check_last(last, len(members))
-        return self._decode_next(members, wrong, log_probs, lengths, ends, cuda_stream, errors)
-
-    def _decode_next(
-        self,
-        members: list[Stream],
-        wrong: dict[int, Fault],
-        log_probs: Any,
-        lengths: Any,
-        ends: list[bool],
-        cuda_stream: Any,
-        errors: str,
-        known: ChunkConfidences | None = None,
-    ) -> Partials[Partial]:
-        """The same for streams that have been checked; `known` has confidences of frames that have waited."""
-        self._check_files()
-        engine: Any = self._engine
-        with engine.turn():  # until what was found is with the streams
-            states, stopped, asks, methods = taking(members)
-            wrong = {at: fault_of_stream(at, members, members[at]._fault()) for at in stopped} | wrong
-            if errors == "raise" and wrong:
-                raise wrong[min(wrong)]
-            chunks = self._intake.take_chunks(engine, log_probs, lengths, len(members), errors, cuda_stream)
-            wrong = chunks.faults | wrong
-            confidences = known
-            if methods and known is None:
-                confidences, unmeasured = self._measurer.of_chunks(chunks, engine.stream, methods, errors)
-                wrong = unmeasured | wrong
-            for at in wrong:
-                states[at] = engine.new_stream()
-            beam = self._options.lattice_beam if asks else None
-            found = self._intake.decode_taken(engine, chunks, "return", lattice_beam=beam, streams=states, last=ends)
-            wrong = {**found.errors, **wrong}
-            refused = {at: members[at]._refused(error) for at, error in wrong.items()}
-            *paths, lattices = (*found.answers, None) if beam is None else found.answers
-            results = self._results(Paths(*paths), wrong)
-            groups = [] if lattices is None else by_asked(results, lattices, members)
-            owed = owed_answers(groups)
-            taken = Round(members, Partial, results, owed, lattices, refused, ends, found, confidences)
-            self._of_thread.stats = found.work
-            self._intake.tell()
-            self._check_files()
-            if lattices is not None:
-                taken.answer(members, self._answered_chunks(groups, lattices))
-        if errors == "raise" and wrong:
-            raise wrong[min(wrong)]
-        return CtcPartials(taken)
-
-    def _keep_chunk(self, chunk: Any, cuda_stream: Any, max_frames: int) -> KeptChunk:
-        """A chunk, checked, that will be decoded later, in pieces if it has more frames than that."""
-        return self._intake.keep(self._engine, chunk, cuda_stream, max_frames)
-
-    def _results(self, paths: Paths, errors: Mapping[int, Fault]) -> Results:
-        """What results of chunks share; their boosts are those of their sentences."""
-        return Results(self._graph, self._options.frame_shift, self._rescoring, paths, errors)
-
-    def _answered_chunks(self, groups: Sequence[Group], lattices: Lattices) -> dict[int, Results]:
-        """The results of chunks in groups of `by_asked`; their lattices are moved into them.
-
-        They are the same for all whose streams were asked for the same; where memory is too short for the answers of
-        all of these, each has its own, and what does not fit alone raises its error when it is looked at.
-        """
-        found: dict[int, Results] = {}
-        for of_streams, places in groups:
-            group = lattices.take(places)
-            try:
-                found |= dict.fromkeys(places, self._with_answers(of_streams, group, of_streams.asked))
-            except MemoryError:
-                found |= {at: self._answered_alone(of_streams, group.take([at])) for at in places}
-        return found
-
-    def _answered_alone(self, results: Results, lattices: Lattices) -> Results:
-        """The results of one chunk, of a group whose answers take too much memory."""
-        try:
-            return self._with_answers(results, lattices, results.asked)
-        except MemoryError as error:
-            return replace(self._with_lattices(results, lattices, results.asked), answers=error)
-
-    def _with_answers(
-        self, results: Results, lattices: Lattices, asked: Asked, engine: AnswerEngine | None = None
-    ) -> Results:
-        """The results with what was asked for and is read from lattices."""
-        scale = self._options.posterior_scale
-        answers = self._answers(lattices, results.boosts, asked, scale, engine) if asked.needs_answers else None
-        return replace(self._with_lattices(results, lattices, asked), answers=answers)
-
-    def _with_lattices(self, results: Results, lattices: Lattices, asked: Asked) -> Results:
-        """The results with the lattices themselves, if these were asked for."""
-        options, batch = self._options, None
-        if asked.lattice:
-            batch = LatticeBatch(
-                self._graph,
-                lattices,
-                options.frame_shift,
-                self._rescoring,
-                options.acoustic_scale,
-                options.posterior_scale,
-                options.lattice_beam,
-                boosts=results.boosts,
-                before=results.before,
-            )
-        return replace(results, lattices=batch, asked=asked)
-
-    def _answers(
-        self,
-        lattices: Lattices,
-        boosts: Boosts,
-        asked: Asked,
-        posterior_scale: float,
-        engine: AnswerEngine | None = None,
-    ) -> LatticeAnswers:
-        """N-best lists, confidences and minimum Bayes risk, by default of threads that live as long as the decoder."""
-        if engine is None:
-            engine = self._answer_engine = self._answer_engine or self._new_answer_engine()
-        return engine.answers(
-            lattices,
-            graphs_of(self._graph, boosts, len(lattices)),
-            nbest=asked.nbest or int(asked.confidence),
-            labels=asked.nbest is not None,
-            confidence=asked.confidence,
-            mbr=asked.mbr,
-            posterior_scale=posterior_scale,
-        )
-
-    def _new_answer_engine(self) -> AnswerEngine:
-        return AnswerEngine(self._graph, threads=self._options.threads or usable_cores())
+        return self._chunks.decode(streams, log_probs, lengths, last, cuda_stream, errors)
 
     def _check_files(self) -> None:
         """FormatError if a file that the graph or a model is mapped from has been changed in place."""
-        self._graph.check_file()
-        if self._rescoring is not None:
-            self._rescoring.check_files()
+        self._chunks.check_files()
 
 
 __all__: Sequence[str] = ["CtcDecoder", "DecodeStats", "DecoderMemory"]

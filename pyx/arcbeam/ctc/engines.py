@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
-from arcbeam.arrays.intake import LogProbEngine
+from arcbeam.arrays.engine import Bad, Engine
 from arcbeam.core.threads import usable_cores
 from arcbeam.ctc.cpu._decode import CpuEngine
 
 if TYPE_CHECKING:
+    from arcbeam.ctc.boost._boost import BoostList
     from arcbeam.ctc.options import DecoderOptions
     from arcbeam.ctc.rescoring import Rescoring
+    from arcbeam.ctc.streams._rounds import SearchState
+    from arcbeam.ctc.streams.endpoint import EndpointRules
+    from arcbeam.ctc.streams.sentences import Heard, SavedSearch
     from arcbeam.graph.graph import Graph
-
-    SearchEngine: TypeAlias = LogProbEngine[tuple[Any, ...]]
 
 # Token-log entries (8 bytes each) that a lane gathers before it first drops what no token descends from; with lattices,
 # entries and links (12 and 16 bytes each).
 COLLECT_ABOVE = 1 << 22
+
+
+class SearchEngine(Engine[..., tuple[tuple[Any, ...], dict[str, Any], list[Bad]]], Protocol):
+    """An engine that also decodes the chunks of streams."""
+
+    def new_stream(
+        self,
+        boost: BoostList | None = None,
+        rules: EndpointRules | None = None,
+        heard: Heard | None = None,
+        saved: SavedSearch | None = None,
+        lattice_beam: float | None = None,
+    ) -> SearchState:
+        """A sentence of a stream that begins, or goes on from what was saved."""
+        ...
 
 
 def make_engine(

@@ -1,4 +1,4 @@
-"""What streams of speech of both decoders share: endpoint rules and partial results of many streams.
+"""What streams of speech of both decoders share: the stream, its saved bytes, endpoint rules, results of many streams.
 
-May import: core.
+May import: arrays, core, files.
 """

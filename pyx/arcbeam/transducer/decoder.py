@@ -6,35 +6,29 @@ import copy
 import functools
 import os
 import pickle
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
-
-from arcbeam.arrays.bad_values import check_errors, encoder_output_errors, fault_of_encoder_output
-from arcbeam.arrays.batches import Utterances, Wanted, as_utterances
-from arcbeam.arrays.intake import KeptChunk, kept_chunk, take_batch, take_chunks
-from arcbeam.core._pooled_engine import PooledEngine
+from arcbeam.arrays.bad_values import check_errors
+from arcbeam.arrays.batches import Wanted
+from arcbeam.arrays.intake import take_batch
 from arcbeam.core.calls import lists_options
 from arcbeam.core.confidence import ConfidenceMethod
-from arcbeam.core.errors import Fault
 from arcbeam.core.show import changed, shown_as
 from arcbeam.streams.endpoints import Endpoint, check_endpoint
-from arcbeam.streams.partials import Partials, check_last, check_streams, fault_of_stream
+from arcbeam.streams.partials import Partials
 from arcbeam.transducer.boosting_tree import BoostingTree
 from arcbeam.transducer.device import TransducerMemory, ordinal_of
 from arcbeam.transducer.engines import make_engine
-from arcbeam.transducer.fusion import Boosts, fusions_of, trees_of
+from arcbeam.transducer.fusion import Boosts
 from arcbeam.transducer.hypothesis import HypothesisForm, TransducerHypothesis, TransducerState
 from arcbeam.transducer.network import Joint, LstmPrediction, StatelessPrediction, check_shape, from_mapping, named_as
 from arcbeam.transducer.ngram_lm import NgramLm, token_automaton
 from arcbeam.transducer.options import TransducerOptions
-from arcbeam.transducer.rounds import Round
-from arcbeam.transducer.states import states_of
-from arcbeam.transducer.stream import TransducerPartial, TransducerStream
+from arcbeam.transducer.search import GreedySearch
+from arcbeam.transducer.streams.chunks import TransducerChunkDecoder
+from arcbeam.transducer.streams.partial import TransducerPartial
+from arcbeam.transducer.streams.stream import TransducerStream
 from arcbeam.transducer.text import detokenizer
 
 Tokenizer: TypeAlias = str | os.PathLike[str] | Sequence[str] | Callable[[list[int]], str]
@@ -169,20 +163,21 @@ class TransducerDecoder:
         self._networks = prediction, joint
         self._tokens = tokens
         self._features = int(joint.encoder_weight.shape[1])
-        self._wanted = Wanted(self._features, True, "encoder_output", "features", "values")
         layers = len(prediction.layers) if isinstance(prediction, LstmPrediction) else 0
-        self._state_shapes = {
+        shapes = {
             "hidden": (layers, prediction.units),
             "cell": (layers, prediction.units),
             "context": (0 if layers else prediction.context,),  # type: ignore[union-attr]
         }
         self._form = HypothesisForm(
-            options.durations is not None, options.confidence is not None, self._state_shapes, options.frame_shift,
-            detokenize, options.confidence_aggregation,
+            options.durations is not None, options.confidence is not None, shapes, options.frame_shift, detokenize,
+            options.confidence_aggregation,
         )  # fmt: skip
         self._ordinal = ordinal_of(options, prediction)
         self._engine = make_engine(prediction, joint, options, self._ordinal)
-        self._lock = threading.RLock()
+        wanted = Wanted(self._features, True, "encoder_output", "features", "values")
+        self._search = GreedySearch(self._engine, options, self._networks, tokens, wanted, self._form, self._ngram_lm)
+        self._chunks = TransducerChunkDecoder(self._search)
 
     def __repr__(self) -> str:
         kind = "an RNN-T" if self._options.durations is None else "a TDT"
@@ -484,7 +479,7 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         """
         self._engine.release()
 
-    @lists_options(stream="is now called cuda_stream")
+    @lists_options()
     def decode(
         self,
         encoder_output: Any,
@@ -536,39 +531,8 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             A call of the driver failed; or the thread is capturing a CUDA graph, of which a decode cannot be a part.
         """
         check_errors(errors)
-        utterances, on_host = take_batch(encoder_output, lengths, self._wanted, self._engine, cuda_stream)
-        return self._decode(utterances, on_host, state, boost, errors)
-
-    def _decode(
-        self,
-        utterances: Utterances,
-        on_host: bool,
-        state: Sequence[TransducerState | None] | None,
-        boost: Boosts,
-        errors: str,
-    ) -> list[TransducerHypothesis]:
-        """The same for a batch that has been taken in."""
-        states = states_of(state, len(utterances.table), self._state_shapes, self._tokens)
-        batch = len(utterances.table)
-        trees = trees_of(boost, batch, self._tokens, self._options.blank_id)
-        fusions, digests = fusions_of(trees, self._ngram_lm, [None] * batch if state is None else state)
-        results, bad = self._engine.decode(utterances.table, states, on_host, fusions)
-        errors_found = encoder_output_errors(bad, utterances, errors)
-        if errors_found:  # as if they had no frames: then their states are what they were
-            empty = utterances.table[list(errors_found)]
-            empty[:, 2] = 0
-            untouched, _ = self._engine.decode(
-                empty,
-                [states[i] for i in errors_found],
-                on_host,
-                None if fusions is None else [fusions[i] for i in errors_found],
-            )
-            for i, result in zip(errors_found, untouched, strict=True):
-                results[i] = result
-        return [
-            TransducerHypothesis(take, place, self._form, errors_found.get(i), digests[i])
-            for i, (take, place) in enumerate(results)
-        ]
+        utterances, on_host = take_batch(encoder_output, lengths, self._search.wanted, self._engine, cuda_stream)
+        return self._search.decode(utterances, on_host, state, boost, errors)
 
     @lists_options()
     def stream(self, *, boost: BoostingTree | None = None, endpoint: Endpoint | None = None) -> TransducerStream:
@@ -589,7 +553,7 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             rule of ``max_relative_cost``, or any if the decoder was given no ``frame_shift``.
         """
         check_endpoint(endpoint)
-        return TransducerStream(self, self._tree(boost), endpoint, self._form)
+        return TransducerStream(self._chunks, self._search.tree(boost), endpoint)
 
     @lists_options()
     def restore(self, data: bytes, *, boost: BoostingTree | None = None) -> TransducerStream:
@@ -617,21 +581,9 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         >>> data = stream.save()
         >>> stream = other_decoder.restore(data)
         """
-        return TransducerStream._restored(self, data, self._tree(boost))
+        return TransducerStream.restored(self._chunks, data, self._search.tree(boost))
 
-    def _tree(self, boost: BoostingTree | None) -> BoostingTree | None:
-        """The tree of a stream, checked."""
-        if boost is not None and not isinstance(boost, BoostingTree):
-            raise TypeError(f"boost: expected an arcbeam.BoostingTree, got {type(boost).__name__}")
-        return trees_of(boost, 1, self._tokens, self._options.blank_id)[0]
-
-    def _start(self, tree: BoostingTree | None, frames: int) -> TransducerState:
-        """The state at the start of a sentence, behind some frames of its stream."""
-        nothing = np.empty((1, 0, self._features), np.float32)
-        [start] = self._decode(as_utterances(nothing, None, self._wanted), True, None, tree, "raise")
-        return replace(start.state, frames=frames)
-
-    @lists_options(stream="is called cuda_stream here")
+    @lists_options()
     def decode_chunks(
         self,
         streams: Sequence[TransducerStream],
@@ -654,19 +606,8 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             Each once.
         encoder_output : array [streams, frames, features], or sequence of arrays [frames, features]
             The chunks, as :meth:`decode` takes utterances.
-        lengths : sequence or array of int [streams], optional
-            Frames of each chunk; the frames beyond are not read.
-        last : bool, or sequence of bool [streams]; optional
-            Whether this is the last chunk: of all, or of each. Its result is the final one.
-        cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
-            As of :meth:`decode`.
-        errors : "raise" or "return"
-            What happens to a chunk that is refused, whose stream is as if it had not been there: one whose values are
-            not finite, behind the last, of another decoder's stream, of a stream that is there twice (the second one),
-            and an array of a list with a wrong type, shape or place. "raise": a ValueError or TypeError. For values
-            that are not finite the other streams have taken their chunks, and have the results as ``partial``; anything
-            else is found before any chunk is decoded. "return": in its place stands a result without tokens, whose
-            ``error`` is that exception; the others are the same as without it.
+        lengths, last, cuda_stream, errors
+            As of :meth:`CtcDecoder.decode_chunks`; values that are not finite are what NaN and +inf are there.
 
         Returns
         -------
@@ -687,38 +628,4 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         ...     print(partial.stable_text, "|", partial.text)
         >>> hypothesis = stream.finish()
         """
-        check_errors(errors)
-        members, wrong = check_streams(self, streams, TransducerStream, errors)
-        ends = check_last(last, len(members))
-        return self._decode_next(members, wrong, encoder_output, lengths, ends, cuda_stream, errors)
-
-    def _decode_next(
-        self,
-        members: list[TransducerStream],
-        wrong: dict[int, Fault],
-        encoder_output: Any,
-        lengths: Any,
-        ends: list[bool],
-        cuda_stream: Any,
-        errors: str,
-    ) -> Partials[TransducerPartial]:
-        """The same for streams that have been checked."""
-        with self._turn():  # until what was found is with the streams
-            faults = {at: fault for at, stream in enumerate(members) if (fault := stream._fault()) is not None}
-            refused = {at: fault_of_stream(at, members, fault) for at, fault in faults.items()} | wrong
-            if errors == "raise" and refused:
-                raise refused[min(refused)]
-            chunks = take_chunks(encoder_output, lengths, len(members), self._wanted, self._engine, cuda_stream, errors)
-            found = Round(self, members, chunks.utterances, chunks.on_host)
-            partials = Partials(found.decoded(ends, chunks.faults | refused))
-        if errors == "raise" and found.wrong:
-            raise next(iter(found.wrong.values()))
-        return partials
-
-    def _keep_chunk(self, chunk: Any, cuda_stream: Any, max_frames: int) -> KeptChunk:
-        """A chunk, checked, that will be decoded later, in pieces if it has more frames than that."""
-        return kept_chunk(chunk, self._wanted, self._engine, cuda_stream, max_frames, fault_of_encoder_output)
-
-    def _turn(self) -> AbstractContextManager[Any]:
-        """The lock to go on with streams under; in a forked child that of the CPU's engine is a new one."""
-        return self._engine.turn() if isinstance(self._engine, PooledEngine) else self._lock
+        return self._chunks.decode(streams, encoder_output, lengths, last, cuda_stream, errors)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,18 @@ from arcbeam.core._confidence import aggregated
 from arcbeam.transducer.text import Pieces, letters
 from arcbeam.words import Word
 
-if TYPE_CHECKING:
-    from arcbeam.transducer.hypothesis import TransducerHypothesis
-
 Tokens = npt.NDArray[np.int32]
+
+
+class Written(NamedTuple):
+    """Tokens as a `TransducerHypothesis` has them, and how their words get seconds and confidences."""
+
+    tokens: Tokens
+    frames: npt.NDArray[np.int64]
+    durations: npt.NDArray[np.int32] | None
+    confidence: npt.NDArray[np.float32] | None
+    frame_shift: float | None
+    confidence_aggregation: str
 
 
 class _Open(NamedTuple):
@@ -75,8 +83,8 @@ class GrowingWords:
         closed, open_ = self._look(tokens)
         return " ".join(filter(None, (self._text_of(closed), letters(open_.letters))))
 
-    def words(self, found: TransducerHypothesis) -> list[Word]:
-        """The words of a hypothesis with their times, and with confidences if its tokens have them."""
+    def words(self, found: Written) -> list[Word]:
+        """The words with their times, and with confidences if its tokens have them."""
         closed, open_ = self._look(found.tokens)
         with self._lock:
             made = len(self._words)
@@ -130,16 +138,15 @@ class GrowingWords:
         return open_
 
 
-def _timed(texts: list[str], spans: list[tuple[int, int]], found: TransducerHypothesis) -> list[Word]:
+def _timed(texts: list[str], spans: list[tuple[int, int]], found: Written) -> list[Word]:
     """Words of the tokens from the first to the last of each span."""
     first, last = np.array(spans, np.int64).T.copy()
     lasting = 1 if found.durations is None else np.maximum(found.durations[last], 1)
     begins, ends = found.frames[first].tolist(), (found.frames[last] + lasting).tolist()
     confidences: list[float | None] = [None] * len(texts)
     if found.confidence is not None:
-        how = found._form.confidence_aggregation
-        confidences = aggregated(found.confidence, first, last + 1, how).tolist()
-    shift = found._form.frame_shift
+        confidences = aggregated(found.confidence, first, last + 1, found.confidence_aggregation).tolist()
+    shift = found.frame_shift
     return [
         Word(
             text, begin, end, None if shift is None else begin * shift, None if shift is None else end * shift,

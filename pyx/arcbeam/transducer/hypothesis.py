@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from arcbeam.core.errors import Fault
-from arcbeam.transducer.growing_words import GrowingWords
+from arcbeam.transducer.growing_words import GrowingWords, Written
 from arcbeam.transducer.text import Pieces
 from arcbeam.words import Word, as_dict, finite
 
@@ -57,6 +57,12 @@ class HypothesisForm:
     frame_shift: float | None
     detokenize: Callable[[Sequence[int]], str] | None
     confidence_aggregation: str = "min"
+
+    @property
+    def fields(self) -> dict[str, type]:
+        """The arrays that tokens have, and their dtypes."""
+        absent = {"durations": not self.has_durations, "confidence": not self.has_confidence}
+        return {name: dtype for name, dtype in FIELDS.items() if not absent.get(name)}
 
     def spelled(self) -> GrowingWords | None:
         """The words of a sentence that begins; None if it is not known what each token adds to them."""
@@ -212,7 +218,12 @@ class TransducerHypothesis:
                 "words: expected a decoder that knows what each token adds to a text; make it with tokenizer= a "
                 "SentencePiece model or a list of pieces"
             )
-        return self._spelled.words(self)
+        form = self._form
+        return self._spelled.words(
+            Written(
+                self.tokens, self.frames, self.durations, self.confidence, form.frame_shift, form.confidence_aggregation
+            )
+        )
 
     def __repr__(self) -> str:
         if self.error is not None:

@@ -418,6 +418,12 @@ def _check_sums(graph: Graph, made: BoostList, name: str) -> None:
     )
 
 
+def check_boost(boost: object) -> None:
+    """TypeError unless it is a `Boost` or None."""
+    if boost is not None and not isinstance(boost, Boost):
+        raise TypeError(f"boost: expected an arcbeam.Boost, got {type(boost).__name__}")
+
+
 def opened(graph: Graph, boost: Boost | None) -> Graph | OpenGraph:
     """The graph of an utterance, with the new words of its boost if it has any."""
     new_words = None if boost is None or graph.open_slot is None else boost.compiled(graph).new_words

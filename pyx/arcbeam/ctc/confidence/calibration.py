@@ -164,7 +164,7 @@ def _confidences(decoder: CtcDecoder, results: Results, scale: float) -> Confide
     """float64 [words of all hypotheses]: with another scale, from the same lattices."""
     asked = Asked(confidence=True)
     assert results.lattices is not None
-    answers = decoder._answers(results.lattices.lattices, results.boosts, asked, scale)
+    answers = decoder._reader.answers(results.lattices.lattices, results.boosts, asked, scale)
     again = replace(results, asked=asked, answers=answers)
     hypotheses = [Hypothesis(again, index) for index in range(len(again.paths.begins))]
     return np.array([word.confidence for hypothesis in hypotheses for word in hypothesis.words], np.float64)

@@ -29,7 +29,6 @@ def frames_along(
 
 class CpuStream(SearchState):
     frames: int
-    is_whole: bool
     has_begun: bool
     fired: int
     def __init__(

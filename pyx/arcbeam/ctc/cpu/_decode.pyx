@@ -85,7 +85,7 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
         float lattice_beam
         cbool shows_lattice
         cbool is_whole()
-        void was_taken()
+        cbool has_given_lattice()
         cbool has_begun()
         void restore(SavedSearch) except +
         SavedSearch save(Extent) except +
@@ -185,11 +185,6 @@ cdef class CpuStream(SearchState):
         return self.stream.frames
 
     @property
-    def is_whole(self):
-        """False once a chunk was given up half-way."""
-        return self.stream.is_whole()
-
-    @property
     def has_begun(self):
         """Whether it has had a chunk."""
         return self.stream.has_begun()
@@ -210,8 +205,9 @@ cdef class CpuStream(SearchState):
     cdef uint64_t frames_taken(self) except? 0:
         return self.stream.frames
 
-    cdef bint can_go_on(self) except -1:
-        return self.stream.is_whole()
+    cdef bint is_at(self, uint64_t frames, bint is_final) except -1:
+        return (self.stream.is_whole() and self.stream.frames == frames
+                and (is_final or not self.stream.has_given_lattice()))
 
     cdef uint32_t rule_fired(self) except? 0xffffffff:
         return self.stream.watch.fired()
@@ -220,7 +216,6 @@ cdef class CpuStream(SearchState):
         if self.stream.settled.size() > 0:
             path.add(self.stream.settled.data(), self.stream.settled.size())
             self.stream.settled.clear()
-        self.stream.was_taken()
         return self.stream.watch.fired()
 
 

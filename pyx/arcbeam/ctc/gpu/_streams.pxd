@@ -26,12 +26,6 @@ cdef extern from "arcbeam/ctc/gpu/_streams/state.hpp" namespace "arcbeam" nogil:
         BoostView boost
 
 
-cdef enum Given:
-    NOTHING_GIVEN
-    LATTICE_GIVEN  # and nobody has said yet that it has arrived
-    LATTICE_TAKEN
-
-
 # Memory for one state; `buffer` of the stream's two holds it.
 cdef struct StateRoom:
     uint64_t address
@@ -60,7 +54,7 @@ cdef class CudaStream(SearchState):
     cdef readonly bint has_begun
     cdef readonly bint keeps_links  # of the sentence's lattice, which its end gives
     cdef float lattice_beam  # of that
-    cdef Given given
+    cdef bint gave_lattice  # at the end of the sentence; the search is gone
     cdef vector[uint32_t] settled  # since the last call of hand_over
     cdef EndpointRules rules
     cdef DeviceBuffer even, odd  # the memory of both states

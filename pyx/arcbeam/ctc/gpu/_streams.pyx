@@ -122,7 +122,7 @@ cdef class CudaStream(SearchState):
         if saved is not None:
             self.frames, self.lived, self.fired = saved.frames, saved.frames - saved.dead_frames, saved.fired
             if saved.ended:
-                self.given, self.saved = LATTICE_TAKEN, None
+                self.gave_lattice, self.saved = True, None
         if rescoring is None:
             return
         self.models.bits = rescoring.bits
@@ -134,12 +134,6 @@ cdef class CudaStream(SearchState):
             self.numbers.numbered[id(self)] = self
 
     @property
-    def is_whole(self):
-        """bool : a chunk that is given up half-way leaves no trace; but where the sentence's lattice was lost on the way to
-        its result, the stream cannot go on."""
-        return self.given != LATTICE_GIVEN
-
-    @property
     def nbytes(self):
         """int : bytes on the device."""
         of_links = 0 if not self.keeps_links else self.links.memory.capacity + self.spare_links.memory.capacity
@@ -148,8 +142,8 @@ cdef class CudaStream(SearchState):
     cdef uint64_t frames_taken(self) except? 0:
         return self.frames
 
-    cdef bint can_go_on(self) except -1:
-        return self.given != LATTICE_GIVEN
+    cdef bint is_at(self, uint64_t frames, bint is_final) except -1:
+        return self.frames == frames and (is_final or not self.gave_lattice)
 
     cdef uint32_t rule_fired(self) except? 0xffffffff:
         return self.fired
@@ -158,8 +152,6 @@ cdef class CudaStream(SearchState):
         if self.settled.size() > 0:
             path.add(self.settled.data(), self.settled.size())
             self.settled.clear()
-        if self.given == LATTICE_GIVEN:
-            self.given = LATTICE_TAKEN
         return self.fired
 
     cdef DeviceBuffer _memory(self, const StateRoom& room):
@@ -323,14 +315,14 @@ cdef class CudaStream(SearchState):
                   bint last) except -1:
         """The chunk has been decoded, as far as the sentence goes: its state counts, and these arcs are settled. `lived`:
         the frames before the search died; `last`: whether it was the stream's last chunk."""
-        if self.given != NOTHING_GIVEN:
+        if self.gave_lattice:
             return self._forget()  # the sentence has ended before
         self.settled.insert(self.settled.end(), arcs, arcs + count)
         self.frames += frames
         self.lived += lived
         self.fired = fired
         if self.keeps_links and (last or fired != 0):
-            self.given, self.has_begun = LATTICE_GIVEN, False
+            self.gave_lattice, self.has_begun = True, False
             return self._forget()
         self.state, self.spare = self.spare, self.state
         if self.keeps_links:

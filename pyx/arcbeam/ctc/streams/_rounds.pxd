@@ -20,13 +20,14 @@ cdef struct Place:
 cdef class SearchState:
     cdef bint shows_lattice
     cdef uint64_t frames_taken(self) except? 0
-    cdef bint can_go_on(self) except -1
+    cdef bint is_at(self, uint64_t frames, bint is_final) except -1
     cdef uint32_t rule_fired(self) except? 0xffffffff
     cdef uint32_t hand_over(self, GrowingPath path) except? 0xffffffff
 
 
 cdef class Sentence(GrowingPath):
     cdef readonly object boost, heard, endpoint, posterior_scale, aggregation
+    cdef readonly object asked  # arcbeam.ctc.results.Asked, or None where the sentence ends without a lattice
     cdef readonly uint64_t first_frame
     cdef vector[float] of_frames  # the confidences of its frames, where they are asked for
     cdef object last_made  # a weak reference to the result that was made for the latest place
@@ -37,11 +38,10 @@ cdef class Sentence(GrowingPath):
 cdef class SentenceStream(AnyStream):
     cdef public SearchState _state
     cdef public Sentence _sentence
-    cdef public list _waiting  # of arcbeam.ctc.streams.sentences.Waiting: frames after an endpoint
+    cdef public list _waiting  # of arcbeam.streams.waiting.Waiting: frames after an endpoint
     cdef public bint _last_came
     cdef public object _lattice  # Lattices of one, once a sentence has ended that was asked for more than its best path
     cdef public bint _posteriors  # whether results have those of their words
-    cdef public object _asked  # arcbeam.ctc.results.Asked, or None where sentences end without lattices
     cdef public bint _interim_answers  # whether results before the end have what is asked for, too
     cdef public object _method  # arcbeam.ConfidenceMethod, or None where frames have no confidences
     cdef object results  # of the batch that the latest place comes from, and its index there

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,11 @@ from arcbeam.ctc.confidence.frame_confidences import ChunkConfidences
 from arcbeam.ctc.lattice._lattices import Lattices
 from arcbeam.ctc.results import Asked, Results
 from arcbeam.ctc.streams.partial import Partial
-from arcbeam.ctc.streams.sentences import Heard, Waiting
+from arcbeam.ctc.streams.sentences import Heard
 from arcbeam.graph._words import GrowingPath, WordReader
 from arcbeam.streams._any_stream import AnyStream
 from arcbeam.streams.endpoints import Endpoint
+from arcbeam.streams.waiting import Waiting
 
 class SearchState: ...
 
@@ -31,6 +32,8 @@ class Sentence(GrowingPath):
     def aggregation(self) -> str | None: ...
     @property
     def first_frame(self) -> int: ...
+    @property
+    def asked(self) -> Asked | None: ...
     def __init__(
         self,
         open_reader: Callable[[], WordReader],
@@ -40,6 +43,7 @@ class Sentence(GrowingPath):
         endpoint: Endpoint | None,
         posterior_scale: float | None,
         aggregation: str | None,
+        asked: Asked | None = None,
         arcs: npt.NDArray[np.uint32] | None = None,
         of_frames: npt.NDArray[np.float32] | None = None,
     ) -> None: ...
@@ -52,7 +56,6 @@ class SentenceStream(AnyStream):
     _last_came: bool
     _lattice: Lattices | None
     _posteriors: bool
-    _asked: Asked | None
     _method: ConfidenceMethod | None
     @property
     def num_settled(self) -> int: ...
@@ -60,6 +63,7 @@ class SentenceStream(AnyStream):
     def num_frames(self) -> int: ...
     @property
     def _is_whole(self) -> bool: ...
+    def _become(self, fresh: SentenceStream, waiting: list[Waiting], last_came: bool) -> None: ...
     def _begin_sentence(self, state: SearchState, sentence: Sentence, frames: int, results: Results) -> None: ...
     def _end_sentence(self, results: Results, fired: int) -> None: ...
     def _latest(self, kind: type[Partial]) -> Partial: ...
@@ -69,20 +73,21 @@ class Round:
     def items(self) -> list[Partial | None]: ...
     def __init__(
         self,
-        streams: Sequence[SentenceStream],
+        streams: list[SentenceStream],
         kind: type[Partial],
         results: Results,
-        answered: dict[int, Results],
+        later: set[int],
         lattices: Lattices | None,
         refused: dict[int, Partial],
         last: list[bool],
         found: Decoded,
+        columns: int,
         confidences: ChunkConfidences | None,
     ) -> None: ...
-    def answer(self, streams: Sequence[SentenceStream], answered: dict[int, Results]) -> None: ...
+    def take_rest(self, with_outputs: dict[int, Results]) -> None: ...
     def item(self, i: int) -> Partial: ...
     def texts(self) -> list[str]: ...
 
 def taking(
-    streams: Sequence[SentenceStream],
-) -> tuple[list[SearchState], list[int], bool, dict[ConfidenceMethod, list[int]]]: ...
+    streams: list[SentenceStream],
+) -> tuple[list[SearchState], list[Sentence], dict[int, str], bool, dict[ConfidenceMethod, list[int]]]: ...

@@ -14,6 +14,7 @@ from libc.string cimport memcpy
 from libcpp.vector cimport vector
 
 from arcbeam.graph._words cimport GrowingPath, PathPlace, texts_of
+from arcbeam.streams.waiting import Waiting
 
 
 cdef class SearchState:
@@ -27,8 +28,10 @@ cdef class SearchState:
         """Frames of the sentence so far."""
         raise NotImplementedError
 
-    cdef bint can_go_on(self) except -1:
-        """False once a chunk was given up half-way."""
+    cdef bint is_at(self, uint64_t frames, bint is_final) except -1:
+        """Whether it has taken so many frames and no more, and can go on: it was not given up in the middle of a chunk,
+        and has given its lattice only if the sentence `is_final`.
+        """
         raise NotImplementedError
 
     cdef uint32_t rule_fired(self) except? 0xffffffff:
@@ -59,16 +62,18 @@ cdef class Sentence(GrowingPath):
         Factor on costs for posteriors of words; None if they are not asked for.
     aggregation : str or None
         How one confidence is made of several; None if those of frames are not asked for.
+    asked : arcbeam.ctc.results.Asked or None
+        The outputs besides the best path; None if there are none.
     arcs : uint32[n], optional
     of_frames : float32[frames], optional
         Confidences of its first frames.
     """
 
     def __init__(self, open_reader, boost, uint64_t first_frame, heard, endpoint, posterior_scale, aggregation,
-                 arcs=None, const float[::1] of_frames=None):
+                 asked=None, arcs=None, const float[::1] of_frames=None):
         super().__init__(open_reader, arcs)
         self.boost, self.first_frame, self.heard, self.endpoint = boost, first_frame, heard, endpoint
-        self.posterior_scale, self.aggregation = posterior_scale, aggregation
+        self.posterior_scale, self.aggregation, self.asked = posterior_scale, aggregation, asked
         if of_frames is not None and of_frames.shape[0] > 0:
             self.of_frames.assign(&of_frames[0], &of_frames[0] + of_frames.shape[0])
 
@@ -111,15 +116,19 @@ cdef class SentenceStream(AnyStream):
         return self._sentence.first_frame + self.place.frames
 
     cdef bint is_whole(self) except -1:
-        """False once a chunk was given up half-way, or taken by the search and not by the stream; or frames wait, though
-        the sentence has not ended, because `reset` was interrupted.
-        """
-        return (self._state.can_go_on() and self._state.frames_taken() == self.place.frames
-                and (self.place.fired != 0 or not self._waiting))
+        """False once something was raised between the search's first step with a chunk and the stream's result."""
+        return self._state.is_at(self.place.frames, self.place.is_final)
 
     @property
     def _is_whole(self):
         return self.is_whole()
+
+    def _become(self, SentenceStream fresh, list waiting, bint last_came):
+        """Has what the other stream has, in one step; these frames wait, too, and the last chunk may have come."""
+        waiting = fresh._waiting + waiting
+        self._state, self._sentence, self._lattice = fresh._state, fresh._sentence, fresh._lattice
+        self.results, self.index, self.place, self.made = fresh.results, fresh.index, fresh.place, fresh.made
+        self._waiting, self._last_came = waiting, fresh._last_came or last_came
 
     def _begin_sentence(self, SearchState state, Sentence sentence, uint64_t frames, results):
         """Begins, or goes on after so many frames of the sentence; `results` have a path of nothing, and nothing waits.
@@ -144,66 +153,78 @@ cdef class SentenceStream(AnyStream):
 
 
 cdef class Round:
-    """What the chunks of some streams have brought. Once it is made, each stream has taken its chunk or is as before.
+    """What the chunks of some streams have brought: each stream takes its own, at once or with its outputs.
 
-    A stream of which neither is true, because the search has taken the chunk and something was raised before the stream
-    had it, is not whole any more. Nothing that may raise stands between the two but copies of what it keeps.
+    A stream whose search has taken a chunk and that does not come to take it, because something was raised before, is not
+    whole any more; the others have their chunks, or are as before. Nothing that may raise stands between what a stream
+    takes of a chunk but copies of what it keeps.
 
-    Parameters
-    ----------
-    streams : list of SentenceStream
-    kind : callable
-        Makes a result of: results, index, sentence, settled arcs, frames, whether it is final, endpoint.
-    results : arcbeam.ctc.results.Results
-    answered : dict of int to arcbeam.ctc.results.Results
-        In place of those, where there is more than the best path; `answer` replaces them.
-    lattices : arcbeam.ctc.lattice._lattices.Lattices or None
-        Of the chunks, if any was asked for; a stream whose sentence has ended keeps a copy of its own.
-    refused : dict of int to object
-        The results of chunks that were not taken. Their streams are as before.
-    last : list of bool
-    found : arcbeam.arrays.intake.Decoded
-        The chunks.
-    confidences : arcbeam.ctc.confidence.frame_confidences.ChunkConfidences or None
-        Of their frames, if any stream asks for them.
+    `kind` makes a result of: results, index, sentence, settled arcs, frames, whether it is final, endpoint. The streams at
+    the places `later` have more outputs than the best path; `take_rest` gets these. The chunks of `refused` were not
+    taken, and these are their results. `lattices` and `confidences` are None where no stream needs them; `columns` are
+    those of frames that wait.
     """
 
     cdef readonly list items  # those that have been made; None for the others
     cdef list sentences
     cdef vector[Place] places
     cdef object kind, results
-    cdef dict answered
+    cdef dict with_outputs  # the Results of chunks that have more than those
+    cdef list streams, last  # until all have taken their chunks, as what follows
+    cdef dict lattices  # of the sentences that end here
+    cdef object found
+    cdef const int64_t[:, ::1] table  # of the chunks
+    cdef size_t columns
     cdef const float[::1] of_frames  # confidences
     cdef const int64_t[::1] begins  # of each chunk among them
 
-    def __init__(self, list streams, kind, results, dict answered, lattices, dict refused, list last, found,
+    def __init__(self, list streams, kind, results, set later, lattices, dict refused, list last, found, size_t columns,
                  confidences):
-        cdef const int64_t[:, ::1] table = found.utterances.table
         cdef size_t i, n = len(streams)
-        self.kind, self.results, self.answered = kind, results, answered
+        self.kind, self.results, self.with_outputs = kind, results, {}
         self.items, self.sentences = [None] * n, [None] * n
         self.places.resize(n)
+        self.streams, self.last, self.found, self.columns, self.lattices = streams, last, found, columns, {}
+        self.table = found.utterances.table
         if confidences is not None:
             self.of_frames, self.begins = confidences
         for i in range(n):
             if refused and i in refused:
                 self.items[i] = refused[i]
-            else:
-                self._take(<SentenceStream?> streams[i], i, last[i], <uint64_t> table[i, 2], lattices, found)
-        self.of_frames = self.begins = None
+                continue
+            if lattices is not None:
+                self._keep_lattice(<SentenceStream?> streams[i], i, lattices)
+            if not later or i not in later:
+                self._take(<SentenceStream?> streams[i], i)
 
-    cdef int _take(self, SentenceStream stream, size_t i, bint last, uint64_t frames, lattices, found) except -1:
+    def take_rest(self, dict with_outputs):
+        """The other streams take their chunks, with these results."""
+        cdef size_t i
+        self.with_outputs = with_outputs
+        for i in with_outputs:
+            self._take(<SentenceStream?> self.streams[i], i)
+        self.of_frames = self.begins = self.table = None
+        self.streams = self.last = self.found = self.lattices = None
+
+    cdef int _keep_lattice(self, SentenceStream stream, size_t i, lattices) except -1:
+        """Copies the lattice of a sentence that ends here."""
+        if (stream._sentence.asked is not None and not stream.place.is_final
+                and (self.last[i] or stream._state.rule_fired() != 0)):
+            self.lattices[i] = lattices.copied(i)
+        return 0
+
+    cdef int _take(self, SentenceStream stream, size_t i) except -1:
         """Takes what was found for a chunk."""
         cdef Place* place = &stream.place
         cdef Sentence sentence = stream._sentence
-        cdef uint64_t taken = stream._state.frames_taken() - place.frames
+        cdef uint64_t frames = self.table[i, 2], taken = stream._state.frames_taken() - place.frames
         cdef uint32_t fired = stream._state.rule_fired()
+        cdef bint last = self.last[i]
         rest = None
         if taken < frames:
-            rest = stream._behind(found, i, taken, None if stream._method is None else self.rest_of(i, taken, frames))
-        lattice = None
-        if stream._asked is not None and not place.is_final and (last or fired != 0):
-            lattice = lattices.copied(i)
+            rest = Waiting(self.found.rows(i, taken, self.columns),
+                           None if stream._method is None else self.rest_of(i, taken, frames))
+        lattice = self.lattices.get(i) if self.lattices else None
         if stream._posteriors and not last and fired == 0:
             self.keep_live(i, stream._state)
         if place.fired == 0:
@@ -224,15 +245,6 @@ cdef class Round:
             self.items[i] = stream._latest(self.kind)  # the sentence has ended before
         return 0
 
-    def answer(self, list streams, dict answered):
-        """Puts these in the place of those `answered` before, for streams whose latest results they are."""
-        cdef SentenceStream stream
-        cdef size_t i
-        self.answered = answered
-        for i in answered:
-            stream = <SentenceStream?> streams[i]
-            stream.results, stream.made, stream._sentence.last_made = answered[i], None, None
-
     cdef int keep_live(self, size_t i, SearchState state) except -1:
         """Keeps what is alive for the posteriors of a result, or why it cannot be had: the stream goes on without it."""
         try:
@@ -252,7 +264,7 @@ cdef class Round:
         return np.array(self.of_frames[self.begins[i] + taken:self.begins[i] + frames])
 
     cdef object results_of(self, size_t i):
-        return self.answered.get(i, self.results) if self.answered else self.results
+        return self.with_outputs.get(i, self.results) if self.with_outputs else self.results
 
     def item(self, size_t i):
         """A result."""
@@ -284,28 +296,28 @@ cdef class Round:
 
 
 def taking(list streams):
-    """(list of SearchState, list of int, bool, dict of ConfidenceMethod to list of int) : the states of the streams; the
-    places of those that take no chunk, because the last has come, or because they were interrupted in the middle of one;
-    whether any of them asks for more than its best path; and the places of those that ask for confidences of frames, by
-    their methods.
+    """(list of SearchState, list of Sentence, dict of int to str, bool, dict of ConfidenceMethod to list of int) : the
+    states of the streams and their sentences; why some take no chunk, because the last has come, or because they were
+    interrupted in the middle of one; whether any of them has more outputs than its best path; and the places of those with
+    confidences of frames, by their methods.
     """
     cdef size_t i, n = len(streams)
     cdef SentenceStream stream
     cdef bint asks = False
-    cdef list states = [None] * n, stopped = []
-    cdef dict methods = {}
+    cdef list states = [None] * n, sentences = [None] * n
+    cdef dict methods = {}, stopped = {}
     cdef list of_method = None
     cdef object method = None
     for i in range(n):
         stream = <SentenceStream?> streams[i]
-        states[i] = stream._state
+        states[i], sentences[i] = stream._state, stream._sentence
         stream._state.shows_lattice = stream._interim_answers
         if stream._last_came or not stream.is_whole():
-            stopped.append(i)
+            stopped[i] = stream._fault()
         elif stream._method is not None:
             if stream._method is not method:  # those of a server have mostly the same, whose hash takes Python
                 method = stream._method
                 of_method = methods.setdefault(method, [])
             of_method.append(i)
-        asks = asks or stream._asked is not None
-    return states, stopped, asks, methods
+        asks = asks or stream._sentence.asked is not None
+    return states, sentences, stopped, asks, methods

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.core.errors import FormatError
-from arcbeam.ctc.confidence.frame_confidences import ChunkConfidences
 from arcbeam.ctc.streams.saved_lattice import SavedLinks, checked_links
 from arcbeam.ctc.streams.saved_log import Ids, checked_log
 
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from arcbeam.ctc.rescoring import Rescoring
     from arcbeam.graph.graph import Graph
     from arcbeam.graph.new_words import NewWords
-
-PIECE = 256  # frames of what waits that are decoded together: they are read again for each sentence that they hold
 
 
 class Heard(NamedTuple):
@@ -60,30 +57,6 @@ class Before(NamedTuple):
 
 
 NOTHING_BEFORE = Before()
-
-
-class Waiting(NamedTuple):
-    """Frames behind an endpoint.
-
-    Attributes
-    ----------
-    rows : float32[frames, columns]
-    confidences : float32[frames] or None
-        None where they are not asked for.
-    """
-
-    rows: npt.NDArray[np.float32]
-    confidences: npt.NDArray[np.float32] | None
-
-    def pieces(self) -> list[Waiting]:
-        """The same in pieces that are decoded one after the other."""
-        rows, found = self
-        starts = range(0, len(rows), PIECE)
-        return [Waiting(rows[at : at + PIECE], None if found is None else found[at : at + PIECE]) for at in starts]
-
-    def known(self) -> ChunkConfidences | None:
-        """Their confidences, as those of a round of one chunk."""
-        return None if self.confidences is None else ChunkConfidences(self.confidences, np.zeros(1, np.int64))
 
 
 class SavedSearch(NamedTuple):

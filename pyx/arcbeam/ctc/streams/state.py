@@ -1,13 +1,11 @@
-"""The saved state of a stream: a few arrays and facts in the layout of arcbeam's files (`arcbeam.files.section_file`).
+"""The saved state of a stream: what its arrays and facts are, and whether they fit a decoder (`arcbeam.streams.saved`).
 
-Little endian throughout, and the same for every engine: a stream goes on wherever a decoder has the same graph, models
-and options. The facts name what it was saved with, so that another graph, model or list is refused by name.
+A stream goes on wherever a decoder has the same graph, models and options.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -24,16 +22,26 @@ from arcbeam.ctc.streams.sentences import Heard, SavedSearch, checked_dead_frame
 from arcbeam.files import section_file
 from arcbeam.graph import graph_file
 from arcbeam.lm.kenlm import KenLM
-from arcbeam.streams.endpoints import Endpoint, as_facts, of_facts
+from arcbeam.streams.endpoints import Endpoint, as_facts
+from arcbeam.streams.saved import (
+    AGAIN,
+    MOST_FRAMES,
+    NAME,
+    check_options,
+    check_sections,
+    endpoint_of,
+    pack,
+    unpack,
+    waiting_of,
+)
 
 if TYPE_CHECKING:
     from arcbeam.core.confidence import ConfidenceMethod
     from arcbeam.ctc.boost._boost import BoostList
-    from arcbeam.ctc.decoder import CtcDecoder
+    from arcbeam.ctc.streams.chunks import CtcChunkDecoder
     from arcbeam.graph.graph import Graph
     from arcbeam.graph.new_words import NewWords
 
-NAME = "stream state"  # what messages call the bytes
 SEARCH: Dtypes = {
     "sources": np.dtype("<u4"),
     "arcs": np.dtype("<u4"),
@@ -44,7 +52,7 @@ SEARCH: Dtypes = {
 KIND = section_file.Kind(
     name="the state of a stream of arcbeam",
     magic=b"\x93ARCSTM\n",
-    version=3,  # 2: before confidences of frames
+    version=1,
     sections=SEARCH
     | GOES_ON
     | ENDED
@@ -74,59 +82,32 @@ KIND = section_file.Kind(
         "end": (dict, type(None)),
         "frame_confidence": (dict, type(None)),
     },
-    again="save the stream with this version of arcbeam, or restore it with the other",
+    again=AGAIN,
 )
 OPTIONS = ("beam", "max_active", "acoustic_scale", "blank_penalty", "frame_shift")
 LATTICE_OPTIONS = ("lattice_beam", "posterior_scale")
 FRAME_OPTIONS = ("confidence_aggregation",)
 RESCORING_OPTIONS = ("lm_scale", "hypotheses_per_state", "unknown_words")
-MOST_FRAMES = 2**53
 
 _graphs: WeakKeyDictionary[Graph, str] = WeakKeyDictionary()
 _lists: WeakKeyDictionary[BoostList, str] = WeakKeyDictionary()
 
 
 class StreamState(NamedTuple):
-    """What a stream is saved as.
+    """What a stream is saved as."""
 
-    Attributes
-    ----------
-    settled : uint32[n]
-        The arcs that all paths of the sentence begin with; none where its lattice is saved, unless it has ended.
-    search : dict
-        The other fields of a `SavedSearch` but `dead_frames`; no tokens if the search has not begun. With the arrays of
-        `saved_lattice.GOES_ON` where anything was asked for, or of `saved_lattice.ENDED`, then without tokens.
-    first_frame : int
-        Frames of the sentences before.
-    heard : Heard
-    endpoint : Endpoint or None
-    waiting : float32[frames, columns]
-        Frames that wait for the next sentence.
-    last_came : bool
-        Whether the last chunk has come.
-    asked : Asked or None
-        What the stream gives besides its best path.
-    interim_answers : bool
-    end : dict or None
-        Where a sentence has ended that gives more than its best path, the facts of `saved_lattice.ended`.
-    method : ConfidenceMethod or None
-        Of confidences of frames, where they are asked for.
-    confidences : float32[frames] or None
-        With a method: those of the frames of the sentence, and behind them of those that wait.
-    """
-
-    settled: npt.NDArray[np.uint32]
-    search: dict[str, Any]
-    first_frame: int
+    settled: npt.NDArray[np.uint32]  # arcs that all paths begin with; with links none, unless the sentence has ended
+    search: dict[str, Any]  # a `SavedSearch` without `dead_frames`, or with links GOES_ON or ENDED of `saved_lattice`
+    first_frame: int  # frames of the sentences before
     heard: Heard
     endpoint: Endpoint | None
-    waiting: npt.NDArray[np.float32]
+    waiting: npt.NDArray[np.float32]  # [frames, columns]
     last_came: bool
     asked: Asked | None
     interim_answers: bool
-    end: dict[str, Any] | None
+    end: dict[str, Any] | None  # the facts of `saved_lattice.ended`, of a sentence that has ended with its lattice
     method: ConfidenceMethod | None
-    confidences: npt.NDArray[np.float32] | None
+    confidences: npt.NDArray[np.float32] | None  # of the sentence's frames, and then of those that wait
 
     @property
     def has_begun(self) -> bool:
@@ -141,7 +122,7 @@ def sections_of(asked: Asked | None, end: dict[str, Any] | None) -> Dtypes:
     return SEARCH | (GOES_ON if end is None else ENDED)
 
 
-def write(state: StreamState, decoder: CtcDecoder, boost: Boost | None) -> bytes:
+def write(state: StreamState, decoder: CtcChunkDecoder, boost: Boost | None) -> bytes:
     """The state as bytes, with what the stream was decoded with."""
     arrays = {name: state.search[name] for name in sections_of(state.asked, state.end)}
     arrays |= {
@@ -162,14 +143,11 @@ def write(state: StreamState, decoder: CtcDecoder, boost: Boost | None) -> bytes
         "end": state.end,
         "frame_confidence": None if state.method is None else facts_of_method(state.method),
     }
-    arrays["about"] = section_file.as_section(about | _made_with(decoder, boost, state.asked, state.method))
-    out = io.BytesIO()
-    section_file.write_sections(out, KIND, arrays)
-    return out.getvalue()
+    return pack(KIND, arrays, about | _made_with(decoder, boost, state.asked, state.method))
 
 
 def read(
-    data: object, decoder: CtcDecoder, boost: Boost | None
+    data: object, decoder: CtcChunkDecoder, boost: Boost | None
 ) -> tuple[StreamState, SavedSearch | None, SavedEnd | None]:
     """A state, its search as engines take it, and a sentence that has ended, once all are in order and of this decoder.
 
@@ -182,19 +160,12 @@ def read(
     ValueError
         The stream was decoded with another graph, model, option or boost list.
     """
-    if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise TypeError(f"data: expected the bytes that stream.save() returned, got {type(data).__name__}")
-    raw = bytes(data)
-    if len(raw) < section_file.HEADER.size:
-        raise FormatError(f"{NAME}: expected at least {section_file.HEADER.size} bytes, got {len(raw)}")
-    arrays = section_file.read_sections(NAME, KIND, raw, len(raw))
-    about = section_file.read_about(NAME, KIND, arrays.pop("about").tobytes())
+    arrays, about = unpack(KIND, data)
     asked, method = _asked(about["asked"]), method_of(about["frame_confidence"])
     wanted = {*sections_of(asked, about["end"]), "settled", "heard", "waiting"}
     if method is not None:
         wanted.add("confidences")
-    if set(arrays) != wanted:
-        raise FormatError(f"{NAME}: expected the sections {sorted(wanted)}, got {sorted(arrays)}")
+    check_sections(arrays, wanted)
     _check_made_with(about, decoder, boost, asked, method)
     state = _state(arrays, about, decoder, asked, method)
     if not state.has_begun:
@@ -234,7 +205,7 @@ def _asked(facts: dict[str, Any] | None) -> Asked | None:
 def _state(
     arrays: dict[str, npt.NDArray[Any]],
     about: dict[str, Any],
-    decoder: CtcDecoder,
+    decoder: CtcChunkDecoder,
     asked: Asked | None,
     method: ConfidenceMethod | None,
 ) -> StreamState:
@@ -243,22 +214,14 @@ def _state(
         raise FormatError(f"{NAME}: expected neither an end nor interim answers of a stream that was asked for nothing")
     if asked is not None and (about["end"] is not None) != bool(about["fired"] or about["last_came"]):
         raise FormatError(f"{NAME}: expected the end of a sentence where the last chunk has come or a rule has held")
-    endpoint, columns = _endpoint(about["endpoint"]), about["columns"]
+    endpoint, columns = endpoint_of(about), about["columns"]
     for name in ("frames", "first_frame"):
         if not 0 <= about[name] < MOST_FRAMES:
             raise FormatError(f"{NAME}: expected a number of frames as {name}, got {about[name]}")
-    if not 0 <= about["fired"] <= (0 if endpoint is None else len(endpoint.rules)):
-        raise FormatError(f"{NAME}: expected the number of a rule, got {about['fired']}")
-    if columns != decoder._width or len(arrays["waiting"]) % columns:
-        raise FormatError(
-            f"{NAME}: expected waiting frames of {decoder._width} columns, got {len(arrays['waiting'])} values in "
-            f"frames of {columns}"
-        )
-    if not np.all(arrays["waiting"] < np.inf):
-        raise FormatError(f"{NAME}: expected waiting frames of finite values or -inf, got NaN or inf")
-    if len(arrays["waiting"]) and not about["fired"]:
-        raise FormatError(f"{NAME}: expected no frame to wait where no sentence has ended")
-    words, rescoring = arrays["heard"], decoder._rescoring
+    if columns != decoder.columns:
+        raise FormatError(f"{NAME}: expected waiting frames of {decoder.columns} columns, got {columns}")
+    waiting = waiting_of(arrays, about, endpoint, columns, lambda values: values < np.inf, "finite values or -inf")
+    words, rescoring = arrays["heard"], decoder.rescoring
     known = 0 if rescoring is None else len(rescoring.large_labels)
     most = 0 if rescoring is None else rescoring.large.order - 1
     if len(words) > most or np.any(words >= known) or np.any(words == 0):
@@ -266,15 +229,14 @@ def _state(
     confidences = None
     if method is not None:
         confidences = arrays["confidences"].copy()
-        frames = about["frames"] + len(arrays["waiting"]) // columns
-        check_confidences(confidences, frames, method, decoder.graph, columns)
+        check_confidences(confidences, about["frames"] + len(waiting), method, decoder.graph, columns)
     state = StreamState(
         arrays["settled"].copy(),
         {name: about[name] for name in ("frames", "alive", "offset", "fired")},
         about["first_frame"],
         Heard(tuple(words.tolist()), about["after_start"]),
         endpoint,
-        arrays["waiting"].reshape(-1, columns).copy(),
+        waiting,
         about["last_came"],
         asked,
         about["interim_answers"],
@@ -286,20 +248,11 @@ def _state(
     return state
 
 
-def _endpoint(facts: list[Any] | None) -> Endpoint | None:
-    if facts is None:
-        return None
-    try:
-        return of_facts(facts)
-    except (TypeError, ValueError) as error:
-        raise FormatError(f"{NAME}: its endpoint cannot be read: {error}") from None
-
-
 def _made_with(
-    decoder: CtcDecoder, boost: Boost | None, asked: Asked | None, method: ConfidenceMethod | None
+    decoder: CtcChunkDecoder, boost: Boost | None, asked: Asked | None, method: ConfidenceMethod | None
 ) -> dict[str, Any]:
     """What answers depend on besides the log-probs, as a state names it."""
-    rescoring, options = decoder._rescoring, decoder.options
+    rescoring, options = decoder.rescoring, decoder.options
     names = OPTIONS + (RESCORING_OPTIONS if rescoring is not None else ())
     names += LATTICE_OPTIONS if asked is not None else ()
     names += FRAME_OPTIONS if method is not None else ()
@@ -319,7 +272,7 @@ def _made_with(
 
 def _check_made_with(
     about: dict[str, Any],
-    decoder: CtcDecoder,
+    decoder: CtcChunkDecoder,
     boost: Boost | None,
     asked: Asked | None,
     method: ConfidenceMethod | None,
@@ -336,13 +289,7 @@ def _check_made_with(
             f"{NAME}: expected a stream {_of_models(ours['models'])}, as this decoder has, got one "
             f"{_of_models(about['models'])}; restore it with a decoder of the models that it was saved with"
         )
-    theirs = about["options"]
-    for name, value in ours["options"].items():
-        if name not in theirs or theirs[name] != value:
-            raise ValueError(
-                f"{NAME}: expected a stream with {name}={value!r}, as this decoder has, got one with "
-                f"{name}={theirs.get(name)!r}; restore it with CtcDecoder(..., {name}={theirs.get(name)!r})"
-            )
+    check_options(about["options"], ours["options"], "CtcDecoder")
     if about["boost"] == ours["boost"]:
         return
     if about["boost"] is None:

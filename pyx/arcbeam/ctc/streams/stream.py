@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -10,34 +9,29 @@ import numpy.typing as npt
 
 from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import check_bool
-from arcbeam.core.errors import Fault
-from arcbeam.ctc.boost.boost import Boost, opened
+from arcbeam.ctc.boost.boost import Boost, check_boost, opened
 from arcbeam.ctc.lattice._lattices import Lattices
-from arcbeam.ctc.results import Asked, Paths
+from arcbeam.ctc.results import Asked
 from arcbeam.ctc.streams._rounds import Sentence, SentenceStream
+from arcbeam.ctc.streams.chunks import NO_PATH, by_outputs
 from arcbeam.ctc.streams.endpoint import EndpointRules
 from arcbeam.ctc.streams.partial import Partial
-from arcbeam.ctc.streams.pending import by_asked
 from arcbeam.ctc.streams.saved_lattice import SavedEnd, ended
-from arcbeam.ctc.streams.sentences import Before, Heard, SavedSearch, Waiting
+from arcbeam.ctc.streams.sentences import Heard, SavedSearch
 from arcbeam.ctc.streams.state import SEARCH, StreamState, read, write
-from arcbeam.streams.endpoints import Endpoint
+from arcbeam.streams.stream import SpeechStream
+from arcbeam.streams.waiting import Waiting
 
 if TYPE_CHECKING:
-    from arcbeam.arrays.intake import Decoded
     from arcbeam.core.confidence import ConfidenceMethod
-    from arcbeam.ctc.decoder import CtcDecoder
+    from arcbeam.ctc.streams.chunks import CtcChunkDecoder
+    from arcbeam.streams.endpoints import Endpoint
 
-BROKEN = "it was interrupted in the middle of a chunk and cannot go on; decoder.stream() begins another"
+BROKEN = "it was interrupted in the middle of a chunk and cannot go on; stream.reset() begins the next sentence"
 NOTHING_HEARD = Heard()
-NOTHING_SAID = Paths(
-    np.empty(0, np.uint32), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.bool_),
-    np.ones(1, np.bool_),
-)  # fmt: skip
-REFUSED = NOTHING_SAID._replace(complete=np.zeros(1, np.bool_))
 
 
-class Stream(SentenceStream):
+class Stream(SentenceStream, SpeechStream[Partial]):
     """Speech that arrives in chunks, sentence by sentence; :meth:`CtcDecoder.stream` makes one.
 
     Chunks may have any length, streams may be decoded in any company, and no result depends on either: the final result
@@ -52,72 +46,45 @@ class Stream(SentenceStream):
         The arcs that all later results of the sentence begin with.
     """
 
+    _decoder: CtcChunkDecoder
+
     def __init__(
         self,
-        decoder: CtcDecoder,
+        decoder: CtcChunkDecoder,
         boost: Boost | None,
         endpoint: Endpoint | None,
         asked: Asked | None = None,
         posteriors: bool = False,
         interim_answers: bool = False,
         method: ConfidenceMethod | None = None,
-    ) -> None:
-        self._decoder, self._endpoint, self._asked, self._posteriors = decoder, endpoint, asked, posteriors
-        self._method = method
-        options, graph = decoder.options, decoder.graph
-        self._rules = None if endpoint is None else EndpointRules.of(endpoint, graph, options.frame_shift)
-        self.interim_answers = interim_answers
-        self._begin(boost, 0, NOTHING_HEARD)
-
-    def _begin(
-        self,
-        boost: Boost | None,
-        first_frame: int,
-        heard: Heard,
+        first_frame: int = 0,
+        heard: Heard = NOTHING_HEARD,
         saved: SavedSearch | None = None,
         confidences: npt.NDArray[np.float32] | None = None,
     ) -> None:
-        """Begins a sentence, or goes on with the one that was saved, whose frames have these confidences."""
-        state = self._decoder._new_sentence(boost, self._rules, heard, saved, self._asked)
-        frames, settled = (0, None) if saved is None else (saved.frames, saved.settled)
-        results = self._decoder._results(NOTHING_SAID, {})
-        self._begin_sentence(state, self._new(boost, first_frame, heard, settled, confidences), frames, results)
-
-    def _new(
-        self,
-        boost: Boost | None,
-        first_frame: int,
-        heard: Heard = NOTHING_HEARD,
-        settled: npt.NDArray[np.uint32] | None = None,
-        confidences: npt.NDArray[np.float32] | None = None,
-    ) -> Sentence:
-        graph, options = self._decoder.graph, self._decoder.options
-        return Sentence(
+        self._decoder, self._endpoint, self._posteriors, self._method = decoder, endpoint, posteriors, method
+        options, graph = decoder.options, decoder.graph
+        sentence = Sentence(
             lambda: opened(graph, boost).word_reader,
             boost,
             first_frame,
             heard,
-            self._endpoint,
-            options.posterior_scale if self._posteriors else None,
-            None if self._method is None else options.confidence_aggregation,
-            settled,
+            endpoint,
+            options.posterior_scale if posteriors else None,
+            None if method is None else options.confidence_aggregation,
+            asked,
+            None if saved is None else saved.settled,
             confidences,
         )
-
-    @property
-    def num_waiting(self) -> int:
-        """Frames behind an endpoint, which wait until `reset` begins the next sentence."""
-        return sum(len(waiting.rows) for waiting in self._waiting)
+        rules = None if endpoint is None else EndpointRules.of(endpoint, graph, options.frame_shift)
+        search = decoder.new_sentence(boost, rules, heard, saved, asked)
+        self._begin_sentence(search, sentence, 0 if saved is None else saved.frames, decoder.results(NO_PATH, {}))
+        self.interim_answers = interim_answers
 
     @property
     def boost(self) -> Boost | None:
         """The words and phrases that are made likelier."""
         return self._sentence.boost
-
-    @property
-    def endpoint(self) -> Endpoint | None:
-        """The rules that end sentences."""
-        return self._endpoint
 
     @property
     def interim_answers(self) -> bool:
@@ -132,7 +99,7 @@ class Stream(SentenceStream):
     @interim_answers.setter
     def interim_answers(self, wanted: bool) -> None:
         check_bool("interim_answers", wanted)
-        if wanted and self._asked is None:
+        if wanted and self._sentence.asked is None:
             raise ValueError(
                 "interim_answers: expected a stream that was asked for nbest, confidence, lattice or mbr, got one that "
                 "gives its best path alone; begin it as decoder.stream(nbest=5, interim_answers=True)"
@@ -140,18 +107,9 @@ class Stream(SentenceStream):
         self._interim_answers = bool(wanted)
 
     @property
-    def _before(self) -> Before:
-        return Before(self._sentence.first_frame, self._sentence.heard)
-
-    @property
     def partial(self) -> Partial:
         """The last result."""
         return self._latest(Partial)
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether the stream has had its last chunk, and no frame of it waits."""
-        return self._last_came and not self._waiting
 
     @lists_options()
     def decode_chunk(self, log_probs: Any, *, last: bool = False) -> Partial:
@@ -166,20 +124,7 @@ class Stream(SentenceStream):
         -------
         Partial
         """
-        return self._decoder.decode_chunks([self], [log_probs], last=last)[0]
-
-    def finish(self) -> Partial:
-        """Ends the speech, and returns the final result of the sentence.
-
-        If the sentence has ended at an endpoint before, and frames wait, it is that result; :meth:`reset` goes on with
-        the frames until ``is_finished``.
-
-        Raises
-        ------
-        ValueError
-            The stream was finished before.
-        """
-        return self.decode_chunk(np.empty((0, self._decoder._width), np.float32), last=True)
+        return self._decoder.decode_one(self, log_probs, last)
 
     @lists_options()
     def reset(self, *, boost: Boost | None = None, keep_history: bool = False) -> Partial:
@@ -187,6 +132,8 @@ class Stream(SentenceStream):
 
         Time goes on: frames and seconds of words count from the beginning of the stream. If the sentence before has not
         ended, no final result of it is made; :meth:`finish` makes one. After the last chunk, more speech may follow.
+        A stream that was interrupted in the middle of a chunk goes on behind the chunk before, without the sentence.
+        Where `reset` raises an error or is interrupted, the stream is as before.
 
         Parameters
         ----------
@@ -205,7 +152,7 @@ class Stream(SentenceStream):
         Raises
         ------
         ValueError
-            `keep_history` without a large language model; the stream was interrupted in the middle of a chunk.
+            `keep_history` without a large language model.
         TypeError, GraphError, FormatError, MemoryError, CapacityError
             As of :meth:`CtcDecoder.stream` and :meth:`CtcDecoder.decode_chunks`.
 
@@ -220,36 +167,29 @@ class Stream(SentenceStream):
         check_boost(boost)
         check_bool("keep_history", keep_history)
         decoder = self._decoder
-        engine: Any = decoder._engine
-        rescoring = decoder._rescoring
+        rescoring = decoder.rescoring
         if keep_history and rescoring is None:
             raise ValueError(
                 "keep_history: expected False, because the decoder has no large language model whose history could go "
                 "on; make it as CtcDecoder(graph, language_model=..., graph_language_model=...)"
             )
-        decoder._check_files()  # before anything that waits is taken out
-        with engine.turn():
-            self._check_whole()
+        decoder.check_files()
+        with decoder.turn():
             heard = NOTHING_HEARD
             if keep_history and rescoring is not None:
                 heard = self._sentence.heard.after(self.partial.word_ids, rescoring)
-            waiting, ended = self._waiting, bool(self._waiting) and self._last_came
-            pieces = deque(piece for frames in waiting for piece in frames.pieces())
-            try:
-                self._begin(self.boost if boost is None else boost, self.num_frames, heard)
-                while pieces and self.partial.endpoint is None:
-                    before = self._progress()
-                    try:
-                        rows, last, known = pieces[0].rows, [ended and len(pieces) == 1], pieces[0].known()
-                        decoder._decode_next([self], {}, [rows], None, last, None, "raise", known)
-                    finally:
-                        if self._progress() != before:
-                            pieces.popleft()
-            finally:
-                if self._waiting is not waiting:  # the sentence has begun
-                    self._waiting += pieces
-                    self._last_came |= ended
-            return self.partial
+            fresh = type(self)(
+                decoder,
+                self.boost if boost is None else boost,
+                self._endpoint,
+                self._sentence.asked,
+                self._posteriors,
+                self.interim_answers,
+                self._method,
+                first_frame=self.num_frames,
+                heard=heard,
+            )
+            return self._go_on(fresh)
 
     def save(self) -> bytes:
         """The state of the stream as bytes, from which :meth:`CtcDecoder.restore` makes a stream that goes on.
@@ -264,10 +204,9 @@ class Stream(SentenceStream):
         ValueError
             The stream was interrupted in the middle of a chunk.
         """
-        engine: Any = self._decoder._engine
-        with engine.turn():
-            self._check_whole()
-            waiting = [np.empty((0, self._decoder._width), np.float32), *(frames.rows for frames in self._waiting)]
+        with self._decoder.turn():
+            if not self._is_whole:
+                raise ValueError(f"stream: {BROKEN}")
             settled, search, end = self._saved_search()
             state = StreamState(
                 settled,
@@ -275,9 +214,9 @@ class Stream(SentenceStream):
                 self._sentence.first_frame,
                 self._sentence.heard,
                 self._endpoint,
-                np.concatenate(waiting),
+                self._decoder.rows_of(self._waiting),
                 self._last_came,
-                self._asked,
+                self._sentence.asked,
                 self.interim_answers,
                 end,
                 self._method,
@@ -288,7 +227,7 @@ class Stream(SentenceStream):
     def _saved_search(self) -> tuple[npt.NDArray[np.uint32], dict[str, Any], dict[str, Any] | None]:
         """What is settled before the log, the search, and the end of a sentence, as a `StreamState` has them."""
         settled = self._sentence.arcs(self.num_settled)
-        if self._asked is None:
+        if self._sentence.asked is None:
             return settled, self._state.search(), None
         if self._lattice is None:  # whose log begins with the sentence
             return settled[:0], self._state.search(with_lattice=True), None
@@ -306,19 +245,30 @@ class Stream(SentenceStream):
         return np.concatenate([of_sentence, *of_waiting])
 
     @classmethod
-    def _restored(cls, decoder: CtcDecoder, data: bytes, boost: Boost | None, posteriors: bool) -> Self:
+    def restored(cls, decoder: CtcChunkDecoder, data: bytes, boost: Boost | None, posteriors: bool) -> Self:
+        """As :meth:`CtcDecoder.restore` says."""
         state, search, end = read(data, decoder, boost)
-        made = cls(decoder, boost, state.endpoint, state.asked, posteriors, state.interim_answers, state.method)
         frames = state.search["frames"]
         of_sentence = of_waiting = None
         if state.confidences is not None:
             of_sentence, of_waiting = state.confidences[:frames], state.confidences[frames:]
-        made._begin(boost, state.first_frame, state.heard, search, of_sentence)
+        made = cls(
+            decoder,
+            boost,
+            state.endpoint,
+            state.asked,
+            posteriors,
+            state.interim_answers,
+            state.method,
+            first_frame=state.first_frame,
+            heard=state.heard,
+            saved=search,
+            confidences=of_sentence,
+        )
         if search is not None and end is not None:
             made._end(search, end)
         elif search is not None:
-            nothing = np.empty((0, decoder._width), np.float32)
-            decoder.decode_chunks([made], [nothing], last=state.last_came and not len(state.waiting))
+            decoder.decode_one(made, decoder.no_frames(), state.last_came and not len(state.waiting))
         made._waiting = [Waiting(state.waiting, of_waiting)] if len(state.waiting) else []
         made._last_came = state.last_came
         return made
@@ -326,51 +276,18 @@ class Stream(SentenceStream):
     def _end(self, search: SavedSearch, end: SavedEnd) -> None:
         """Has the result of a sentence that had ended with its lattice when it was saved."""
         rest, lattice = end.path[len(search.settled) :], end.lattice
-        paths = NOTHING_SAID._replace(
+        paths = NO_PATH._replace(
             arcs=rest,
             lengths=np.array([len(rest)]),
             total_costs=np.array([lattice["total_cost"]]),
             reached_final=np.array([lattice["reached_final"]]),
             complete=np.array([lattice["complete"]]),
         )
-        results = self._decoder._results(paths, {})
         lattices = Lattices.of_arrays([lattice])
         self._lattice = lattices.copied(0)
-        answered = self._decoder._answered_chunks(by_asked(results, lattices, [self]), lattices)
-        self._end_sentence(answered[0], search.fired)
-
-    def _check_whole(self) -> None:
-        if not self._is_whole:
-            raise ValueError(f"stream: {BROKEN}")
+        groups = by_outputs(self._decoder.results(paths, {}), lattices, [self._sentence])
+        self._end_sentence(self._decoder.outputs(groups, lattices)[0], search.fired)
 
     def _fault(self) -> str | None:
         """Why the stream cannot take another chunk; None if it can."""
-        if self._last_came:
-            return (
-                "expected no chunk behind the last; stream.reset() begins the next sentence, decoder.stream() another "
-                "stream"
-            )
-        return None if self._is_whole else BROKEN
-
-    def _progress(self) -> int:
-        """A number that changes with every frame that has been taken."""
-        return int(self._state.frames) + self.num_waiting
-
-    def _refused(self, error: Fault) -> Partial:
-        """The result of a chunk that has an error; the stream is as before."""
-        sentence = self._new(self.boost, self._sentence.first_frame)
-        return Partial(self._decoder._results(REFUSED, {0: error}), 0, sentence, 0, self.num_frames, False)
-
-    def _behind(self, chunks: Decoded, index: int, taken: int, confidences: npt.NDArray[np.float32] | None) -> Waiting:
-        """A copy of the frames of a chunk that lie behind the end of the sentence, with their confidences."""
-        return Waiting(chunks.rows(index, taken, self._decoder._width), confidences)
-
-    def __repr__(self) -> str:
-        waiting = f", {self.num_waiting} more wait" if self._waiting else ""
-        return f"Stream({self.num_frames} frames{waiting}, {self.partial!r})"
-
-
-def check_boost(boost: object) -> None:
-    """TypeError unless it is a `Boost` or None."""
-    if boost is not None and not isinstance(boost, Boost):
-        raise TypeError(f"boost: expected an arcbeam.Boost, got {type(boost).__name__}")
+        return super()._fault() or (None if self._is_whole else BROKEN)

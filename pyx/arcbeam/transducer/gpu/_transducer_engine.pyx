@@ -61,7 +61,7 @@ cdef class CudaEngine:
     cdef Precision precision
     cdef int halvings  # of the groups, because memory was short
     cdef bint in_flight
-    cdef object turn, precision_name
+    cdef object lock, precision_name
     cdef dict kernels, fused_kernels  # the latter are loaded when a batch first needs them
 
     def __init__(self, dict weights, int ordinal, *, str precision, uint32_t tokens, uint32_t units, uint32_t features,
@@ -71,7 +71,7 @@ cdef class CudaEngine:
             raise ValueError(f"layers: expected at most {kMostLayers} LSTM layers on a GPU, got {layers}; decode on the CPU")
         self.precision_name = precision
         self.precision = Precision.bfloat16 if precision == "bfloat16" else Precision.float32
-        self.turn = threading.Lock()
+        self.lock = threading.RLock()
         self.context = _cuda.context_of(ordinal)
         self.pool = MemoryPool(self.context)
         self.stream, self.copies = Stream(self.context), Stream(self.context)
@@ -144,11 +144,20 @@ cdef class CudaEngine:
         matrix.rows, matrix.stride = rows, weights[name].shape[1]
         return 0
 
+    def turn(self):
+        """The lock to decode under; a thread that holds it may take it again.
+
+        In a forked child this raises an error: the thread that held the lock at the fork does not exist there.
+        """
+        with self.context:
+            pass
+        return self.lock
+
     def memory(self):
         """dict : bytes on the device by purpose, and ``pinned`` ones of the host."""
         with self.context:  # in a forked child this raises an error: the thread that held the turn does not exist
             pass
-        with self.turn:
+        with self.lock:
             fused = self.fusion.memory()
             found = {"weights": self.weights.capacity, "automata": fused["automata"], **self.group.memory()}
             found["batch"] += fused["rows"]
@@ -159,7 +168,7 @@ cdef class CudaEngine:
         """Gives back the memory that grows with batches, on device and host; the next batch grows it again."""
         with self.context:
             pass
-        with self.turn:
+        with self.lock:
             self._give_back()
             self.halvings = 0
             self.group.release()
@@ -187,7 +196,7 @@ cdef class CudaEngine:
         """
         with self.context:
             pass
-        with self.turn:
+        with self.lock:
             while True:
                 try:
                     with self.context:

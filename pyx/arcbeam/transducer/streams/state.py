@@ -1,15 +1,11 @@
-"""The saved state of a transducer's stream: arrays and facts in the layout of arcbeam's files (`files.section_file`).
-
-Little endian, and the same for every engine. The facts name what the stream was decoded with, so that another network,
-n-gram model, tree or option is refused by name.
-"""
+"""The saved state of a transducer's stream: its arrays and facts, and whether they fit a decoder (`streams.saved`)."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import io
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,22 +13,33 @@ import numpy.typing as npt
 
 from arcbeam.core.errors import FormatError
 from arcbeam.files import section_file
-from arcbeam.streams.endpoints import Endpoint, as_facts, of_facts
+from arcbeam.streams.endpoints import as_facts
+from arcbeam.streams.saved import (
+    AGAIN,
+    MOST_FRAMES,
+    NAME,
+    check_options,
+    check_sections,
+    endpoint_of,
+    pack,
+    unpack,
+    waiting_of,
+)
+from arcbeam.streams.waiting import Waiting
 from arcbeam.transducer.fusion import fusions_of
 from arcbeam.transducer.hypothesis import FIELDS, TransducerState
-from arcbeam.transducer.sentences import TransducerRules
 from arcbeam.transducer.states import states_of
+from arcbeam.transducer.streams.sentence import Sentence
 
 if TYPE_CHECKING:
     from arcbeam.transducer.boosting_tree import BoostingTree
-    from arcbeam.transducer.decoder import TransducerDecoder
+    from arcbeam.transducer.search import GreedySearch
 
-NAME = "stream state"  # what messages call the bytes
 STATE = {"hidden": np.dtype("<f4"), "cell": np.dtype("<f4"), "context": np.dtype("<i4")}
 KIND = section_file.Kind(
     name="the state of a transducer's stream of arcbeam",
     magic=b"\x93ARCTDS\n",
-    version=2,  # 1: before confidences of words
+    version=1,
     sections={name: np.dtype(kind).newbyteorder("<") for name, kind in FIELDS.items()}
     | STATE
     | {"waiting": np.dtype("<f4"), "about": np.dtype("u1")},
@@ -50,66 +57,34 @@ KIND = section_file.Kind(
         "ngram_lm": (str,),
         "boosting_tree": (str,),
     },
-    again="save the stream with this version of arcbeam, or restore it with the other",
+    again=AGAIN,
 )
 OPTIONS = ("blank_id", "durations", "max_symbols", "precision", "frame_shift")
-MOST_FRAMES = 2**53
 
-_networks: WeakKeyDictionary[TransducerDecoder, str] = WeakKeyDictionary()
-
-
-class SavedStream(NamedTuple):
-    """What a stream is saved as.
-
-    Attributes
-    ----------
-    written : dict of str to array
-        The tokens of the sentence: the arrays of `FIELDS` that the decoder's hypotheses have.
-    state : TransducerState
-    first_frame : int
-        Frames of the sentences before.
-    fired : int
-        The number of the rule that has ended the sentence, from 1; 0 if it goes on.
-    endpoint : Endpoint or None
-    waiting : float32[frames, features]
-        Frames that wait for the next sentence.
-    last_came : bool
-        Whether the last chunk has come.
-    """
-
-    written: dict[str, npt.NDArray[Any]]
-    state: TransducerState
-    first_frame: int
-    fired: int
-    endpoint: Endpoint | None
-    waiting: npt.NDArray[np.float32]
-    last_came: bool
+_networks: WeakKeyDictionary[GreedySearch, str] = WeakKeyDictionary()
 
 
-def write(kept: SavedStream, decoder: TransducerDecoder, boost: BoostingTree | None) -> bytes:
-    """The state as bytes, with what the stream was decoded with."""
-    state = kept.state
-    arrays: dict[str, npt.NDArray[Any]] = dict(kept.written)
+def write(sentence: Sentence, waiting: npt.NDArray[np.float32], search: GreedySearch) -> bytes:
+    """The state of a stream in a sentence, after which frames wait, with what it was decoded with."""
+    state = sentence.state or search.start(sentence.boost, sentence.first_frame)
+    arrays: dict[str, npt.NDArray[Any]] = dict(sentence.tokens)
     arrays |= {name: getattr(state, name).reshape(-1) for name in STATE}
-    arrays["waiting"] = kept.waiting.reshape(-1)
+    arrays["waiting"] = waiting.reshape(-1)
     about = {
         "frames": int(state.frames),
         "skip": int(state.skip),
-        "first_frame": kept.first_frame,
-        "fired": kept.fired,
-        "last_came": kept.last_came,
-        "endpoint": None if kept.endpoint is None else as_facts(kept.endpoint),
+        "first_frame": sentence.first_frame,
+        "fired": sentence.fired,
+        "last_came": sentence.last_came,
+        "endpoint": None if sentence.endpoint is None else as_facts(sentence.endpoint),
         "in_tree": int(state.boosting_tree[0]),
         "in_ngram_lm": int(state.ngram_lm[0]),
     }
-    arrays["about"] = section_file.as_section(about | _made_with(decoder, boost))
-    out = io.BytesIO()
-    section_file.write_sections(out, KIND, arrays)
-    return out.getvalue()
+    return pack(KIND, arrays, about | _made_with(search, sentence.boost))
 
 
-def read(data: object, decoder: TransducerDecoder, boost: BoostingTree | None) -> SavedStream:
-    """A state, once it is known to be in order and of this decoder.
+def read(data: object, search: GreedySearch, boost: BoostingTree | None) -> Sentence:
+    """The sentence that a stream was saved in, once it is known to be in order and of this decoder.
 
     Raises
     ------
@@ -120,51 +95,42 @@ def read(data: object, decoder: TransducerDecoder, boost: BoostingTree | None) -
     ValueError
         The stream was decoded with another network, n-gram model, tree or option.
     """
-    if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise TypeError(f"data: expected the bytes that stream.save() returned, got {type(data).__name__}")
-    raw = bytes(data)
-    if len(raw) < section_file.HEADER.size:
-        raise FormatError(f"{NAME}: expected at least {section_file.HEADER.size} bytes, got {len(raw)}")
-    arrays = section_file.read_sections(NAME, KIND, raw, len(raw))
-    about = section_file.read_about(NAME, KIND, arrays.pop("about").tobytes())
-    _check_made_with(about, decoder, boost)
-    form = decoder._form
-    absent = {"durations": not form.has_durations, "confidence": not form.has_confidence}
-    names = [name for name in FIELDS if not absent.get(name)]
-    if set(arrays) != {*names, *STATE, "waiting"}:
-        raise FormatError(f"{NAME}: expected sections {sorted({*names, *STATE, 'waiting'})}, got {sorted(arrays)}")
+    arrays, about = unpack(KIND, data)
+    _check_made_with(about, search, boost)
+    names = search.form.fields
+    check_sections(arrays, {*names, *STATE, "waiting"})
+    endpoint = endpoint_of(about)
     try:
-        endpoint = None if about["endpoint"] is None else of_facts(about["endpoint"])
-        if endpoint is not None:
-            TransducerRules.of(endpoint, decoder.options.frame_shift)
-    except (TypeError, ValueError) as error:
+        begun = Sentence.begun(search.form, endpoint, boost, None)
+    except ValueError as error:
         raise FormatError(f"{NAME}: its endpoint cannot be read: {error}") from None
-    written = {name: arrays[name].astype(FIELDS[name]) for name in names}
-    _check_numbers(about, written, decoder, endpoint)
-    if len(arrays["waiting"]) % decoder.features or not np.isfinite(arrays["waiting"]).all():
-        raise FormatError(f"{NAME}: expected waiting frames of {decoder.features} finite features, got others")
-    waiting = arrays["waiting"].reshape(-1, decoder.features).astype(np.float32)
-    if len(waiting) and not about["fired"]:
-        raise FormatError(f"{NAME}: expected no frame to wait where no sentence has ended")
-    state = _state(arrays, about, decoder, boost)
-    return SavedStream(written, state, about["first_frame"], about["fired"], endpoint, waiting, about["last_came"])
+    written: dict[str, npt.NDArray[Any]] = {name: arrays[name].astype(dtype) for name, dtype in names.items()}
+    _check_numbers(about, written, search)
+    waiting = waiting_of(arrays, about, endpoint, search.wanted.columns, np.isfinite, "finite features")
+    return replace(
+        begun,
+        first_frame=about["first_frame"],
+        state=_state(arrays, about, search, boost),
+        written=written,
+        count=len(written["tokens"]),
+        is_final=about["last_came"] or about["fired"] > 0,
+        fired=about["fired"],
+        waiting=(Waiting(waiting),) if len(waiting) else (),
+        last_came=about["last_came"],
+    )
 
 
-def _check_numbers(
-    about: dict[str, Any], written: dict[str, npt.NDArray[Any]], decoder: TransducerDecoder, endpoint: Endpoint | None
-) -> None:
+def _check_numbers(about: dict[str, Any], written: dict[str, npt.NDArray[Any]], search: GreedySearch) -> None:
     """FormatError unless the tokens are some that the decoder could have written on these frames."""
     first, frames = about["first_frame"], about["frames"]
     if not 0 <= first <= frames < MOST_FRAMES or about["skip"] < 0:
         raise FormatError(f"{NAME}: expected frames of a sentence, got {first} to {frames}, skip {about['skip']}")
-    if not 0 <= about["fired"] <= (0 if endpoint is None else len(endpoint.rules)):
-        raise FormatError(f"{NAME}: expected the number of a rule, got {about['fired']}")
     if len({len(array) for array in written.values()}) > 1:
         raise FormatError(f"{NAME}: expected as many values of each kind as tokens, got {_lengths(written)}")
     tokens, on = written["tokens"], written["frames"]
-    blank = decoder.options.blank_id
-    if np.any(tokens < 0) or np.any(tokens >= decoder._tokens) or np.any(tokens == blank):
-        raise FormatError(f"{NAME}: expected tokens below {decoder._tokens} but the blank, {blank}, got others")
+    blank = search.options.blank_id
+    if np.any(tokens < 0) or np.any(tokens >= search.tokens) or np.any(tokens == blank):
+        raise FormatError(f"{NAME}: expected tokens below {search.tokens} but the blank, {blank}, got others")
     if len(on) and (on[0] < first or on[-1] >= frames or np.any(np.diff(on) < 0)):
         raise FormatError(f"{NAME}: expected tokens on frames from {first} to {frames}, in their order, got others")
     if not np.isfinite(written["log_probs"]).all() or np.any(written.get("durations", tokens) < 0):
@@ -178,10 +144,10 @@ def _lengths(written: dict[str, npt.NDArray[Any]]) -> str:
 def _state(
     arrays: dict[str, npt.NDArray[Any]],
     about: dict[str, Any],
-    decoder: TransducerDecoder,
+    search: GreedySearch,
     boost: BoostingTree | None,
 ) -> TransducerState:
-    shapes = decoder._state_shapes
+    shapes = search.form.state_shapes
     for name, shape in shapes.items():
         if arrays[name].size != np.prod(shape, dtype=np.int64):
             raise FormatError(f"{NAME}: expected {name} of shape {list(shape)}, got {arrays[name].size} values")
@@ -196,16 +162,16 @@ def _state(
         if about[name] and not about[digest]:
             raise FormatError(f"{NAME}: expected {name} to be 0, because there is none, got {about[name]}")
     try:
-        states_of([state], 1, shapes, decoder._tokens)
-        fusions_of([boost], decoder._ngram_lm, [state])
+        states_of([state], 1, shapes, search.tokens)
+        fusions_of([boost], search.ngram_lm, [state])
     except (TypeError, ValueError) as error:
         raise FormatError(f"{NAME}: {error}") from None
     return state
 
 
-def _made_with(decoder: TransducerDecoder, boost: BoostingTree | None) -> dict[str, Any]:
+def _made_with(search: GreedySearch, boost: BoostingTree | None) -> dict[str, Any]:
     """What answers depend on besides the encoder's output, as a state names it."""
-    options, ngram_lm = decoder.options, decoder._ngram_lm
+    options, ngram_lm = search.options, search.ngram_lm
     found = {name: getattr(options, name) for name in OPTIONS}
     found["durations"] = None if options.durations is None else list(options.durations)
     confidence: Any = options.confidence
@@ -217,16 +183,16 @@ def _made_with(decoder: TransducerDecoder, boost: BoostingTree | None) -> dict[s
     if ngram_lm is not None:
         found["ngram_lm_alpha"] = options.ngram_lm_alpha
     return {
-        "network": _digest(decoder),
+        "network": _digest(search),
         "options": found,
         "ngram_lm": "" if ngram_lm is None else ngram_lm.digest,
         "boosting_tree": "" if boost is None else boost.automaton.digest,
     }
 
 
-def _check_made_with(about: dict[str, Any], decoder: TransducerDecoder, boost: BoostingTree | None) -> None:
+def _check_made_with(about: dict[str, Any], search: GreedySearch, boost: BoostingTree | None) -> None:
     """ValueError that names what the stream was decoded with, if it is something else than what this decoder has."""
-    ours = _made_with(decoder, boost)
+    ours = _made_with(search, boost)
     if about["network"] != ours["network"]:
         raise ValueError(
             f"{NAME}: expected a stream of this decoder's network (digest {ours['network']}), got one of another "
@@ -240,23 +206,17 @@ def _check_made_with(about: dict[str, Any], decoder: TransducerDecoder, boost: B
             theirs = f"with {'another' if ours[name] else 'some'} {what}" if about[name] else f"without {what}"
             have = f"with this {what}" if ours[name] else f"without {what}"
             raise ValueError(f"{NAME}: expected a stream {have}, got one {theirs}; give the same as {how}")
-    theirs = about["options"]
-    for name, value in ours["options"].items():
-        if name not in theirs or theirs[name] != value:
-            raise ValueError(
-                f"{NAME}: expected a stream with {name}={value!r}, as this decoder has, got one with "
-                f"{name}={theirs.get(name)!r}; restore it with TransducerDecoder(..., {name}={theirs.get(name)!r})"
-            )
+    check_options(about["options"], ours["options"], "TransducerDecoder")
 
 
-def _digest(decoder: TransducerDecoder) -> str:
+def _digest(search: GreedySearch) -> str:
     """Of all weights and what else makes a network; worked out once for each decoder."""
-    if decoder not in _networks:
+    if search not in _networks:
         made = hashlib.blake2b(digest_size=16)
-        for part in decoder._networks:
+        for part in search.networks:
             _update(made, part)
-        _networks[decoder] = made.hexdigest()
-    return _networks[decoder]
+        _networks[search] = made.hexdigest()
+    return _networks[search]
 
 
 def _update(made: Any, value: Any) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,71 +16,55 @@ from arcbeam.arrays.bad_values import encoder_output_errors
 from arcbeam.arrays.batches import Utterances
 from arcbeam.arrays.on_device import copied_to_host
 from arcbeam.core.errors import Fault
+from arcbeam.streams.waiting import Waiting
 from arcbeam.transducer.hypothesis import TransducerHypothesis, TransducerState
-from arcbeam.transducer.sentences import End
-
-if TYPE_CHECKING:
-    from arcbeam.transducer.decoder import TransducerDecoder
-    from arcbeam.transducer.stream import TransducerPartial, TransducerStream
+from arcbeam.transducer.search import GreedySearch
+from arcbeam.transducer.streams.endpoint import End
+from arcbeam.transducer.streams.sentence import Sentence
 
 
 class Round:
-    """The chunks of some streams, as the engine takes them.
-
-    Parameters
-    ----------
-    decoder : TransducerDecoder
-    streams : sequence of TransducerStream
-    utterances : Utterances
-        A chunk of each.
-    on_host : bool
-        Whether they lie in the host's memory.
-    """
+    """The chunks of streams that are in these sentences, as the engine takes them."""
 
     def __init__(
-        self, decoder: TransducerDecoder, streams: Sequence[TransducerStream], utterances: Utterances, on_host: bool
+        self, search: GreedySearch, sentences: Sequence[Sentence], utterances: Utterances, on_host: bool
     ) -> None:
-        self._decoder, self._streams = decoder, streams
+        self._search, self._sentences = search, sentences
         self._utterances, self._on_host = utterances, on_host
-        self.wrong: dict[int, Fault] = {}
 
-    def decoded(self, ends: Sequence[bool], refused: dict[int, Fault]) -> list[TransducerPartial]:
-        """The results of all streams, which have taken their chunks; `wrong` says whose chunks were refused."""
-        streams = self._streams
-        stopped = [at for at, stream in enumerate(streams) if stream._is_stopped and at not in refused]
+    def decoded(self, ends: Sequence[bool], refused: dict[int, Fault]) -> tuple[list[Sentence], dict[int, Fault]]:
+        """The sentences after their chunks, which are as before for chunks that are refused; and why those are."""
+        sentences = self._sentences
+        stopped = [at for at, one in enumerate(sentences) if one.fired and at not in refused]
         found = self._found(stopped, refused)
         wrong: dict[int, Fault] = {at: one.error for at, one in enumerate(found) if one.error is not None}
         wrong |= refused
         sentence_ends: dict[int, End] = {}
-        for at, stream in enumerate(streams):
-            if stream._rules is None or at in refused or at in stopped:
+        for at, sentence in enumerate(sentences):
+            if sentence.rules is None or at in refused or at in stopped:
                 continue
             if at in wrong:
                 self._decoded_by_looks(at, found, wrong, sentence_ends)
-            elif (end := stream._first_end(found[at])) is not None:
+            elif (end := sentence.first_end(found[at])) is not None:
                 sentence_ends[at] = end
         self._cut(sentence_ends, found)
         for at in stopped:
             if (error := self._not_finite(at)) is not None:
                 wrong[at] = error
         behind = {at: 0 for at in stopped if at not in wrong}
-        behind |= {at: end.frames - streams[at]._sentence_frames for at, end in sentence_ends.items()}
-        rest = {at: self._rows(at, taken) for at, taken in behind.items() if taken < self._utterances.table[at, 2]}
-        self.wrong = {at: wrong[at] for at in sorted(wrong)}
-        partials = []
-        for at, stream in enumerate(streams):  # from here on nothing can fail
+        behind |= {at: end.frames - sentences[at].frames for at, end in sentence_ends.items()}
+        after = list(sentences)
+        for at, sentence in enumerate(sentences):
             if at in wrong:
-                partials.append(stream._refused(wrong[at]))
                 continue
-            if at in rest:
-                stream._waiting.append(rest[at])
-            if at in stopped:
-                stream._last_came |= ends[at]
-                partials.append(stream.partial)
-            else:
+            if at not in stopped:
                 fired = sentence_ends[at].fired if at in sentence_ends else 0
-                partials.append(stream._take(found[at], ends[at], fired))
-        return partials
+                sentence = sentence.after(found[at], ends[at], fired)
+            if at in behind:
+                waits = behind[at] < self._utterances.table[at, 2]
+                sentence = sentence.with_waiting([Waiting(self._rows(at, behind[at]))] if waits else [], ends[at])
+            after[at] = sentence
+        return after, {at: wrong[at] for at in sorted(wrong)}
 
     def _found(self, stopped: Sequence[int], refused: Collection[int]) -> list[TransducerHypothesis]:
         """The hypotheses of all chunks: of nothing for those that were refused, and for streams that have stopped."""
@@ -90,10 +73,9 @@ class Round:
             table = utterances.table.copy()
             table[[*stopped, *refused], 2] = 0
             utterances = replace(utterances, table=table)
-        taking = [None if at in refused else stream for at, stream in enumerate(self._streams)]
-        states = [None if one is None else one._state for one in taking]
-        boosts = [None if one is None else one.boost for one in taking]
-        return self._decoder._decode(utterances, self._on_host, states, boosts, "return")
+        states = [None if at in refused else one.state for at, one in enumerate(self._sentences)]
+        boosts = [None if at in refused else one.boost for at, one in enumerate(self._sentences)]
+        return self._search.decode(utterances, self._on_host, states, boosts, "return")
 
     def _of(self, at: int, first: int, end: int, state: TransducerState | None) -> TransducerHypothesis:
         """That of some frames of one chunk."""
@@ -101,19 +83,19 @@ class Round:
         row[0, 0] += (2 if row[0, 3] else 4) * row[0, 1] * first
         row[0, 2] = end - first
         one = replace(self._utterances, table=row)
-        return self._decoder._decode(one, self._on_host, [state], [self._streams[at].boost], "return")[0]
+        return self._search.decode(one, self._on_host, [state], [self._sentences[at].boost], "return")[0]
 
     def _cut(self, ends: dict[int, End], found: list[TransducerHypothesis]) -> None:
         """Decodes the frames before the ends once more, all together, where frames lie behind."""
-        taken = {at: end.frames - self._streams[at]._sentence_frames for at, end in ends.items()}
+        taken = {at: end.frames - self._sentences[at].frames for at, end in ends.items()}
         cut = [at for at, frames in taken.items() if frames < self._utterances.table[at, 2]]
         if not cut:
             return
         table = self._utterances.table[cut]
         table[:, 2] = [taken[at] for at in cut]
-        again = self._decoder._decode(
-            replace(self._utterances, table=table), self._on_host, [self._streams[at]._state for at in cut],
-            [self._streams[at].boost for at in cut], "return",
+        again = self._search.decode(
+            replace(self._utterances, table=table), self._on_host, [self._sentences[at].state for at in cut],
+            [self._sentences[at].boost for at in cut], "return",
         )  # fmt: skip
         for at, one in zip(cut, again, strict=True):
             found[at] = one
@@ -129,27 +111,27 @@ class Round:
 
         So it does not depend on chunks whether that is met.
         """
-        stream = self._streams[at]
-        if stream._rules is None or self._not_finite(at) is not None:
+        sentence = self._sentences[at]
+        if sentence.rules is None or self._not_finite(at) is not None:
             return
         frames = int(self._utterances.table[at, 2])
-        every, before = stream._rules.every, stream._sentence_frames
+        every, before = sentence.rules.every, sentence.frames
         for look in range((before // every + 1) * every - before, frames + 1, every):
-            one = self._of(at, 0, look, stream._state)
+            one = self._of(at, 0, look, sentence.state)
             if one.error is not None:
                 return
-            if (end := stream._first_end(one)) is not None:
+            if (end := sentence.first_end(one)) is not None:
                 del wrong[at]
                 found[at], ends[at] = one, end
                 return
 
     def _rows(self, at: int, first: int) -> npt.NDArray[np.float32]:
         """A copy of the frames of a chunk from one on, in the host's memory."""
-        features = self._decoder.features
+        features = self._search.wanted.columns
         if self._on_host:
             return self._utterances.rows(at, first, features)
         one = replace(self._utterances, table=self._utterances.table[at : at + 1])
-        return copied_to_host(one, self._decoder._engine.stream).rows(0, first, features)
+        return copied_to_host(one, self._search.engine.stream).rows(0, first, features)
 
     def _not_finite(self, at: int) -> ValueError | None:
         """What is wrong with a chunk that waits, as the engine would say it."""

@@ -1,0 +1,173 @@
+"""What streams of both decoders have in common: chunks are decoded for them, and sentences follow each other."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from types import MappingProxyType
+from typing import Any, Generic, NamedTuple, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.arrays.bad_values import check_errors
+from arcbeam.arrays.engine import Engine
+from arcbeam.arrays.intake import KeptChunk
+from arcbeam.core.errors import Fault
+from arcbeam.streams._any_stream import AnyStream
+from arcbeam.streams.endpoints import Endpoint
+from arcbeam.streams.partials import HasText, Partials, check_last, check_streams
+from arcbeam.streams.waiting import Waiting
+
+AFTER_THE_LAST = (
+    "expected no chunk behind the last; stream.reset() begins the next sentence, decoder.stream() another stream"
+)
+
+
+Result = TypeVar("Result", bound=HasText)
+Kind = TypeVar("Kind", bound=AnyStream)
+
+
+class Chunks(NamedTuple):
+    """A call of ``decode_chunks`` for streams that have been checked."""
+
+    chunks: Any
+    last: list[bool]
+    lengths: Any = None
+    cuda_stream: Any = None
+    errors: str = "raise"
+    wrong: Mapping[int, Fault] = MappingProxyType({})  # what is wrong with streams, by their places
+    confidences: npt.NDArray[np.float32] | None = None  # of the only chunk's frames, where these have waited
+
+
+class ChunkDecoder(ABC, Generic[Kind, Result]):
+    """Decodes the chunks of a decoder's streams, which refer to this and not to the decoder."""
+
+    kind: type[Kind]
+    engine: Engine[..., Any]
+    columns: int  # of the frames that wait
+
+    def turn(self) -> AbstractContextManager[Any]:
+        """The lock under which streams go on; a thread that holds it may take it again."""
+        return self.engine.turn()
+
+    @abstractmethod
+    def keep(self, chunk: Any, cuda_stream: Any, max_frames: int) -> KeptChunk:
+        """A chunk, checked, that will be decoded later, in pieces if it has more frames than that."""
+
+    @abstractmethod
+    def decode_next(self, streams: list[Kind], call: Chunks) -> Partials[Result]:
+        """Decodes the next chunk of each of these streams."""
+
+    def decode(
+        self, streams: Any, chunks: Any, lengths: Any, last: Any, cuda_stream: Any, errors: str
+    ) -> Partials[Result]:
+        """Decodes the next chunk of each of some streams, as ``decode_chunks`` of the decoders says."""
+        check_errors(errors)
+        members, wrong = check_streams(self, streams, self.kind, errors)
+        ends = check_last(last, len(members))
+        return self.decode_next(members, Chunks(chunks, ends, lengths, cuda_stream, errors, wrong))
+
+    def decode_one(self, stream: Any, chunk: Any, last: bool) -> Result:
+        """Decodes the next chunk of one stream."""
+        return self.decode([stream], [chunk], None, last, None, "raise")[0]
+
+    def no_frames(self) -> np.ndarray:
+        """A chunk without frames."""
+        return np.empty((0, self.columns), np.float32)
+
+    def rows_of(self, waiting: Iterable[Waiting]) -> np.ndarray:
+        """All frames that wait, in one array."""
+        return np.concatenate([self.no_frames(), *(frames.rows for frames in waiting)])
+
+
+class SpeechStream(AnyStream, Generic[Result]):
+    """Speech that arrives in chunks, sentence by sentence.
+
+    A subclass has the sentence that the stream is in, the frames that wait after it, and whether the last chunk has
+    come. All three change together, in a step that nothing interrupts.
+    """
+
+    _decoder: ChunkDecoder[Any, Any]
+    _endpoint: Endpoint | None
+    _waiting: Any  # a sequence of Waiting
+    _last_came: bool
+
+    @property
+    def num_frames(self) -> int:
+        """Frames of the stream that have been decoded so far."""
+        raise NotImplementedError
+
+    @property
+    def partial(self) -> Result:
+        """The last result."""
+        raise NotImplementedError
+
+    @property
+    def num_waiting(self) -> int:
+        """Frames after an endpoint, which wait until `reset` begins the next sentence."""
+        return sum(len(frames.rows) for frames in self._waiting)
+
+    @property
+    def endpoint(self) -> Endpoint | None:
+        """The rules that end sentences."""
+        return self._endpoint
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the stream has had its last chunk, and no frame of it waits."""
+        return self._last_came and not self._waiting
+
+    @property
+    def _is_stopped(self) -> bool:
+        """Whether the sentence has ended at an endpoint."""
+        partial: Any = self.partial
+        return partial.endpoint is not None
+
+    def finish(self) -> Result:
+        """Ends the speech, and returns the final result of the sentence.
+
+        If the sentence has ended at an endpoint before, and frames wait, it is that result; :meth:`reset` goes on with
+        the frames until ``is_finished``.
+
+        Raises
+        ------
+        ValueError
+            The stream was finished before.
+        """
+        return self._decoder.decode_one(self, self._decoder.no_frames(), True)
+
+    def _fault(self) -> str | None:
+        """Why the stream cannot take another chunk; None if it can."""
+        return AFTER_THE_LAST if self._last_came else None
+
+    def _go_on(self, fresh: Self) -> Result:
+        """Goes on as a stream in which the next sentence begins, once that has decoded the frames that wait.
+
+        Until then this stream is as it was, whatever interrupts the decoding.
+        """
+        decoder = self._decoder
+        pieces = deque(piece for frames in self._waiting for piece in frames.pieces())
+        ended, wrong = bool(pieces) and self._last_came, []
+        while pieces and not fresh._is_stopped:
+            rows, confidences = pieces.popleft()
+            [found] = decoder.decode_next([fresh], Chunks([rows], [False], errors="return", confidences=confidences))
+            if found is not fresh.partial:
+                wrong.append(found.error)
+        if ended and not pieces:
+            nothing = None if confidences is None else confidences[:0]
+            decoder.decode_next([fresh], Chunks([rows[:0]], [True], confidences=nothing))
+        self._become(fresh, list(pieces), ended)
+        if wrong:
+            raise wrong[0]
+        return self.partial
+
+    def _become(self, fresh: Self, waiting: list[Waiting], last_came: bool) -> None:
+        """Has what the other stream has, in one step; these frames wait, too, and the last chunk may have come."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        waiting = f", {self.num_waiting} more wait" if self._waiting else ""
+        return f"{type(self).__name__}({self.num_frames} frames{waiting}, {self.partial!r})"
