@@ -8,9 +8,9 @@ import pytest
 
 import arcbeam
 from arcbeam import baseline, transducer
-from arcbeam.graph.inputs import Wording
+from arcbeam.graph.build_options import BuildKeywords, BuildOptions
+from arcbeam.graph.inputs import Wording, WordingKeywords
 from arcbeam.recipe.lexicon import Lexicon
-from arcbeam.recipe.recipe import build_graph
 
 Graph, LanguageModel, TransducerDecoder = arcbeam.Graph, arcbeam.LanguageModel, arcbeam.TransducerDecoder
 
@@ -33,7 +33,8 @@ SPELLED_OUT = [
     (Graph, Wording, set()),
     (Graph.from_arcs, Wording, set()),
     (Graph.from_fst, Wording, set()),
-    (Graph.load, Wording, {"join"}),
+    (Graph.load, Wording, set()),
+    (Graph.build, BuildOptions, set()),
 ]
 TAKE_OPTIONS = [
     arcbeam.Batcher,
@@ -155,9 +156,13 @@ def test_options_are_those_of_the_dataclass(function, options, own):
             assert known[field.name].annotation == field.type, field.name
 
 
-def test_a_graph_is_built_with_the_options_of_the_recipe():
-    theirs, ours = parameters(build_graph), parameters(Graph.build)
-    assert {n: p.default for n, p in theirs.items()} == {n: p.default for n, p in ours.items()}
+@pytest.mark.parametrize(
+    ("keywords", "options", "positional"),
+    [(BuildKeywords, BuildOptions, {"topology"}), (WordingKeywords, Wording, set())],
+)
+def test_what_editors_know_of_options_is_the_dataclass(keywords, options, positional):
+    known = {name: getattr(kind, "__forward_arg__", kind) for name, kind in keywords.__annotations__.items()}
+    assert known == {f.name: f.type for f in dataclasses.fields(options) if f.name not in positional}
 
 
 @pytest.mark.parametrize("kind", [arcbeam.CtcDecoder, TransducerDecoder, baseline.LexiconDecoder, Graph.build])

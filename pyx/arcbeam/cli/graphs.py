@@ -117,9 +117,9 @@ def build(
     LM) is given; with none of them the vocabulary is open. Words are cut into pieces by `sentencepiece_model` if there
     is one, else into characters with `separator` between words.
     """
+    from arcbeam.graph.graph import Graph
     from arcbeam.graph.symbols import TokenTable
     from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
-    from arcbeam.recipe.recipe import build_graph
 
     made: Path | Lexicon | None = lexicon
     table: Path | TokenTable = tokens
@@ -130,7 +130,7 @@ def build(
             made = Lexicon.sentencepiece(words, sentencepiece_model, table, max_bytes=max_bytes)
         else:
             made = Lexicon.spell(words, table, separator, max_bytes=max_bytes)
-    return build_graph(table, made, lm, separator=separator, blank=blank, max_bytes=max_bytes, **options)
+    return Graph.build(table, made, lm, separator=separator, blank=blank, max_bytes=max_bytes, **options)
 
 
 def info_fields(info: Any) -> dict[str, Any]:

@@ -40,6 +40,10 @@ class Compiled(NamedTuple):
     tokens: TokenTable | None
     word_symbols: SymbolTable | None
 
+    def fields(self, words: SymbolTable | None, blank: str | int | None) -> dict[str, Any]:
+        """The arguments of `Graph`; `words` take the place of the file's own."""
+        return self._asdict() | {"blank": blank, "word_symbols": self.word_symbols if words is None else words}
+
 
 def read_bytes(
     data: Any,
