@@ -124,15 +124,6 @@ def read(path: str | os.PathLike[str], *, in_memory: bool = False) -> tuple[dict
     """Maps a file and checks it; returns the arguments of `Graph`, whose arrays lie in the map, and the map.
 
     With `in_memory` the arrays are copies, and there is no map.
-
-    Raises
-    ------
-    FormatError
-        The file is of another kind or version, truncated or corrupted.
-    GraphError
-        The graph in it breaks a rule, which only a forged file does.
-    OSError
-        The file cannot be read.
     """
     with reading(path, KIND.name):
         arrays, about, mapped = section_file.read(path, KIND)

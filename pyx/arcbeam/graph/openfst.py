@@ -71,13 +71,6 @@ def read_bytes(
         int [labels]: the column that each input label reads; entry 0 (epsilon) is not looked at.
     num_columns
         The number of columns of the log-probs, if no token table gives it.
-
-    Raises
-    ------
-    FormatError
-        The bytes are truncated or corrupted, or of another kind of file.
-    GraphError
-        The graph breaks a rule.
     """
     embedded: list[list[str]] = []
 
@@ -117,13 +110,7 @@ def read_file(path: str | os.PathLike[str], *, source: str | None = None, **opti
 
 
 def from_object(fst: Any, **options: Any) -> Compiled:
-    """Reads a kaldifst or pywrapfst (pynini) FST with the standard arc type; see `read_bytes`.
-
-    Raises
-    ------
-    TypeError
-        `fst` is not such an object.
-    """
+    """Reads a kaldifst or pywrapfst (pynini) FST with the standard arc type; see `read_bytes`."""
     source = type(fst).__name__
     arc_type = fst.arc_type() if callable(getattr(fst, "arc_type", None)) else "standard"
     if arc_type != "standard":
