@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from arcbeam import Boost, CtcDecoder, LanguageModel
+from arcbeam import Boost, CtcDecoder, Graph, LanguageModel
 from arcbeam.cli.app import app
 from arcbeam.graph.symbols import TokenTable
 from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
-from arcbeam.recipe.recipe import build_graph
 from tests.decode.entries import check_entries
 from tests.decode.equality import same
 
@@ -38,7 +37,7 @@ TEXTS = {
 @pytest.fixture(scope="module")
 def graph():
     words = Lexicon.spell((word for word in words_of_arpa(MODEL) if word not in NEW), TABLE)
-    return build_graph(TABLE, words, MODEL, open_slot=True, progress=False)
+    return Graph.build(TABLE, words, MODEL, open_slot=True, progress=False)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,6 @@ from arcbeam.files.reading import EXPANSION, SMALL_BYTES, Budget
 from arcbeam.lm import kenlm
 from arcbeam.recipe.language_model import read_language_model
 from arcbeam.recipe.lexicon import Lexicon, read_words, words_of_arpa
-from arcbeam.recipe.recipe import build_graph
 from tests.decode import kenlm_files
 from tests.files.mutants import little_memory  # noqa: F401 - a fixture
 from tests.files.test_fuzz import npy, npz
@@ -94,7 +93,7 @@ TEXTS = {
     "words": read_words,
     "lexicon": lambda path, **limit: Lexicon.from_file(path, TOKENS, **limit),
     "spelling": lambda path, **limit: Lexicon.spell(path, TOKENS, **limit),
-    "graph": lambda path, **limit: build_graph(TOKENS, path, path, progress=False, **limit),
+    "graph": lambda path, **limit: Graph.build(TOKENS, path, path, progress=False, **limit),
     "KenLM": KenLM,
 }
 

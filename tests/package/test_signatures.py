@@ -8,9 +8,12 @@ import pytest
 
 import arcbeam
 from arcbeam import baseline, transducer
-from arcbeam.graph.inputs import Wording
+from arcbeam.core.calls import lists_options
+from arcbeam.ctc.options import DecoderKeywords
+from arcbeam.graph.build_options import BuildKeywords, BuildOptions
+from arcbeam.graph.inputs import Wording, WordingKeywords
 from arcbeam.recipe.lexicon import Lexicon
-from arcbeam.recipe.recipe import build_graph
+from arcbeam.transducer.options import TransducerKeywords
 
 Graph, LanguageModel, TransducerDecoder = arcbeam.Graph, arcbeam.LanguageModel, arcbeam.TransducerDecoder
 
@@ -33,7 +36,8 @@ SPELLED_OUT = [
     (Graph, Wording, set()),
     (Graph.from_arcs, Wording, set()),
     (Graph.from_fst, Wording, set()),
-    (Graph.load, Wording, {"join"}),
+    (Graph.load, Wording, set()),
+    (Graph.build, BuildOptions, set()),
 ]
 TAKE_OPTIONS = [
     arcbeam.Batcher,
@@ -155,9 +159,18 @@ def test_options_are_those_of_the_dataclass(function, options, own):
             assert known[field.name].annotation == field.type, field.name
 
 
-def test_a_graph_is_built_with_the_options_of_the_recipe():
-    theirs, ours = parameters(build_graph), parameters(Graph.build)
-    assert {n: p.default for n, p in theirs.items()} == {n: p.default for n, p in ours.items()}
+@pytest.mark.parametrize(
+    ("keywords", "options", "own"),
+    [
+        (BuildKeywords, BuildOptions, {"topology"}),
+        (WordingKeywords, Wording, set()),
+        (DecoderKeywords, arcbeam.DecoderOptions, set()),
+        (TransducerKeywords, arcbeam.TransducerOptions, {"blank_id", "durations", "max_symbols", "frame_shift"}),
+    ],
+)
+def test_what_editors_know_of_options_is_the_dataclass(keywords, options, own):
+    known = {name: getattr(kind, "__forward_arg__", kind) for name, kind in keywords.__annotations__.items()}
+    assert known == {f.name: f.type for f in dataclasses.fields(options) if f.name not in own}
 
 
 @pytest.mark.parametrize("kind", [arcbeam.CtcDecoder, TransducerDecoder, baseline.LexiconDecoder, Graph.build])
@@ -206,3 +219,42 @@ def test_names_too_general_for_the_top_are_in_their_modules(name, module):
 def test_a_name_that_is_nowhere():
     with pytest.raises(AttributeError, match=r"module 'arcbeam' has no attribute 'Zebra'$"):
         arcbeam.Zebra  # noqa: B018
+
+
+def test_a_docstring_keeps_its_own_entries_and_gets_the_others():
+    @dataclasses.dataclass(kw_only=True)
+    class Options:
+        """Some options.
+
+        Parameters
+        ----------
+        one : int
+            The first.
+        two : int
+            The second,
+            in two lines.
+        """
+
+        one: int = 1
+        two: int = 2
+
+    @lists_options(Options)
+    def take(one: int = 3, **options: int) -> None:
+        """Takes.
+
+        Parameters
+        ----------
+        one : int
+            Its own.
+        **options
+            Those of `Options`.
+
+        Raises
+        ------
+        """
+
+    head = "Takes.\n\nParameters\n----------\none : int\n    Its own.\n"
+    assert inspect.getdoc(take) == head + "two : int\n    The second,\n    in two lines.\n\nRaises\n------"
+    assert str(inspect.signature(take)) == "(one: int = 3, *, two: int = 2) -> None"
+    with pytest.raises(TypeError, match=r"^unknown option three: expected one of one, two$"):
+        take(three=3)

@@ -13,7 +13,7 @@ from arcbeam.graph.symbols import TokenTable
 from arcbeam.recipe.arrays import ArcArrays
 from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
 from arcbeam.recipe.lexicon_fst import SEPARATOR_RULES
-from arcbeam.recipe.recipe import LEAST_SLOT_SCORE, build_graph
+from arcbeam.recipe.recipe import LEAST_SLOT_SCORE
 from arcbeam.recipe.topology import TOPOLOGIES
 from tests.decode.equality import same
 from tests.recipe.definitions import said, strings
@@ -111,8 +111,8 @@ CASES += [("compact", True, rule) for rule in SEPARATOR_RULES if rule != "one"] 
 @pytest.mark.parametrize("model", ["lm", "unigrams"])
 def test_a_word_in_the_slot_is_one_of_the_lexicon_and_the_model(files, topology, loops, rule, options, model):
     options = {"separator_rule": rule, "token_self_loops": loops, "progress": False} | options
-    graph = build_graph(TOKENS, lexicon(WORDS, rule), files / f"{model}.arpa", topology, open_slot=True, **options)
-    whole = build_graph(TOKENS, lexicon([*WORDS, NEW], rule), files / f"{model}_new.arpa", topology, **options)
+    graph = Graph.build(TOKENS, lexicon(WORDS, rule), files / f"{model}.arpa", topology, open_slot=True, **options)
+    whole = Graph.build(TOKENS, lexicon([*WORDS, NEW], rule), files / f"{model}_new.arpa", topology, **options)
     assert graph.meta["open_slot_score"] == pytest.approx(-1.25 * math.log(10.0))
     spelling = [TOKENS.column(token) + 1 for token in NEW]
     left = with_word(graph, spelling, len(WORDS) + 1, topology, loops)
@@ -136,7 +136,7 @@ def test_a_word_in_the_slot_is_one_of_the_lexicon_and_the_model(files, topology,
 def test_the_rest_is_the_graph_without_a_slot(files, topology, loops, rule, model):
     options = {"separator_rule": rule, "token_self_loops": loops, "progress": False}
     graph, plain = (
-        build_graph(TOKENS, lexicon(WORDS, rule), files / f"{model}.arpa", topology, open_slot=slot, **options)
+        Graph.build(TOKENS, lexicon(WORDS, rule), files / f"{model}.arpa", topology, open_slot=slot, **options)
         for slot in (True, False)
     )
     for name in ("targets", "columns", "words"):
@@ -148,8 +148,8 @@ def test_the_rest_is_the_graph_without_a_slot(files, topology, loops, rule, mode
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_unused_it_changes_nothing(files, topology):
-    graph = build_graph(TOKENS, lexicon(WORDS, "one"), files / "lm.arpa", topology, open_slot=True, progress=False)
-    plain = build_graph(TOKENS, lexicon(WORDS, "one"), files / "lm.arpa", topology, progress=False)
+    graph = Graph.build(TOKENS, lexicon(WORDS, "one"), files / "lm.arpa", topology, open_slot=True, progress=False)
+    plain = Graph.build(TOKENS, lexicon(WORDS, "one"), files / "lm.arpa", topology, progress=False)
     rng = np.random.default_rng(1)
     batch = [np.log(rng.dirichlet(np.ones(4), 30)).astype(np.float32) for _ in range(20)]
     for options in ({}, {"beam": 3.0}, {"max_active": 3}):
@@ -166,7 +166,7 @@ def test_unused_it_changes_nothing(files, topology):
 def test_the_rest_of_a_real_graph_is_the_one_without_a_slot():
     table, model = TokenTable.read(DEMO / "tokens.txt"), DEMO / "novels.3gram.arpa.xz"
     words = Lexicon.spell(words_of_arpa(model), table)
-    graph, plain = (build_graph(table, words, model, progress=False, open_slot=slot) for slot in (True, False))
+    graph, plain = (Graph.build(table, words, model, progress=False, open_slot=slot) for slot in (True, False))
     for name in ("states", "targets", "columns", "words", "finals"):  # the exit needs no copy here
         assert getattr(graph, name).tobytes() == getattr(plain, name).tobytes()
     with np.load(DEMO / "log_probs.npz") as log_probs:
@@ -194,7 +194,7 @@ def test_saved_and_pickled(files):
 
 def build(files, lm="lm.arpa", open_slot=True, **options):
     options = {"topology": "compact", "progress": False} | options
-    return build_graph(TOKENS, lexicon(WORDS, "one"), files / lm, open_slot=open_slot, **options)
+    return Graph.build(TOKENS, lexicon(WORDS, "one"), files / lm, open_slot=open_slot, **options)
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
@@ -253,4 +253,4 @@ def test_bad_options(files, options, kind, message):
 
 def test_an_open_vocabulary_needs_no_slot(files):
     with pytest.raises(ValueError, match="open_slot: this needs a lexicon"):
-        build_graph(TOKENS, None, files / "lm.arpa", open_slot=True, progress=False)
+        Graph.build(TOKENS, None, files / "lm.arpa", open_slot=True, progress=False)

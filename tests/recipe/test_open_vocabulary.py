@@ -2,8 +2,8 @@
 
 import pytest
 
+from arcbeam import Graph
 from arcbeam.graph.symbols import TokenTable
-from arcbeam.recipe.recipe import build_graph
 from arcbeam.recipe.topology import TOPOLOGIES
 from tests.recipe.definitions import LN10, Model, readings, said, strings
 
@@ -28,7 +28,7 @@ def build(tmp_path, names, **options):
     lm = tmp_path / "lm.arpa"
     lm.write_text(model(names).arpa())
     out = tmp_path / "TG.fst"
-    graph = build_graph(TOKENS, None, lm, progress=False, openfst=out, **options)
+    graph = Graph.build(TOKENS, None, lm, progress=False, openfst=out, **options)
     return graph, kaldifst.StdVectorFst.read(str(out))
 
 

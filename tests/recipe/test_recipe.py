@@ -13,7 +13,6 @@ from arcbeam.recipe.arrays import ArcArrays
 from arcbeam.recipe.language_model import read_language_model
 from arcbeam.recipe.lexicon import Lexicon
 from arcbeam.recipe.lexicon_fst import SEPARATOR_RULES
-from arcbeam.recipe.recipe import build_graph
 from arcbeam.recipe.topology import TOPOLOGIES, make_topology
 from tests.recipe.definitions import said, strings
 
@@ -100,7 +99,7 @@ def cascade(path, topology, loops, rule):
 def build(path, *args, **options):
     """The graph, and kaldifst's reading of the OpenFst file that was written on the way."""
     out = path / "TLG.fst"
-    graph = build_graph(*args, progress=False, openfst=out, **options)
+    graph = Graph.build(*args, progress=False, openfst=out, **options)
     return graph, kaldifst.StdVectorFst.read(str(out))
 
 
@@ -155,7 +154,7 @@ def test_epsilon_free_says_the_same(files, topology, rule):
 
 def test_epsilon_free_refuses_to_explode(files):
     with pytest.raises(ValueError, match=r"would turn [\d,]+ arcs into up to [\d,]+, more than the 1.5 times"):
-        build_graph(
+        Graph.build(
             TOKENS, files / "lexicon.txt", files / "lm.arpa", epsilon_free=True, epsilon_free_limit=1.5, progress=False
         )
 
@@ -185,22 +184,22 @@ def test_a_separator_that_no_spelling_uses(files, recwarn):
     spellings.write_text("a a\nab a b\n")
     message = r"lexicon: no spelling uses '<space>', which .* separator='<space>' \(.* --separator '<space>'\), or"
     with pytest.warns(UserWarning, match=message) as told:
-        build_graph(TOKENS, spellings, files / "lm.arpa")
+        Graph.build(TOKENS, spellings, files / "lm.arpa")
     assert len(told) == 1
-    build_graph(TOKENS, spellings, files / "lm.arpa", separator=None)
-    build_graph(TOKENS, spellings, files / "lm.arpa", separator="<space>")
+    Graph.build(TOKENS, spellings, files / "lm.arpa", separator=None)
+    Graph.build(TOKENS, spellings, files / "lm.arpa", separator="<space>")
     spellings.write_text("a a <space>\nab a b <space>\n")
-    build_graph(TOKENS, spellings, files / "lm.arpa")
+    Graph.build(TOKENS, spellings, files / "lm.arpa")
     pieces = TokenTable.from_list(["\u2581", "\u2581a", "b", "<blk>"], blank="<blk>")
     spellings.write_text("a \u2581a\nab \u2581a b\n")
-    build_graph(pieces, spellings, files / "lm.arpa")
+    Graph.build(pieces, spellings, files / "lm.arpa")
     assert not recwarn.list
 
 
 def test_graph_tells_how_it_was_made(files):
     (files / "lexicon.txt").write_text("a a\nab a b\nzz b b\n")
     said_lines = []
-    graph = build_graph(TOKENS, files / "lexicon.txt", files / "lm.arpa", progress=said_lines.append)
+    graph = Graph.build(TOKENS, files / "lexicon.txt", files / "lm.arpa", progress=said_lines.append)
     assert graph.tokens == TOKENS and graph.num_columns == 4 and graph.width_is_exact and graph.blank == 3
     assert dict(graph.word_symbols.items()) == {0: "<eps>", 1: "a", 2: "ab", 3: "zz"}
     assert (graph.join, graph.separator, graph.separator_column) == ("words", None, None)
@@ -217,10 +216,10 @@ def test_graph_tells_how_it_was_made(files):
 
 
 def test_progress_lines_go_to_stderr(files, capsys):
-    build_graph(TOKENS, files / "lexicon.txt", files / "lm.arpa")
+    Graph.build(TOKENS, files / "lexicon.txt", files / "lm.arpa")
     out, err = capsys.readouterr()
     assert out == "" and " s] determinize: " in err
-    build_graph(TOKENS, files / "lexicon.txt", files / "lm.arpa", progress=False)
+    Graph.build(TOKENS, files / "lexicon.txt", files / "lm.arpa", progress=False)
     assert capsys.readouterr() == ("", "")
 
 
@@ -245,33 +244,33 @@ def test_spelled_lexicon_gives_the_graph_its_separator(files):
 )
 def test_bad_options(files, options, message):
     with pytest.raises(ValueError, match=message.replace("|", r"\|")):
-        build_graph(TOKENS, files / "lexicon.txt", files / "lm.arpa", progress=False, **options)
+        Graph.build(TOKENS, files / "lexicon.txt", files / "lm.arpa", progress=False, **options)
 
 
 def test_options_that_are_no_numbers(files):
     with pytest.raises(TypeError, match="expected lm_scale to be a number, got str"):
-        build_graph(TOKENS, files / "lexicon.txt", files / "lm.arpa", progress=False, lm_scale="1")
+        Graph.build(TOKENS, files / "lexicon.txt", files / "lm.arpa", progress=False, lm_scale="1")
 
 
 def test_no_blank(files):
     with pytest.raises(ValueError, match="'compact' needs the column of the blank"):
-        build_graph(["a", "b"], files / "lexicon.txt", files / "lm.arpa", progress=False)
+        Graph.build(["a", "b"], files / "lexicon.txt", files / "lm.arpa", progress=False)
 
 
 def test_nothing_in_common(files):
     (files / "lexicon.txt").write_text("x a\n")
     with pytest.raises(ValueError, match="no word of the language model is in the lexicon of 1 words"):
-        build_graph(TOKENS, files / "lexicon.txt", files / "lm.arpa", progress=False)
+        Graph.build(TOKENS, files / "lexicon.txt", files / "lm.arpa", progress=False)
 
 
 def test_missing_files(files):
     with pytest.raises(FileNotFoundError):
-        build_graph(TOKENS, files / "lexicon.txt", files / "none.arpa", progress=False)
+        Graph.build(TOKENS, files / "lexicon.txt", files / "none.arpa", progress=False)
     with pytest.raises(FormatError):
-        build_graph(TOKENS, files / "lm.arpa", files / "lm.arpa", progress=False)
+        Graph.build(TOKENS, files / "lm.arpa", files / "lm.arpa", progress=False)
 
 
 def test_kaldifst_missing(files, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "kaldifst", None)
     with pytest.raises(MissingDependencyError, match=r"needs the package kaldifst.*pip install arcbeam\[build\]"):
-        build_graph(TOKENS, files / "lexicon.txt", files / "lm.arpa", progress=False)
+        Graph.build(TOKENS, files / "lexicon.txt", files / "lm.arpa", progress=False)

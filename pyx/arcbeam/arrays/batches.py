@@ -81,13 +81,6 @@ def as_utterances(log_probs: Any, lengths: Any, wanted: Wanted) -> Utterances:
     lengths : sequence or array of int [batch], or None
         Frames to decode of each utterance; None for all.
     wanted : Wanted
-
-    Raises
-    ------
-    TypeError
-        A type other than float32 or float16, or something that is not an array.
-    ValueError
-        Wrong number of dimensions or columns, lengths that are negative or beyond the frames.
     """
     columns, exact = wanted.columns, wanted.exact
     name, axis, values = wanted.name, wanted.axis, wanted.values

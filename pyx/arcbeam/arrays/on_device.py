@@ -80,17 +80,6 @@ def as_device_utterances(
         The stream that will read; its later work waits for the arrays' producers.
     cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
         Where the arrays are being written. By default each producer is asked.
-
-    Raises
-    ------
-    CudaError
-        A CUDA graph is being captured: on the current stream of torch or CuPy, where the arrays are being written, or
-        by their producer.
-    TypeError
-        A type other than float32 or float16, something that is not an array, an array of another device.
-    ValueError
-        Wrong number of dimensions or columns, values of a frame that lie apart, lengths out of range; an address that
-        is misaligned or not the device's, an array that leaves its allocation, a stream of another device.
     """
     refuse_capture(reader)
     columns, exact = wanted.columns, wanted.exact

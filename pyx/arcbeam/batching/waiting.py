@@ -178,14 +178,7 @@ class WaitingChunks:
             return Load(self._waiting, frames, len(lines), max(0.0, time.monotonic() - oldest))
 
     def put(self, chunk: Chunk) -> None:
-        """Adds a chunk behind the others of its stream.
-
-        Raises
-        ------
-        BatcherClosedError, BatcherFullError
-        ValueError
-            The stream cannot go on.
-        """
+        """Adds a chunk behind the others of its stream."""
         with self._changed:
             if self._is_closed:
                 raise BatcherClosedError("submit: expected an open Batcher, but this one has been closed; make another")

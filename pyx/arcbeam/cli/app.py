@@ -13,6 +13,7 @@ import typer
 from arcbeam.cli import options as opt
 from arcbeam.cli.build_lm import build_lm
 from arcbeam.cli.console import check_output, guarded, note, progress
+from arcbeam.cli.groups import takes_groups
 from arcbeam.cli.outputs import STDOUT, Format, check_ids, check_lattice_file
 from arcbeam.cli.stream import stream
 from arcbeam.cli.transduce import transduce
@@ -93,8 +94,10 @@ def arcbeam(
 
 @app.command(epilog="Example: arcbeam decode TLG.arcbeam log_probs.npz --frame-shift 0.02 --reference reference.tsv")
 @guarded
+@takes_groups
 def decode(
     context: typer.Context,
+    *,
     graph: opt.GraphFile,
     inputs: Annotated[list[str], typer.Argument(
         metavar="INPUT", help="Log-probs (natural logs): .npz, .npy, Kaldi .ark or .scp, or a folder of them.")],
@@ -114,40 +117,17 @@ def decode(
     ignore_case: Annotated[bool, typer.Option(
         "--ignore-case", help="Differences of upper and lower case do not count as word errors.")] = False,
     frame_shift: opt.FrameShift = None,
-    beam: opt.Beam = opt.DEFAULT.beam,
-    max_active: opt.MaxActive = opt.DEFAULT.max_active or 0,
-    acoustic_scale: opt.AcousticScale = opt.DEFAULT.acoustic_scale,
-    blank_penalty: opt.BlankPenalty = opt.DEFAULT.blank_penalty,
-    boost: opt.BoostFile = None,
-    boost_map: opt.BoostMap = None,
-    boost_score: opt.BoostScore = opt.DEFAULT_BOOST,
-    boost_lexicon: opt.BoostLexicon = None,
-    nbest: opt.NBest = 0,
-    confidence: opt.Confidence = False,
-    mbr: opt.Mbr = False,
-    frame_confidence: opt.FrameConfidence = None,
-    confidence_aggregation: opt.ConfidenceAggregation = opt.DEFAULT.confidence_aggregation,
+    search: opt.Search,
+    boosting: opt.Boosting,
+    answers: opt.Answers,
     lattice: opt.LatticeFile = None,
-    lattice_beam: opt.LatticeBeam = opt.DEFAULT.lattice_beam,
-    posterior_scale: opt.PosteriorScale = opt.DEFAULT.posterior_scale,
+    posterior: opt.Posteriors,
     threads: opt.Threads = None,
     batch_size: opt.BatchSize = 256,
     device: opt.Device = opt.DEFAULT.device,
     memory_limit: opt.MemoryLimit = None,
-    language_model: opt.LargeModel = None,
-    graph_language_model: opt.GraphModel = None,
-    lm_scale: opt.LmScale = opt.DEFAULT.lm_scale,
-    graph_lm_scale: opt.GraphLmScale = None,
-    hypotheses_per_state: opt.HypothesesPerState = 0,
-    unknown_words: opt.UnknownWords = opt.DEFAULT.unknown_words,
-    placement: opt.Placement = opt.DEFAULT.placement,
-    gpu_budget: opt.GpuBudget = None,
-    arc_cache: opt.ArcCache = None,
-    words: opt.Words = None,
-    tokens: opt.Tokens = None,
-    lexicon: opt.Lexicon = None,
-    blank: opt.Blank = None,
-    label_to_column: opt.LabelToColumn = None,
+    large: opt.LargeModel,
+    tables: opt.Tables,
     max_bytes: opt.MaxBytes = None,
     debug: opt.Debug = False,
 ) -> None:  # fmt: skip
@@ -156,22 +136,19 @@ def decode(
     opt.check_memory_limit(context, device)
     if format is Format.ctm and frame_shift is None:
         raise typer.BadParameter("CTM gives times in seconds: set --frame-shift", param_hint="'--format'")
-    if nbest and format is not Format.json:
+    if answers.nbest and format is not Format.json:
         raise typer.BadParameter("n-best lists are for --format json", param_hint="'--nbest'")
-    if confidence and format not in (Format.json, Format.ctm):
+    if answers.confidence and format not in (Format.json, Format.ctm):
         raise typer.BadParameter("confidences are for --format json or ctm", param_hint="'--confidence'")
-    if mbr and format is not Format.json:
+    if answers.mbr and format is not Format.json:
         raise typer.BadParameter("minimum Bayes risk is for --format json", param_hint="'--mbr'")
-    if frame_confidence is not None and format is not Format.json:
+    if answers.frame_confidence is not None and format is not Format.json:
         raise typer.BadParameter("confidences of labels are for --format json", param_hint="'--frame-confidence'")
     check_lattice_file(lattice, output)
-    resolve(frame_confidence, "--frame-confidence")
+    resolve(answers.frame_confidence, "--frame-confidence")
     settings = opt.decoder_options(
-        beam=beam, max_active=max_active, acoustic_scale=acoustic_scale, blank_penalty=blank_penalty,
-        lattice_beam=lattice_beam, posterior_scale=posterior_scale, confidence_aggregation=confidence_aggregation,
-        frame_shift=frame_shift, device=device, threads=threads, lm_scale=lm_scale, graph_lm_scale=graph_lm_scale,
-        hypotheses_per_state=hypotheses_per_state or None, unknown_words=unknown_words, placement=placement,
-        gpu_budget=gpu_budget, arc_cache=arc_cache, memory_limit=memory_limit,
+        search, answers, posterior, large, frame_shift=frame_shift, device=device, threads=threads,
+        memory_limit=memory_limit,
     )  # fmt: skip
     from arcbeam.cli.boosts import tell_unused, word_boosts
     from arcbeam.cli.graphs import describe_device, load_graph
@@ -182,19 +159,17 @@ def decode(
     from arcbeam.files.log_probs import count, find_inputs, read_all
     from arcbeam.lattices.archives import lattice_archive
 
-    check_given(language_model, graph_language_model)
+    check_given(large.language_model, large.graph_language_model)
     found = find_inputs(inputs, max_bytes)
     opt.check_max_bytes(context, found)
-    boosts = word_boosts(boost, boost_map, boost_score, boost_lexicon)
+    boosts = word_boosts(**vars(boosting))
     referee = Referee(read_references(reference), allow_missing, ignore_case) if reference else None
-    loaded = load_graph(
-        graph, words=words, tokens=tokens, lexicon=lexicon, blank=opt.parse_blank(blank),
-        label_to_column=label_to_column, max_bytes=max_bytes,
-    )  # fmt: skip
+    loaded = load_graph(graph, **vars(tables), max_bytes=max_bytes)
     if loaded.word_symbols is None:
         note("note: the graph has no word symbols, so words are numbers; give --words")
-    tell_unused(boost_lexicon, loaded)
-    decoder = make_decoder(loaded, language_model, graph_language_model, dataclasses.asdict(settings), max_bytes)
+    tell_unused(boosting.boost_lexicon, loaded)
+    models = large.language_model, large.graph_language_model
+    decoder = make_decoder(loaded, *models, dataclasses.asdict(settings), max_bytes)
     opt.check_memory_limit(context, decoder.device)
     began = time.perf_counter()
     with (
@@ -214,10 +189,7 @@ def decode(
 
         speed = decode_all(
             decoder, read_all(found), write_all, check=check, batch_size=batch_size, referee=referee, update=update,
-            asked={
-                "nbest": nbest or None, "confidence": confidence, "mbr": mbr, "frame_confidence": frame_confidence,
-                "lattice": lattice is not None,
-            },
+            asked=answers.asked() | {"lattice": lattice is not None},
             boosts=boosts,
         )  # fmt: skip
     speed.run_seconds = time.perf_counter() - began
@@ -341,25 +313,21 @@ app.command("build-lm", epilog="Example: arcbeam build-lm 4gram.arpa.xz -o 4gram
 
 @app.command(epilog="Example: arcbeam info 4gram.lm --json")
 @guarded
+@takes_groups
 def info(
+    *,
     file: Annotated[
         str,
         typer.Argument(metavar="FILE", help="Graph or language model of arcbeam, or an OpenFst vector or const file."),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    words: opt.Words = None,
-    tokens: opt.Tokens = None,
-    lexicon: opt.Lexicon = None,
-    blank: opt.Blank = None,
-    label_to_column: opt.LabelToColumn = None,
+    tables: opt.Tables,
     debug: opt.Debug = False,
 ) -> None:
     """Show the size and shape of a graph or of a language model."""
     from arcbeam.cli.graphs import info_fields, info_of
 
-    described = info_of(
-        file, words=words, tokens=tokens, lexicon=lexicon, blank=opt.parse_blank(blank), label_to_column=label_to_column
-    )
+    described = info_of(file, **vars(tables))
     print(json.dumps(info_fields(described), ensure_ascii=False) if as_json else described)
 
 

@@ -61,14 +61,14 @@ class BoostFiles(Generic[List]):
 
 
 def word_boosts(
-    common: Path | None, by_utterance: Path | None, score: float | None, lexicon: Path | None
+    boost: Path | None, boost_map: Path | None, boost_score: float | None, boost_lexicon: Path | None
 ) -> "BoostFiles[Boost] | None":
-    """The lists of words, if there are any: `score` is that of phrases without one, `lexicon` spells new words."""
-    if common is None and by_utterance is None:
+    """The lists of words, if there are any: of all utterances and of single ones."""
+    if boost is None and boost_map is None:
         return None
     from arcbeam.ctc.boost.boost import Boost
 
-    return BoostFiles(lambda path: Boost.read(path, score, pronunciations=lexicon), common, by_utterance)
+    return BoostFiles(lambda path: Boost.read(path, boost_score, pronunciations=boost_lexicon), boost, boost_map)
 
 
 def tell_unused(lexicon: Path | None, graph: "Graph") -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arcbeam.cli.console import Failure
-from arcbeam.cli.options import TRANSDUCERS
+from arcbeam.cli.options import TRANSDUCERS, parse_blank
 from arcbeam.core.errors import FormatError
 from arcbeam.core.threads import usable_cores
 from arcbeam.files.lines import read_text
@@ -36,7 +36,7 @@ def load_graph(
     words: Path | None = None,
     tokens: Path | None = None,
     lexicon: Path | None = None,
-    blank: int | str | None = None,
+    blank: str | None = None,
     label_to_column: Path | None = None,
     max_bytes: str | None = None,
 ) -> "Graph":
@@ -46,8 +46,9 @@ def load_graph(
     table = read_label_table(label_to_column) if label_to_column else None
     try:
         return Graph.load(
-            path, words=words, tokens=tokens, lexicon=lexicon, blank=blank, label_to_column=table, max_bytes=max_bytes
-        )
+            path, words=words, tokens=tokens, lexicon=lexicon, blank=parse_blank(blank), label_to_column=table,
+            max_bytes=max_bytes,
+        )  # fmt: skip
     except FormatError as error:
         if not path.endswith(TRANSDUCERS):
             raise
@@ -117,9 +118,9 @@ def build(
     LM) is given; with none of them the vocabulary is open. Words are cut into pieces by `sentencepiece_model` if there
     is one, else into characters with `separator` between words.
     """
+    from arcbeam.graph.graph import Graph
     from arcbeam.graph.symbols import TokenTable
     from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
-    from arcbeam.recipe.recipe import build_graph
 
     made: Path | Lexicon | None = lexicon
     table: Path | TokenTable = tokens
@@ -130,7 +131,7 @@ def build(
             made = Lexicon.sentencepiece(words, sentencepiece_model, table, max_bytes=max_bytes)
         else:
             made = Lexicon.spell(words, table, separator, max_bytes=max_bytes)
-    return build_graph(table, made, lm, separator=separator, blank=blank, max_bytes=max_bytes, **options)
+    return Graph.build(table, made, lm, separator=separator, blank=blank, max_bytes=max_bytes, **options)
 
 
 def info_fields(info: Any) -> dict[str, Any]:

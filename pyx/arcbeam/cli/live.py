@@ -27,13 +27,6 @@ def follow(
 
     `begin` makes the stream of an utterance, and `caption` what shows its results; `frames` are those of a chunk. Where
     speech is interrupted, what has been said is shown first.
-
-    Raises
-    ------
-    Failure
-        There are no utterances.
-    ValueError
-        Values that the decoder refuses: the message names the utterance, and the frame with which the chunk begins.
     """
     seconds: list[float] = []
     is_empty = True

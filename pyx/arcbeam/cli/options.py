@@ -1,6 +1,7 @@
 """Options that commands share: names, units and help texts in one place. `DecoderOptions` validates the values."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,10 +38,14 @@ NEEDS: dict[str, Sequence[str]] = {
 MAY_BE_PACKED = ("lexicon", "language_model", "graph_language_model")  # files that --max-bytes is for besides .npz
 
 
-def decoder_options(*, max_active: int, **options: Any) -> DecoderOptions:
-    """Check the values given on the command line; a bad one is a usage error."""
+def decoder_options(*groups: Any, **options: Any) -> DecoderOptions:
+    """Check the values given on the command line, in groups and single; a bad one is a usage error."""
+    given = {name: value for group in groups for name, value in vars(group).items()}
+    given = {field.name: given[field.name] for field in fields(DecoderOptions) if field.name in given}
+    for name in ("max_active", "hypotheses_per_state"):
+        given[name] = given[name] or None
     try:
-        return DecoderOptions(max_active=max_active or None, **options)
+        return DecoderOptions(**given, **options)
     except (TypeError, ValueError) as error:
         name, colon, reason = str(error).partition(": ")
         if not colon:
@@ -115,379 +120,155 @@ def check_size(value: str | None) -> str | None:
     return value
 
 
-GraphFile = Annotated[
-    str, typer.Argument(metavar="GRAPH", help="Graph of arcbeam, or an OpenFst vector or const file.")
-]
-Beam = Annotated[
-    float,
-    typer.Option(
-        "--beam",
-        metavar="NATS",
-        rich_help_panel=SEARCH,
-        help="Paths worse than the best by more than this are dropped (difference of natural logs).",
-    ),
-]
+# fmt: off
 BOOSTING = "Boosting"
-BoostFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--boost",
-        metavar="FILE",
-        show_default=False,
-        rich_help_panel=BOOSTING,
-        help="Words and phrases to make likelier: one a line, and after a tab its score, a natural log.",
-    ),
-]
-BoostMap = Annotated[
-    Path | None,
-    typer.Option(
-        "--boost-map",
-        metavar="FILE",
-        show_default=False,
-        rich_help_panel=BOOSTING,
-        help="Lists of single utterances: lines of an utterance and the path of its list, from the folder of this "
-        "file. Other utterances have that of --boost.",
-    ),
-]
-BoostScore = Annotated[
-    float,
-    typer.Option(
-        "--boost-score",
-        metavar="NATS",
-        rich_help_panel=BOOSTING,
-        help="The score of phrases without one; below 0 they become less likely.",
-    ),
-]
-BoostLexicon = Annotated[
-    Path | None,
-    typer.Option(
-        "--boost-lexicon",
-        metavar="FILE",
-        show_default=False,
-        rich_help_panel=BOOSTING,
-        help="Spellings of words in the lists that the graph lacks: lines of 'word token token ...'. Other words are "
-        "spelled in characters or pieces. The graph needs an open slot (arcbeam build-graph --open-slot).",
-    ),
-]
 ANSWERS = "Answers"
-NBest = Annotated[
-    int,
-    typer.Option(
-        "--nbest",
-        metavar="N",
-        min=0,
-        rich_help_panel=ANSWERS,
-        help="Also give the N best distinct word sequences, with their posteriors; needs --format json. 0 for none.",
-    ),
-]
-Confidence = Annotated[
-    bool,
-    typer.Option(
-        "--confidence",
-        rich_help_panel=ANSWERS,
-        help="Also give the confidence of each word and of the transcript, from 0 to 1; needs --format json, or ctm "
-        "where there is one.",
-    ),
-]
-FrameConfidence = Annotated[
-    str | None,
-    typer.Option(
-        "--frame-confidence",
-        metavar="METHOD",
-        show_default="none",
-        rich_help_panel=ANSWERS,
-        help="max_prob or entropy: also give how sure the model is of each label and word, from its log-probs alone; "
-        "needs --format json.",
-    ),
-]
-ConfidenceAggregation = Annotated[
-    str,
-    typer.Option(
-        "--confidence-aggregation",
-        metavar="mean|min|max|prod",
-        rich_help_panel=ANSWERS,
-        help="How --frame-confidence makes the confidence of a label of its frames', and of a word of its labels'.",
-    ),
-]
-Mbr = Annotated[
-    bool,
-    typer.Option(
-        "--mbr",
-        rich_help_panel=ANSWERS,
-        help="Also give the words of the fewest expected errors (minimum Bayes risk) and the confusion network; needs "
-        "--format json.",
-    ),
-]
-LatticeFile = Annotated[
-    str | None,
-    typer.Option(
-        "--lattice",
-        metavar="FILE",
-        show_default=False,
-        rich_help_panel=ANSWERS,
-        help="Also write the lattices to this Kaldi archive (CompactLattice, binary, not compressed), which gets its "
-        "name when it is complete.",
-    ),
-]
-LatticeBeam = Annotated[
-    float,
-    typer.Option(
-        "--lattice-beam",
-        metavar="NATS",
-        rich_help_panel=ANSWERS,
-        help="Paths within this of the best are in lattices, n-best lists and confidences.",
-    ),
-]
-PosteriorScale = Annotated[
-    float,
-    typer.Option(
-        "--posterior-scale",
-        metavar="FACTOR",
-        rich_help_panel=ANSWERS,
-        help="Factor on scores where probabilities are made of them; below 1 confidences are less certain.",
-    ),
-]
-MaxActive = Annotated[
-    int,
-    typer.Option(
-        "--max-active",
-        metavar="TOKENS",
-        min=0,
-        rich_help_panel=SEARCH,
-        help="Go on with at most this many paths of a frame, the best ones; 0 for no limit.",
-    ),
-]
-AcousticScale = Annotated[
-    float,
-    typer.Option(
-        "--acoustic-scale",
-        metavar="FACTOR",
-        rich_help_panel=SEARCH,
-        help="The log-probs are multiplied by this.",
-    ),
-]
-BlankPenalty = Annotated[
-    float,
-    typer.Option(
-        "--blank-penalty",
-        metavar="NATS",
-        rich_help_panel=SEARCH,
-        help="Added to the cost of the blank in every frame; above 0 means fewer deletions.",
-    ),
-]
-FrameShift = Annotated[
-    float | None,
-    typer.Option(
-        "--frame-shift",
-        metavar="SECONDS",
-        show_default="unknown",
-        help="Time from one frame of log-probs to the next, such as 0.02; needed for times in seconds, CTM and RTFx.",
-    ),
-]
-EncoderFrameShift = Annotated[
-    float | None,
-    typer.Option(
-        "--frame-shift",
-        metavar="SECONDS",
-        show_default="as MODEL says, or unknown",
-        help="Time from one frame of the encoder output to the next, such as 0.08; needed for times in seconds and "
-        "RTFx.",
-    ),
-]
-RealTime = Annotated[
-    bool,
-    typer.Option(
-        "--real-time",
-        rich_help_panel=STREAMS,
-        help="Decode a chunk when it would have been said; needs the seconds of a frame.",
-    ),
-]
-Threads = Annotated[
-    int | None,
-    typer.Option(
-        "--threads",
-        metavar="N",
-        min=1,
-        show_default="all cores",
-        rich_help_panel=SEARCH,
-        help="CPU threads; each decodes one utterance at a time. The results do not depend on their number.",
-    ),
-]
-BatchSize = Annotated[
-    int,
-    typer.Option(
-        "--batch-size",
-        metavar="UTTERANCES",
-        min=1,
-        rich_help_panel=SEARCH,
-        help="The number of utterances that are read and decoded at a time; the results do not depend on it.",
-    ),
-]
-Device = Annotated[
-    str,
-    typer.Option(
-        "--device",
-        metavar="auto|cpu|cuda[:N]",
-        rich_help_panel=SEARCH,
-        help="Where to decode; auto is the GPU if it can be used, else the CPU.",
-    ),
-]
-LargeModel = Annotated[
-    Path | None,
-    typer.Option(
-        "--language-model",
-        metavar="FILE",
-        rich_help_panel=LARGE,
-        show_default=False,
-        help="A model that takes the place of the graph's own: from build-lm, in KenLM's binary format, or as ARPA.",
-    ),
-]
-GraphModel = Annotated[
-    Path | None,
-    typer.Option(
-        "--graph-language-model",
-        metavar="FILE",
-        rich_help_panel=LARGE,
-        show_default=False,
-        help="The model that the graph was built with, from build-lm or as ARPA; its scores are subtracted.",
-    ),
-]
-LmScale = Annotated[
-    float,
-    typer.Option(
-        "--lm-scale",
-        metavar="FACTOR",
-        rich_help_panel=LARGE,
-        help="The large model's log-probabilities are multiplied by this.",
-    ),
-]
-GraphLmScale = Annotated[
-    float | None,
-    typer.Option(
-        "--graph-lm-scale",
-        metavar="FACTOR",
-        rich_help_panel=LARGE,
-        show_default="what the graph says, or 1",
-        help="The LM scale that the graph was built with.",
-    ),
-]
-HypothesesPerState = Annotated[
-    int,
-    typer.Option(
-        "--hypotheses-per-state",
-        metavar="N",
-        min=0,
-        rich_help_panel=LARGE,
-        help="The most hypotheses with distinct histories that each state of the graph keeps; 0 for no limit.",
-    ),
-]
-UnknownWords = Annotated[
-    str,
-    typer.Option(
-        "--unknown-words",
-        metavar="|".join(UNKNOWN_WORDS),
-        rich_help_panel=LARGE,
-        help="What to do with words of the graph that the large model lacks: error refuses the model, unk scores them "
-        "as its unknown word, small uses the small model's score.",
-    ),
-]
-Placement = Annotated[
-    str,
-    typer.Option(
-        "--placement",
-        metavar="|".join(PLACEMENTS),
-        rich_help_panel=LARGE,
-        help="Where the large model lives. resident, host and host-direct need a GPU; with cpu, cores look words up.",
-    ),
-]
-MemoryLimit = Annotated[
-    str | None,
-    typer.Option(
-        "--memory-limit",
-        metavar="SIZE",
-        show_default="no limit",
-        help="GPU memory that the decoder may take, including its graph, such as 8GiB.",
-    ),
-]
-GpuBudget = Annotated[
-    str | None,
-    typer.Option(
-        "--gpu-budget",
-        metavar="SIZE",
-        rich_help_panel=LARGE,
-        show_default="what is free",
-        help="GPU memory for the large model, such as 2GiB.",
-    ),
-]
-ArcCache = Annotated[
-    str | None,
-    typer.Option(
-        "--arc-cache",
-        metavar="SIZE",
-        rich_help_panel=LARGE,
-        show_default="chosen",
-        help="GPU memory for a cache of arcs that come from the host, such as 64MiB; 0 for no cache.",
-    ),
-]
-Words = Annotated[
-    Path | None,
-    typer.Option(
-        "--words",
-        metavar="FILE",
-        rich_help_panel=FOREIGN,
-        show_default=False,
-        help="The word symbols of the graph, in lines of 'word id'.",
-    ),
-]
-Tokens = Annotated[
-    Path | None,
-    typer.Option(
-        "--tokens",
-        metavar="FILE",
-        rich_help_panel=FOREIGN,
-        show_default=False,
-        help="The tokens of the model's columns, in lines of 'token id' or 'token'.",
-    ),
-]
-Lexicon = Annotated[
-    Path | None,
-    typer.Option(
-        "--lexicon",
-        metavar="FILE",
-        rich_help_panel=FOREIGN,
-        show_default=False,
-        help="How the graph's words are spelled, in lines of 'word token token ...', which gives their times. A graph "
-        "that arcbeam built contains it.",
-    ),
-]
-Blank = Annotated[
-    str | None,
-    typer.Option(
-        "--blank",
-        metavar="TOKEN|COLUMN",
-        rich_help_panel=FOREIGN,
-        show_default="found by its name",
-        help="The CTC blank, as a token or as a column counted from 0.",
-    ),
-]
-LabelToColumn = Annotated[
-    Path | None,
-    typer.Option(
-        "--label-to-column",
-        metavar="FILE",
-        rich_help_panel=FOREIGN,
-        show_default="label - 1",
-        help="Lines of 'label column' that map the graph's input labels to columns, such as transition ids to pdfs.",
-    ),
-]
-MaxBytes = Annotated[
-    str | None,
-    typer.Option(
-        "--max-bytes",
-        metavar="SIZE",
-        show_default="20 times its size, but at least 32MiB",
-        callback=check_size,
-        help="The most that a compressed file may unpack to, such as 20GiB: a limit for files that you do not trust.",
-    ),
-]
+
+# Options of single commands, and what two groups share.
+GraphFile = Annotated[str, typer.Argument(metavar="GRAPH",
+    help="Graph of arcbeam, or an OpenFst vector or const file.")]
+BoostMap = Annotated[Path | None, typer.Option(
+    "--boost-map", metavar="FILE", show_default=False, rich_help_panel=BOOSTING,
+    help="Lists of single utterances: lines of an utterance and the path of its list, from the folder of this file. "
+    "Other utterances have that of --boost.")]
+LatticeFile = Annotated[str | None, typer.Option(
+    "--lattice", metavar="FILE", show_default=False, rich_help_panel=ANSWERS,
+    help="Also write the lattices to this Kaldi archive (CompactLattice, binary, not compressed), which gets its name "
+    "when it is complete.")]
+FrameShift = Annotated[float | None, typer.Option("--frame-shift", metavar="SECONDS", show_default="unknown",
+    help="Time from one frame of log-probs to the next, such as 0.02; needed for times in seconds, CTM and RTFx.")]
+EncoderFrameShift = Annotated[float | None, typer.Option(
+    "--frame-shift", metavar="SECONDS", show_default="as MODEL says, or unknown",
+    help="Time from one frame of the encoder output to the next, such as 0.08; needed for times in seconds and RTFx.")]
+RealTime = Annotated[bool, typer.Option("--real-time", rich_help_panel=STREAMS,
+    help="Decode a chunk when it would have been said; needs the seconds of a frame.")]
+Threads = Annotated[int | None, typer.Option(
+    "--threads", metavar="N", min=1, show_default="all cores", rich_help_panel=SEARCH,
+    help="CPU threads; each decodes one utterance at a time. The results do not depend on their number.")]
+BatchSize = Annotated[int, typer.Option("--batch-size", metavar="UTTERANCES", min=1, rich_help_panel=SEARCH,
+    help="The number of utterances that are read and decoded at a time; the results do not depend on it.")]
+Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda[:N]", rich_help_panel=SEARCH,
+    help="Where to decode; auto is the GPU if it can be used, else the CPU.")]
+MemoryLimit = Annotated[str | None, typer.Option("--memory-limit", metavar="SIZE", show_default="no limit",
+    help="GPU memory that the decoder may take, including its graph, such as 8GiB.")]
+Blank = Annotated[str | None, typer.Option(
+    "--blank", metavar="TOKEN|COLUMN", rich_help_panel=FOREIGN, show_default="found by its name",
+    help="The CTC blank, as a token or as a column counted from 0.")]
+MaxBytes = Annotated[str | None, typer.Option(
+    "--max-bytes", metavar="SIZE", show_default="20 times its size, but at least 32MiB", callback=check_size,
+    help="The most that a compressed file may unpack to, such as 20GiB: a limit for files that you do not trust.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+@dataclass
+class Search:
+    """How far a search goes."""
+
+    beam: Annotated[float, typer.Option(metavar="NATS", rich_help_panel=SEARCH,
+        help="Paths worse than the best by more than this are dropped (difference of natural logs).")] = DEFAULT.beam
+    max_active: Annotated[int, typer.Option(metavar="TOKENS", min=0, rich_help_panel=SEARCH,
+        help="Go on with at most this many paths of a frame, the best ones; 0 for no limit.")] = DEFAULT.max_active or 0
+    acoustic_scale: Annotated[float, typer.Option(metavar="FACTOR", rich_help_panel=SEARCH,
+        help="The log-probs are multiplied by this.")] = DEFAULT.acoustic_scale
+    blank_penalty: Annotated[float, typer.Option(metavar="NATS", rich_help_panel=SEARCH,
+        help="Added to the cost of the blank in every frame; above 0 means fewer deletions.")] = DEFAULT.blank_penalty
+
+
+@dataclass
+class Boosting:
+    """Words and phrases that are made likelier."""
+
+    boost: Annotated[Path | None, typer.Option(metavar="FILE", show_default=False, rich_help_panel=BOOSTING,
+        help="Words and phrases to make likelier: one a line, and after a tab its score, a natural log.")] = None
+    boost_map: BoostMap = None
+    boost_score: Annotated[float, typer.Option(metavar="NATS", rich_help_panel=BOOSTING,
+        help="The score of phrases without one; below 0 they become less likely.")] = DEFAULT_BOOST
+    boost_lexicon: Annotated[Path | None, typer.Option(metavar="FILE", show_default=False, rich_help_panel=BOOSTING,
+        help="Spellings of words in the lists that the graph lacks: lines of 'word token token ...'. Other words are "
+        "spelled in characters or pieces. The graph needs an open slot (arcbeam build-graph --open-slot).")] = None
+
+
+@dataclass
+class Answers:
+    """Outputs besides the best path."""
+
+    nbest: Annotated[int, typer.Option(metavar="N", min=0, rich_help_panel=ANSWERS,
+        help="Also give the N best distinct word sequences, with their posteriors; needs --format json. 0 for "
+        "none.")] = 0
+    confidence: Annotated[bool, typer.Option("--confidence", rich_help_panel=ANSWERS,
+        help="Also give the confidence of each word and of the transcript, from 0 to 1; needs --format json, or ctm "
+        "where there is one.")] = False
+    mbr: Annotated[bool, typer.Option("--mbr", rich_help_panel=ANSWERS,
+        help="Also give the words of the fewest expected errors (minimum Bayes risk) and the confusion network; needs "
+        "--format json.")] = False
+    frame_confidence: Annotated[str | None, typer.Option(metavar="METHOD", show_default="none", rich_help_panel=ANSWERS,
+        help="max_prob or entropy: also give how sure the model is of each label and word, from its log-probs alone; "
+        "needs --format json.")] = None
+    confidence_aggregation: Annotated[str, typer.Option(metavar="mean|min|max|prod", rich_help_panel=ANSWERS,
+        help="How --frame-confidence makes the confidence of a label of its frames', and of a word of its "
+        "labels'.")] = DEFAULT.confidence_aggregation
+
+    def asked(self) -> dict[str, Any]:
+        """Options of `CtcDecoder.decode` and `stream`."""
+        return {
+            "nbest": self.nbest or None, "confidence": self.confidence, "mbr": self.mbr,
+            "frame_confidence": self.frame_confidence,
+        }
+
+
+@dataclass
+class Posteriors:
+    """Which paths these outputs are made of, and how certain they are."""
+
+    lattice_beam: Annotated[float, typer.Option(metavar="NATS", rich_help_panel=ANSWERS,
+        help="Paths within this of the best are in lattices, n-best lists and confidences.")] = DEFAULT.lattice_beam
+    posterior_scale: Annotated[float, typer.Option(metavar="FACTOR", rich_help_panel=ANSWERS,
+        help="Factor on scores where probabilities are made of them; below 1 confidences are less "
+        "certain.")] = DEFAULT.posterior_scale
+
+
+@dataclass
+class LargeModel:
+    """A large language model."""
+
+    language_model: Annotated[Path | None, typer.Option(metavar="FILE", rich_help_panel=LARGE, show_default=False,
+        help="A model that takes the place of the graph's own: from build-lm, in KenLM's binary format, or as "
+        "ARPA.")] = None
+    graph_language_model: Annotated[Path | None, typer.Option(metavar="FILE", rich_help_panel=LARGE, show_default=False,
+        help="The model that the graph was built with, from build-lm or as ARPA; its scores are subtracted.")] = None
+    lm_scale: Annotated[float, typer.Option(metavar="FACTOR", rich_help_panel=LARGE,
+        help="The large model's log-probabilities are multiplied by this.")] = DEFAULT.lm_scale
+    graph_lm_scale: Annotated[float | None, typer.Option(
+        metavar="FACTOR", rich_help_panel=LARGE, show_default="what the graph says, or 1",
+        help="The LM scale that the graph was built with.")] = None
+    hypotheses_per_state: Annotated[int, typer.Option(metavar="N", min=0, rich_help_panel=LARGE,
+        help="The most hypotheses with distinct histories that each state of the graph keeps; 0 for no limit.")] = 0
+    unknown_words: Annotated[str, typer.Option(metavar="|".join(UNKNOWN_WORDS), rich_help_panel=LARGE,
+        help="What to do with words of the graph that the large model lacks: error refuses the model, unk scores them "
+        "as its unknown word, small uses the small model's score.")] = DEFAULT.unknown_words
+    placement: Annotated[str, typer.Option(metavar="|".join(PLACEMENTS), rich_help_panel=LARGE,
+        help="Where the large model lives. resident, host and host-direct need a GPU; with cpu, cores look words "
+        "up.")] = DEFAULT.placement
+    gpu_budget: Annotated[str | None, typer.Option(metavar="SIZE", rich_help_panel=LARGE, show_default="what is free",
+        help="GPU memory for the large model, such as 2GiB.")] = None
+    arc_cache: Annotated[str | None, typer.Option(metavar="SIZE", rich_help_panel=LARGE, show_default="chosen",
+        help="GPU memory for a cache of arcs that come from the host, such as 64MiB; 0 for no cache.")] = None
+
+
+@dataclass
+class Tables:
+    """What a graph of other tools lacks."""
+
+    words: Annotated[Path | None, typer.Option(metavar="FILE", rich_help_panel=FOREIGN, show_default=False,
+        help="The word symbols of the graph, in lines of 'word id'.")] = None
+    tokens: Annotated[Path | None, typer.Option(metavar="FILE", rich_help_panel=FOREIGN, show_default=False,
+        help="The tokens of the model's columns, in lines of 'token id' or 'token'.")] = None
+    lexicon: Annotated[Path | None, typer.Option(metavar="FILE", rich_help_panel=FOREIGN, show_default=False,
+        help="How the graph's words are spelled, in lines of 'word token token ...', which gives their times. A graph "
+        "that arcbeam built contains it.")] = None
+    blank: Blank = None
+    label_to_column: Annotated[Path | None, typer.Option(
+        metavar="FILE", rich_help_panel=FOREIGN, show_default="label - 1",
+        help="Lines of 'label column' that map the graph's input labels to columns, such as transition ids to "
+        "pdfs.")] = None
+# fmt: on

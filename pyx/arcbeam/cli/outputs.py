@@ -177,13 +177,7 @@ def _is_pipe(path: str) -> bool:
 
 
 def check_ids(batch: Iterable["Utterance"], format: Format, lattices: bool = False) -> None:
-    """Fail on utterance ids that are empty or contain white space, if what is written has no room for them.
-
-    Raises
-    ------
-    FormatError
-        It names the utterance, and what to do.
-    """
+    """Fail on utterance ids that are empty or contain white space, if what is written has no room for them."""
     for utterance in batch:
         if utterance.id.split() == [utterance.id]:
             continue
@@ -253,12 +247,6 @@ def write(
     hypothesis: "Hypothesis | TransducerHypothesis",
     writers: Mapping[Format, Callable[["Utterance", Any], str]] = WRITERS,
 ) -> None:
-    """Write one transcript.
-
-    Raises
-    ------
-    FormatError
-        As of `check_ids`.
-    """
+    """Write one transcript."""
     check_ids([utterance], format)
     output.write(writers[format](utterance, hypothesis))

@@ -22,13 +22,6 @@ def read_references(paths: Iterable[Path]) -> dict[str, str]:
     -------
     dict of str to str
         Transcript of each utterance id, words separated by single spaces.
-
-    Raises
-    ------
-    FormatError
-        A line is malformed or an id occurs twice: the message names the file and the line.
-    OSError
-        A file cannot be read.
     """
     references: dict[str, str] = {}
     for path in paths:

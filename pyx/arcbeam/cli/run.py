@@ -135,13 +135,6 @@ def decode_all(
 
     `check` fails on a batch that does not fit the model, or could not be written. `asked` are more options of `decode`;
     `boosts` returns the boost of an utterance.
-
-    Raises
-    ------
-    Failure
-        There is nothing to decode, or a reference is missing.
-    ValueError
-        Frames that `check` refuses, or with values that the decoder does: the message names the file and the utterance.
     """
     speed = Speed()
     for batch in batches(utterances, batch_size):

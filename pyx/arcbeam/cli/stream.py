@@ -9,6 +9,7 @@ import typer
 from arcbeam.cli import options as opt
 from arcbeam.cli.captions import captions
 from arcbeam.cli.console import guarded
+from arcbeam.cli.groups import takes_groups
 from arcbeam.cli.outputs import Format, check_ids, rounded
 from arcbeam.core.confidence import resolve
 from arcbeam.words import as_dict
@@ -32,8 +33,10 @@ class Shown(StrEnum):
 
 
 @guarded
+@takes_groups
 def stream(
     context: typer.Context,
+    *,
     graph: opt.GraphFile,
     inputs: Annotated[list[str], typer.Argument(
         metavar="INPUT", help="Log-probs (natural logs): .npz, .npy, Kaldi .ark or .scp, or a folder of them; or - for "
@@ -50,46 +53,23 @@ def stream(
         help="Frames of a chunk.")] = 20,
     real_time: opt.RealTime = False,
     frame_shift: opt.FrameShift = None,
-    beam: opt.Beam = opt.DEFAULT.beam,
-    max_active: opt.MaxActive = opt.DEFAULT.max_active or 0,
-    acoustic_scale: opt.AcousticScale = opt.DEFAULT.acoustic_scale,
-    blank_penalty: opt.BlankPenalty = opt.DEFAULT.blank_penalty,
-    boost: opt.BoostFile = None,
-    boost_map: opt.BoostMap = None,
-    boost_score: opt.BoostScore = opt.DEFAULT_BOOST,
-    boost_lexicon: opt.BoostLexicon = None,
-    nbest: opt.NBest = 0,
-    confidence: opt.Confidence = False,
-    mbr: opt.Mbr = False,
-    frame_confidence: opt.FrameConfidence = None,
-    confidence_aggregation: opt.ConfidenceAggregation = opt.DEFAULT.confidence_aggregation,
+    search: opt.Search,
+    boosting: opt.Boosting,
+    answers: opt.Answers,
     interim_answers: Annotated[bool, typer.Option(
         "--interim-answers", help="Give n-best lists, confidences and minimum Bayes risk after each chunk, not only at "
         "the end of a sentence.")] = False,
     posteriors: Annotated[bool, typer.Option(
         "--posteriors", help="Also give the words behind the stable ones, each with its posterior, from 0 to 1; needs "
         "--format json.")] = False,
-    lattice_beam: opt.LatticeBeam = opt.DEFAULT.lattice_beam,
-    posterior_scale: opt.PosteriorScale = opt.DEFAULT.posterior_scale,
+    posterior: opt.Posteriors,
     threads: Annotated[int, typer.Option(
         "--threads", metavar="N", min=1, rich_help_panel=opt.SEARCH,
         help="CPU threads. A stream is decoded by one; others look words up for a GPU.")] = 1,
     device: opt.Device = "cpu",
     memory_limit: opt.MemoryLimit = None,
-    language_model: opt.LargeModel = None,
-    graph_language_model: opt.GraphModel = None,
-    lm_scale: opt.LmScale = opt.DEFAULT.lm_scale,
-    graph_lm_scale: opt.GraphLmScale = None,
-    hypotheses_per_state: opt.HypothesesPerState = 0,
-    unknown_words: opt.UnknownWords = opt.DEFAULT.unknown_words,
-    placement: opt.Placement = opt.DEFAULT.placement,
-    gpu_budget: opt.GpuBudget = None,
-    arc_cache: opt.ArcCache = None,
-    words: opt.Words = None,
-    tokens: opt.Tokens = None,
-    lexicon: opt.Lexicon = None,
-    blank: opt.Blank = None,
-    label_to_column: opt.LabelToColumn = None,
+    large: opt.LargeModel,
+    tables: opt.Tables,
     max_bytes: opt.MaxBytes = None,
     debug: opt.Debug = False,
 ) -> None:  # fmt: skip
@@ -98,18 +78,15 @@ def stream(
     opt.check_memory_limit(context, device)
     opt.check_seconds(frame_shift, real_time, endpoint)
     for name, asked in (
-        ("nbest", nbest), ("confidence", confidence), ("mbr", mbr), ("posteriors", posteriors),
-        ("frame-confidence", frame_confidence is not None),
+        ("nbest", answers.nbest), ("confidence", answers.confidence), ("mbr", answers.mbr), ("posteriors", posteriors),
+        ("frame-confidence", answers.frame_confidence is not None),
     ):  # fmt: skip
         if asked and format is not Shown.json:
             raise typer.BadParameter("expected --format json, which alone shows it", param_hint=f"'--{name}'")
-    resolve(frame_confidence, "--frame-confidence")
+    resolve(answers.frame_confidence, "--frame-confidence")
     settings = opt.decoder_options(
-        beam=beam, max_active=max_active, acoustic_scale=acoustic_scale, blank_penalty=blank_penalty,
-        lattice_beam=lattice_beam, posterior_scale=posterior_scale, confidence_aggregation=confidence_aggregation,
-        frame_shift=frame_shift, device=device, threads=threads, lm_scale=lm_scale, graph_lm_scale=graph_lm_scale,
-        hypotheses_per_state=hypotheses_per_state or None, unknown_words=unknown_words, placement=placement,
-        gpu_budget=gpu_budget, arc_cache=arc_cache, memory_limit=memory_limit,
+        search, answers, posterior, large, frame_shift=frame_shift, device=device, threads=threads,
+        memory_limit=memory_limit,
     )  # fmt: skip
     from arcbeam import Endpoint
     from arcbeam.cli.boosts import tell_unused, word_boosts
@@ -121,14 +98,12 @@ def stream(
 
     found = find_frames(inputs, max_bytes)
     opt.check_max_bytes(context, found)
-    check_given(language_model, graph_language_model)
-    boosts = word_boosts(boost, boost_map, boost_score, boost_lexicon)
-    loaded = load_graph(
-        graph, words=words, tokens=tokens, lexicon=lexicon, blank=opt.parse_blank(blank),
-        label_to_column=label_to_column, max_bytes=max_bytes,
-    )  # fmt: skip
-    tell_unused(boost_lexicon, loaded)
-    decoder = make_decoder(loaded, language_model, graph_language_model, dataclasses.asdict(settings), max_bytes)
+    check_given(large.language_model, large.graph_language_model)
+    boosts = word_boosts(**vars(boosting))
+    loaded = load_graph(graph, **vars(tables), max_bytes=max_bytes)
+    tell_unused(boosting.boost_lexicon, loaded)
+    models = large.language_model, large.graph_language_model
+    decoder = make_decoder(loaded, *models, dataclasses.asdict(settings), max_bytes)
     opt.check_memory_limit(context, decoder.device)
     rules = None if endpoint is None else getattr(Endpoint, endpoint)()
 
@@ -138,8 +113,8 @@ def stream(
 
     def begin(name: str) -> "Stream":
         return decoder.stream(
-            boost=None if boosts is None else boosts(name), endpoint=rules, nbest=nbest or None, confidence=confidence,
-            mbr=mbr, interim_answers=interim_answers, posteriors=posteriors, frame_confidence=frame_confidence,
+            boost=None if boosts is None else boosts(name), endpoint=rules, interim_answers=interim_answers,
+            posteriors=posteriors, **answers.asked(),
         )  # fmt: skip
 
     follow(

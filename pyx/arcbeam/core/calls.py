@@ -1,12 +1,14 @@
-"""An error for unknown options that lists the known ones; the function keeps the signature that is written there.
+"""Options of functions: an error for unknown ones that lists the known ones, and options that a dataclass declares.
 
 Python's own message names the unknown option alone.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
@@ -14,21 +16,32 @@ P = ParamSpec("P")
 Returned = TypeVar("Returned")
 Kind = TypeVar("Kind", bound=type[Any])
 
-_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_ENTRY = re.compile(r"^(\w+) : .+\n(?:    .*\n)+", re.MULTILINE)
+_REST = re.compile(r"^\*\*options\n(?:    .*\n)+", re.MULTILINE)
 
 
-def lists_options(**hints: str) -> Callable[[Callable[P, Returned]], Callable[P, Returned]]:
+def lists_options(
+    kind: type[Any] | None = None, /, **hints: str
+) -> Callable[[Callable[P, Returned]], Callable[P, Returned]]:
     """Decorates a function or method: TypeError for unknown options, which lists the known ones.
 
     Parameters
     ----------
+    kind : dataclass, optional
+        Its fields are the options that the function takes as ``**options``, but for those that it has itself. Its
+        signature then has them with the dataclass's defaults, and its docstring as `explains` says.
     **hints : str
         What is said of an unknown option, after its name: how it is called now, or what to use instead.
     """
 
     def decorate(function: Callable[P, Returned]) -> Callable[P, Returned]:
-        parameters = inspect.signature(function).parameters.values()
-        known = [one.name for one in parameters if one.kind in _NAMED and one.name not in ("self", "cls")]
+        signature = inspect.signature(function)
+        own = {name: one for name, one in signature.parameters.items() if one.kind is not inspect.Parameter.VAR_KEYWORD}
+        fields = () if kind is None else dataclasses.fields(kind)
+        signature = signature.replace(
+            parameters=[*own.values(), *(_parameter(field) for field in fields if field.name not in own)]
+        )
+        known = [name for name in signature.parameters if name not in ("self", "cls")]
         names = frozenset(known)
 
         @functools.wraps(function)
@@ -37,7 +50,8 @@ def lists_options(**hints: str) -> Callable[[Callable[P, Returned]], Callable[P,
                 raise TypeError(_message(sorted(options.keys() - names), known, hints))
             return function(*arguments, **options)
 
-        return call
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        return call if kind is None else explains(kind)(call)
 
     return decorate
 
@@ -46,6 +60,29 @@ def lists_fields(kind: Kind) -> Kind:
     """Decorates a dataclass: its constructor then does the same."""
     kind.__init__ = lists_options()(kind.__init__)
     return kind
+
+
+def explains(kind: type[Any]) -> Callable[[Returned], Returned]:
+    """Decorates what takes the options of a dataclass: in its docstring their entries take the place of ``**options``.
+
+    Entries that the docstring has itself are left out.
+    """
+
+    def decorate(taker: Returned) -> Returned:
+        if taker.__doc__ and kind.__doc__:  # which Python's -OO drops
+            text = inspect.cleandoc(taker.__doc__) + "\n"
+            own = {entry[1] for entry in _ENTRY.finditer(text)}
+            entries = (entry for entry in _ENTRY.finditer(inspect.cleandoc(kind.__doc__) + "\n") if entry[1] not in own)
+            rest = "".join(entry[0] for entry in entries)
+            taker.__doc__ = _REST.sub(lambda _: rest, text).rstrip("\n")
+        return taker
+
+    return decorate
+
+
+def _parameter(field: dataclasses.Field[Any]) -> inspect.Parameter:
+    default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=field.type)
 
 
 def _message(unknown: list[str], known: list[str], hints: dict[str, str]) -> str:

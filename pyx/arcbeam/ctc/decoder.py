@@ -7,12 +7,12 @@ import itertools
 import threading
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from arcbeam.arrays.bad_values import check_errors
 from arcbeam.arrays.input_looks import named
 from arcbeam.arrays.intake import LogProbIntake
-from arcbeam.core.calls import lists_options
+from arcbeam.core.calls import explains, lists_options
 from arcbeam.core.checks import check_bool
 from arcbeam.core.confidence import ConfidenceMethod, measure, resolve
 from arcbeam.core.show import changed, shown_as
@@ -23,7 +23,7 @@ from arcbeam.ctc.boost.boost import Boost, Boosts, check_boost, compiled_for
 from arcbeam.ctc.confidence.frame_measurer import FrameMeasurer
 from arcbeam.ctc.engines import make_engine
 from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
-from arcbeam.ctc.options import DecoderOptions
+from arcbeam.ctc.options import DecoderKeywords, DecoderOptions
 from arcbeam.ctc.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
 from arcbeam.ctc.results import Asked, Paths
 from arcbeam.ctc.stats import NOTHING, DecoderMemory, DecodeStats
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     StrPath: TypeAlias = str | os.PathLike[str]
 
 
+@explains(DecoderOptions)
 class CtcDecoder:
     """Best paths through a decoding graph, by beam search over CTC log-probs.
 
@@ -64,52 +65,8 @@ class CtcDecoder:
     graph_language_model : LanguageModel or path, optional
         The model that the graph was built with; needed with `language_model`, because its scores have to be subtracted.
         A path is that of an ARPA, or of a file of `LanguageModel.save`.
-    beam : float
-        Cost (a negative natural log) above the best candidate of a frame that is still admitted; ``math.inf`` keeps
-        everything.
-    max_active : int or None
-        The most tokens that are expanded in a frame: those of the smallest costs. None for no limit.
-    lattice_beam : float
-        Cost above the best path up to which :meth:`decode` keeps other paths in a lattice; ``math.inf`` keeps all that
-        the search has admitted and that leads to an end. The best path does not depend on it.
-    posterior_scale : float
-        Factor on costs where n-best lists, confidences and posteriors of words make probabilities of them; below 1 they
-        are less certain.
-    confidence_aggregation : str
-        How confidences of frames become those of labels, and these those of words: ``"mean"``, ``"min"``, ``"max"`` or
-        ``"prod"``.
-    acoustic_scale : float
-        Factor on the log-probs.
-    blank_penalty : float
-        Cost added to the blank column in every frame; negative values favour blanks.
-    frame_shift : float or None
-        Seconds from one frame of the log-probs to the next; needed for times in seconds only.
-    threads : int or None
-        CPU threads, one utterance each; None for one per usable core. If a GPU decodes, they gather log-probs from host
-        memory, and look up words that the GPU requests; None for as many as help.
-    device : str
-        ``"cpu"``; ``"cuda"`` or ``"cuda:N"`` for a GPU; ``"auto"`` for the first GPU if it can decode, else the CPU,
-        with a warning if there is a GPU.
-    memory_limit : int, str or None
-        Bytes of the GPU's memory that the decoder may take, including its graph, or a size such as ``"2GiB"``; None for
-        no limit of its own.
-    lm_scale : float
-        Factor on the natural-log probabilities of `language_model`. This and the options below need one.
-    graph_lm_scale : float or None
-        Factor that the graph was built with; None for the factor that the graph records, or 1.
-    hypotheses_per_state : int or None
-        The most hypotheses with distinct histories that each state of the graph keeps; None for no limit.
-    unknown_words : str
-        How to treat words of the graph that `language_model` lacks: ``"error"`` raises an error, ``"unk"`` scores them
-        as its unknown word, ``"small"`` keeps the score of the graph's own model.
-    placement : str
-        Where `language_model` lives and what looks words up: ``"resident"``, ``"host"`` and ``"host-direct"`` are for a
-        GPU; ``"cpu"`` is for the CPU, and for a `KenLM` also if a GPU decodes; ``"auto"`` chooses
-        (``docs/guide/large-language-models.md``).
-    gpu_budget : int, str or None
-        Bytes of the GPU's memory for `language_model`, or a size such as ``"2GiB"``; None for as much as is free.
-    arc_cache : int, str or None
-        Bytes of the GPU's memory, or a size, for answers of the language models; 0 for no cache, None to choose.
+    **options
+        Those of :class:`arcbeam.DecoderOptions`, by keyword.
 
     Raises
     ------
@@ -138,54 +95,20 @@ class CtcDecoder:
     device that the options name; a graph or a language model that is mapped from a file is pickled by its path.
     """
 
-    @lists_options(min_active="is an option of other decoders: use a wider beam (docs/guide/beam-and-scales.md)")
+    @lists_options(
+        DecoderOptions, min_active="is an option of other decoders: use a wider beam (docs/guide/beam-and-scales.md)"
+    )
     def __init__(
         self,
         graph: Graph,
         *,
         language_model: LargeModel | StrPath | None = None,
         graph_language_model: LanguageModel | StrPath | None = None,
-        beam: float = 17.0,
-        max_active: int | None = 10_000,
-        lattice_beam: float = 8.0,
-        posterior_scale: float = 1.0,
-        confidence_aggregation: str = "min",
-        acoustic_scale: float = 1.0,
-        blank_penalty: float = 0.0,
-        frame_shift: float | None = None,
-        threads: int | None = None,
-        device: str = "auto",
-        memory_limit: int | str | None = None,
-        lm_scale: float = 1.0,
-        graph_lm_scale: float | None = None,
-        hypotheses_per_state: int | None = None,
-        unknown_words: str = "error",
-        placement: str = "auto",
-        gpu_budget: int | str | None = None,
-        arc_cache: int | str | None = None,
+        **options: Unpack[DecoderKeywords],
     ) -> None:
         if not isinstance(graph, Graph):
             raise TypeError(f"graph: expected an arcbeam.Graph, got {type(graph).__name__}")
-        self._options = DecoderOptions(
-            beam=beam,
-            max_active=max_active,
-            lattice_beam=lattice_beam,
-            posterior_scale=posterior_scale,
-            confidence_aggregation=confidence_aggregation,
-            acoustic_scale=acoustic_scale,
-            blank_penalty=blank_penalty,
-            frame_shift=frame_shift,
-            threads=threads,
-            device=device,
-            memory_limit=memory_limit,
-            lm_scale=lm_scale,
-            graph_lm_scale=graph_lm_scale,
-            hypotheses_per_state=hypotheses_per_state,
-            unknown_words=unknown_words,
-            placement=placement,
-            gpu_budget=gpu_budget,
-            arc_cache=arc_cache,
-        )
+        self._options = DecoderOptions(**options)
         if self._options.blank_penalty != 0.0 and graph.blank is None:
             raise ValueError("blank_penalty: the graph does not know its blank; give blank= when it is loaded")
         graph.check_file()
@@ -196,12 +119,12 @@ class CtcDecoder:
         self._intake = LogProbIntake(self._width, graph.width_is_exact, graph.blank, token)
         self._rescoring = self._make_rescoring(language_model, graph_language_model)
         if self._rescoring is None:
-            self._ordinal = resolve_device(device)
+            self._ordinal = resolve_device(self._options.device)
         else:
-            self._ordinal = rescoring_device(device, placement, self._rescoring.large)
+            self._ordinal = rescoring_device(self._options.device, self._options.placement, self._rescoring.large)
         self._engine = make_engine(graph, self._options, self._rescoring, self._ordinal)
         self._reader = LatticeReader(graph, self._options, self._rescoring)
-        self._measurer = FrameMeasurer(self._options.threads or usable_cores(), confidence_aggregation)
+        self._measurer = FrameMeasurer(self._options.threads or usable_cores(), self._options.confidence_aggregation)
         self._chunks = CtcChunkDecoder(
             graph, self._options, self._rescoring, self._engine, self._intake, self._measurer, self._reader,
             self._width, self._of_thread,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypedDict
 
 from arcbeam.core.calls import lists_fields
 from arcbeam.core.checks import (
@@ -25,57 +26,103 @@ DEFAULT_BOOST = 7.0  # the score of a phrase that comes without; chosen by bench
 PLACEMENTS = ("auto", "resident", "host", "host-direct", "cpu")
 
 
+class DecoderKeywords(TypedDict, total=False):
+    """Keywords of `DecoderOptions`, for checks of types and for editors."""
+
+    beam: float
+    max_active: int | None
+    lattice_beam: float
+    posterior_scale: float
+    confidence_aggregation: str
+    acoustic_scale: float
+    blank_penalty: float
+    frame_shift: float | None
+    threads: int | None
+    device: str
+    memory_limit: int | str | None
+    lm_scale: float
+    graph_lm_scale: float | None
+    hypotheses_per_state: int | None
+    unknown_words: str
+    placement: str
+    gpu_budget: int | str | None
+    arc_cache: int | str | None
+
+
 @lists_fields
 @dataclass(frozen=True, kw_only=True)
 class DecoderOptions:
-    """Search options of :class:`arcbeam.CtcDecoder`. Costs are negative natural logs."""
+    """Search options of :class:`arcbeam.CtcDecoder`. Costs are negative natural logs.
+
+    Parameters
+    ----------
+    beam : float
+        Cost (a negative natural log) above the best candidate of a frame that is still admitted; ``math.inf`` keeps
+        everything.
+    max_active : int or None
+        The most tokens that are expanded in a frame: those of the smallest costs. None for no limit.
+    lattice_beam : float
+        Cost above the best path up to which :meth:`decode` keeps other paths in a lattice; ``math.inf`` keeps all that
+        the search has admitted and that leads to an end. The best path does not depend on it.
+    posterior_scale : float
+        Factor on costs where n-best lists, confidences and posteriors of words make probabilities of them; below 1 they
+        are less certain.
+    confidence_aggregation : str
+        How confidences of frames become those of labels, and these those of words: ``"mean"``, ``"min"``, ``"max"`` or
+        ``"prod"``.
+    acoustic_scale : float
+        Factor on the log-probs.
+    blank_penalty : float
+        Cost added to the blank column in every frame; negative values favour blanks.
+    frame_shift : float or None
+        Seconds from one frame of the log-probs to the next; needed for times in seconds only.
+    threads : int or None
+        CPU threads, one utterance each; None for one per usable core. If a GPU decodes, they gather log-probs from host
+        memory, and look up words that the GPU requests; None for as many as help.
+    device : str
+        ``"cpu"``; ``"cuda"`` or ``"cuda:N"`` for a GPU; ``"auto"`` for the first GPU if it can decode, else the CPU,
+        with a warning if there is a GPU.
+    memory_limit : int, str or None
+        Bytes of the GPU's memory that the decoder may take, including its graph, or a size such as ``"2GiB"``; None for
+        no limit of its own.
+    lm_scale : float
+        Factor on the natural-log probabilities of `language_model`. This and the options below need one.
+    graph_lm_scale : float or None
+        Factor that the graph was built with; None for the factor that the graph records, or 1.
+    hypotheses_per_state : int or None
+        The most hypotheses with distinct histories that each state of the graph keeps; None for no limit.
+    unknown_words : str
+        How to treat words of the graph that `language_model` lacks: ``"error"`` raises an error, ``"unk"`` scores them
+        as its unknown word, ``"small"`` keeps the score of the graph's own model.
+    placement : str
+        Where `language_model` lives and what looks words up: ``"resident"``, ``"host"`` and ``"host-direct"`` are for a
+        GPU; ``"cpu"`` is for the CPU, and for a `KenLM` also if a GPU decodes; ``"auto"`` chooses
+        (``docs/guide/large-language-models.md``).
+    gpu_budget : int, str or None
+        Bytes of the GPU's memory for `language_model`, or a size such as ``"2GiB"``; None for as much as is free.
+    arc_cache : int, str or None
+        Bytes of the GPU's memory, or a size, for answers of the language models (``placement="host"``: for single
+        arcs and back-off weights); 0 for no cache, None to choose.
+    """
 
     beam: float = 17.0
-    """Cost above the best candidate of a frame that is still admitted; ``math.inf`` keeps everything."""
     max_active: int | None = 10_000
-    """The most tokens that are expanded in a frame: those of the smallest costs. None for no limit."""
     lattice_beam: float = 8.0
-    """Cost above the best path up to which other paths are kept in a lattice; ``math.inf`` keeps all that the search
-    has admitted and that leads to an end."""
     posterior_scale: float = 1.0
-    """Factor on costs where n-best lists and confidences make probabilities of them; below 1 they are less certain."""
     confidence_aggregation: str = "min"
-    """How confidences of frames become those of labels, and these those of words: ``"mean"``, ``"min"``, ``"max"`` or
-    ``"prod"``."""
     acoustic_scale: float = 1.0
-    """Factor on the log-probs."""
     blank_penalty: float = 0.0
-    """Cost added to the blank column in every frame; negative values favour blanks."""
     frame_shift: float | None = None
-    """Seconds from one frame of the log-probs to the next; needed for times in seconds only."""
     threads: int | None = None
-    """CPU threads, one utterance each; None for one per usable core. If a GPU decodes, they gather log-probs from host
-    memory, and look up words that the GPU requests; None for as many as help."""
     device: str = "auto"
-    """``"cpu"``; ``"cuda"`` or ``"cuda:N"`` for a GPU; ``"auto"`` for the first GPU if it can decode, else the CPU,
-    with a warning if there is a GPU."""
     memory_limit: int | str | None = None
-    """Bytes of the GPU's memory that the decoder may take, including its graph, or a size such as ``"2GiB"``; None for
-    no limit of its own."""
     lm_scale: float = 1.0
-    """Factor on the log probabilities of the large language model."""
     graph_lm_scale: float | None = None
-    """Factor that the graph was built with; None for the factor that the graph records, or 1."""
     hypotheses_per_state: int | None = None
-    """The most hypotheses with distinct histories that each state of the graph keeps; None for no limit."""
     unknown_words: str = "error"
-    """How to treat words of the graph that the large language model lacks: ``"error"`` raises an error, ``"unk"``
-    scores them as its unknown word, ``"small"`` keeps the score of the graph's own language model."""
     placement: str = "auto"
-    """Where the large language model lives and what looks words up: ``"resident"``, ``"host"`` and ``"host-direct"``
-    are for a GPU; ``"cpu"`` is for the CPU, and for a `KenLM` also if a GPU decodes; ``"auto"`` chooses. ``"host"``
-    pins the arcs where they are (``docs/guide/large-language-models.md``)."""
     gpu_budget: int | str | None = None
-    """Bytes of the GPU's memory for the large language model, or a size such as ``"2GiB"``; None for as much as is
-    free."""
     arc_cache: int | str | None = None
-    """Bytes of the GPU's memory, or a size, for answers of the language models (``placement="host"``: for single arcs
-    and back-off weights); 0 for no cache, None to choose."""
 
     def __post_init__(self) -> None:
         check_real("beam", self.beam, "of at least 0", above=0.0, inclusive=True, infinite=True)

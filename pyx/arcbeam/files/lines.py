@@ -13,15 +13,7 @@ MOST_OF_A_PIPE = 64 << 20
 
 
 def read_text(path: str | os.PathLike[str]) -> bytes:
-    """The content of a text file.
-
-    Raises
-    ------
-    FormatError
-        A pipe or a device that gives more than 64 MiB.
-    OSError
-        The file cannot be read.
-    """
+    """The content of a text file."""
     with open(path, "rb") as file:
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             return file.read()

@@ -122,15 +122,7 @@ def read_log_probs(
 
 
 def find_inputs(paths: Iterable[str], max_bytes: str | None = None) -> list[Input]:
-    """Return the files that `paths` name, and the files in folders among them.
-
-    Raises
-    ------
-    FileNotFoundError
-        A path does not exist.
-    FormatError
-        A file of an unknown kind, or a folder without any input.
-    """
+    """Return the files that `paths` name, and the files in folders among them."""
     return [Input(file, read, max_bytes) for path in paths for file, read in _find(path)]
 
 

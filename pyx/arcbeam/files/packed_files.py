@@ -65,13 +65,6 @@ class PackedFile:
     ----------
     most : int
         An upper limit of its bytes: the size of a plain file, or else the most that it may unpack to.
-
-    Raises
-    ------
-    FormatError
-        The file is compressed in another way; or, while it is read, it turns out to be damaged, cut short or too large.
-    OSError
-        The file cannot be read.
     """
 
     def __init__(self, path: str | os.PathLike[str], max_bytes: int | str | None = None) -> None:

@@ -28,13 +28,6 @@ def read_phrases(
         Brings a phrase into its one form; ValueError if it is none.
     check : function of a phrase and its score
         Returns the score; ValueError if it is out of range.
-
-    Raises
-    ------
-    FormatError
-        A line whose phrase has no words or occurs twice, or whose score is not a number; the message names it.
-    OSError
-        The file cannot be read.
     """
     phrases: dict[Key, float] = {}
     for number, line in read_lines(path):

@@ -26,13 +26,7 @@ LONGEST_REASON = 300
 
 
 def check_is_file(path: str | os.PathLike[str]) -> None:
-    """Raises the error that opening a path would raise, before a library gets the path.
-
-    Raises
-    ------
-    FileNotFoundError, IsADirectoryError, OSError
-        There is no such file, it is a folder, or it is not a regular file; ``errno`` and ``filename`` say so.
-    """
+    """Raises the error that opening a path would raise, before a library gets the path."""
     name = os.fspath(path)
     mode = os.stat(name).st_mode
     if stat.S_ISDIR(mode):

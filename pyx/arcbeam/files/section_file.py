@@ -146,15 +146,7 @@ def aligned(offset: int) -> int:
 
 
 def read(path: str | os.PathLike[str], kind: Kind) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any], Mapped]:
-    """Maps a file and checks its checksums; returns the arrays, which lie in the map, ``about``, and the map.
-
-    Raises
-    ------
-    FormatError
-        The file is of another kind or version, truncated or corrupted.
-    OSError
-        The file cannot be read.
-    """
+    """Maps a file and checks its checksums; returns the arrays, which lie in the map, ``about``, and the map."""
     with open(os.fspath(path), "rb") as file:  # not a number, which would be an open file's
         size = os.fstat(file.fileno()).st_size
         if size < HEADER.size:

@@ -10,17 +10,7 @@ from arcbeam.files.reading import check_is_file, reading
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
-    """A ``SentencePieceProcessor`` whose pieces are all text.
-
-    Raises
-    ------
-    FormatError
-        The file is not a SentencePiece model, or is damaged.
-    OSError
-        The file cannot be read.
-    MissingDependencyError
-        The package sentencepiece is missing.
-    """
+    """A ``SentencePieceProcessor`` whose pieces are all text."""
     check_is_file(path)
     try:
         import sentencepiece

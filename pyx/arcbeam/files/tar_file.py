@@ -37,13 +37,6 @@ def read_members(
         The kind of file that is expected, for messages: "a .nemo archive".
     max_bytes : int, str or None
         The most that a packed archive may unpack to; see `arcbeam.files.packed_files.PackedFile`.
-
-    Raises
-    ------
-    FormatError
-        The file is not a tar archive, is damaged, or has members of unusual kinds.
-    OSError
-        The file cannot be read.
     """
     found: dict[str, bytes] = {}
     with PackedFile(path, max_bytes) as file, reading(path, expected):

@@ -23,11 +23,6 @@ def beside(path: str | os.PathLike[str], *, keep: bool = False) -> Iterator[str]
 
     After an error the file is removed; with `keep` it is called ``PATH.partial`` and stays, unless it is empty. If
     `path` is not a regular file but, for example, a pipe or a device, its own name is the one to write to.
-
-    Raises
-    ------
-    FileNotFoundError, IsADirectoryError, BlockingIOError
-        Before anything is written: there is no such folder, `path` is one, or `path` is being written already.
     """
     given = os.fsdecode(path)
     if given.startswith(("/dev/", "/proc/")) or (os.path.exists(given) and not os.path.isfile(given)):

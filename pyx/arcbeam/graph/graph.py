@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -13,14 +13,29 @@ from arcbeam.core.errors import FormatError, GraphError
 from arcbeam.core.show import shown_as
 from arcbeam.files.reading import naming
 from arcbeam.files.section_file import Mapped
-from arcbeam.graph import _graph, openfst
+from arcbeam.graph import _graph, graph_file, openfst
 from arcbeam.graph._words import WordReader
+from arcbeam.graph.build_options import BuildKeywords, BuildOptions
 from arcbeam.graph.info import GraphInfo
-from arcbeam.graph.inputs import Arcs, Meta, StrPath, Tokens, Wording, Words, as_tokens, as_words, check_width, unzip
+from arcbeam.graph.inputs import (
+    Arcs,
+    StrPath,
+    Tokens,
+    Wording,
+    WordingKeywords,
+    Words,
+    as_tokens,
+    as_words,
+    blank_column,
+    check_width,
+    check_words,
+    separator_column,
+    unzip,
+)
 from arcbeam.graph.open_slot import OpenSlot, deepen
 from arcbeam.graph.pronunciations import Pronunciations
 from arcbeam.graph.spelling import spell
-from arcbeam.graph.symbols import SymbolTable, TokenTable, find_blank, is_far_beyond
+from arcbeam.graph.symbols import SymbolTable, TokenTable
 
 __all__ = ["Graph", "GraphInfo", "OpenSlot", "Pronunciations"]
 
@@ -28,7 +43,12 @@ if TYPE_CHECKING:
     from arcbeam.lm.kenlm import KenLM
     from arcbeam.lm.language_model import LanguageModel
     from arcbeam.recipe.lexicon import Lexicon
-    from arcbeam.recipe.progress import Progress
+
+#: The arguments of `Graph` besides its columns; each is an attribute, too.
+FIELDS = (
+    "start", "max_depth", "num_columns", "width_is_exact", "tokens", "word_symbols", "blank", "pronunciations", "join",
+    "separator", "separator_column", "meta", "open_slot",
+)  # fmt: skip
 
 
 class Graph:
@@ -77,7 +97,7 @@ class Graph:
     words: npt.NDArray[np.uint32]
     finals: npt.NDArray[np.float32]
 
-    @lists_options()
+    @lists_options(Wording)
     def __init__(
         self,
         columns: Mapping[str, npt.NDArray[Any]],
@@ -89,14 +109,10 @@ class Graph:
         tokens: TokenTable | None = None,
         word_symbols: SymbolTable | None = None,
         blank: str | int | None = None,
-        pronunciations: Pronunciations | None = None,
-        join: str = "words",
-        separator: str | None = None,
-        separator_column: int | None = None,
-        meta: Meta | None = None,
         open_slot: OpenSlot | None = None,
+        **wording: Unpack[WordingKeywords],
     ) -> None:
-        wording = Wording(pronunciations, join, separator, separator_column, meta)
+        said = Wording(**wording)
         for name in _graph.COLUMNS:
             array = columns[name]
             array.flags.writeable = False
@@ -109,12 +125,13 @@ class Graph:
         self.width_is_exact = bool(width_is_exact)
         self.tokens = tokens
         self.word_symbols = word_symbols
-        self.blank = self._find_blank(blank)
-        self.pronunciations = pronunciations
-        self.join = wording.join
-        self.separator = separator
-        self.separator_column = separator_column if separator_column is not None else self._find_separator()
-        self.meta: dict[str, str | int | float] = dict(meta or {})
+        self.blank = blank_column(tokens, blank, self.num_columns, self.width_is_exact)
+        self.pronunciations = pronunciations = said.pronunciations
+        self.join = said.join
+        self.separator = said.separator
+        found = said.separator_column
+        self.separator_column = separator_column(tokens, self.separator) if found is None else found
+        self.meta: dict[str, str | int | float] = dict(said.meta or {})
         self.open_slot = open_slot
         self._file: tuple[str, bytes] | None = None  # path and head of the file that the graph is mapped from
         self._map: Mapped | None = None
@@ -124,12 +141,17 @@ class Graph:
             pronunciations.check(self.num_columns)
             for array in (pronunciations.words, pronunciations.offsets, pronunciations.columns):
                 array.flags.writeable = False
-        self._check_words()
+        if word_symbols is not None:
+            check_words(self._columns(), word_symbols)
         if open_slot is not None:
-            self._check_slot(open_slot)
+            if word_symbols is None or self.join == "pieces":
+                raise GraphError("open_slot: expected a graph of words with word symbols, got one without")
+            open_slot.check(self.states, self.num_states)
+            for array in (open_slot.entrances, open_slot.weights, open_slot.exits):
+                array.flags.writeable = False
 
     @classmethod
-    @lists_options()
+    @lists_options(Wording)
     def from_arcs(
         cls,
         arcs: Arcs,
@@ -142,12 +164,8 @@ class Graph:
         blank: str | int | None = None,
         label_to_column: npt.ArrayLike | None = None,
         num_columns: int | None = None,
-        pronunciations: Pronunciations | None = None,
-        join: str = "words",
-        separator: str | None = None,
-        separator_column: int | None = None,
-        meta: Meta | None = None,
         open_slot: OpenSlot | None = None,
+        **wording: Unpack[WordingKeywords],
     ) -> Self:
         """Compiles arcs.
 
@@ -218,16 +236,12 @@ class Graph:
             tokens=table,
             word_symbols=as_words(word_symbols),
             blank=blank,
-            pronunciations=pronunciations,
-            join=join,
-            separator=separator,
-            separator_column=separator_column,
-            meta=meta,
             open_slot=open_slot,
+            **wording,
         )
 
     @classmethod
-    @lists_options()
+    @lists_options(Wording)
     def from_fst(
         cls,
         fst: Any,
@@ -237,11 +251,7 @@ class Graph:
         blank: str | int | None = None,
         label_to_column: npt.ArrayLike | None = None,
         num_columns: int | None = None,
-        pronunciations: Pronunciations | None = None,
-        join: str = "words",
-        separator: str | None = None,
-        separator_column: int | None = None,
-        meta: Meta | None = None,
+        **wording: Unpack[WordingKeywords],
     ) -> Self:
         """Compiles a kaldifst or pywrapfst (pynini) FST with the standard arc type.
 
@@ -260,12 +270,10 @@ class Graph:
         compiled = openfst.from_object(
             fst, tokens=table, blank=blank, label_to_column=label_to_column, num_columns=num_columns
         )
-        return cls._from_compiled(
-            compiled, words, blank, Wording(pronunciations, join, separator, separator_column, meta)
-        )
+        return cls(**compiled.fields(as_words(words), blank), **wording)
 
     @classmethod
-    @lists_options()
+    @lists_options(Wording)
     def load(
         cls,
         path: StrPath,
@@ -276,13 +284,9 @@ class Graph:
         label_to_column: npt.ArrayLike | None = None,
         num_columns: int | None = None,
         lexicon: "StrPath | Lexicon | None" = None,
-        pronunciations: Pronunciations | None = None,
-        join: str | None = None,
-        separator: str | None = None,
-        separator_column: int | None = None,
-        meta: Meta | None = None,
         in_memory: bool = False,
         max_bytes: int | str | None = None,
+        **wording: Unpack[WordingKeywords],
     ) -> Self:
         """Loads a file of arcbeam's own format, or an OpenFst `vector` or `const` file; its first bytes say which.
 
@@ -329,86 +333,50 @@ class Graph:
         UserWarning
             The lexicon lacks words that the graph writes.
         """
-        if lexicon is not None and pronunciations is not None:
+        if lexicon is not None and wording.get("pronunciations") is not None:
             raise ValueError("expected spellings once, got lexicon and pronunciations: give one of them")
         table, symbols = as_tokens(tokens, blank), as_words(words)
         check_width(num_columns, table)
-        given = {
-            "label_to_column": label_to_column,
-            "num_columns": num_columns,
-            "pronunciations": pronunciations,
-            "join": join,
-            "separator": separator,
-            "separator_column": separator_column,
-            "meta": meta,
-        }
+        of_openfst: dict[str, Any] = {"label_to_column": label_to_column, "num_columns": num_columns}
         with open(os.fspath(path), "rb") as file:  # not a number, which would be an open file's
             head = file.read(64)
+        file_map = None
         if head and _graph.is_openfst(head):
             with naming(path):
-                compiled = openfst.read_file(
-                    path,
-                    tokens=table,
-                    blank=blank,
-                    label_to_column=label_to_column,
-                    num_columns=num_columns,
-                )
-                wording = Wording(pronunciations, join or "words", separator, separator_column, meta)
-                graph = cls._from_compiled(compiled, symbols, blank, wording)
-            graph._spell(lexicon, max_bytes)
-            return graph
-        from arcbeam.graph import graph_file
-        from arcbeam.lm import lm_file
-
-        if not graph_file.KIND.begins(head):
-            got = f"a file that begins with {head[:8]!r}" if head else "an empty file"
-            if lm_file.KIND.begins(head):
-                got = "a language model, which LanguageModel.load reads"
-            raise FormatError(f"{path}: expected a graph of arcbeam or an OpenFst vector or const file, got {got}")
-        if names := ", ".join(name for name, value in given.items() if value is not None):
-            raise ValueError(f"{path} is a graph of arcbeam, which contains {names}: leave them out")
-        fields, mapped = graph_file.read(path, in_memory=in_memory)
-        overridden = any(given is not None for given in (words, tokens, blank, lexicon))
-        if symbols is not None:
-            fields["word_symbols"] = symbols
-        if table is not None:
-            fields["tokens"] = table
-            fields["blank"] = None
-        if blank is not None:
-            fields["blank"] = blank
-        with naming(path):
-            graph = cls(**fields)
-        graph._spell(lexicon, max_bytes)
-        graph._map = mapped
-        graph._file = None if overridden or mapped is None else (os.path.abspath(path), head)
+                compiled = openfst.read_file(path, tokens=table, blank=blank, **of_openfst)
+                said = {name: value for name, value in wording.items() if value is not None}
+                graph = cls(**compiled.fields(symbols, blank), **said)  # type: ignore[arg-type]
+        else:
+            graph_file.check_head(path, head)
+            if names := ", ".join(name for name, value in {**of_openfst, **wording}.items() if value is not None):
+                raise ValueError(f"{path} is a graph of arcbeam, which contains {names}: leave them out")
+            fields, file_map = graph_file.read(path, in_memory=in_memory)
+            if symbols is not None:
+                fields["word_symbols"] = symbols
+            if table is not None:
+                fields["tokens"], fields["blank"] = table, None
+            if blank is not None:
+                fields["blank"] = blank
+            with naming(path):
+                graph = cls(**fields)
+        if lexicon is not None:
+            spelled = spell(graph.fields(), lexicon, max_bytes)
+            graph.pronunciations, graph.separator, graph.separator_column = spelled
+        graph._map = file_map
+        if file_map is not None and all(given is None for given in (words, tokens, blank, lexicon)):
+            graph._file = os.path.abspath(path), head
         return graph
 
     @classmethod
-    @lists_options()
+    @lists_options(BuildOptions)
     def build(
         cls,
         tokens: StrPath | TokenTable | Iterable[str],
         lexicon: "StrPath | Lexicon | None",
         lm: "StrPath | LanguageModel | KenLM",
         topology: str = "compact",
-        *,
-        token_self_loops: bool = True,
-        lm_scale: float = 1.0,
-        word_insertion_penalty: float = 0.0,
-        epsilon_free: bool = False,
-        epsilon_free_limit: float = 8.0,
-        separator: str | None = "auto",
-        separator_rule: str = "auto",
-        words_by_last_token: bool = False,
-        blank: str | int | None = None,
-        probabilities: bool | None = None,
-        token_encoding: str = "names",
-        progress: "Progress | bool | None" = None,
-        openfst: StrPath | None = None,
-        max_bytes: int | str | None = None,
-        open_slot: bool = False,
-        open_slot_score: float | None = None,
-    ) -> "Graph":
+        **options: Unpack[BuildKeywords],
+    ) -> Self:
         """Builds T, L and G and composes them; needs ``arcbeam[build]``.
 
         Parameters
@@ -421,50 +389,8 @@ class Graph:
         lm
             The path of an ARPA model of any order: plain, .gz, .xz or .bz2. Or a model that was made from one, whose
             file is read once more: a KenLM, or a LanguageModel that `LanguageModel.build` returned.
-        topology
-            "compact", "normal", "eesen" or "identity"; see `arcbeam.recipe.topology`.
-        token_self_loops : bool
-            Whether a token may last more than one frame. ``identity`` never lets it.
-        lm_scale : float
-            Factor of the language model's log probabilities.
-        word_insertion_penalty : float
-            Added to the cost of each word (of each token if `lexicon` is None), natural log: above 0 means fewer words.
-        epsilon_free : bool
-            Remove the arcs that read no frame, as Fukunaga et al. 2019 do in their section 2.4. Every history then has
-            the arcs of all that it backs off to.
-        epsilon_free_limit : float
-            The most arcs that this may make, as a multiple of those before; ValueError if there would be more.
-        separator : str, optional
-            The token between words, or the mark that begins a word's first piece. "auto": the lexicon's separator, or
-            without a lexicon the one among <space>, |, U+2581 ... that the tokens have.
-        separator_rule : {"auto", "one", "many", "optional", "loop", "none"}
-            How often the separator token stands between words: once, once or more, at most once, any number of times,
-            or never. With the first two, sentences begin and end with or without it. "auto" is "one" if the lexicon has
-            a separator token, else "none".
-        words_by_last_token : bool
-            Write each word on the arc of its last token or earlier, so that no epsilon arc writes a word. Without this
-            option and with the rules "one" and "many", a word that begins another is written by the separator after it,
-            or by an epsilon arc that ends the sentence: a larger graph, but one that decodes faster. With other rules
-            the option is always on.
-        blank : str or int, optional
-            The blank's token or column; None looks for a usual name.
-        probabilities : bool, optional
-            Whether a lexicon file has probabilities; see `Lexicon.from_file`.
-        token_encoding : {"names", "nemo"}
-            For ``lexicon=None``: the words of `lm` are the tokens by name, or NeMo's characters chr(column + 100).
-        progress : callable, None or False
-            Called with a `BuildEvent` at each step; None writes lines to stderr, False is silent.
-        openfst : path, optional
-            Also write the graph as an OpenFst vector file.
-        max_bytes : int, str or None
-            Bytes, or a size such as ``"20GiB"``, that the text of a packed `lm` or lexicon may have. None: 20 times the
-            size of the file, but at least 32 MiB.
-        open_slot : bool
-            Leave a place for words that the graph lacks: those of a request's `Boost` are decoded there. A request
-            without new words is decoded as by a graph without the slot.
-        open_slot_score : float, optional
-            The score of a new word: a natural log, scaled by `lm_scale`. By default that of the unigram ``<unk>`` of
-            `lm`, but at least -6.
+        **options
+            Those of `BuildOptions`, `topology` among them.
 
         Raises
         ------
@@ -475,38 +401,15 @@ class Graph:
         MissingDependencyError
             kaldifst (or sentencepiece) is missing.
         """
-        from arcbeam.recipe.recipe import build_graph
+        from arcbeam.recipe.recipe import build_fields
 
-        return build_graph(
-            tokens,
-            lexicon,
-            lm,
-            topology=topology,
-            token_self_loops=token_self_loops,
-            lm_scale=lm_scale,
-            word_insertion_penalty=word_insertion_penalty,
-            epsilon_free=epsilon_free,
-            epsilon_free_limit=epsilon_free_limit,
-            separator=separator,
-            separator_rule=separator_rule,
-            words_by_last_token=words_by_last_token,
-            blank=blank,
-            probabilities=probabilities,
-            token_encoding=token_encoding,
-            progress=progress,
-            openfst=openfst,
-            max_bytes=max_bytes,
-            open_slot=open_slot,
-            open_slot_score=open_slot_score,
-        )
+        return cls(**build_fields(tokens, lexicon, lm, BuildOptions(topology=topology, **options)))
 
     def save(self, path: StrPath) -> None:
         """Writes the graph in arcbeam's own format: versioned, checksummed, to be memory-mapped by `load`.
 
         The file appears under its name only when it is complete.
         """
-        from arcbeam.graph import graph_file
-
         self.check_file()
         graph_file.write(path, self)
 
@@ -536,7 +439,7 @@ class Graph:
 
     def info(self) -> GraphInfo:
         """Sizes and kinds of states and arcs; ``print(graph.info())`` shows them."""
-        return GraphInfo.of(self)
+        return GraphInfo.of(self.fields())
 
     def __repr__(self) -> str:
         sizes = [f"{self.num_arcs:,} arcs", f"{self.num_columns} columns" + " or more" * (not self.width_is_exact)]
@@ -554,83 +457,7 @@ class Graph:
 
     def fields(self) -> dict[str, Any]:
         """The arguments that make an equal graph."""
-        names = (
-            "start",
-            "max_depth",
-            "num_columns",
-            "width_is_exact",
-            "tokens",
-            "word_symbols",
-            "blank",
-            "pronunciations",
-            "join",
-            "separator",
-            "separator_column",
-            "meta",
-            "open_slot",
-        )
-        return {"columns": self._columns()} | {name: getattr(self, name) for name in names}
-
-    @classmethod
-    def _from_compiled(
-        cls, compiled: openfst.Compiled, words: Words, blank: str | int | None, wording: Wording
-    ) -> Self:
-        return cls(
-            compiled.columns,
-            start=compiled.start,
-            max_depth=compiled.max_depth,
-            num_columns=compiled.num_columns,
-            width_is_exact=compiled.width_is_exact,
-            tokens=compiled.tokens,
-            word_symbols=compiled.word_symbols if words is None else as_words(words),
-            blank=blank,
-            **vars(wording),
-        )
-
-    def _spell(self, lexicon: "StrPath | Lexicon | None", max_bytes: int | str | None) -> None:
-        if lexicon is not None:
-            self.pronunciations, self.separator, self.separator_column = spell(self, lexicon, max_bytes)
-
-    def _find_blank(self, blank: str | int | None) -> int | None:
-        if self.tokens is not None:
-            return self.tokens.blank if blank is None else find_blank(self.tokens.tokens, blank)
-        if isinstance(blank, str):
-            raise ValueError(f"blank: {blank!r} is a token, which needs tokens; give its column, or the tokens")
-        if blank is not None and (blank < 0 or (self.width_is_exact and blank >= self.num_columns)):
-            raise ValueError(f"blank: expected a column from 0 to {self.num_columns - 1}, got {blank}")
-        return None if blank is None else int(blank)
-
-    def _find_separator(self) -> int | None:
-        # A mark with which other tokens begin (such as SentencePiece's) starts words even if it is a token itself.
-        if self.tokens is None or self.separator is None or self.separator not in self.tokens:
-            return None
-        if any(token != self.separator and token.startswith(self.separator) for token in self.tokens.tokens):
-            return None
-        return self.tokens.column(self.separator)
-
-    def _check_words(self) -> None:
-        if self.word_symbols is None:
-            return
-        columns, most = self._columns(), int(self.words.max(initial=0))
-        if is_far_beyond(most, len(self.word_symbols) + self.num_arcs):
-            columns["words"] = np.where(np.isin(self.words, self.word_symbols.arrays()[0]), np.uint32(0), self.words)
-            known = np.zeros(0, np.uint8)
-        else:
-            known = self.word_symbols.known(most + 1)
-        offender = _graph.unknown_word(columns, known)
-        if offender is not None:
-            state, arc, word = offender
-            raise GraphError(
-                f"state {state}, arc {arc}: writes word {word}, which has no symbol among the "
-                f"{len(self.word_symbols)} words"
-            )
-
-    def _check_slot(self, slot: OpenSlot) -> None:
-        if self.word_symbols is None or self.join == "pieces":
-            raise GraphError("open_slot: expected a graph of words with word symbols, got one without")
-        slot.check(self.states, self.num_states)
-        for array in (slot.entrances, slot.weights, slot.exits):
-            array.flags.writeable = False
+        return {"columns": self._columns()} | {name: getattr(self, name) for name in FIELDS}
 
     def _columns(self) -> dict[str, npt.NDArray[Any]]:
         return {name: getattr(self, name) for name in _graph.COLUMNS}

@@ -65,6 +65,17 @@ KIND = section_file.Kind(
 )
 
 
+def check_head(path: str | os.PathLike[str], head: bytes) -> None:
+    """FormatError unless a file that is none of OpenFst's begins as a graph of arcbeam."""
+    from arcbeam.lm import lm_file
+
+    if not KIND.begins(head):
+        got = f"a file that begins with {head[:8]!r}" if head else "an empty file"
+        if lm_file.KIND.begins(head):
+            got = "a language model, which LanguageModel.load reads"
+        raise FormatError(f"{path}: expected a graph of arcbeam or an OpenFst vector or const file, got {got}")
+
+
 def write(path: str | os.PathLike[str], graph: Any) -> None:
     """Writes a graph; the file appears under its name only when it is complete."""
     section_file.write(path, KIND, sections(graph), facts(graph), graph.check_file)
@@ -113,15 +124,6 @@ def read(path: str | os.PathLike[str], *, in_memory: bool = False) -> tuple[dict
     """Maps a file and checks it; returns the arguments of `Graph`, whose arrays lie in the map, and the map.
 
     With `in_memory` the arrays are copies, and there is no map.
-
-    Raises
-    ------
-    FormatError
-        The file is of another kind or version, truncated or corrupted.
-    GraphError
-        The graph in it breaks a rule, which only a forged file does.
-    OSError
-        The file cannot be read.
     """
     with reading(path, KIND.name):
         arrays, about, mapped = section_file.read(path, KIND)

@@ -1,13 +1,10 @@
 """The result of `Graph.info`."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Any, Self
 
 from arcbeam.graph import _graph
 from arcbeam.graph.spelling import unspelled_words, written_words
-
-if TYPE_CHECKING:
-    from arcbeam.graph.graph import Graph
 
 HOT_BYTES_PER_ARC = 10  # next state, weight, column
 WORD_TIMES = {  # how late: measured on recordings, docs/guide/word-times.md
@@ -46,38 +43,39 @@ class GraphInfo:
     meta: dict[str, str | int | float]
 
     @classmethod
-    def of(cls, graph: "Graph") -> Self:
-        """Counts a graph."""
-        counts = _graph.count_arcs(graph._columns())
-        if graph.join == "pieces":
+    def of(cls, fields: dict[str, Any]) -> Self:
+        """Counts a graph of these fields, as `Graph.fields` returns them."""
+        columns, pronunciations, symbols = (fields[name] for name in ("columns", "pronunciations", "word_symbols"))
+        counts = _graph.count_arcs(columns)
+        if fields["join"] == "pieces":
             word_times, unspelled = "pieces", 0
-        elif graph.pronunciations is not None:
-            word_times, unspelled = "spellings", len(unspelled_words(graph, graph.pronunciations))
+        elif pronunciations is not None:
+            word_times, unspelled = "spellings", len(unspelled_words(columns["words"], pronunciations))
         else:
-            word_times, unspelled = "writing frames", len(written_words(graph))
-        blank = None if graph.blank is None else f"column {graph.blank}"
-        if graph.blank is not None and graph.tokens is not None:
-            blank = f"{graph.tokens[graph.blank]} ({blank})"
+            word_times, unspelled = "writing frames", len(written_words(columns["words"]))
+        blank = None if fields["blank"] is None else f"column {fields['blank']}"
+        if blank is not None and fields["tokens"] is not None:
+            blank = f"{fields['tokens'][fields['blank']]} ({blank})"
         return cls(
-            states=graph.num_states,
+            states=len(columns["finals"]),
             final_states=counts["final_states"],
-            arcs=graph.num_arcs,
+            arcs=len(columns["words"]),
             epsilon_arcs=counts["epsilon"],
             epsilon_arcs_with_word=counts["epsilon_with_word"],
             emitting_arcs=counts["emitting"],
             emitting_arcs_with_word=counts["emitting_with_word"],
             self_loops=counts["self_loops"],
-            epsilon_depth=graph.max_depth,
-            columns=graph.num_columns,
-            width_is_exact=graph.width_is_exact,
-            words=None if graph.word_symbols is None else len(graph.word_symbols),
-            pronunciations=None if graph.pronunciations is None else len(graph.pronunciations.words),
+            epsilon_depth=fields["max_depth"],
+            columns=fields["num_columns"],
+            width_is_exact=fields["width_is_exact"],
+            words=None if symbols is None else len(symbols),
+            pronunciations=None if pronunciations is None else len(pronunciations.words),
             word_times=word_times,
             unspelled_words=unspelled,
             blank=blank,
             hot_bytes_per_arc=HOT_BYTES_PER_ARC,
-            memory_bytes=sum(getattr(graph, name).nbytes for name in _graph.COLUMNS),
-            meta=dict(graph.meta),
+            memory_bytes=sum(array.nbytes for array in columns.values()),
+            meta=dict(fields["meta"]),
         )
 
     def __str__(self) -> str:

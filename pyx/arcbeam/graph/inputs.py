@@ -3,20 +3,31 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
+from arcbeam.core.errors import GraphError
 from arcbeam.graph import _graph
 from arcbeam.graph.pronunciations import Pronunciations
-from arcbeam.graph.symbols import SymbolTable, TokenTable
+from arcbeam.graph.symbols import SymbolTable, TokenTable, find_blank, is_far_beyond
 
 StrPath: TypeAlias = str | os.PathLike[str]
 Words: TypeAlias = StrPath | SymbolTable | Sequence[str] | None
 Tokens: TypeAlias = StrPath | TokenTable | Sequence[str] | None
 Meta: TypeAlias = Mapping[str, str | int | float]
 Arcs: TypeAlias = Iterable[tuple[int, int, int, int, float]] | Sequence[npt.ArrayLike]
+
+
+class WordingKeywords(TypedDict, total=False):
+    """The keywords of `Wording`, for checks of types and for editors."""
+
+    pronunciations: Pronunciations | None
+    join: str
+    separator: str | None
+    separator_column: int | None
+    meta: Meta | None
 
 
 @dataclass(frozen=True)
@@ -75,3 +86,41 @@ def check_width(num_columns: int | None, tokens: TokenTable | None) -> None:
     if width is not None and not 0 < width <= _graph.MOST_COLUMNS:
         what = "num_columns" if tokens is None else "tokens"
         raise ValueError(f"{what}: expected 1 to {_graph.MOST_COLUMNS} columns, got {width}")
+
+
+def blank_column(tokens: TokenTable | None, blank: str | int | None, width: int, is_exact: bool) -> int | None:
+    """The blank's column, if it is known; ValueError for one that is not there, or a token without tokens."""
+    if tokens is not None:
+        return tokens.blank if blank is None else find_blank(tokens.tokens, blank)
+    if isinstance(blank, str):
+        raise ValueError(f"blank: {blank!r} is a token, which needs tokens; give its column, or the tokens")
+    if blank is not None and (blank < 0 or (is_exact and blank >= width)):
+        raise ValueError(f"blank: expected a column from 0 to {width - 1}, got {blank}")
+    return None if blank is None else int(blank)
+
+
+def separator_column(tokens: TokenTable | None, separator: str | None) -> int | None:
+    """The column of a separator that is a token of its own."""
+    # A mark with which other tokens begin (such as SentencePiece's) starts words even if it is a token itself.
+    if tokens is None or separator is None or separator not in tokens:
+        return None
+    if any(token != separator and token.startswith(separator) for token in tokens.tokens):
+        return None
+    return tokens.column(separator)
+
+
+def check_words(columns: dict[str, npt.NDArray[Any]], symbols: SymbolTable) -> None:
+    """GraphError for an arc that writes a word without a symbol."""
+    words = columns["words"]
+    most = int(words.max(initial=0))
+    if is_far_beyond(most, len(symbols) + len(words)):
+        columns = columns | {"words": np.where(np.isin(words, symbols.arrays()[0]), np.uint32(0), words)}
+        known = np.zeros(0, np.uint8)
+    else:
+        known = symbols.known(most + 1)
+    offender = _graph.unknown_word(columns, known)
+    if offender is not None:
+        state, arc, word = offender
+        raise GraphError(
+            f"state {state}, arc {arc}: writes word {word}, which has no symbol among the {len(symbols)} words"
+        )

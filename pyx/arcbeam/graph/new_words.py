@@ -42,11 +42,6 @@ class NewWords:
     name : str
         The end of a message's "the new words".
 
-    Raises
-    ------
-    CapacityError
-        They take more.
-
     Attributes
     ----------
     states : structured [states + 1]

@@ -40,6 +40,10 @@ class Compiled(NamedTuple):
     tokens: TokenTable | None
     word_symbols: SymbolTable | None
 
+    def fields(self, words: SymbolTable | None, blank: str | int | None) -> dict[str, Any]:
+        """The arguments of `Graph`; `words` take the place of the file's own."""
+        return self._asdict() | {"blank": blank, "word_symbols": self.word_symbols if words is None else words}
+
 
 def read_bytes(
     data: Any,
@@ -67,13 +71,6 @@ def read_bytes(
         int [labels]: the column that each input label reads; entry 0 (epsilon) is not looked at.
     num_columns
         The number of columns of the log-probs, if no token table gives it.
-
-    Raises
-    ------
-    FormatError
-        The bytes are truncated or corrupted, or of another kind of file.
-    GraphError
-        The graph breaks a rule.
     """
     embedded: list[list[str]] = []
 
@@ -113,13 +110,7 @@ def read_file(path: str | os.PathLike[str], *, source: str | None = None, **opti
 
 
 def from_object(fst: Any, **options: Any) -> Compiled:
-    """Reads a kaldifst or pywrapfst (pynini) FST with the standard arc type; see `read_bytes`.
-
-    Raises
-    ------
-    TypeError
-        `fst` is not such an object.
-    """
+    """Reads a kaldifst or pywrapfst (pynini) FST with the standard arc type; see `read_bytes`."""
     source = type(fst).__name__
     arc_type = fst.arc_type() if callable(getattr(fst, "arc_type", None)) else "standard"
     if arc_type != "standard":

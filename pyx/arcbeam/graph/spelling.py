@@ -1,7 +1,7 @@
 """The spellings of a graph's words by a lexicon, for the times of words in graphs that do not carry them."""
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,70 +11,65 @@ from arcbeam.graph.pronunciations import Pronunciations
 from arcbeam.graph.symbols import is_far_beyond
 
 if TYPE_CHECKING:
-    from arcbeam.graph.graph import Graph
     from arcbeam.recipe.lexicon import Lexicon
 
 SHOWN, SAMPLE = 5, 1000  # words that a warning names, and words that are looked at for a hint
 
 
-def written_words(graph: "Graph") -> npt.NDArray[np.int64]:
-    """The ids of the words that arcs of a graph write, ascending."""
-    most = int(graph.words.max(initial=0))
-    if is_far_beyond(most, graph.num_arcs):
-        ids = np.unique(graph.words).astype(np.int64)
+def written_words(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
+    """The ids of the words that arcs write, ascending; `words` is that of a graph."""
+    most = int(words.max(initial=0))
+    if is_far_beyond(most, len(words)):
+        ids = np.unique(words).astype(np.int64)
         return ids[ids != 0]
     marks = np.zeros(most + 1, np.bool_)
-    marks[graph.words] = True
+    marks[words] = True
     marks[0] = False
     return np.flatnonzero(marks)
 
 
-def unspelled_words(graph: "Graph", pronunciations: Pronunciations) -> npt.NDArray[np.int64]:
-    """The ids of the words that arcs of a graph write, but that have no spelling."""
-    return np.setdiff1d(written_words(graph), pronunciations.words)
+def unspelled_words(words: npt.NDArray[np.uint32], pronunciations: Pronunciations) -> npt.NDArray[np.int64]:
+    """The ids of the words that arcs write, but that have no spelling."""
+    return np.setdiff1d(written_words(words), pronunciations.words)
 
 
 def spell(
-    graph: "Graph", lexicon: "str | os.PathLike[str] | Lexicon", max_bytes: int | str | None
+    fields: dict[str, Any], lexicon: "str | os.PathLike[str] | Lexicon", max_bytes: int | str | None
 ) -> tuple[Pronunciations, str | None, int | None]:
-    """The spellings of the graph's words by a lexicon, and the separator between words with its column, if any.
+    """The spellings of a graph's words by a lexicon, and the separator between words with its column, if any.
 
-    Warns of words that the lexicon lacks. :meth:`arcbeam.Graph.load` documents the rules.
-
-    Raises
-    ------
-    ValueError
-        The graph has spellings already, or needs none, or lacks what spelling needs; or the lexicon has none of its
-        words.
+    `fields` are those of the graph. Warns of words that the lexicon lacks. :meth:`arcbeam.Graph.load` has the rules
+    and the errors.
     """
     from arcbeam.lm.kenlm import case_hint
     from arcbeam.recipe.lexicon import WORD_START, Lexicon, find_separator
 
-    if graph.join == "pieces":
+    wanted = ("join", "pronunciations", "word_symbols", "tokens", "separator", "separator_column")
+    join, pronunciations, symbols, tokens, separator, column = (fields[name] for name in wanted)
+    if join == "pieces":
         raise ValueError(
             "lexicon: expected a graph that writes words, got one that writes pieces, which have no lexicon"
         )
-    if graph.pronunciations is not None:
+    if pronunciations is not None:
         raise ValueError(
             "lexicon: expected a graph without spellings, got one that contains them; leave the lexicon out"
         )
-    if graph.word_symbols is None:
+    if symbols is None:
         raise ValueError("lexicon: expected a graph with word symbols, got none; give words (--words)")
-    if graph.blank is None:
+    if fields["blank"] is None:
         raise ValueError("lexicon: expected a graph whose blank is known; give tokens (--tokens) or blank (--blank)")
     if not isinstance(lexicon, Lexicon):
-        if graph.tokens is None:
+        if tokens is None:
             raise ValueError("lexicon: expected a graph with tokens, which name its columns; give tokens (--tokens)")
-        lexicon = Lexicon.from_file(lexicon, graph.tokens, max_bytes=max_bytes)
-    separator, column = graph.separator, graph.separator_column
+        lexicon = Lexicon.from_file(lexicon, tokens, max_bytes=max_bytes)
     if separator is None and column is None:
         separator, column = lexicon.separator, lexicon.separator_column
-    if separator is None and column is None and graph.tokens is not None:
+    if separator is None and column is None and tokens is not None:
         try:
-            separator = find_separator(graph.tokens)
+            separator = find_separator(tokens)
         except ValueError:
             separator = None  # several could be meant
-        column = None if separator in (None, WORD_START) else graph.tokens.column(str(separator))
+        column = None if separator in (None, WORD_START) else tokens.column(str(separator))
 
     # A separator at an end of a spelling, as Flashlight's recipes have it, is silence around the word.
     columns, offsets = lexicon.columns, lexicon.offsets.astype(np.int64)
@@ -84,16 +79,17 @@ def spell(
             starts += more
         while np.any(more := (starts < ends) & (columns[ends - 1] == column)):
             ends -= more
-    ids = {symbol: found for found, symbol in graph.word_symbols.items()}
+    ids = {symbol: found for found, symbol in symbols.items()}
     labels = [ids.get(word) for word in lexicon.words]
     spans = zip(lexicon.word_index.tolist(), starts.tolist(), ends.tolist(), strict=True)
     found = [(label, columns[a:b].tolist()) for word, a, b in spans if (label := labels[word]) is not None and a < b]
     spelled = Pronunciations.from_lists(found)
-    spelled.check(graph.num_columns)
-    unspelled = unspelled_words(graph, spelled)
+    spelled.check(fields["num_columns"])
+    written = fields["columns"]["words"]
+    unspelled = unspelled_words(written, spelled)
     if len(unspelled):
-        names = [graph.word_symbols[int(i)] for i in unspelled[:SAMPLE]]
-        of, some = len(written_words(graph)), ", ".join(map(repr, names[:SHOWN])) + ", ..." * (len(unspelled) > SHOWN)
+        names = [symbols[int(i)] for i in unspelled[:SAMPLE]]
+        of, some = len(written_words(written)), ", ".join(map(repr, names[:SHOWN])) + ", ..." * (len(unspelled) > SHOWN)
         lacks = f"lexicon: it lacks {len(unspelled):,} of the {of:,} words that the graph writes ({some})"
         hint = case_hint(names, set(lexicon.words))
         if len(unspelled) == of:

@@ -61,15 +61,7 @@ def write(
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any], section_file.Mapped]:
-    """Maps a file and checks all of it; returns its columns, which lie in the map, the facts about them, and the map.
-
-    Raises
-    ------
-    FormatError
-        The file is of another kind or version, truncated, corrupted or forged.
-    OSError
-        The file cannot be read.
-    """
+    """Maps and checks a file; returns its columns, which lie in the map, what it says of them, and the map."""
     with reading(path, KIND.name):
         columns, about, data = section_file.read(path, KIND)
         for name in COLUMNS:

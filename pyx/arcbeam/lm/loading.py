@@ -18,17 +18,7 @@ if TYPE_CHECKING:
 
 
 def as_language_model(name: str, model: StrPath | LanguageModel) -> LanguageModel:
-    """A model itself, or the model in a file: a file of `LanguageModel.save` is mapped, a model of an ARPA is built.
-
-    Raises
-    ------
-    TypeError
-        Neither a model nor a path; the message calls it `name`.
-    FormatError
-        The file is neither, or damaged.
-    OSError
-        The file cannot be read.
-    """
+    """A model itself, or the model in a file: a file of `LanguageModel.save` is mapped, a model of an ARPA is built."""
     if isinstance(model, LanguageModel):
         return model
     if not isinstance(model, (str, os.PathLike)):
@@ -69,13 +59,7 @@ def as_kenlm(name: str, model: StrPath | KenLM | None) -> KenLM | None:
 
 
 def arpa_of(model: StrPath | LanguageModel | KenLM) -> StrPath:
-    """The ARPA file from which a model was made; a path is returned as it is.
-
-    Raises
-    ------
-    ValueError
-        The model was not made from an ARPA, or does not know which one it was.
-    """
+    """The ARPA file from which a model was made; a path is returned as it is."""
     if isinstance(model, KenLM):
         if kenlm_file.is_binary(model.path):
             raise ValueError(f"lm: expected a model that was made from an ARPA, got {model!r}; give the ARPA's path")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from arcbeam.recipe.arrays import ArcArrays
 from arcbeam.recipe.dependencies import require
+
+if TYPE_CHECKING:
+    from arcbeam.graph.openfst import Compiled
 
 
 def _kaldifst() -> Any:
@@ -55,19 +58,20 @@ def remove_epsilons(fst: Any) -> Any:
     return fst
 
 
-def arcs_without_epsilons(graph: Any) -> int:
+def arcs_without_epsilons(graph: Compiled) -> int:
     """How many arcs removing the epsilons leaves, at most.
 
     A state takes over the emitting arcs of all that its epsilon paths reach; arcs that coincide are counted twice.
     """
-    first = graph.states["first_arc"].astype(np.int64)
-    first_emitting = graph.states["first_emitting"][:-1].astype(np.int64)
+    states, num_states = graph.columns["states"], len(graph.columns["finals"])
+    first = states["first_arc"].astype(np.int64)
+    first_emitting = states["first_emitting"][:-1].astype(np.int64)
     emitting = (first[1:] - first_emitting).astype(np.float64)
-    depth = graph.states["depth"][:-1]
-    sources = np.repeat(np.arange(graph.num_states), first_emitting - first[:-1])
-    arcs = np.flatnonzero(graph.columns == 0xFFFF)
-    targets = graph.targets["next_state"][arcs]
+    depth = states["depth"][:-1]
+    sources = np.repeat(np.arange(num_states), first_emitting - first[:-1])
+    arcs = np.flatnonzero(graph.columns["columns"] == 0xFFFF)
+    targets = graph.columns["targets"]["next_state"][arcs]
     for level in range(graph.max_depth - 1, -1, -1):  # a target is always deeper, so it is complete
         here = depth[sources] == level
-        emitting += np.bincount(sources[here], emitting[targets[here]], minlength=graph.num_states)
+        emitting += np.bincount(sources[here], emitting[targets[here]], minlength=num_states)
     return int(emitting.sum())

@@ -72,13 +72,7 @@ def read_text(
 def read(
     path: str | os.PathLike[str], reporter: Reporter, max_bytes: int | str | None = None
 ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """Columns of a model, and the facts about it.
-
-    Raises
-    ------
-    FormatError
-        The file breaks the format, or lacks <s> or </s>: the message has the line, what was expected and what was got.
-    """
+    """Columns of a model, and the facts about it."""
     reader, digest = read_text(path, None, lambda text: reporter.say("read", text), reporter, max_bytes)
     tally = reader.tally()
     reporter.say("read", " / ".join(f"{n:,}" for n in tally["ngrams"]) + " n-grams")

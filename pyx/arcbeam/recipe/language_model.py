@@ -69,11 +69,6 @@ def read_language_model(
     reporter : Reporter, optional
     max_bytes : int, str or None
         The most bytes that a packed file may unpack to; see `arcbeam.files.packed_files.PackedFile`.
-
-    Raises
-    ------
-    FormatError
-        The file breaks the format: the message has the line, what was expected and what was got.
     """
     clock = reporter or Reporter(False)
     known = [w.encode() for w in words]

@@ -14,6 +14,7 @@ import numpy as np
 from arcbeam.core.checks import as_float
 from arcbeam.core.errors import FormatError
 from arcbeam.core.warn import warn
+from arcbeam.files.reading import naming
 from arcbeam.files.writing import beside
 from arcbeam.lm.loading import arpa_of
 from arcbeam.recipe import algebra
@@ -27,11 +28,12 @@ from arcbeam.recipe.language_model import (
 from arcbeam.recipe.lexicon import WORD_START, Lexicon, find_separator
 from arcbeam.recipe.lexicon_fst import SEPARATOR_RULES, Labels, make_lexicon_fst
 from arcbeam.recipe.open_slot import add_slot
-from arcbeam.recipe.progress import Progress, Reporter
+from arcbeam.recipe.progress import Reporter
 from arcbeam.recipe.topology import TOPOLOGIES, make_topology
 
 if TYPE_CHECKING:
-    from arcbeam.graph.graph import Graph
+    from arcbeam.graph.build_options import BuildOptions
+    from arcbeam.graph.openfst import Compiled
     from arcbeam.graph.symbols import TokenTable
     from arcbeam.lm.kenlm import KenLM
     from arcbeam.lm.language_model import LanguageModel as BackoffModel
@@ -45,101 +47,73 @@ LEAST_SLOT_SCORE = -6.0
 later, so with the score that models give ``<unk>`` (-16 in one of 211,000 words) the usual beams lose it before."""
 
 
-def build_graph(
+def build_fields(
     tokens: StrPath | TokenTable | Iterable[str],
     lexicon: StrPath | Lexicon | None,
     lm: StrPath | BackoffModel | KenLM,
-    topology: str = "compact",
-    *,
-    token_self_loops: bool = True,
-    lm_scale: float = 1.0,
-    word_insertion_penalty: float = 0.0,
-    epsilon_free: bool = False,
-    epsilon_free_limit: float = 8.0,
-    separator: str | None = "auto",
-    separator_rule: str = "auto",
-    words_by_last_token: bool = False,
-    blank: str | int | None = None,
-    probabilities: bool | None = None,
-    token_encoding: str = "names",
-    progress: Progress | bool | None = None,
-    openfst: StrPath | None = None,
-    max_bytes: int | str | None = None,
-    open_slot: bool = False,
-    open_slot_score: float | None = None,
-) -> Graph:
-    """Build a decoding graph: :meth:`arcbeam.Graph.build` documents the parameters, the result and the errors."""
-    _check_choice("topology", topology, TOPOLOGIES)
-    _check_choice("separator_rule", separator_rule, ("auto", *SEPARATOR_RULES))
-    _check_choice("token_encoding", token_encoding, ("names", "nemo"))
-    _check_number("lm_scale", lm_scale, lowest=0.0)
-    _check_number("word_insertion_penalty", word_insertion_penalty)
-    _check_slot(open_slot, open_slot_score, lexicon, epsilon_free, openfst)
+    options: BuildOptions,
+) -> dict[str, Any]:
+    """The arguments of `Graph` for a graph that is built; :meth:`arcbeam.Graph.build` documents them and the errors."""
+    _check_choice("topology", options.topology, TOPOLOGIES)
+    _check_choice("separator_rule", options.separator_rule, ("auto", *SEPARATOR_RULES))
+    _check_choice("token_encoding", options.token_encoding, ("names", "nemo"))
+    _check_number("lm_scale", options.lm_scale, lowest=0.0)
+    _check_number("word_insertion_penalty", options.word_insertion_penalty)
+    _check_slot(options, lexicon)
     algebra.check_available()
     digest, lm = getattr(lm, "digest", None), arpa_of(lm)
-    table = _as_tokens(tokens, blank)
-    reporter = Reporter(progress)
+    table = _as_tokens(tokens, options.blank)
+    reporter = Reporter(options.progress)
     topologies = [
-        make_topology(topology, len(table), table.blank, token_self_loops, slot)
-        for slot in ((False, True) if open_slot else (False,))
+        make_topology(options.topology, len(table), table.blank, options.token_self_loops, slot)
+        for slot in ((False, True) if options.open_slot else (False,))
     ]
     meta: dict[str, Any] = {
-        "topology": topology,
-        "token_self_loops": int(token_self_loops),
-        "lm_scale": float(lm_scale),
-        "word_insertion_penalty": float(word_insertion_penalty),
-        "epsilon_free": int(epsilon_free),
-        "words_by_last_token": int(words_by_last_token),
+        "topology": options.topology,
+        "token_self_loops": int(options.token_self_loops),
+        "lm_scale": float(options.lm_scale),
+        "word_insertion_penalty": float(options.word_insertion_penalty),
+        "epsilon_free": int(options.epsilon_free),
+        "words_by_last_token": int(options.words_by_last_token),
     }
     if digest is not None:
         meta["lm_digest"] = digest
-    weights = {
-        "scale": lm_scale,
-        "word_insertion_penalty": word_insertion_penalty,
-        "reporter": reporter,
-        "max_bytes": max_bytes,
-    }
+    separator, with_slot = options.separator, []
     if lexicon is None:
         if separator == "auto":
             separator = find_separator(table)
-        fst, options = _open_vocabulary(table, lm, topologies[0], token_encoding, weights, meta, reporter)
-        options.update(join="pieces", separator=separator)
+        fst, fields = _open_vocabulary(table, lm, topologies[0], options, meta, reporter)
+        fields |= {"join": "pieces", "separator": separator}
     else:
         if not isinstance(lexicon, Lexicon):
             given = None if separator == "auto" else separator
             lexicon = Lexicon.from_file(
-                lexicon, table, probabilities=probabilities, separator=given, max_bytes=max_bytes
+                lexicon, table, probabilities=options.probabilities, separator=given, max_bytes=options.max_bytes
             )
             if separator == "auto":
                 _warn_of_unused_separator(lexicon, table)
-        rule = separator_rule
-        if rule == "auto":
-            rule = "none" if lexicon.separator_column is None else DEFAULT_RULE
-        meta["separator_rule"] = rule
-        slot_cost = None
-        if open_slot:
-            if open_slot_score is None:
-                score = max(unknown_word_score(lm, max_bytes), LEAST_SLOT_SCORE)
-            else:
-                score = float(open_slot_score)
-            slot_cost = word_insertion_penalty - lm_scale * score
-            meta["open_slot_score"] = score
-        fst, options = _closed_vocabulary(table, lexicon, lm, topologies, rule, weights, meta, reporter, slot_cost)
-        options.update(join="words", separator=lexicon.separator, separator_column=lexicon.separator_column)
-    if not epsilon_free:
-        return _compile(fst, table, options, meta, openfst, reporter)
-    graph = _compile(fst, table, dict(options), meta, None, reporter)
-    most = algebra.arcs_without_epsilons(graph)
-    if most > epsilon_free_limit * graph.num_arcs:
-        raise ValueError(
-            f"epsilon_free=True would turn {graph.num_arcs:,} arcs into up to {most:,}, more than the "
-            f"{epsilon_free_limit:g} times as many that epsilon_free_limit allows: prune the language model, raise the "
-            "limit or keep the epsilons"
-        )
-    del graph
-    fst = algebra.remove_epsilons(fst)
-    reporter.say("epsilons", f"removed: {fst.num_states:,} states")
-    return _compile(fst, table, options, meta, openfst, reporter)
+        fst, *with_slot, fields = _closed_vocabulary(table, lexicon, lm, topologies, options, meta, reporter)
+        fields |= {"join": "words", "separator": lexicon.separator, "separator_column": lexicon.separator_column}
+    if options.epsilon_free:
+        compiled = _compiled(fst, table, None)
+        arcs, most = len(compiled.columns["words"]), algebra.arcs_without_epsilons(compiled)
+        del compiled
+        if most > options.epsilon_free_limit * arcs:
+            raise ValueError(
+                f"epsilon_free=True would turn {arcs:,} arcs into up to {most:,}, more than the "
+                f"{options.epsilon_free_limit:g} times as many that epsilon_free_limit allows: prune the language "
+                "model, raise the limit or keep the epsilons"
+            )
+        fst = algebra.remove_epsilons(fst)
+        reporter.say("epsilons", f"removed: {fst.num_states:,} states")
+    meta["build_seconds"] = round(reporter.seconds, 1)
+    compiled = _compiled(fst, table, options.openfst)
+    fields |= compiled.fields(fields["word_symbols"], None) | {"meta": meta}
+    for composed in with_slot:  # one, or none
+        _add_slot(fields, _compiled(composed, None, None, compiled.num_columns + 1))
+    columns = fields["columns"]
+    reporter.say("graph", f"{len(columns['finals']):,} states, {len(columns['words']):,} arcs")
+    return fields
 
 
 def _warn_of_unused_separator(lexicon: Lexicon, table: TokenTable) -> None:
@@ -166,20 +140,30 @@ def _closed_vocabulary(
     lexicon: Lexicon,
     lm: StrPath,
     topologies: Sequence[ArcArrays],
-    rule: str,
-    weights: dict[str, Any],
+    options: BuildOptions,
     meta: dict[str, Any],
     reporter: Reporter,
-    slot_cost: float | None,
-) -> tuple[Any, dict[str, Any]]:
-    from arcbeam.graph.graph import Pronunciations
+) -> tuple[Any, ...]:
+    """T o min(det(L o G)) for each topology, and fields of the graph."""
+    from arcbeam.graph.pronunciations import Pronunciations
     from arcbeam.graph.symbols import SymbolTable
 
+    meta["separator_rule"] = rule = options.separator_rule
+    if rule == "auto":
+        meta["separator_rule"] = rule = "none" if lexicon.separator_column is None else DEFAULT_RULE
+    slot_cost = None
+    if options.open_slot:
+        if options.open_slot_score is None:
+            score = max(unknown_word_score(lm, options.max_bytes), LEAST_SLOT_SCORE)
+        else:
+            score = float(options.open_slot_score)
+        slot_cost = options.word_insertion_penalty - options.lm_scale * score
+        meta["open_slot_score"] = score
     num_words = len(lexicon.words)
     skipped = ", ".join(f"{count:,} {reason}" for reason, count in lexicon.skipped.items())
     sizes = f"{num_words:,} words, {lexicon.num_pronunciations:,} pronunciations"
     reporter.say("lexicon", f"{sizes}; skipped {skipped}" if skipped else sizes)
-    model = read_language_model(lm, lexicon.words, backoff_label=num_words + 1, **weights)
+    model = read_language_model(lm, lexicon.words, backoff_label=num_words + 1, **_weights(options, reporter))
     _report_model(model, meta, reporter, "lexicon")
     if not model.words_in_lm.any():
         raise ValueError(f"{lm}: no word of the language model is in the lexicon of {num_words:,} words")
@@ -196,53 +180,63 @@ def _closed_vocabulary(
     del left, right
     reporter.say("compose", f"L o G: {fst.num_states:,} states")
     fst = algebra.determinize_and_minimize(fst, reporter)
-    fst, *with_slot = [algebra.compose(algebra.topology_reader(t, labels.unmark()), fst) for t in topologies]
-    reporter.say("compose", f"T o LG: {fst.num_states:,} states")
+    composed = [algebra.compose(algebra.topology_reader(t, labels.unmark()), fst) for t in topologies]
+    reporter.say("compose", f"T o LG: {composed[0].num_states:,} states")
     pronunciations = Pronunciations(
         words=(lexicon.word_index + 1).astype("<u4"),
         offsets=lexicon.offsets.astype("<u4"),
         columns=lexicon.columns.astype("<u2"),
     )
-    return fst, {
+    return *composed, {
         "word_symbols": SymbolTable.from_list(["<eps>", *lexicon.words]),
         "pronunciations": pronunciations,
-        "with_slot": with_slot,
     }
 
 
-def _check_slot(
-    open_slot: bool, score: float | None, lexicon: object, epsilon_free: bool, openfst: StrPath | None
-) -> None:
-    if not open_slot:
-        if score is not None:
+def _weights(options: BuildOptions, reporter: Reporter) -> dict[str, Any]:
+    return {
+        "scale": options.lm_scale,
+        "word_insertion_penalty": options.word_insertion_penalty,
+        "reporter": reporter,
+        "max_bytes": options.max_bytes,
+    }
+
+
+def _check_slot(options: BuildOptions, lexicon: object) -> None:
+    if not options.open_slot:
+        if options.open_slot_score is not None:
             raise ValueError("open_slot_score: this needs open_slot=True")
         return
-    if score is not None:
-        _check_number("open_slot_score", score)
+    if options.open_slot_score is not None:
+        _check_number("open_slot_score", options.open_slot_score)
     if lexicon is None:
         raise ValueError("open_slot: this needs a lexicon; a graph of tokens can write any word as it is")
-    if epsilon_free:
+    if options.epsilon_free:
         raise ValueError("open_slot: expected epsilon_free=False, because new words enter after a back-off")
-    if openfst is not None:
+    if options.openfst is not None:
         raise ValueError("open_slot: expected no openfst=, because OpenFst files have no slot; use graph.save")
 
 
 def _open_vocabulary(
     table: TokenTable,
     lm: StrPath,
-    topology: Any,
-    encoding: str,
-    weights: dict[str, Any],
+    topology: ArcArrays,
+    options: BuildOptions,
     meta: dict[str, Any],
     reporter: Reporter,
 ) -> tuple[Any, dict[str, Any]]:
+    """T o G, and fields of the graph."""
     from arcbeam.graph.symbols import SymbolTable
 
-    names = [chr(column + _NEMO_OFFSET) for column in range(len(table))] if encoding == "nemo" else list(table.tokens)
+    names = (
+        [chr(column + _NEMO_OFFSET) for column in range(len(table))]
+        if options.token_encoding == "nemo"
+        else list(table.tokens)
+    )
     if table.blank is not None:
         names[table.blank] = "<blank>"  # the language model never writes it
     labels = Labels(len(table), {})
-    model = read_language_model(lm, names, backoff_label=labels.backoff, **weights)
+    model = read_language_model(lm, names, backoff_label=labels.backoff, **_weights(options, reporter))
     if table.blank is not None:
         model.tally["words_without_unigram"] -= 1
     _report_model(model, meta, reporter, "tokens")
@@ -291,45 +285,26 @@ def _report_model(model: LanguageModel, meta: dict[str, Any], reporter: Reporter
         reporter.say("lm", "there is no </s>: sentences may end anywhere at no cost")
 
 
-def _compile(
-    fst: Any,
-    table: TokenTable,
-    options: dict[str, Any],
-    meta: dict[str, Any],
-    openfst: StrPath | None,
-    reporter: Reporter,
-) -> Graph:
-    from arcbeam.graph.graph import Graph
+def _compiled(fst: Any, tokens: TokenTable | None, openfst: StrPath | None, num_columns: int | None = None) -> Compiled:
+    """An automaton as a graph has it, by way of an OpenFst file: `openfst`, or one that does not stay."""
+    from arcbeam.graph.openfst import read_file
 
     if fst.num_states == 0:
         raise ValueError("the graph is empty: no word of the language model can be spelled with the lexicon and tokens")
-    words, with_slot = options.pop("word_symbols"), options.pop("with_slot", ())
     with tempfile.TemporaryDirectory(prefix="arcbeam-") as folder:
         path = os.path.join(folder, "TLG.fst") if openfst is None else os.fspath(openfst)
         with beside(path) as name:
             if fst.write(name) is False:
                 raise OSError(f"cannot write {path}")
-        del fst
-        meta["build_seconds"] = round(reporter.seconds, 1)
-        graph = Graph.load(path, words=words, tokens=table, meta=meta, **options)
-        for composed in with_slot:  # one, or none
-            composed.write(path)
-            graph = _with_slot(graph, path)
-    reporter.say("graph", f"{graph.num_states:,} states, {graph.num_arcs:,} arcs")
-    return graph
+        with naming(path):
+            return read_file(path, tokens=tokens, num_columns=num_columns)
 
 
-def _with_slot(graph: Graph, path: str) -> Graph:
-    """A graph with the open slot of an OpenFst file, in which the pseudo-token reads the column behind all others."""
-    from arcbeam.graph import openfst
-    from arcbeam.graph.graph import Graph
-
-    composed = openfst.read_file(path, num_columns=graph.num_columns + 1)
-    fields = graph.fields()
+def _add_slot(fields: dict[str, Any], composed: Compiled) -> None:
+    """Adds the open slot of a graph in which the pseudo-token reads the column behind all others."""
     fields["columns"], fields["max_depth"], fields["open_slot"] = add_slot(
-        fields["columns"], graph.start, graph.max_depth, composed.columns, composed.start, graph.num_columns
+        fields["columns"], fields["start"], fields["max_depth"], composed.columns, composed.start, fields["num_columns"]
     )
-    return Graph(**fields)
 
 
 def _as_tokens(tokens: Any, blank: str | int | None) -> TokenTable:

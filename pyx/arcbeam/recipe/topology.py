@@ -54,11 +54,6 @@ def make_topology(
     -------
     ArcArrays
         Start state 0, every final cost and weight 0.
-
-    Raises
-    ------
-    ValueError
-        The name is not known, or a topology that needs a blank has none.
     """
     maker = _MAKERS.get(name)
     if maker is None:

@@ -7,13 +7,12 @@ import functools
 import os
 import pickle
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, Unpack
 
 from arcbeam.arrays.bad_values import check_errors
 from arcbeam.arrays.batches import Wanted
 from arcbeam.arrays.intake import take_batch
-from arcbeam.core.calls import lists_options
-from arcbeam.core.confidence import ConfidenceMethod
+from arcbeam.core.calls import explains, lists_options
 from arcbeam.core.show import changed, shown_as
 from arcbeam.streams.endpoints import Endpoint, check_endpoint
 from arcbeam.streams.partials import Partials
@@ -24,7 +23,7 @@ from arcbeam.transducer.fusion import Boosts
 from arcbeam.transducer.hypothesis import HypothesisForm, TransducerHypothesis, TransducerState
 from arcbeam.transducer.network import Joint, LstmPrediction, StatelessPrediction, check_shape, from_mapping, named_as
 from arcbeam.transducer.ngram_lm import NgramLm, token_automaton
-from arcbeam.transducer.options import TransducerOptions
+from arcbeam.transducer.options import TransducerKeywords, TransducerOptions
 from arcbeam.transducer.search import GreedySearch
 from arcbeam.transducer.streams.chunks import TransducerChunkDecoder
 from arcbeam.transducer.streams.partial import TransducerPartial
@@ -34,6 +33,7 @@ from arcbeam.transducer.text import detokenizer
 Tokenizer: TypeAlias = str | os.PathLike[str] | Sequence[str] | Callable[[list[int]], str]
 
 
+@explains(TransducerOptions)
 class TransducerDecoder:
     """Greedy decoding of RNN-T and TDT models from their encoder's output (Bataev et al. 2024, *Label-Looping*).
 
@@ -49,38 +49,16 @@ class TransducerDecoder:
     joint : Joint
     blank_id : int
         The blank's token.
-    durations : sequence of int, optional
-        Frames that the duration outputs of a TDT stand for; None for an RNN-T.
-    max_symbols : int
-        Tokens that may be written on one frame; then the next frame follows, as after a blank.
-    precision : str
-        ``"float32"``: the exact mode, whose bytes are the same on every machine. ``"bfloat16"``: weights and
-        activations are rounded to bfloat16 and summed in float32.
-    device : str
-        ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"``: the first GPU if it can decode, else the CPU, with a warning
-        if there is a GPU.
-    threads : int or None
-        CPU threads; None for one per usable core.
-    frame_shift : float or None
-        Seconds from one frame of the encoder output to the next; needed for times in seconds only.
     tokenizer : path, list of str or function, optional
         The source of text: a SentencePiece model, the pieces by token, or a function of a list of tokens.
-    confidence : str, ConfidenceMethod or None
-        ``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.ConfidenceMethod`; None for no confidence.
-    confidence_aggregation : str
-        ``"mean"``, ``"min"``, ``"max"`` or ``"prod"``: how the confidence of a word is made of those of its tokens.
-    algorithm : str
-        ``"label-looping"`` or, for comparison, ``"frame-looping"``: the same bytes at another speed.
-    boosting_tree_alpha : float
-        The factor of a boosting tree's scores, which are added to the logits of labels.
     ngram_lm_model : path, LanguageModel, KenLM or None
         An n-gram model of tokens, which scores labels: an ARPA, packed or not, a KenLM binary, or a file of
         `LanguageModel.save`.
-    ngram_lm_alpha : float
-        The factor of its natural logs, which are added to the logits of labels.
     ngram_lm_tokens : sequence of str or None, optional
         The model's word for each token, None for tokens that it has not; by default NeMo's, the character 100 + token.
         A model that knows fewer than half of these words is refused.
+    **options
+        Those of :class:`arcbeam.TransducerOptions`, by keyword.
 
     Raises
     ------
@@ -101,7 +79,7 @@ class TransducerDecoder:
     it got them in the host's memory, which :meth:`memory` does not count; copies share them.
     """
 
-    @lists_options()
+    @lists_options(TransducerOptions)
     def __init__(
         self,
         prediction: LstmPrediction | StatelessPrediction,
@@ -110,18 +88,11 @@ class TransducerDecoder:
         *,
         durations: Sequence[int] | None = None,
         max_symbols: int = 10,
-        precision: str = "float32",
-        device: str = "auto",
-        threads: int | None = None,
         frame_shift: float | None = None,
         tokenizer: Tokenizer | None = None,
-        confidence: str | ConfidenceMethod | None = None,
-        confidence_aggregation: str = "min",
-        algorithm: str = "label-looping",
-        boosting_tree_alpha: float = 1.0,
         ngram_lm_model: NgramLm | None = None,
-        ngram_lm_alpha: float = 0.2,
         ngram_lm_tokens: Sequence[str | None] | None = None,
+        **options: Unpack[TransducerKeywords],
     ) -> None:
         if not isinstance(prediction, (LstmPrediction, StatelessPrediction)):
             got = type(prediction).__name__
@@ -130,26 +101,19 @@ class TransducerDecoder:
             )
         if not isinstance(joint, Joint):
             raise TypeError(f"joint: expected an arcbeam.transducer.Joint, got {type(joint).__name__}")
-        self._options = options = TransducerOptions(
+        self._options = chosen = TransducerOptions(
             blank_id=blank_id,
             durations=durations,  # type: ignore[arg-type]  # made a tuple there
             max_symbols=max_symbols,
-            precision=precision,
-            device=device,
-            threads=threads,
             frame_shift=frame_shift,
-            confidence=confidence,
-            confidence_aggregation=confidence_aggregation,
-            algorithm=algorithm,
-            boosting_tree_alpha=boosting_tree_alpha,
-            ngram_lm_alpha=ngram_lm_alpha,
+            **options,
         )
-        tokens, outputs = prediction.tokens, prediction.tokens + len(options.durations or ())
-        if not 0 <= options.blank_id < tokens:
+        tokens, outputs = prediction.tokens, prediction.tokens + len(chosen.durations or ())
+        if not 0 <= chosen.blank_id < tokens:
             raise ValueError(f"blank_id: expected one of {tokens} tokens, 0 to {tokens - 1}, got {blank_id}")
         check_shape("prediction_weight", joint.prediction_weight, (len(joint.prediction_weight), prediction.units))
         if len(joint.output_weight) != outputs:
-            made_of = f"{tokens} tokens" + (f" and {len(options.durations)} durations" if options.durations else "")
+            made_of = f"{tokens} tokens" + (f" and {len(chosen.durations)} durations" if chosen.durations else "")
             raise ValueError(
                 f"output_weight: expected shape {[outputs, joint.output_weight.shape[1]]} for {made_of}, "
                 f"got {list(joint.output_weight.shape)}"
@@ -158,7 +122,7 @@ class TransducerDecoder:
         self._ngram_lm = (
             None
             if ngram_lm_model is None
-            else token_automaton(ngram_lm_model, ngram_lm_tokens, tokens, options.blank_id)
+            else token_automaton(ngram_lm_model, ngram_lm_tokens, tokens, chosen.blank_id)
         )
         self._networks = prediction, joint
         self._tokens = tokens
@@ -170,13 +134,13 @@ class TransducerDecoder:
             "context": (0 if layers else prediction.context,),  # type: ignore[union-attr]
         }
         self._form = HypothesisForm(
-            options.durations is not None, options.confidence is not None, shapes, options.frame_shift, detokenize,
-            options.confidence_aggregation,
+            chosen.durations is not None, chosen.confidence is not None, shapes, chosen.frame_shift, detokenize,
+            chosen.confidence_aggregation,
         )  # fmt: skip
-        self._ordinal = ordinal_of(options, prediction)
-        self._engine = make_engine(prediction, joint, options, self._ordinal)
+        self._ordinal = ordinal_of(chosen, prediction)
+        self._engine = make_engine(prediction, joint, chosen, self._ordinal)
         wanted = Wanted(self._features, True, "encoder_output", "features", "values")
-        self._search = GreedySearch(self._engine, options, self._networks, tokens, wanted, self._form, self._ngram_lm)
+        self._search = GreedySearch(self._engine, chosen, self._networks, tokens, wanted, self._form, self._ngram_lm)
         self._chunks = TransducerChunkDecoder(self._search)
 
     def __repr__(self) -> str:
@@ -208,7 +172,7 @@ class TransducerDecoder:
         )
 
     @classmethod
-    @lists_options()
+    @lists_options(TransducerOptions)
     def from_arrays(
         cls,
         arrays: Mapping[str, Any],
@@ -218,18 +182,11 @@ class TransducerDecoder:
         relu: bool = False,
         durations: Sequence[int] | None = None,
         max_symbols: int = 10,
-        precision: str = "float32",
-        device: str = "auto",
-        threads: int | None = None,
         frame_shift: float | None = None,
         tokenizer: Tokenizer | None = None,
-        confidence: str | ConfidenceMethod | None = None,
-        confidence_aggregation: str = "min",
-        algorithm: str = "label-looping",
-        boosting_tree_alpha: float = 1.0,
         ngram_lm_model: NgramLm | None = None,
-        ngram_lm_alpha: float = 0.2,
         ngram_lm_tokens: Sequence[str | None] | None = None,
+        **options: Unpack[TransducerKeywords],
     ) -> TransducerDecoder:
         """A decoder from named weights, such as ``numpy.load("weights.npz")`` returns.
 
@@ -258,22 +215,15 @@ confidence_aggregation, algorithm, boosting_tree_alpha, ngram_lm_model, ngram_lm
             blank_id,
             durations=durations,
             max_symbols=max_symbols,
-            precision=precision,
-            device=device,
-            threads=threads,
             frame_shift=frame_shift,
             tokenizer=tokenizer,
-            confidence=confidence,
-            confidence_aggregation=confidence_aggregation,
-            algorithm=algorithm,
-            boosting_tree_alpha=boosting_tree_alpha,
             ngram_lm_model=ngram_lm_model,
-            ngram_lm_alpha=ngram_lm_alpha,
             ngram_lm_tokens=ngram_lm_tokens,
+            **options,
         )
 
     @classmethod
-    @lists_options()
+    @lists_options(TransducerOptions)
     def from_nemo(
         cls,
         source: str | os.PathLike[str] | Mapping[str, Any],
@@ -283,18 +233,11 @@ confidence_aggregation, algorithm, boosting_tree_alpha, ngram_lm_model, ngram_lm
         max_bytes: int | str | None = None,
         blank_id: int | None = None,
         max_symbols: int | None = None,
-        precision: str = "float32",
-        device: str = "auto",
-        threads: int | None = None,
         frame_shift: float | Literal["auto"] | None = "auto",
         tokenizer: Tokenizer | None = "auto",
-        confidence: str | ConfidenceMethod | None = None,
-        confidence_aggregation: str = "min",
-        algorithm: str = "label-looping",
-        boosting_tree_alpha: float = 1.0,
         ngram_lm_model: NgramLm | None = None,
-        ngram_lm_alpha: float = 0.2,
         ngram_lm_tokens: Sequence[str | None] | None = None,
+        **options: Unpack[TransducerKeywords],
     ) -> TransducerDecoder:
         """A decoder from an RNN-T or TDT model of NeMo (``RNNTDecoder`` or ``StatelessTransducerDecoder``).
 
@@ -317,7 +260,8 @@ confidence_aggregation, algorithm, boosting_tree_alpha, ngram_lm_model, ngram_lm
             Seconds per frame, or None for no times; "auto" is the configuration's value, or None if it has none.
         tokenizer : path, list of str, function, None or "auto"
             As the decoder itself takes it; "auto" means the pieces of the configuration, or None if it has none.
-        precision, device, threads, confidence, confidence_aggregation, algorithm
+        precision, device, threads, confidence, confidence_aggregation, algorithm, boosting_tree_alpha, \
+ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             As the decoder itself takes them.
 
         Raises
@@ -345,20 +289,13 @@ confidence_aggregation, algorithm, boosting_tree_alpha, ngram_lm_model, ngram_lm
                 model.prediction,
                 model.joint,
                 **model.options_with(given),
-                precision=precision,
-                device=device,
-                threads=threads,
-                confidence=confidence,
-                confidence_aggregation=confidence_aggregation,
-                algorithm=algorithm,
-                boosting_tree_alpha=boosting_tree_alpha,
                 ngram_lm_model=ngram_lm_model,
-                ngram_lm_alpha=ngram_lm_alpha,
                 ngram_lm_tokens=ngram_lm_tokens,
+                **options,
             )
 
     @classmethod
-    @lists_options()
+    @lists_options(TransducerOptions)
     def from_icefall(
         cls,
         source: str | os.PathLike[str] | Mapping[str, Any],
@@ -368,18 +305,11 @@ confidence_aggregation, algorithm, boosting_tree_alpha, ngram_lm_model, ngram_lm
         max_symbols: int = 1,
         max_bytes: int | str | None = None,
         durations: Sequence[int] | None = None,
-        precision: str = "float32",
-        device: str = "auto",
-        threads: int | None = None,
         frame_shift: float | None = None,
         tokenizer: Tokenizer | None = None,
-        confidence: str | ConfidenceMethod | None = None,
-        confidence_aggregation: str = "min",
-        algorithm: str = "label-looping",
-        boosting_tree_alpha: float = 1.0,
         ngram_lm_model: NgramLm | None = None,
-        ngram_lm_alpha: float = 0.2,
         ngram_lm_tokens: Sequence[str | None] | None = None,
+        **options: Unpack[TransducerKeywords],
     ) -> TransducerDecoder:
         """A decoder from a transducer of icefall with a stateless prediction network.
 
@@ -417,18 +347,11 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
                 blank_id,
                 durations=durations,
                 max_symbols=max_symbols,
-                precision=precision,
-                device=device,
-                threads=threads,
                 frame_shift=frame_shift,
                 tokenizer=tokenizer,
-                confidence=confidence,
-                confidence_aggregation=confidence_aggregation,
-                algorithm=algorithm,
-                boosting_tree_alpha=boosting_tree_alpha,
                 ngram_lm_model=ngram_lm_model,
-                ngram_lm_alpha=ngram_lm_alpha,
                 ngram_lm_tokens=ngram_lm_tokens,
+                **options,
             )
 
     @property

@@ -15,14 +15,7 @@ Boosts: TypeAlias = BoostingTree | Sequence[BoostingTree | None] | None
 
 
 def trees_of(boost: Boosts, batch: int, tokens: int, blank: int) -> list[BoostingTree | None]:
-    """The boosting tree of each utterance; None for one without phrases, too.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Not a tree or a list of them; a list of another length than the batch; a tree of another vocabulary, or one that
-        boosts the blank.
-    """
+    """The boosting tree of each utterance; None for one without phrases, too."""
     if boost is None or isinstance(boost, BoostingTree):
         trees: list[BoostingTree | None] = [boost] * batch
     elif isinstance(boost, (str, bytes)) or not isinstance(boost, Sequence):
@@ -61,13 +54,7 @@ def _check_fits(i: int, tree: BoostingTree, tokens: int, blank: int) -> None:
 def fusions_of(
     trees: list[BoostingTree | None], ngram_lm: TokenAutomaton | None, states: Sequence[TransducerState | None]
 ) -> tuple[Fusions, list[Digests]]:
-    """What the engine takes for each utterance, and the digests that the next states get: of the model, of the tree.
-
-    Raises
-    ------
-    ValueError
-        A state was made with another tree or model.
-    """
+    """What the engine takes for each utterance, and the digests that the next states get: of the model, of the tree."""
     without_tree = from_the_start(ngram_lm, None)
     fused = [
         without_tree if tree is None else tree._alone if ngram_lm is None else from_the_start(ngram_lm, tree.automaton)

@@ -59,14 +59,6 @@ def token_automaton(model: NgramLm, words: Sequence[str | None] | None, tokens: 
     words : sequence of str or None, optional
         The word of the model for each token; by default NeMo's, the character 100 + token.
     tokens, blank : int
-
-    Raises
-    ------
-    TypeError, ValueError
-        Not a model; words that are not one for each token, or the same for two; or the model knows fewer than half of
-        them, so that they are others.
-    FormatError, OSError
-        The file is not a model, or cannot be read.
     """
     if isinstance(model, TokenAutomaton):
         if model.num_tokens != tokens:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypedDict
 
 from arcbeam.core.calls import lists_fields
 from arcbeam.core.checks import as_float, check_frame_shift, check_threads, keep_plain_values, shown
@@ -16,38 +17,66 @@ PRECISIONS = ("float32", "bfloat16")
 LARGEST_ALPHA = 1000.0
 
 
+class TransducerKeywords(TypedDict, total=False):
+    """Keywords of `TransducerOptions`, for checks of types and for editors."""
+
+    precision: str
+    device: str
+    threads: int | None
+    confidence: str | ConfidenceMethod | None
+    confidence_aggregation: str
+    algorithm: str
+    boosting_tree_alpha: float
+    ngram_lm_alpha: float
+
+
 @lists_fields
 @dataclass(frozen=True, kw_only=True)
 class TransducerOptions:
-    """Options of :class:`arcbeam.TransducerDecoder`."""
+    """Options of :class:`arcbeam.TransducerDecoder`.
+
+    Parameters
+    ----------
+    blank_id : int
+        The blank's token.
+    durations : sequence of int, optional
+        Frames that the duration outputs of a TDT stand for; None for an RNN-T.
+    max_symbols : int
+        Tokens that may be written on one frame; then the next frame follows, as after a blank.
+    precision : str
+        ``"float32"``: the exact mode, whose bytes are the same on every machine. ``"bfloat16"``: weights and
+        activations are rounded to bfloat16 and summed in float32.
+    device : str
+        ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"``: the first GPU if it can decode, else the CPU, with a warning
+        if there is a GPU.
+    threads : int or None
+        CPU threads; None for one per usable core.
+    frame_shift : float or None
+        Seconds from one frame of the encoder output to the next; needed for times in seconds only.
+    confidence : str, ConfidenceMethod or None
+        ``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.ConfidenceMethod`; None for no confidence.
+    confidence_aggregation : str
+        ``"mean"``, ``"min"``, ``"max"`` or ``"prod"``: how the confidence of a word is made of those of its tokens.
+    algorithm : str
+        ``"label-looping"`` or, for comparison, ``"frame-looping"``: the same bytes at another speed.
+    boosting_tree_alpha : float
+        The factor of a boosting tree's scores, which are added to the logits of labels.
+    ngram_lm_alpha : float
+        The factor of the n-gram model's natural logs, which are added to the logits of labels.
+    """
 
     blank_id: int
-    """The blank's token."""
     durations: tuple[int, ...] | None = None
-    """Frames that a TDT's duration outputs stand for, in their order; None for an RNN-T."""
     max_symbols: int = 10
-    """Tokens that may be written on one frame; then the next frame follows, as after a blank."""
     precision: str = "float32"
-    """``"float32"``: the exact mode, whose bytes are the same on every machine. ``"bfloat16"``: weights and activations
-    are rounded to bfloat16 and summed in float32."""
     device: str = "auto"
-    """``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"``: the first GPU if it can decode, else the CPU, with a warning
-    if there is a GPU."""
     threads: int | None = None
-    """CPU threads; None for one per usable core."""
     frame_shift: float | None = None
-    """Seconds from one frame of the encoder output to the next; needed for times in seconds only."""
     confidence: str | ConfidenceMethod | None = None
-    """``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.ConfidenceMethod`; None for no confidence."""
     confidence_aggregation: str = "min"
-    """``"mean"``, ``"min"``, ``"max"`` or ``"prod"``: how the confidence of a word is made of those of its tokens."""
     algorithm: str = "label-looping"
-    """``"label-looping"`` or, for comparison, ``"frame-looping"``: the same bytes at another speed."""
-
     boosting_tree_alpha: float = 1.0
-    """The factor of a boosting tree's scores, which are added to the logits of labels."""
     ngram_lm_alpha: float = 0.2
-    """The factor of the n-gram model's natural logs, which are added to the logits of labels."""
 
     def __post_init__(self) -> None:
         if isinstance(self.blank_id, bool) or not isinstance(self.blank_id, numbers.Integral):

@@ -13,13 +13,7 @@ from arcbeam.transducer.network import Joint, LstmPrediction, StatelessPredictio
 def rounded(
     prediction: LstmPrediction | StatelessPrediction, joint: Joint
 ) -> tuple[LstmPrediction | StatelessPrediction, Joint]:
-    """The networks with weights of bfloat16, held as float32; biases stay as they are.
-
-    Raises
-    ------
-    ValueError
-        A weight exceeds the largest bfloat16: the message names it.
-    """
+    """The networks with weights of bfloat16, held as float32; biases stay as they are."""
     joint = replace(joint, **_named(joint, "encoder_weight", "prediction_weight", "output_weight"))
     if isinstance(prediction, StatelessPrediction):
         names = ("embedding",) if prediction.convolution is None else ("embedding", "convolution")

@@ -25,11 +25,6 @@ def states_of(state: Any, batch: int, shapes: Mapping[str, tuple[int, ...]], tok
     shapes : mapping of str to tuple of int
         The shapes of ``hidden``, ``cell`` and ``context``.
     tokens : int
-
-    Raises
-    ------
-    TypeError, ValueError
-        The number of states is wrong, something is not a state, or a state is of another network.
     """
     if state is None:
         return [None] * batch

@@ -96,15 +96,6 @@ def read_checkpoint(path: str | os.PathLike[str], max_bytes: int | str | None = 
         A file of ``torch.save`` or safetensors.
     max_bytes : int, str or None
         The most that a file of ``torch.save`` may unpack to, see `read_torch_file`; safetensors are not compressed.
-
-    Raises
-    ------
-    FormatError
-        The file is neither, or damaged.
-    OSError
-        The file cannot be read.
-    MissingDependencyError
-        The package safetensors is missing.
     """
     check_is_file(path)
     name = os.fsdecode(path)

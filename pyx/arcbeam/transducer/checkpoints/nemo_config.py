@@ -33,13 +33,6 @@ def read_config(text: bytes, name: str, max_bytes: int | str | None = None) -> A
         The name that messages give it.
     max_bytes : int, str or None
         The most bytes that it may have; None for 2 MiB.
-
-    Raises
-    ------
-    FormatError
-        The text is not YAML, has aliases, or is too large.
-    MissingDependencyError
-        The package pyyaml is missing.
     """
     try:
         import yaml
@@ -86,11 +79,6 @@ def options_of(name: str, config: Any, given: Collection[str]) -> dict[str, Any]
     config
     given : collection of str
         Options that the caller sets: their values in the configuration do not matter.
-
-    Raises
-    ------
-    FormatError
-        A value is not valid for its option.
     """
     options: dict[str, Any] = {}
     with reading(f"{name}: {CONFIG}", EXPECTED):

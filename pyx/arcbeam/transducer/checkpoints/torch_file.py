@@ -53,13 +53,6 @@ def read_torch_file(file: str | os.PathLike[str] | IO[bytes], name: str, max_byt
         The name that messages give it.
     max_bytes : int, str or None
         Bytes, or a size such as ``"20GiB"``, that the file may unpack to. None: 20 times its size, but at least 32 MiB.
-
-    Raises
-    ------
-    FormatError
-        Not such a file, a damaged one, one of torch before 1.6, or one that unpacks to more than `max_bytes`.
-    OSError
-        The file cannot be read.
     """
     if isinstance(file, (str, os.PathLike)):
         with open(os.fspath(file), "rb") as opened:

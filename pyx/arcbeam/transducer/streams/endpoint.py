@@ -55,13 +55,7 @@ class TransducerRules(NamedTuple):
 
     @classmethod
     def of(cls, endpoint: Endpoint, frame_shift: float | None) -> TransducerRules:
-        """The rules in frames of `frame_shift` seconds.
-
-        Raises
-        ------
-        ValueError
-            The seconds of a frame are not known, or a rule asks for a relative cost.
-        """
+        """The rules in frames of `frame_shift` seconds."""
         for name, rule in endpoint.rules.items():
             if not math.isinf(rule.max_relative_cost):
                 raise ValueError(
