@@ -118,18 +118,11 @@ cdef class HostLookups:
         return [(None if one.thread == kWatch else one.thread, one.lane, one.round, one.questions, one.began_ns,
                  one.ended_ns) for one in self.server.traced()]
 
-    # For tests of the kernel without an engine
+    # For tests, in which this answers while a kernel runs in the emulator
 
     def address_of_answerer(self):
         """Where the C++ object that answers lies, as an Answerer*. It lives as long as this object."""
         return <uintptr_t> self.answerer
-
-    def write_words_to(self, uint32_t[::1] words):
-        """Numbers histories again; the array has to live as long as this object."""
-        self.number_anew(&words[0], words.shape[0] // self.words_a_history)
-
-    def move_words_to(self, uint32_t[::1] words):
-        self.kenlm.move(&words[0], words.shape[0] // self.words_a_history)
 
     @property
     def histories(self):
