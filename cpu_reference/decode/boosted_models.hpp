@@ -40,7 +40,7 @@ class BoostedModels {
 
     void begin(std::uint32_t collect_above) { models_.begin(collect_above); }
     [[nodiscard]] History start() { return {models_.start(), kNoPhrase}; }
-    [[nodiscard]] History start(const Heard& heard) { return {models_.start(heard), kNoPhrase}; }
+    [[nodiscard]] History start(const LmContext& lm_context) { return {models_.start(lm_context), kNoPhrase}; }
     [[nodiscard]] static Addend keep(const History& history) { return {Models::keep(history.lm), 0.0F, history}; }
     [[nodiscard]] Addend add(const History& history, std::uint32_t word) {
         return boosted(history, word, models_.add(history.lm, known_word(word)));

@@ -5,7 +5,7 @@
 //   History, Addend         a token's history; what a word adds, with the `next` history
 //   begin(collect_above)    starts another utterance; up to this many log entries (8 bytes) collecting is not worth
 //                           it
-//   start(), start(heard)   the history at the beginning of a sentence; of one that follows what was heard before
+//   start(), start(lm_context)   the history at the beginning of a sentence; of one that follows what was heard before
 //   keep(history)           the addend of an arc without a word
 //   add(history, word)      the addend of a word
 //   rescored(cost, addend)  a path's cost with it; a function beside the class
@@ -30,7 +30,7 @@ namespace arcbeam::twin {
 
 // What the large model sees of the sentences before: some words, which follow the beginning of a sentence or
 // nothing. The model of the graph begins anew with each sentence, because the graph does.
-struct Heard {
+struct LmContext {
     std::vector<std::uint32_t> words;  // of the graph
     bool after_start = true;
 };
@@ -55,7 +55,7 @@ class NoModels {
 
     void begin(std::uint32_t) {}
     [[nodiscard]] static History start() { return {}; }
-    [[nodiscard]] static History start(const Heard&) { return {}; }
+    [[nodiscard]] static History start(const LmContext&) { return {}; }
     [[nodiscard]] static Addend keep(const History& history) { return {history}; }
     [[nodiscard]] static Addend add(const History& history, std::uint32_t) { return {history}; }
     [[nodiscard]] static float end(float cost, const History&) { return cost; }
@@ -80,10 +80,10 @@ class AutomatonModels {
 
     void begin(std::uint32_t) {}
     [[nodiscard]] History start() const { return start_history(view_); }
-    [[nodiscard]] History start(const Heard& heard) const {
+    [[nodiscard]] History start(const LmContext& lm_context) const {
         History history = start();
-        history.large = heard.after_start ? history.large : kLmEmptyHistory;
-        for (const std::uint32_t word : heard.words) {
+        history.large = lm_context.after_start ? history.large : kLmEmptyHistory;
+        for (const std::uint32_t word : lm_context.words) {
             history.large = deviate(view_, history, word).next.large;
         }
         return history;
@@ -135,11 +135,11 @@ class KenLmModels {
         return {states_.number(state), view_.rescoring.small.start};
     }
 
-    [[nodiscard]] History start(const Heard& heard) {
+    [[nodiscard]] History start(const LmContext& lm_context) {
         alignas(8) unsigned char state[KenLm::kLargestState];
         alignas(8) unsigned char next[KenLm::kLargestState];
-        heard.after_start ? view_.lm->begin_sentence(state) : view_.lm->null_context(state);
-        for (const std::uint32_t word : heard.words) {
+        lm_context.after_start ? view_.lm->begin_sentence(state) : view_.lm->null_context(state);
+        for (const std::uint32_t word : lm_context.words) {
             view_.lm->score(state, view_.rescoring.large_labels[word] & ~kKeepsSmallCost, next);
             std::copy(next, next + view_.lm->state_size(), state);
         }

@@ -14,14 +14,14 @@
 namespace arcbeam::twin {
 
 // The deviations along a path, summed in float64. If it reached a final state, that of the sentence end is
-// included. `heard`: what was said before the sentence.
+// included. `lm_context`: what was said before the sentence.
 template <typename Models>
-double path_deviation(const OpenGraph& graph, const typename Models::View& view, const Heard& heard,
+double path_deviation(const OpenGraph& graph, const typename Models::View& view, const LmContext& lm_context,
                       const std::uint32_t* arcs, std::size_t n, bool reached_final) {
     Models models(view);
     models.begin(0);
     double cost = 0.0;
-    History history = models.start(heard);
+    History history = models.start(lm_context);
     for (std::size_t i = 0; i < n; ++i) {
         if (graph.words[arcs[i]] != kNoWord) {
             const Deviation deviation = models.add(history, graph.known_word(graph.words[arcs[i]]));
@@ -88,7 +88,7 @@ class RescoringLane {
             return;
         }
         prepare(graph, options, lattice_beam);
-        begin(graph, options, rescoring, Heard{}, lattice_beam, options.collect_above, result.work);
+        begin(graph, options, rescoring, LmContext{}, lattice_beam, options.collect_above, result.work);
         bool alive = true;
         NoWatch watch;
         if (!run(graph, options, rescoring, logp, cancel, watch, alive, result)) {
@@ -121,7 +121,7 @@ class RescoringLane {
         if (loan.saved() != nullptr) {
             loan.resume(graph, options.collect_above);
         } else if (begins) {
-            begin(graph, options, rescoring, stream.heard, stream.lattice_beam,
+            begin(graph, options, rescoring, stream.lm_context, stream.lattice_beam,
                   stream.links_above(options.collect_above), result.work);
         }
         bool alive = stream.is_alive();
@@ -154,7 +154,7 @@ class RescoringLane {
 
     template <typename Graph>
     void begin(const Graph& graph, const DecodeOptions& options, const RescoringOptions& rescoring,
-               const Heard& heard, float lattice_beam, std::uint32_t links_above, Work& work) {
+               const LmContext& lm_context, float lattice_beam, std::uint32_t links_above, Work& work) {
         search_.begin(lattice_beam, options.collect_above, links_above);
         search_.models.begin(options.collect_above);
         search_.tokens.clear();
@@ -162,7 +162,7 @@ class RescoringLane {
         candidates_.clear();
         candidates_.add({0.0F, kNoArc, graph.start, kNoSource});
         addends_.clear();
-        addends_.add(Models::keep(search_.models.start(heard)));
+        addends_.add(Models::keep(search_.models.start(lm_context)));
         settle(graph, rescoring, beam_bound(0.0F, options.beam), 0, work);
     }
 

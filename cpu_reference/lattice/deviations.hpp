@@ -18,7 +18,7 @@ namespace arcbeam::lattice {
 // `heard`: what the large model knows of before the lattice.
 // Out: of_links [links], of_ends [tokens of the last step]; 0 where no word is written or no path ends.
 template <typename Models>
-void deviations(const OpenGraph& graph, const typename Models::View& view, const twin::Heard& heard,
+void deviations(const OpenGraph& graph, const typename Models::View& view, const twin::LmContext& heard,
                 const Lattice& lattice, float* of_links, float* of_ends) {
     Models models(view);
     models.begin(0);

@@ -329,7 +329,7 @@ ARCBEAM_DEVICE Need make_room_in_log(const SearchParams& params, Lane& lane) {
 
 // In place of what a lane lacks: nothing, but the utterance goes on after a look at endpoints. The loop is that of
 // the block's work, because a loop of its own around the frames made nvcc spill much more.
-constexpr Need kLooked = Need{21U};
+constexpr Need kEndpointChecked = Need{21U};
 
 // Decodes the lane's utterance to its end, or to the next look, which may ask for the end with final weights
 // (`of_end`). If that is not possible, says what the lane lacks.
@@ -388,7 +388,7 @@ ARCBEAM_DEVICE Need decode_utterance(const typename Search::Params& params, type
     }
     if (bounds.looks) {
         of_end = look<Search>(params, lane, bounds, of_end, reached_final);
-        return kLooked;
+        return kEndpointChecked;
     }
     const bool dead = lane.state.alive == 0U;
     const bool row_is_known = dead && lane.state.stream != StreamStep::dead_before;

@@ -71,7 +71,7 @@ struct Ranked {
 // A warp cuts what cannot be among the best n of a list, and moves the others to the front. Each of n threads knows
 // one hypothesis, and none of these costs more than the bound.
 template <class Team, class Work>
-ARCBEAM_DEVICE Ranked cut_dear(std::uint32_t start, std::uint32_t n, const Work& work) {
+ARCBEAM_DEVICE Ranked prune_worst(std::uint32_t start, std::uint32_t n, const Work& work) {
     constexpr std::uint32_t kEach = 4U;
     const Array<std::uint64_t> ranking = work.ranking();
     const auto members = static_cast<std::uint32_t>(ranking[start] >> 32U);
@@ -160,7 +160,7 @@ ARCBEAM_DEVICE void cut_lists(const Params& params, std::uint32_t depth, std::ui
             continue;
         }
         const std::uint32_t start = work.list_count()[static_cast<std::uint32_t>(entry)] & ~kInRanking;
-        const Ranked ranked = cut_dear<Team>(start, params.hypotheses_per_state, work);
+        const Ranked ranked = prune_worst<Team>(start, params.hypotheses_per_state, work);
         for (std::uint32_t first = 0U; first < ranked.count; first += simt::kWarpSize) {
             const std::uint32_t at = first + simt::warp_thread();
             const bool stays = at < ranked.count && is_among_best(params, ranked, at, work);

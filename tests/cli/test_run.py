@@ -14,7 +14,7 @@ import pytest
 
 from arcbeam.cli import console
 from arcbeam.cli.console import Failure
-from arcbeam.cli.run import Referee, Speed, check_width, decode_all, decode_batch
+from arcbeam.cli.run import Scorer, Speed, check_width, decode_all, decode_batch
 from arcbeam.core.errors import FormatError
 from arcbeam.files.log_probs import Utterance
 
@@ -118,37 +118,37 @@ def test_what_comes_before_bad_values_in_their_batch_is_written():
 
 
 def test_scores():
-    referee = Referee(REFERENCES)
+    referee = Scorer(REFERENCES)
     decode(UTTERANCES, referee)
     assert referee.finish() == []
     assert (referee.score.errors, referee.score.insertions, referee.score.words) == (1, 1, 5)
 
 
 def test_input_without_reference_fails_before_decoding():
-    referee = Referee({"u1": "a b", "u3": "c"})
+    referee = Scorer({"u1": "a b", "u3": "c"})
     with pytest.raises(Failure, match=r"the reference lacks 1 utterance: u2; --allow-missing"):
         decode(UTTERANCES, referee)
 
 
 def test_reference_without_input():
-    referee = Referee({**REFERENCES, **{f"v{n}": "" for n in range(7)}})
+    referee = Scorer({**REFERENCES, **{f"v{n}": "" for n in range(7)}})
     decode(UTTERANCES, referee)
     with pytest.raises(Failure, match=r"of the reference \(7 utterances: v0, v1, v2, v3, v4 and 2 more\)"):
         referee.finish()
 
 
 def test_allow_missing_scores_the_rest():
-    referee = Referee({"u2": "c b", "v": "a"}, allow_missing=True)
+    referee = Scorer({"u2": "c b", "v": "a"}, allow_missing=True)
     decode(UTTERANCES, referee)
     assert referee.finish() == ["not scored: 2 without a reference, 1 without a transcript"]
     assert (referee.score.errors, referee.score.utterances) == (1, 1)
 
 
 def test_capitals_are_pointed_out():
-    referee = Referee({k: v.upper() for k, v in REFERENCES.items()})
+    referee = Scorer({k: v.upper() for k, v in REFERENCES.items()})
     decode(UTTERANCES, referee)
     assert "--ignore-case" in referee.finish()[0]
-    blind = Referee({k: v.upper() for k, v in REFERENCES.items()}, ignore_case=True)
+    blind = Scorer({k: v.upper() for k, v in REFERENCES.items()}, ignore_case=True)
     decode(UTTERANCES, blind)
     assert blind.finish() == []
     assert blind.score.errors == 1

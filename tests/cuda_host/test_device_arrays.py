@@ -126,15 +126,15 @@ def test_transposed_batches_keep_their_rows(reader):
 def test_producers_are_asked_where_the_reader_is(reader, fake):
     """As torch wants it, whose current device is another GPU."""
 
-    class Asked(Exporter):
+    class Outputs(Exporter):
         def __dlpack__(self, **asked):
             contexts.append(fake.library.fake_current_device())
             return super().__dlpack__(**asked)
 
     second, contexts = Reader(Stream(_cuda.context_of(1))), []
-    import_all(Asked((2, 3, 4), device=(2, 1), address=0x30000), second)
-    import_all([Asked((3, 4), device=(2, 1), address=0x30000) for _ in range(2)], second)
-    import_all(Asked((2, 3, 4)), reader)
+    import_all(Outputs((2, 3, 4), device=(2, 1), address=0x30000), second)
+    import_all([Outputs((3, 4), device=(2, 1), address=0x30000) for _ in range(2)], second)
+    import_all(Outputs((2, 3, 4)), reader)
     assert contexts == [1, 1, 1, 0]
     assert fake.library.fake_current() == 0
 

@@ -32,7 +32,7 @@ def kenlm() -> KenLM:
         return KenLM(kenlm_files.random_ngrams(WORDS[:44], 3, 5).write(Path(folder, "lm.arpa")))
 
 
-class Asked(NamedTuple):
+class Outputs(NamedTuple):
     """What a decode took, and what the host has answered while kernels ran."""
 
     seen: Seen
@@ -43,7 +43,7 @@ def check(
     graph: Any, models: Any, batch: Any, *, place: str = "resident", arc_cache: int | None = None, every: int = 50,
     looks: int = 0, requests: int = 256, histories: int = 5000, wait_cycles: int = 3000,
     bits: tuple[int, int] | None = None, **options: Any,
-) -> Asked:  # fmt: skip
+) -> Outputs:  # fmt: skip
     """As `tests.decode.both_engines.check`, and where lanes ask the host, answers come while the kernel runs.
 
     Parameters
@@ -75,7 +75,7 @@ def check(
         graph, batch, language_model=models[0], graph_language_model=models[1], where=where, figures=figures,
         prepare=prepare, **options,
     )  # fmt: skip
-    return Asked(seen, answering[0] if answering else None)
+    return Outputs(seen, answering[0] if answering else None)
 
 
 def share_bits(gpu: EmulatedGpu, bits: tuple[int, int]) -> None:

@@ -66,7 +66,7 @@ struct SearchState {
 
     // `lattice_beam`, `links_above`: of a stream that keeps links.
     template <typename Graph>
-    void resume(const Graph& graph, const Heard&, const SavedSearch& saved, float lattice_beam,
+    void resume(const Graph& graph, const LmContext&, const SavedSearch& saved, float lattice_beam,
                 std::uint32_t collect_above, std::uint32_t links_above) {
         begin(saved.keeps_links ? lattice_beam : kNoLattice, collect_above, links_above);
         offset = saved.offset;
@@ -98,15 +98,15 @@ struct HistoryState : SearchState {
 
     // Follows the words of all paths, from those that were heard before.
     template <typename Graph>
-    void resume(const Graph& graph, const Heard& heard, const SavedSearch& saved, float lattice_beam,
+    void resume(const Graph& graph, const LmContext& lm_context, const SavedSearch& saved, float lattice_beam,
                 std::uint32_t collect_above, std::uint32_t links_above) {
-        SearchState::resume(graph, heard, saved, lattice_beam, collect_above, links_above);
+        SearchState::resume(graph, lm_context, saved, lattice_beam, collect_above, links_above);
         models.begin(collect_above);
         const auto after = [&](const History& history, std::uint32_t arc) {
             const std::uint32_t word = arc == kNoArc ? kNoWord : graph.words[arc];
             return word == kNoWord ? history : models.add(history, word).next;
         };
-        History history = models.start(heard);
+        History history = models.start(lm_context);
         for (const std::uint32_t arc : saved.settled) {
             history = after(history, arc);
         }
@@ -129,7 +129,7 @@ class Stream {
     std::vector<std::uint32_t> settled;  // the arcs that all later answers follow; may be taken away
     std::uint64_t frames = 0;            // of the sentence so far, those after the search's death included
     EndpointWatch watch{EndpointRules{}};
-    Heard heard;
+    LmContext lm_context;
     float lattice_beam = kNoLattice;  // of the lattice that the sentence's end gives; set before the first chunk
     bool shows_lattice = false;       // whether the next chunk gives the lattice so far; for streams that keep one
 
@@ -193,7 +193,7 @@ class Stream {
 
         template <typename Graph>
         void resume(const Graph& graph, std::uint32_t collect_above) {
-            lane_.resume(graph, stream_.heard, *saved(), stream_.lattice_beam, collect_above,
+            lane_.resume(graph, stream_.lm_context, *saved(), stream_.lattice_beam, collect_above,
                          links_above(collect_above));
             stream_.watch.settle(graph, saved()->settled.data(), saved()->settled.size());
         }

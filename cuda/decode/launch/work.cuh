@@ -65,7 +65,7 @@ ARCBEAM_DEVICE void work(const typename Search::Params& params) {
         if (need == Need::nothing) {
             need = decode_utterance<Search, kClusters>(params, lane, of_end);
         }
-        looked = need == kLooked;
+        looked = need == kEndpointChecked;
         if (looked) {
             continue;
         }

@@ -4,14 +4,14 @@ from libc.stdint cimport int64_t, uint32_t
 from libcpp.vector cimport vector
 
 from arcbeam.arrays._log_probs cimport LogProbs, batch_of
-from arcbeam.arrays._looks cimport Looks
+from arcbeam.arrays._looks cimport InputChecks
 from arcbeam.core._pooled_engine cimport PooledEngine
 
 
 cdef class LogProbEngine(PooledEngine):
     """A subclass starts its threads on a batch, and reads out what they found."""
 
-    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host=True, Looks looks=None):
+    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host=True, InputChecks looks=None):
         """Decodes a batch.
 
         Parameters
@@ -21,7 +21,7 @@ cdef class LogProbEngine(PooledEngine):
         columns : int
         on_host : bool
             Whether the addresses are the host's, as they are for an engine of the CPU.
-        looks : arcbeam.arrays._looks.Looks, optional
+        looks : arcbeam.arrays._looks.InputChecks, optional
             Looks at a few frames while threads decode.
 
         Returns
@@ -32,11 +32,11 @@ cdef class LogProbEngine(PooledEngine):
         bad : list of (utterance, frame, column)
             Where values are no log-probs, by utterance: these utterances have no answers.
         """
-        with self.turn():
+        with self.decoding_lock():
             return self.decode_now(utterances, columns, looks)
 
-    cdef tuple decode_now(self, const int64_t[:, ::1] utterances, uint32_t columns, Looks looks):
-        """As `decode`, by the thread whose turn it is."""
+    cdef tuple decode_now(self, const int64_t[:, ::1] utterances, uint32_t columns, InputChecks looks):
+        """As `decode`, by the thread that holds the lock."""
         self.ready()
         self.start(batch_of(utterances, columns))
         if looks is not None:

@@ -22,7 +22,7 @@ cdef extern from "arcbeam/arrays/_looks/looks.hpp" namespace "arcbeam::looks" no
         uint32_t frame
         double value
 
-    cdef cppclass CppLooks "arcbeam::looks::Looks":
+    cdef cppclass CppLooks "arcbeam::looks::InputChecks":
         CppLooks(uint32_t columns, int32_t blank, cbool is_exact) except +
         void pick(const int64_t* table, size_t utterances, size_t most)
         const vector[Pick]& picks()
@@ -35,7 +35,7 @@ cdef extern from "arcbeam/arrays/_looks/looks.hpp" namespace "arcbeam::looks" no
         uint32_t most_often_best()
 
 
-cdef class Looks:
+cdef class InputChecks:
     cdef unique_ptr[CppLooks] looks
     cdef public uint32_t told
     cdef readonly bint has_news

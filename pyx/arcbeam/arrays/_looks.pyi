@@ -9,7 +9,7 @@ SUMS_ABOVE: int
 SUMS_BELOW: int
 TOO_LOW: int
 
-class Looks:
+class InputChecks:
     told: int
     def __new__(cls, columns: int, blank: int, is_exact: bool) -> Self: ...
     @property

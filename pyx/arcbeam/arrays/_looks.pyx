@@ -3,7 +3,7 @@
 ABOVE_ZERO, SUMS_ABOVE, SUMS_BELOW, BLANK_SELDOM, TOO_LOW = 1, 2, 4, 8, 16  # arcbeam::looks::Finding
 
 
-cdef class Looks:
+cdef class InputChecks:
     """Looks at frames, and keeps what they have shown in all batches of a decoder.
 
     Parameters

@@ -26,7 +26,7 @@ class Engine(Protocol[P, Found]):
         """Decodes a batch."""
         ...
 
-    def turn(self) -> AbstractContextManager[Any]:
+    def decoding_lock(self) -> AbstractContextManager[Any]:
         """The lock to decode under; a thread that holds it may take it again."""
         ...
 

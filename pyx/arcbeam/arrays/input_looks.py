@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from arcbeam.arrays._looks import ABOVE_ZERO, BLANK_SELDOM, SUMS_ABOVE, SUMS_BELOW, TOO_LOW, Looks
+from arcbeam.arrays._looks import ABOVE_ZERO, BLANK_SELDOM, SUMS_ABOVE, SUMS_BELOW, TOO_LOW, InputChecks
 from arcbeam.core.warn import warn
 
 
@@ -29,7 +29,7 @@ class InputLooks:
     """
 
     def __init__(self, columns: int, blank: int | None, is_exact: bool, token: Callable[[int], str]) -> None:
-        self.looks = Looks(columns, -1 if blank is None else blank, is_exact)
+        self.looks = InputChecks(columns, -1 if blank is None else blank, is_exact)
         self._blank = blank
         self._token = token
 

@@ -24,7 +24,7 @@ from arcbeam.core.errors import Fault
 Answers = TypeVar("Answers")
 ANY_FRAMES = 2**31 - 1  # as many as an array may have
 LogProbEngine: TypeAlias = Engine[..., tuple[Answers, dict[str, Any], list[Bad]]]
-"""Its `decode` takes a Table, columns, whether the table is of the host's memory, Looks or None, and what is wanted."""
+"""Its `decode` takes a Table, columns, whether it is of the host's memory, InputChecks or None, and what is wanted."""
 
 
 def take_batch(

@@ -155,7 +155,7 @@ def decode(
     from arcbeam.cli.models import check_given, make_decoder
     from arcbeam.cli.outputs import open_output, write
     from arcbeam.cli.references import read_references
-    from arcbeam.cli.run import Referee, check_width, decode_all
+    from arcbeam.cli.run import Scorer, check_width, decode_all
     from arcbeam.files.log_probs import count, find_inputs, read_all
     from arcbeam.lattices.archives import lattice_archive
 
@@ -163,7 +163,7 @@ def decode(
     found = find_inputs(inputs, max_bytes)
     opt.check_max_bytes(context, found)
     boosts = word_boosts(**vars(boosting))
-    referee = Referee(read_references(reference), allow_missing, ignore_case) if reference else None
+    referee = Scorer(read_references(reference), allow_missing, ignore_case) if reference else None
     loaded = load_graph(graph, **vars(tables), max_bytes=max_bytes)
     if loaded.word_symbols is None:
         note("note: the graph has no word symbols, so words are numbers; give --words")

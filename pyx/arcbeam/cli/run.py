@@ -74,7 +74,7 @@ class Speed:
 
 
 @dataclass
-class Referee:
+class Scorer:
     """Compares transcripts with references as they come, and knows which of the two lacks an utterance."""
 
     references: Mapping[str, str]
@@ -126,7 +126,7 @@ def decode_all(
     *,
     check: Callable[[list[Utterance]], None],
     batch_size: int,
-    referee: Referee | None = None,
+    referee: Scorer | None = None,
     update: Callable[[int], None] = lambda done: None,
     asked: Mapping[str, Any] = MappingProxyType({}),
     boosts: "Callable[[str], Boost | BoostingTree | None] | None" = None,

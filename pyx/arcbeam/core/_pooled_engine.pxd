@@ -16,7 +16,7 @@ cdef class PooledEngine:
     cdef size_t threads  # of the pool
     cdef pid_t process, process_of_lock
 
-    cpdef object turn(self)
+    cpdef object decoding_lock(self)
     cdef AnyEngine* new_pool(self) except NULL
     cdef int ready(self) except -1
     cdef int finish(self) except -1

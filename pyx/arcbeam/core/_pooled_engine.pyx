@@ -13,13 +13,13 @@ cdef extern from "common/room_to_throw.hpp" namespace "arcbeam" nogil:
 
 
 cdef class PooledEngine:
-    """To decode a batch, a subclass takes its `turn`, calls `ready`, starts the threads, and calls `finish`."""
+    """To decode a batch, a subclass takes its `decoding_lock`, calls `ready`, starts the threads, and calls `finish`."""
 
     def __cinit__(self, *arguments, **options):
         self.lock = threading.RLock()
         self.process_of_lock = getpid()
 
-    cpdef object turn(self):
+    cpdef object decoding_lock(self):
         """The lock to decode under; a thread that holds it may take it again.
 
         A forked child gets a lock of its own: the thread that held the parent's lock at the fork does not exist there.
@@ -41,7 +41,7 @@ cdef class PooledEngine:
 
     def release(self):
         """Ends the threads and frees what they keep from batch to batch; the next batch makes them anew."""
-        with self.turn():
+        with self.decoding_lock():
             self.close()
 
     cdef AnyEngine* new_pool(self) except NULL:

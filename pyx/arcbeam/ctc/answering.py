@@ -9,7 +9,7 @@ from arcbeam.core.threads import usable_cores
 from arcbeam.ctc.boost.boost import Boosts, graphs_of
 from arcbeam.ctc.lattice._lattice import AnswerEngine
 from arcbeam.ctc.lattice.arrays import LatticeBatch
-from arcbeam.ctc.results import Asked, Results
+from arcbeam.ctc.results import Outputs, Results
 
 if TYPE_CHECKING:
     from arcbeam.ctc.lattice._lattices import Lattices
@@ -36,7 +36,7 @@ class LatticeReader:
             self._engine.release()
 
     def outputs(
-        self, results: Results, lattices: Lattices, asked: Asked, engine: AnswerEngine | None = None
+        self, results: Results, lattices: Lattices, asked: Outputs, engine: AnswerEngine | None = None
     ) -> Results:
         """The results with all outputs that are read from lattices, by an engine of one's own or the decoder's."""
         scale = self._options.posterior_scale
@@ -50,7 +50,7 @@ class LatticeReader:
         except MemoryError as error:
             return replace(self._with_lattices(results, lattices, results.asked), answers=error)
 
-    def _with_lattices(self, results: Results, lattices: Lattices, asked: Asked) -> Results:
+    def _with_lattices(self, results: Results, lattices: Lattices, asked: Outputs) -> Results:
         """The results with the lattices themselves, if these are an output."""
         options, batch = self._options, None
         if asked.lattice:
@@ -71,7 +71,7 @@ class LatticeReader:
         self,
         lattices: Lattices,
         boosts: Boosts,
-        asked: Asked,
+        asked: Outputs,
         posterior_scale: float,
         engine: AnswerEngine | None = None,
     ) -> LatticeAnswers:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from arcbeam.ctc.hypothesis import Hypotheses
     from arcbeam.ctc.lattice._lattice import AnswerEngine
     from arcbeam.ctc.lattice._lattices import Lattices
-    from arcbeam.ctc.results import Asked, Results
+    from arcbeam.ctc.results import Outputs, Results
     from arcbeam.ctc.stats import DecodeStats
 
 THREAD_NAME = "arcbeam-answers"
@@ -24,7 +24,7 @@ class DecodeCall(NamedTuple):
     """The options of a call of decode, checked."""
 
     boost: Boosts
-    asked: Asked
+    asked: Outputs
     method: ConfidenceMethod | None  # of frame confidences
     cuda_stream: Any
     errors: str
@@ -35,7 +35,7 @@ class Searched(NamedTuple):
 
     results: Results
     lattices: Lattices | None
-    asked: Asked
+    asked: Outputs
     stats: DecodeStats
 
 
@@ -53,7 +53,7 @@ def log_probs_and_lengths(batch: Any) -> tuple[Any, Any]:
     return batch
 
 
-def answered_behind(
+def pipelined(
     batches: Iterable[Any],
     search: Callable[[Any], Searched],
     answer: Callable[[Searched, AnswerEngine], Hypotheses],

@@ -18,14 +18,14 @@ from arcbeam.core.confidence import ConfidenceMethod, measure, resolve
 from arcbeam.core.show import changed, shown_as
 from arcbeam.core.threads import usable_cores
 from arcbeam.ctc.answering import LatticeReader
-from arcbeam.ctc.batches import DecodeCall, Searched, answered_behind, log_probs_and_lengths
+from arcbeam.ctc.batches import DecodeCall, Searched, log_probs_and_lengths, pipelined
 from arcbeam.ctc.boost.boost import Boost, Boosts, check_boost, compiled_for
 from arcbeam.ctc.confidence.frame_measurer import FrameMeasurer
 from arcbeam.ctc.engines import make_engine
 from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
 from arcbeam.ctc.options import DecoderKeywords, DecoderOptions
 from arcbeam.ctc.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
-from arcbeam.ctc.results import Asked, Paths
+from arcbeam.ctc.results import Outputs, Paths
 from arcbeam.ctc.stats import NOTHING, DecoderMemory, DecodeStats
 from arcbeam.ctc.streams.chunks import CtcChunkDecoder
 from arcbeam.ctc.streams.stream import Stream
@@ -284,7 +284,7 @@ class CtcDecoder:
             Once for each decoder and kind: values above 0, a frame whose probabilities do not sum to 1, or a blank that
             is hardly ever the best column. The message names the frame, and says what may be wrong.
         """
-        call = self._call(boost, Asked(nbest, confidence, lattice, mbr), frame_confidence, cuda_stream, errors)
+        call = self._call(boost, Outputs(nbest, confidence, lattice, mbr), frame_confidence, cuda_stream, errors)
         return self._answered(self._searched(log_probs, lengths, call))
 
     @lists_options()
@@ -348,7 +348,7 @@ class CtcDecoder:
         """
         check_boost(boost)
         check_errors(errors)
-        asked = Asked(nbest, confidence, lattice, mbr)
+        asked = Outputs(nbest, confidence, lattice, mbr)
         call = self._call(boost, asked, frame_confidence, cuda_stream, errors)
         compiled_for(self._graph, boost)
         if not isinstance(batches, Iterable):
@@ -359,12 +359,12 @@ class CtcDecoder:
 
         if not asked.needs_answers:
             return (self._answered(found) for found in map(search, batches))
-        return answered_behind(batches, search, self._answered, self._reader.new_engine)
+        return pipelined(batches, search, self._answered, self._reader.new_engine)
 
     def _call(
         self,
         boost: Boosts,
-        asked: Asked,
+        asked: Outputs,
         frame_confidence: str | ConfidenceMethod | None,
         cuda_stream: Any,
         errors: str,
@@ -459,7 +459,7 @@ class CtcDecoder:
         check_boost(boost)
         check_endpoint(endpoint)
         check_bool("posteriors", posteriors)
-        asked, method = Asked(nbest, confidence, lattice, mbr), self._method(frame_confidence)
+        asked, method = Outputs(nbest, confidence, lattice, mbr), self._method(frame_confidence)
         if method is not None:
             measure(method, self._width)
         wanted = asked if asked.needs_lattices else None

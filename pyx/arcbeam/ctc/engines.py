@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from arcbeam.ctc.rescoring import Rescoring
     from arcbeam.ctc.streams._rounds import SearchState
     from arcbeam.ctc.streams.endpoint import EndpointRules
-    from arcbeam.ctc.streams.sentences import Heard, SavedSearch
+    from arcbeam.ctc.streams.sentences import LmContext, SavedSearch
     from arcbeam.graph.graph import Graph
 
 # Token-log entries (8 bytes each) that a lane gathers before it first drops what no token descends from; with lattices,
@@ -29,7 +29,7 @@ class SearchEngine(Engine[..., tuple[tuple[Any, ...], dict[str, Any], list[Bad]]
         self,
         boost: BoostList | None = None,
         rules: EndpointRules | None = None,
-        heard: Heard | None = None,
+        lm_context: LmContext | None = None,
         saved: SavedSearch | None = None,
         lattice_beam: float | None = None,
     ) -> SearchState:

@@ -16,7 +16,7 @@ from arcbeam.ctc.lattice.alternatives import Nbest, WordPath
 from arcbeam.ctc.lattice.lattice import Lattice
 from arcbeam.ctc.lattice.mbr_words import Spelled, mbr_words, sausage_of
 from arcbeam.ctc.results import Results
-from arcbeam.ctc.streams.sentences import NOTHING_BEFORE, Before
+from arcbeam.ctc.streams.sentences import STREAM_START, SentenceStart
 from arcbeam.words import Word, as_dict, finite
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ class Hypothesis(WordPath):
         return self._results.boost(self._index)
 
     @property
-    def _before(self) -> Before:
-        return NOTHING_BEFORE
+    def _before(self) -> SentenceStart:
+        return STREAM_START
 
     def _read(self) -> dict[str, Any]:
         """What the engine says of the path. It is read at once, because who looks at one value looks at others."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from arcbeam.core.checks import check_bool, check_count, keep_plain_values
 from arcbeam.ctc.boost.boost import Boost, Boosts, boost_of
 from arcbeam.ctc.lattice.alternatives import Alternative, Nbest
-from arcbeam.ctc.streams.sentences import NOTHING_BEFORE, Before
+from arcbeam.ctc.streams.sentences import STREAM_START, SentenceStart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +47,7 @@ class Paths(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asked:
+class Outputs:
     """What a call of decode asks for beside the best paths.
 
     Attributes
@@ -84,7 +84,7 @@ class Asked:
         return self.nbest is not None or self.confidence or self.mbr
 
 
-NOTHING_ASKED = Asked()
+NO_OUTPUTS = Outputs()
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,11 +97,11 @@ class Results:
     paths: Paths
     errors: Mapping[int, Fault]
     lattices: LatticeBatch | None = None
-    asked: Asked = NOTHING_ASKED
+    asked: Outputs = NO_OUTPUTS
     answers: LatticeAnswers | Exception | None = None  # or why they could not be made
     frames: FrameConfidences | None = None
     boosts: Boosts = None
-    before: Mapping[int, Before] = field(default_factory=dict)  # of sentences of streams
+    before: Mapping[int, SentenceStart] = field(default_factory=dict)  # of sentences of streams
     # Of streams that ask for posteriors: what their search() said after the chunk, or why it could not.
     live: dict[int, dict[str, Any] | Exception] = field(default_factory=dict)
 
@@ -115,7 +115,7 @@ class Results:
             return None
         complete = self.paths.complete.item(index)
         reached_final, boost = self.paths.reached_final.item(index), self.boost(index)
-        before = self.before.get(index, NOTHING_BEFORE)
+        before = self.before.get(index, STREAM_START)
         begin, end = answers.first_entry[index : index + 2].tolist()
         bounds = answers.first_arc[begin : end + 1].tolist()
         alternatives = [

@@ -21,7 +21,7 @@ cdef struct DeviceState:
     int device  # the driver's number
     int known  # whether the numbers below have been read
     int lost  # the code after which the context is unusable, or 0
-    int told_refused  # whether a warning has said that the host refuses pinned memory
+    int warned_unpinned  # whether a warning has said that the host refuses pinned memory
     char name[128]
     int major
     int minor

@@ -246,7 +246,7 @@ inline int64_t now_ns() {
 }
 
 // The pause between two looks at an event: short waits poll, long waits sleep.
-inline void pause_between_looks(int64_t waited_ns) {
+inline void poll_interval(int64_t waited_ns) {
     constexpr int64_t kPollFor = 20000000;  // after this time a nap (100 us and what the kernel adds) costs little
     if (waited_ns < kPollFor) {
         sched_yield();

@@ -91,4 +91,4 @@ cdef extern from "arcbeam/gpu/_driver_table.hpp" namespace "arcbeam::gpu" nogil:
     int watch_forks()
     cbool forked()
     int64_t now_ns()
-    void pause_between_looks(int64_t waited_ns)
+    void poll_interval(int64_t waited_ns)

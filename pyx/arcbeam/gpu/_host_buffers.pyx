@@ -28,11 +28,11 @@ UNPINNED = ("without pinned memory the process waits for copies, and kernels rea
             "results are the same")
 
 
-cdef int tell_refused(Context context, size_t bytes, int code) except -1:
+cdef int warn_unpinned(Context context, size_t bytes, int code) except -1:
     """Warns that the system refuses pinned memory, once for each device that the process uses."""
-    if context.state.told_refused:
+    if context.state.warned_unpinned:
         return 0
-    context.state.told_refused = 1
+    context.state.warned_unpinned = 1
     name, _ = describe(code)
     warn(f"the host does not pin {bytes:,} bytes of memory ({name}, {code}) for cuda:{context.state.ordinal}; "
          f"{UNPINNED}")
@@ -72,7 +72,7 @@ cdef class HostBuffer:
             return self.pinned.refuse(wanted, code)
         self.data, self.capacity = self.pageable, wanted
         with gil:
-            return tell_refused(self.pinned.context, wanted, code)
+            return warn_unpinned(self.pinned.context, wanted, code)
 
     cdef bint is_pinned(self) noexcept nogil:
         """Whether copies do not wait."""
@@ -143,7 +143,7 @@ cdef class SharedBuffer:
         if code == 0:
             return 0
         if wanted <= self.pinned_most and self._manage(wanted):
-            return tell_refused(self.context, wanted, code)
+            return warn_unpinned(self.context, wanted, code)
         return self.pinned.refuse(wanted, code)
 
     cdef int _pin(self, size_t bytes) except -1:

@@ -12,7 +12,7 @@ from arcbeam.gpu._driver_table cimport (
     kCaptureUnsupported, kEventDisableTiming, kFunctionBinaryVersion, kFunctionDynamicShared, kFunctionLocal,
     kFunctionNonPortableCluster, kFunctionPtxVersion, kFunctionRegisters, kFunctionShared, kFunctionThreads, kInvalidImage,
     kInvalidPtx, kJitCompilerNotFound, kJitDisabled, kNoBinaryForGpu, kNotCapturing, kNotFound, kNotReady, kStreamNonBlocking,
-    kUnsupportedPtxVersion, now_ns, pause_between_looks,
+    kUnsupportedPtxVersion, now_ns, poll_interval,
 )
 
 from arcbeam.core.errors import CudaError
@@ -349,7 +349,7 @@ cdef class Event:
             waited = now_ns() - start
             if waited >= <int64_t> milliseconds * 1000000:
                 return 0
-            pause_between_looks(waited)
+            poll_interval(waited)
 
     cdef int milliseconds_since(self, Event start, float* milliseconds) except -1 nogil:
         """The time between two marks that have been reached, both made with ``timed``."""

@@ -16,7 +16,7 @@ cdef class AnyStream:
             f"a stream itself is neither pickled nor copied")
 
 
-def are_sound(list streams, kind, decoder):
+def all_usable(list streams, kind, decoder):
     """Whether all are streams of this class and of this decoder, none is there twice, and no other thread has chunks of
     any.
     """

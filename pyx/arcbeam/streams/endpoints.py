@@ -115,7 +115,7 @@ class Endpoint:
         return cls(SHERPA)
 
 
-def looks_every(frame_shift: float) -> int:
+def endpoint_interval(frame_shift: float) -> int:
     """Frames of a sentence between two looks at its rules."""
     return max(1, round(EVERY / frame_shift))
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol, SupportsIndex, TypeVar, overload
 import numpy as np
 
 from arcbeam.core.errors import Fault
-from arcbeam.streams._any_stream import AnyStream, are_sound
+from arcbeam.streams._any_stream import AnyStream, all_usable
 
 
 class HasText(Protocol):
@@ -87,7 +87,7 @@ def check_streams(
     if isinstance(streams, kind) or not isinstance(streams, Iterable):
         raise TypeError(f"streams: expected a list of streams, got {type(streams).__name__}")
     given = list(streams)
-    faults = {} if are_sound(given, kind, decoder) else _faults_of_streams(decoder, given, kind)
+    faults = {} if all_usable(given, kind, decoder) else _faults_of_streams(decoder, given, kind)
     if faults and errors == "raise":
         raise faults[min(faults)]
     return given, faults

@@ -68,19 +68,19 @@ def waiting_of(
     about: dict[str, Any],
     endpoint: Endpoint | None,
     columns: int,
-    are_sound: Callable[[npt.NDArray[np.float32]], Any],
+    all_usable: Callable[[npt.NDArray[np.float32]], Any],
     sound: str,
 ) -> npt.NDArray[np.float32]:
     """float32[frames, columns]: the frames that wait after the rule that has ended the sentence.
 
-    FormatError if they cannot be such, or there is no such rule. `are_sound` knows the values that can be: `sound`.
+    FormatError if they cannot be such, or there is no such rule. `all_usable` knows the values that can be: `sound`.
     """
     values = arrays["waiting"]
     if not 0 <= about["fired"] <= (0 if endpoint is None else len(endpoint.rules)):
         raise FormatError(f"{NAME}: expected the number of a rule, got {about['fired']}")
     if len(values) % columns:
         raise FormatError(f"{NAME}: expected waiting frames of {columns} columns, got {len(values)} values")
-    if not np.all(are_sound(values)):
+    if not np.all(all_usable(values)):
         raise FormatError(f"{NAME}: expected waiting frames of {sound}, got others")
     if len(values) and not about["fired"]:
         raise FormatError(f"{NAME}: expected no frame to wait where no sentence has ended")

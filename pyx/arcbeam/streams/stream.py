@@ -49,9 +49,9 @@ class ChunkDecoder(ABC, Generic[Kind, Result]):
     engine: Engine[..., Any]
     columns: int  # of the frames that wait
 
-    def turn(self) -> AbstractContextManager[Any]:
+    def decoding_lock(self) -> AbstractContextManager[Any]:
         """The lock under which streams go on; a thread that holds it may take it again."""
-        return self.engine.turn()
+        return self.engine.decoding_lock()
 
     @abstractmethod
     def keep(self, chunk: Any, cuda_stream: Any, max_frames: int) -> KeptChunk:

@@ -271,7 +271,7 @@ cdef class CpuEngine(PooledEngine):
         bad : list of (utterance, frame, column), or (utterance, frame) if the network computed it
             Where values are not finite, by utterance: what the utterance has written before is not to be used.
         """
-        with self.turn():
+        with self.decoding_lock():
             self.ready()
             return self._decode(utterances, states, fusions)
 

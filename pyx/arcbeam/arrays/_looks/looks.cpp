@@ -54,12 +54,12 @@ bool is_blank(double other, double given, std::uint32_t frames) {
 
 }  // namespace
 
-Looks::Looks(std::uint32_t columns, std::int32_t blank, bool is_exact)
+InputChecks::InputChecks(std::uint32_t columns, std::int32_t blank, bool is_exact)
     : columns_(columns), blank_(blank), is_exact_(is_exact), best_in_(columns, 0), digests_(kDigests, 0) {
     picks_.reserve(most_rows(columns));
 }
 
-void Looks::pick(const std::int64_t* table, std::size_t utterances, std::size_t most) noexcept {
+void InputChecks::pick(const std::int64_t* table, std::size_t utterances, std::size_t most) noexcept {
     picks_.clear();
     std::uint64_t frames = 0;
     for (std::size_t i = 0; i < utterances; ++i) {
@@ -93,7 +93,7 @@ void Looks::pick(const std::int64_t* table, std::size_t utterances, std::size_t 
     }
 }
 
-void Looks::look(const Pick& pick, const void* row) {
+void InputChecks::look(const Pick& pick, const void* row) {
     if (pick.is_half) {
         look_at(pick, static_cast<const std::uint16_t*>(row));
     } else {
@@ -102,7 +102,7 @@ void Looks::look(const Pick& pick, const void* row) {
 }
 
 template <typename T>
-void Looks::look_at(const Pick& pick, const T* row) {
+void InputChecks::look_at(const Pick& pick, const T* row) {
     float largest = -std::numeric_limits<float>::infinity();
     std::uint32_t best = 0;
     double sum = 0.0;
@@ -152,7 +152,7 @@ void Looks::look_at(const Pick& pick, const T* row) {
 }
 
 // Whether an equal frame has been counted. From now on it counts as known.
-bool Looks::is_known(std::uint64_t digest) {
+bool InputChecks::is_known(std::uint64_t digest) {
     std::size_t place = (digest >> 32U) % kDigests;
     while (digests_[place] != 0 && digests_[place] != digest) {
         place = (place + 1) % kDigests;
@@ -162,7 +162,7 @@ bool Looks::is_known(std::uint64_t digest) {
     return known;
 }
 
-void Looks::count_best(const Pick& pick, std::uint32_t column) {
+void InputChecks::count_best(const Pick& pick, std::uint32_t column) {
     if (counted_ == kMostFrames) {
         counted_ = distinct_ = 0;
         std::fill(best_in_.begin(), best_in_.end(), 0U);
@@ -184,7 +184,7 @@ void Looks::count_best(const Pick& pick, std::uint32_t column) {
     }
 }
 
-const Sight& Looks::sight(Finding of) const {
+const Sight& InputChecks::sight(Finding of) const {
     switch (of) {
         case kAboveZero:
             return above_zero_;

@@ -27,11 +27,11 @@ struct Sight {
     double value = 0.0;
 };
 
-class Looks {
+class InputChecks {
   public:
     // `columns`: number of columns that the graph reads; `blank`: its column, -1 for none; `is_exact`: the model
     // has no other columns.
-    Looks(std::uint32_t columns, std::int32_t blank, bool is_exact);
+    InputChecks(std::uint32_t columns, std::int32_t blank, bool is_exact);
 
     // Chooses frames of a batch, spread over all its utterances, and different ones the next time. It chooses at
     // most `most`, and so few that the looks take little time compared with the decoding. `table`: address, row

@@ -79,7 +79,7 @@ cdef class FrameConfidenceEngine(PooledEngine):
         found = np.empty(frames, np.float32)
         cdef float[::1] into = found
         cdef float* at = &into[0] if frames else NULL
-        with self.turn():
+        with self.decoding_lock():
             self.ready()
             self.measure = confidence_of(measure)
             for i in range(batch.size()):

@@ -14,7 +14,7 @@ from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import shown
 from arcbeam.ctc.decoder import CtcDecoder
 from arcbeam.ctc.hypothesis import Hypothesis
-from arcbeam.ctc.results import Asked
+from arcbeam.ctc.results import Outputs
 
 if TYPE_CHECKING:
     from arcbeam.ctc.results import Results
@@ -162,7 +162,7 @@ def right_words(reference: Sequence[str], hypothesis: Sequence[str]) -> Rights:
 
 def _confidences(decoder: CtcDecoder, results: Results, scale: float) -> Confidences:
     """float64 [words of all hypotheses]: with another scale, from the same lattices."""
-    asked = Asked(confidence=True)
+    asked = Outputs(confidence=True)
     assert results.lattices is not None
     answers = decoder._reader.answers(results.lattices.lattices, results.boosts, asked, scale)
     again = replace(results, asked=asked, answers=answers)

@@ -5,13 +5,13 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.arrays._log_prob_engine import LogProbEngine
-from arcbeam.arrays._looks import Looks
+from arcbeam.arrays._looks import InputChecks
 from arcbeam.ctc.boost._boost import BoostList
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
 from arcbeam.ctc.streams._rounds import SearchState
 from arcbeam.ctc.streams.endpoint import EndpointRules
-from arcbeam.ctc.streams.sentences import Heard, SavedSearch
+from arcbeam.ctc.streams.sentences import LmContext, SavedSearch
 from arcbeam.graph.graph import Graph
 from arcbeam.graph.new_words import OpenGraph
 
@@ -21,7 +21,7 @@ def rescoring_cost(
     rescoring: Rescoring,
     arcs: npt.NDArray[np.uint32],
     reached_final: bool,
-    heard: Heard | None = None,
+    lm_context: LmContext | None = None,
 ) -> float: ...
 def frames_along(
     sources: npt.NDArray[np.uint32], reads: npt.NDArray[np.uint8], first: int
@@ -35,7 +35,7 @@ class CpuStream(SearchState):
         self,
         boost: BoostList | None,
         rules: EndpointRules | None = None,
-        heard: Heard | None = None,
+        lm_context: LmContext | None = None,
         saved: SavedSearch | None = None,
         lattice_beam: float | None = None,
     ) -> None: ...
@@ -56,7 +56,7 @@ class CpuEngine(LogProbEngine):
         utterances: npt.NDArray[np.int64],
         columns: int,
         on_host: bool = True,
-        looks: Looks | None = None,
+        looks: InputChecks | None = None,
         lattice_beam: float | None = None,
         boosts: BoostList | Sequence[BoostList | None] | None = None,
         streams: Sequence[CpuStream] | None = None,
@@ -66,7 +66,7 @@ class CpuEngine(LogProbEngine):
         self,
         boost: BoostList | None = None,
         rules: EndpointRules | None = None,
-        heard: Heard | None = None,
+        lm_context: LmContext | None = None,
         saved: SavedSearch | None = None,
         lattice_beam: float | None = None,
     ) -> CpuStream: ...

@@ -12,14 +12,14 @@ from arcbeam.graph._graph_view cimport GraphView, NewWordsView, OpenGraph, open_
 from arcbeam.lm._lm_view cimport RescoringView, rescoring_view_of
 from arcbeam.arrays._log_prob_engine cimport LogProbEngine
 from arcbeam.arrays._log_probs cimport LogProbs
-from arcbeam.arrays._looks cimport Looks
+from arcbeam.arrays._looks cimport InputChecks
 from arcbeam.ctc.boost._boost cimport BoostList, BoostView, each
 from arcbeam.ctc.streams._endpoint cimport EndpointRules, take_rules
 from arcbeam.lm._kenlm_view cimport KenLmView, kenlm_view_of
 from arcbeam.ctc.lattice._lattices cimport Lattice, Lattices
 from arcbeam.ctc.streams._rounds cimport SearchState
 from arcbeam.graph._words cimport GrowingPath
-from arcbeam.ctc.streams._saved_search cimport Heard, SavedSearch, fields_of, take_heard, take_saved
+from arcbeam.ctc.streams._saved_search cimport LmContext, SavedSearch, fields_of, take_lm_context, take_saved
 from arcbeam.core._pooled_engine cimport AnyEngine
 
 from arcbeam.core.errors import CapacityError
@@ -81,7 +81,7 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
         vector[uint32_t] settled
         uint64_t frames
         EndpointWatch watch
-        Heard heard
+        LmContext lm_context
         float lattice_beam
         cbool shows_lattice
         cbool is_whole()
@@ -109,9 +109,9 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
     const float kNoLattice
     double cpp_graph_cost "arcbeam::twin::graph_cost"(const OpenGraph&, const uint32_t*, size_t, cbool)
     double automaton_deviation "arcbeam::twin::path_deviation<arcbeam::twin::AutomatonModels>"(
-        const OpenGraph&, const RescoringView&, const Heard&, const uint32_t*, size_t, cbool) except +
+        const OpenGraph&, const RescoringView&, const LmContext&, const uint32_t*, size_t, cbool) except +
     double kenlm_deviation "arcbeam::twin::path_deviation<arcbeam::twin::KenLmModels>"(
-        const OpenGraph&, const KenLmView&, const Heard&, const uint32_t*, size_t, cbool) except +
+        const OpenGraph&, const KenLmView&, const LmContext&, const uint32_t*, size_t, cbool) except +
 
 
 def graph_cost(graph, const uint32_t[::1] arcs, cbool reached_final):
@@ -120,11 +120,11 @@ def graph_cost(graph, const uint32_t[::1] arcs, cbool reached_final):
     return cpp_graph_cost(open_view_of(graph), first, arcs.shape[0], reached_final)
 
 
-def rescoring_cost(graph, rescoring, const uint32_t[::1] arcs, cbool reached_final, heard=None):
-    """The cost that rescoring added to a path, after what was `heard` before it (arcbeam.ctc.streams.sentences.Heard)."""
+def rescoring_cost(graph, rescoring, const uint32_t[::1] arcs, cbool reached_final, lm_context=None):
+    """The cost that rescoring added to a path, after the context `lm_context`, an LmContext of ctc.streams.sentences."""
     cdef const uint32_t* first = &arcs[0] if arcs.shape[0] else NULL
-    cdef Heard before
-    take_heard(heard, before)
+    cdef LmContext before
+    take_lm_context(lm_context, before)
     if rescoring.kenlm is not None:
         return kenlm_deviation(open_view_of(graph), kenlm_view_of(rescoring), before, first, arcs.shape[0],
                                reached_final)
@@ -155,7 +155,7 @@ cdef class CpuStream(SearchState):
     boost : arcbeam.ctc.boost._boost.BoostList or None
     rules : arcbeam.ctc.streams.endpoint.EndpointRules, optional
         If they are given, the sentence ends where one of them says so, and takes no frame after that.
-    heard : arcbeam.ctc.streams.sentences.Heard, optional
+    lm_context : arcbeam.ctc.streams.sentences.LmContext, optional
         What the large language model knows of the sentences before.
     saved : arcbeam.ctc.streams.sentences.SavedSearch, optional
         What the `search` of another such object returned, of the same graph, options and boost. It must be checked:
@@ -167,11 +167,11 @@ cdef class CpuStream(SearchState):
     cdef Stream stream
     cdef BoostList boost
 
-    def __init__(self, BoostList boost, rules=None, heard=None, saved=None, lattice_beam=None):
+    def __init__(self, BoostList boost, rules=None, lm_context=None, saved=None, lattice_beam=None):
         cdef EndpointRules of_sentence
         cdef SavedSearch search
         self.boost = boost
-        take_heard(heard, self.stream.heard)
+        take_lm_context(lm_context, self.stream.lm_context)
         take_rules(rules, &of_sentence)
         self.stream.watch = EndpointWatch(of_sentence)
         self.stream.lattice_beam = kNoLattice if lattice_beam is None else lattice_beam
@@ -276,7 +276,7 @@ cdef class CpuEngine(LogProbEngine):
         return {"graph": sum([column.nbytes for column in columns]),
                 "language_models": 0 if self.rescoring is None else self.rescoring.nbytes}
 
-    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host=True, Looks looks=None,
+    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host=True, InputChecks looks=None,
                lattice_beam=None, boosts=None, streams=None, last=None):
         """As LogProbEngine.decode; with a `lattice_beam`, a cost of at least 0, the answers end with the lattices.
 
@@ -291,7 +291,7 @@ cdef class CpuEngine(LogProbEngine):
             boosts = [(<CpuStream?> stream).boost for stream in streams]
         else:
             raise ValueError(f"streams: expected one for each of {utterances.shape[0]} chunks, got {len(streams)}")
-        with self.turn():
+        with self.decoding_lock():
             self.lattice_beam = kNoLattice if lattice_beam is None else lattice_beam
             self.boosts, self.streams, self.last = boosts, streams, last
             try:
@@ -299,9 +299,9 @@ cdef class CpuEngine(LogProbEngine):
             finally:
                 self.boosts = self.streams = self.last = None
 
-    def new_stream(self, boost=None, rules=None, heard=None, saved=None, lattice_beam=None):
+    def new_stream(self, boost=None, rules=None, lm_context=None, saved=None, lattice_beam=None):
         """A CpuStream that begins, or goes on from what another one has saved."""
-        return CpuStream(boost, rules, heard, saved, lattice_beam)
+        return CpuStream(boost, rules, lm_context, saved, lattice_beam)
 
     cdef int start(self, vector[LogProbs] batch) except -1:
         cdef vector[Utterance] boosted

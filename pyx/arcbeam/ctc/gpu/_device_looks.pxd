@@ -6,7 +6,7 @@ from libcpp.vector cimport vector
 
 from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._host_buffers cimport HostBuffer
-from arcbeam.arrays._looks cimport Looks, Pick
+from arcbeam.arrays._looks cimport InputChecks, Pick
 
 
 cdef class DeviceLooks:
@@ -14,8 +14,8 @@ cdef class DeviceLooks:
     cdef HostBuffer rows
     cdef vector[Pick] picks
     cdef size_t fetched
-    cdef int fetch(self, Looks looks, const int64_t[:, ::1] utterances, bint of_streams) except -1
-    cdef int look(self, Looks looks) except -1
+    cdef int fetch(self, InputChecks looks, const int64_t[:, ::1] utterances, bint of_streams) except -1
+    cdef int look(self, InputChecks looks) except -1
     cdef void* _row(self, size_t i, uint32_t columns) noexcept
     cdef size_t pinned_bytes(self)
     cdef int release(self) except -1

@@ -25,7 +25,7 @@ cdef class DeviceLooks:
         self.stream = stream
         self.rows = HostBuffer(stream.context)
 
-    cdef int fetch(self, Looks looks, const int64_t[:, ::1] utterances, bint of_streams) except -1:
+    cdef int fetch(self, InputChecks looks, const int64_t[:, ::1] utterances, bint of_streams) except -1:
         """Call this after the launch. It starts copies of a few frames.
 
         A copy that fails costs only a look: if it shows a fault of the device, the kernel will report it, too.
@@ -48,7 +48,7 @@ cdef class DeviceLooks:
         ignore(self.stream.context.state, code)
         return 0
 
-    cdef int look(self, Looks looks) except -1:
+    cdef int look(self, InputChecks looks) except -1:
         """Call this when the copies have come. It looks at the frames."""
         cdef uint32_t columns = looks.looks.get().columns()
         cdef size_t i

@@ -18,7 +18,7 @@ from arcbeam.ctc.boost._boost cimport BoostList
 from arcbeam.ctc.gpu.searches._lanes cimport Lanes
 from arcbeam.ctc.gpu.searches._search_view cimport LatticeLane, LatticeResult, LatticeStep, padded
 from arcbeam.ctc.gpu._streams cimport CudaStream
-from arcbeam.gpu._driver_table cimport now_ns, pause_between_looks
+from arcbeam.gpu._driver_table cimport now_ns, poll_interval
 from arcbeam.gpu._memory cimport copy_to_device, copy_to_host
 from arcbeam.graph._graph_view cimport view_of
 
@@ -166,7 +166,7 @@ cdef class LatticeMemory:
             waited = now_ns() - start
             if waited >= <int64_t> milliseconds * 1000000:
                 return 0
-            pause_between_looks(waited)
+            poll_interval(waited)
         return 1
 
     cdef int take(self, Lanes lanes, uint32_t num_lanes) except -1:

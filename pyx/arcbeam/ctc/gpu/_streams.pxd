@@ -13,7 +13,7 @@ from arcbeam.ctc.gpu.models._models cimport DeviceRescoring
 from arcbeam.ctc.gpu.models._request_buffers cimport LaneRequests
 from arcbeam.ctc.gpu.searches._search_view cimport StreamLinksView, StreamView
 from arcbeam.ctc.gpu.searches._rescoring_view cimport SharedBits
-from arcbeam.ctc.streams._saved_search cimport Heard
+from arcbeam.ctc.streams._saved_search cimport LmContext
 from arcbeam.graph._graph_view cimport OpenGraph
 from arcbeam.lm._lm_view cimport RescoringView
 
@@ -50,7 +50,7 @@ cdef class CudaStream(SearchState):
     cdef uint64_t lived  # of these, before the search died: each has a step of the lattice
     cdef StateRoom state, spare
     cdef readonly uint32_t fired
-    cdef uint32_t large_start  # the large model's state after what was heard
+    cdef uint32_t large_start  # the large model's state after the context
     cdef readonly bint has_begun
     cdef readonly bint keeps_links  # of the sentence's lattice, which its end gives
     cdef float lattice_beam  # of that
@@ -60,7 +60,7 @@ cdef class CudaStream(SearchState):
     cdef DeviceBuffer even, odd  # the memory of both states
     cdef object graph  # on the host
     cdef DeviceRescoring rescoring  # None: no language model
-    cdef Heard heard
+    cdef LmContext lm_context
     cdef StreamModels models
     cdef object apart  # the state, on the host, while its histories have no numbers; otherwise None
     cdef vector[uint8_t] histories  # these

@@ -4,7 +4,7 @@ from arcbeam.ctc.boost._boost import BoostList
 from arcbeam.ctc.gpu.models._models import DeviceRescoring
 from arcbeam.ctc.streams._rounds import SearchState
 from arcbeam.ctc.streams.endpoint import EndpointRules
-from arcbeam.ctc.streams.sentences import Heard, SavedSearch
+from arcbeam.ctc.streams.sentences import LmContext, SavedSearch
 from arcbeam.gpu._launch import Stream
 from arcbeam.gpu._memory import MemoryPool
 from arcbeam.graph.graph import Graph
@@ -33,11 +33,11 @@ class CudaStream(SearchState):
         rescoring: DeviceRescoring | None,
         boost: BoostList | None,
         rules: EndpointRules | None,
-        heard: Heard | None,
+        lm_context: LmContext | None,
         saved: SavedSearch | None,
         lattice_beam: float | None = None,
     ) -> Self: ...
     @property
     def nbytes(self) -> int: ...
     def search(self, with_lattice: bool = False) -> dict[str, Any]: ...
-    def give_up_numbers(self) -> int: ...
+    def release_lm_histories(self) -> int: ...

@@ -15,7 +15,7 @@ from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool, set_bytes
 from arcbeam.ctc.boost._boost cimport BoostList, no_phrases
 from arcbeam.ctc.streams._endpoint cimport EndpointRules, take_rules
 from arcbeam.lm._kenlm_view cimport KenLmView
-from arcbeam.ctc.streams._saved_search cimport Heard, SavedSearch, fields_of, take_heard, take_saved
+from arcbeam.ctc.streams._saved_search cimport LmContext, SavedSearch, fields_of, take_lm_context, take_saved
 from arcbeam.ctc.gpu.models._models cimport DeviceRescoring
 from arcbeam.ctc.gpu.models._requests cimport KenLmAnswerer
 from arcbeam.ctc.gpu.searches._rescoring_view cimport SharedBits, rescoring_tokens_bytes
@@ -37,15 +37,15 @@ cdef extern from "arcbeam/ctc/gpu/_streams/state.hpp" namespace "arcbeam" nogil:
         uint32_t links
         uint32_t steps
 
-    uint32_t lm_start "arcbeam::large_start"(const RescoringView& lms, const Heard& heard) except +
-    vector[uint8_t] kenlm_start "arcbeam::large_start"(const KenLmView& kenlm, const Heard& heard) except +
+    uint32_t lm_start "arcbeam::large_start"(const RescoringView& lms, const LmContext& lm_context) except +
+    vector[uint8_t] kenlm_start "arcbeam::large_start"(const KenLmView& kenlm, const LmContext& lm_context) except +
     vector[uint8_t] histories_of(const HostState& state, const StreamModels& models,
                                  const KenLmAnswerer& numbers) except +
     cbool number_histories(const vector[uint8_t]& histories, const StreamModels& models, KenLmAnswerer& numbers,
                            const HostState& into) except +
     SavedSearch saved_search(const HostState& state, const HostLinks& links, float lattice_beam, const OpenGraph& graph,
                              const StreamModels& models, const vector[uint8_t]& histories) except +
-    void resume_search(const SavedSearch& saved, const OpenGraph& graph, const StreamModels& models, const Heard& heard,
+    void resume_search(const SavedSearch& saved, const OpenGraph& graph, const StreamModels& models, const LmContext& lm_context,
                        const EndpointRules& rules, const HostState& into, const HostLinks& links,
                        vector[uint8_t]& histories) except +
 
@@ -98,7 +98,7 @@ cdef class CudaStream(SearchState):
     boost : arcbeam.ctc.boost._boost.BoostList or None
     rules : arcbeam.ctc.streams.endpoint.EndpointRules or None
         If they are given, the sentence ends where one of them says so, and takes no frame after that.
-    heard : arcbeam.ctc.streams.sentences.Heard or None
+    lm_context : arcbeam.ctc.streams.sentences.LmContext or None
         What the large language model knows of the sentences before.
     saved : arcbeam.ctc.streams.sentences.SavedSearch or None
         What the `search` of another stream returned, on any engine, of the same graph, options and boost. It must be
@@ -108,10 +108,10 @@ cdef class CudaStream(SearchState):
     """
 
     def __cinit__(self, MemoryPool pool not None, Stream stream not None, graph, DeviceRescoring rescoring,
-                  BoostList boost, rules, heard, saved, lattice_beam=None):
+                  BoostList boost, rules, lm_context, saved, lattice_beam=None):
         self.graph, self.rescoring, self.boost, self.saved = graph, rescoring, boost, saved
         take_rules(rules, &self.rules)
-        take_heard(heard, self.heard)
+        take_lm_context(lm_context, self.lm_context)
         self.models = StreamModels(NULL, NULL, SharedBits(0, 0), (<BoostList> (NOTHING if boost is None else boost)).view)
         self.even, self.odd = [DeviceBuffer(pool, stream, "the state of a stream") for _ in range(2)]
         self.state, self.spare = StateRoom(0, 0, 0, 0), StateRoom(0, 0, 0, 1)
@@ -128,7 +128,7 @@ cdef class CudaStream(SearchState):
         self.models.bits = rescoring.bits
         if rescoring.large is not None:
             self.models.lms = &rescoring.host_view.rescoring
-            self.large_start = lm_start(self.models.lms[0], self.heard)
+            self.large_start = lm_start(self.models.lms[0], self.lm_context)
         else:
             self.models.kenlm, self.numbers = &rescoring.host_view, rescoring.requests
             self.numbers.numbered[id(self)] = self
@@ -219,7 +219,7 @@ cdef class CudaStream(SearchState):
                                self.state.entries)
             memory_of_links = bytearray(self.links.nbytes())
             links = HostLinks(&memory_of_links[0], self.links.links, self.links.steps)
-        resume_search(search, self._open_graph(), self.models, self.heard, self.rules,
+        resume_search(search, self._open_graph(), self.models, self.lm_context, self.rules,
                       HostState(&memory[0], self.state.tokens, self.state.entries), links, self.histories)
         if search.keeps_links:
             self.links.memory.write(memory_of_links)
@@ -230,7 +230,7 @@ cdef class CudaStream(SearchState):
         self.has_begun, self.saved = True, None
         return 0
 
-    def give_up_numbers(self):
+    def release_lm_histories(self):
         """int : the histories of a KenLM that this state keeps by themselves, from now until its next chunk.
 
         Their numbers must still hold.
@@ -258,7 +258,7 @@ cdef class CudaStream(SearchState):
             self.apart = None
             self.histories.clear()
         elif not self.has_begun:
-            start = kenlm_start(self.models.kenlm[0], self.heard)
+            start = kenlm_start(self.models.kenlm[0], self.lm_context)
             self.large_start = numbers.number(start.data())
             while self.large_start == kNoIndex:
                 self.numbers.make_room()

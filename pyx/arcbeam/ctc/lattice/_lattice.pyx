@@ -185,7 +185,7 @@ cdef class AnswerEngine(PooledEngine):
         cdef WordReader reader
         query.reader = NULL
         readers = []  # they must outlive the batch
-        with self.turn():
+        with self.decoding_lock():
             self.ready()
             self.options = AnswerOptions(nbest, confidence, mbr, posterior_scale, step_limit)
             self.has_labels = labels

@@ -4,14 +4,14 @@ import numpy.typing as npt
 from arcbeam.ctc.boost._boost import BoostList
 from arcbeam.ctc.lattice._lattices import Lattices
 from arcbeam.ctc.rescoring import Rescoring
-from arcbeam.ctc.streams.sentences import Heard
+from arcbeam.ctc.streams.sentences import LmContext
 from arcbeam.graph.graph import Graph
 from arcbeam.graph.new_words import OpenGraph
 
 STEP_LIMIT: int
 
 def deviations(
-    graph: Graph | OpenGraph, rescoring: Rescoring, lattices: Lattices, index: int, heard: Heard | None = None
+    graph: Graph | OpenGraph, rescoring: Rescoring, lattices: Lattices, index: int, lm_context: LmContext | None = None
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]: ...
 def rescore(
     graph: Graph | OpenGraph,

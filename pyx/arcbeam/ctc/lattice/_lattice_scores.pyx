@@ -9,7 +9,7 @@ from libcpp.utility cimport move
 
 from arcbeam.ctc.boost._boost cimport BoostList, BoostView
 from arcbeam.ctc.lattice._lattices cimport Lattice, Lattices
-from arcbeam.ctc.streams._saved_search cimport Heard, take_heard
+from arcbeam.ctc.streams._saved_search cimport LmContext, take_lm_context
 from arcbeam.graph._graph_view cimport OpenGraph, open_view_of
 from arcbeam.lm._kenlm cimport KenLm, KenLmModel
 from arcbeam.lm._lm_view cimport RescoringView, rescoring_view_of
@@ -26,9 +26,9 @@ cdef extern from "decode/models.hpp" namespace "arcbeam::twin" nogil:
 
 cdef extern from "lattice/deviations.hpp" nogil:
     void kenlm_deviations "arcbeam::lattice::deviations<arcbeam::twin::KenLmModels>"(
-        const OpenGraph&, const KenLmView&, const Heard&, const Lattice&, float*, float*) except +
+        const OpenGraph&, const KenLmView&, const LmContext&, const Lattice&, float*, float*) except +
     void automaton_deviations "arcbeam::lattice::deviations<arcbeam::twin::AutomatonModels>"(
-        const OpenGraph&, const RescoringView&, const Heard&, const Lattice&, float*, float*) except +
+        const OpenGraph&, const RescoringView&, const LmContext&, const Lattice&, float*, float*) except +
     void cpp_boosts "arcbeam::lattice::boosts"(
         const OpenGraph&, const BoostView&, const Lattice&, float*, float*) except +
 
@@ -57,10 +57,10 @@ cdef const Lattice* lattice_of(Lattices lattices, size_t index) except NULL:
     return &lattices.found[index]
 
 
-def deviations(graph, rescoring, Lattices lattices, size_t index, heard=None):
+def deviations(graph, rescoring, Lattices lattices, size_t index, lm_context=None):
     """What rescoring added to the cost of each link, float32 [links], and of each token of the last step.
 
-    The lattice must have tokens. It follows what was `heard` before it (arcbeam.ctc.streams.sentences.Heard).
+    The lattice must have tokens. `lm_context`: what came before it (arcbeam.ctc.streams.sentences.LmContext).
     """
     cdef const Lattice* one = lattice_of(lattices, index)
     of_links, of_ends = np.zeros(one.links.size(), np.float32), np.zeros(one.end_extras.size(), np.float32)
@@ -70,8 +70,8 @@ def deviations(graph, rescoring, Lattices lattices, size_t index, heard=None):
     cdef OpenGraph view = open_view_of(graph)
     cdef RescoringView models
     cdef KenLmView kenlm_models
-    cdef Heard before
-    take_heard(heard, before)
+    cdef LmContext before
+    take_lm_context(lm_context, before)
     if rescoring.kenlm is None:
         models = rescoring_view_of(rescoring)
         with nogil:

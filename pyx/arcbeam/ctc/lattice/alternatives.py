@@ -11,7 +11,7 @@ import numpy.typing as npt
 from arcbeam.ctc.boost._boost import boost_cost
 from arcbeam.ctc.boost.boost import Boost, Boosted, opened
 from arcbeam.ctc.cpu._decode import graph_cost, rescoring_cost
-from arcbeam.ctc.streams.sentences import NOTHING_BEFORE, Before
+from arcbeam.ctc.streams.sentences import STREAM_START, SentenceStart
 from arcbeam.words import Word, as_dict, finite, moved
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class WordPath:
         raise NotImplementedError
 
     @property
-    def _before(self) -> Before:
+    def _before(self) -> SentenceStart:
         """What came before the path."""
         raise NotImplementedError
 
@@ -74,7 +74,7 @@ class WordPath:
         if rescoring is None:
             return 0.0
         rescoring.check_files()
-        return 0.0 - rescoring_cost(self._graph, rescoring, self.arcs, self.reached_final, self._before.heard)
+        return 0.0 - rescoring_cost(self._graph, rescoring, self.arcs, self.reached_final, self._before.lm_context)
 
     @cached_property
     def boost_score(self) -> float:
@@ -153,7 +153,7 @@ class Alternative(WordPath):
         posterior: float,
         reached_final: bool,
         boost: Boost | None = None,
-        before: Before = NOTHING_BEFORE,
+        before: SentenceStart = STREAM_START,
         labels: EntryLabels | None = None,
         place: int = 0,
     ) -> None:
@@ -165,7 +165,7 @@ class Alternative(WordPath):
         return self._boost
 
     @property
-    def _before(self) -> Before:
+    def _before(self) -> SentenceStart:
         return self._came_before
 
     @cached_property

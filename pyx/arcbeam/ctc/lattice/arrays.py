@@ -17,7 +17,7 @@ from arcbeam.ctc.lattice._lattice import posteriors
 from arcbeam.ctc.lattice._lattice_scores import boosts, deviations
 from arcbeam.ctc.lattice._lattices import Lattices
 from arcbeam.ctc.lattice.mbr_words import Frames, Spelled
-from arcbeam.ctc.streams.sentences import NOTHING_BEFORE, Before
+from arcbeam.ctc.streams.sentences import STREAM_START, SentenceStart
 from arcbeam.graph.openfst import symbol_bytes
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class LatticeBatch:
     lattice_beam: float = math.inf
     truncated: bool = False
     boosts: Boosts = None
-    before: Mapping[int, Before] = field(default_factory=dict)
+    before: Mapping[int, SentenceStart] = field(default_factory=dict)
 
     @cached_property
     def symbols(self) -> tuple[bytes, bytes]:
@@ -247,15 +247,15 @@ class LatticeArrays:
         if batch.rescoring is None or not self.num_tokens:
             return np.zeros(self.num_links, np.float32), np.zeros(len(self._arrays["end_extras"]), np.float32)
         batch.rescoring.check_files()
-        return deviations(self._graph, batch.rescoring, batch.lattices, self._index, self._before.heard)
+        return deviations(self._graph, batch.rescoring, batch.lattices, self._index, self._before.lm_context)
 
     @property
     def _boost(self) -> Boost | None:
         return boost_of(self._batch.boosts, self._index)
 
     @property
-    def _before(self) -> Before:
-        return self._batch.before.get(self._index, NOTHING_BEFORE)
+    def _before(self) -> SentenceStart:
+        return self._batch.before.get(self._index, STREAM_START)
 
     @cached_property
     def _boosts(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:

@@ -26,7 +26,7 @@ cdef class SearchState:
 
 
 cdef class Sentence(GrowingPath):
-    cdef readonly object boost, heard, endpoint, posterior_scale, aggregation
+    cdef readonly object boost, lm_context, endpoint, posterior_scale, aggregation
     cdef readonly object asked  # arcbeam.ctc.results.Asked, or None where the sentence ends without a lattice
     cdef readonly uint64_t first_frame
     cdef vector[float] of_frames  # the confidences of its frames, where they are asked for

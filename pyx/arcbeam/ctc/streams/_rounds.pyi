@@ -9,9 +9,9 @@ from arcbeam.core.confidence import ConfidenceMethod
 from arcbeam.ctc.boost.boost import Boost
 from arcbeam.ctc.confidence.frame_confidences import ChunkConfidences
 from arcbeam.ctc.lattice._lattices import Lattices
-from arcbeam.ctc.results import Asked, Results
+from arcbeam.ctc.results import Outputs, Results
 from arcbeam.ctc.streams.partial import Partial
-from arcbeam.ctc.streams.sentences import Heard
+from arcbeam.ctc.streams.sentences import LmContext
 from arcbeam.graph._words import GrowingPath, WordReader
 from arcbeam.streams._any_stream import AnyStream
 from arcbeam.streams.endpoints import Endpoint
@@ -23,7 +23,7 @@ class Sentence(GrowingPath):
     @property
     def boost(self) -> Boost | None: ...
     @property
-    def heard(self) -> Heard: ...
+    def lm_context(self) -> LmContext: ...
     @property
     def endpoint(self) -> Endpoint | None: ...
     @property
@@ -33,17 +33,17 @@ class Sentence(GrowingPath):
     @property
     def first_frame(self) -> int: ...
     @property
-    def asked(self) -> Asked | None: ...
+    def asked(self) -> Outputs | None: ...
     def __init__(
         self,
         open_reader: Callable[[], WordReader],
         boost: Boost | None,
         first_frame: int,
-        heard: Heard,
+        lm_context: LmContext,
         endpoint: Endpoint | None,
         posterior_scale: float | None,
         aggregation: str | None,
-        asked: Asked | None = None,
+        asked: Outputs | None = None,
         arcs: npt.NDArray[np.uint32] | None = None,
         of_frames: npt.NDArray[np.float32] | None = None,
     ) -> None: ...

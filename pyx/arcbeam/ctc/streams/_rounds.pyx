@@ -56,7 +56,7 @@ cdef class Sentence(GrowingPath):
     boost : arcbeam.Boost or None
     first_frame : int
         Frames of the sentences before.
-    heard : arcbeam.ctc.streams.sentences.Heard
+    lm_context : arcbeam.ctc.streams.sentences.LmContext
     endpoint : arcbeam.Endpoint or None
     posterior_scale : float or None
         Factor on costs for posteriors of words; None if they are not asked for.
@@ -69,10 +69,10 @@ cdef class Sentence(GrowingPath):
         Confidences of its first frames.
     """
 
-    def __init__(self, open_reader, boost, uint64_t first_frame, heard, endpoint, posterior_scale, aggregation,
+    def __init__(self, open_reader, boost, uint64_t first_frame, lm_context, endpoint, posterior_scale, aggregation,
                  asked=None, arcs=None, const float[::1] of_frames=None):
         super().__init__(open_reader, arcs)
-        self.boost, self.first_frame, self.heard, self.endpoint = boost, first_frame, heard, endpoint
+        self.boost, self.first_frame, self.lm_context, self.endpoint = boost, first_frame, lm_context, endpoint
         self.posterior_scale, self.aggregation, self.asked = posterior_scale, aggregation, asked
         if of_frames is not None and of_frames.shape[0] > 0:
             self.of_frames.assign(&of_frames[0], &of_frames[0] + of_frames.shape[0])

@@ -38,11 +38,11 @@ cdef extern from "decode/streams/saved_search.hpp" namespace "arcbeam::twin" nog
 
 
 cdef extern from "decode/models.hpp" namespace "arcbeam::twin" nogil:
-    cdef cppclass Heard:
+    cdef cppclass LmContext:
         vector[uint32_t] words
         cbool after_start
 
 
-cdef int take_heard(heard, Heard& into) except -1
+cdef int take_lm_context(lm_context, LmContext& into) except -1
 cdef int take_saved(saved, SavedSearch& into) except -1
 cdef dict fields_of(const SavedSearch& saved, bint with_lattice)

@@ -6,11 +6,11 @@ import numpy as np
 from arcbeam.arrays._vectors cimport into_vector
 
 
-cdef int take_heard(heard, Heard& into) except -1:
-    """Of an arcbeam.ctc.streams.sentences.Heard; None is the beginning of a sentence."""
-    if heard is not None:
-        into_vector[uint32_t](into.words, np.array(heard.words, np.uint32))
-        into.after_start = heard.after_start
+cdef int take_lm_context(lm_context, LmContext& into) except -1:
+    """Of an arcbeam.ctc.streams.sentences.LmContext; None is the beginning of a sentence."""
+    if lm_context is not None:
+        into_vector[uint32_t](into.words, np.array(lm_context.words, np.uint32))
+        into.after_start = lm_context.after_start
     return 0
 
 

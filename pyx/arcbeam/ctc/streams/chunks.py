@@ -16,10 +16,10 @@ from arcbeam.ctc.confidence.frame_confidences import ChunkConfidences
 from arcbeam.ctc.confidence.frame_measurer import FrameMeasurer
 from arcbeam.ctc.engines import SearchEngine
 from arcbeam.ctc.options import DecoderOptions
-from arcbeam.ctc.results import Asked, Paths, Results
+from arcbeam.ctc.results import Outputs, Paths, Results
 from arcbeam.ctc.streams._rounds import Round, Sentence, SentenceStream, taking
 from arcbeam.ctc.streams.partial import CtcPartials, Partial
-from arcbeam.ctc.streams.sentences import Before, Heard, SavedSearch
+from arcbeam.ctc.streams.sentences import LmContext, SavedSearch, SentenceStart
 from arcbeam.streams.partials import Partials, fault_of_stream
 from arcbeam.streams.stream import ChunkDecoder, Chunks
 
@@ -72,14 +72,14 @@ class CtcChunkDecoder(ChunkDecoder[SentenceStream, Partial]):
         self,
         boost: Boost | None,
         rules: EndpointRules | None,
-        heard: Heard,
+        lm_context: LmContext,
         saved: SavedSearch | None,
-        asked: Asked | None,
+        asked: Outputs | None,
     ) -> SearchState:
         """The search of a sentence of a stream that begins, or goes on from what was saved."""
         compiled = None if boost is None else boost.compiled(self.graph)
         links = {} if asked is None else {"lattice_beam": self.options.lattice_beam}
-        return self.engine.new_stream(compiled, rules, heard, saved, **links)
+        return self.engine.new_stream(compiled, rules, lm_context, saved, **links)
 
     def results(self, paths: Paths, errors: Mapping[int, Fault]) -> Results:
         """What results of chunks share; their boosts are those of their sentences."""
@@ -88,7 +88,7 @@ class CtcChunkDecoder(ChunkDecoder[SentenceStream, Partial]):
     def decode_next(self, streams: list[SentenceStream], call: Chunks) -> Partials[Partial]:
         """Decodes the next chunk of each of these streams."""
         self.check_files()
-        with self.turn():  # until what was found is with the streams
+        with self.decoding_lock():  # until what was found is with the streams
             states, sentences, stopped, asks, methods = taking(streams)
             wrong = {at: fault_of_stream(at, streams, said) for at, said in stopped.items()} | dict(call.wrong)
             if call.errors == "raise" and wrong:
@@ -146,7 +146,7 @@ class CtcChunkDecoder(ChunkDecoder[SentenceStream, Partial]):
 
 def by_outputs(results: Results, lattices: Lattices, sentences: Sequence[Sentence]) -> list[Group]:
     """The groups of the chunks that have a lattice and whose streams have the same outputs."""
-    found: dict[Asked, list[int]] = {}
+    found: dict[Outputs, list[int]] = {}
     for at in lattices.places():
         if (asked := sentences[at].asked) is not None:
             found.setdefault(asked, []).append(at)
@@ -155,6 +155,6 @@ def by_outputs(results: Results, lattices: Lattices, sentences: Sequence[Sentenc
         boosts: list[Boost | None] = [None] * len(sentences)
         for at in places:
             boosts[at] = sentences[at].boost
-        before = {at: Before(sentences[at].first_frame, sentences[at].heard) for at in places}
+        before = {at: SentenceStart(sentences[at].first_frame, sentences[at].lm_context) for at in places}
         groups.append((replace(results, asked=asked, boosts=boosts, before=before), places))
     return groups

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from arcbeam.streams.endpoints import Endpoint, frames_of, looks_every
+from arcbeam.streams.endpoints import Endpoint, endpoint_interval, frames_of
 
 if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph
@@ -53,4 +53,4 @@ class EndpointRules(NamedTuple):
             for rule in endpoint.rules.values()
         )
         separator = -1 if graph.separator_column is None else graph.separator_column
-        return cls(rules, looks_every(frame_shift), graph.blank, separator)
+        return cls(rules, endpoint_interval(frame_shift), graph.blank, separator)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from arcbeam.ctc.hypothesis import Hypothesis
 from arcbeam.ctc.streams._live_posteriors import word_posteriors
-from arcbeam.ctc.streams.sentences import Before, SavedSearch
+from arcbeam.ctc.streams.sentences import SavedSearch, SentenceStart
 from arcbeam.streams.partials import Partials, places_of
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ class Partial(Hypothesis):
         return self._sentence.boost
 
     @property
-    def _before(self) -> Before:
-        return Before(self.first_frame, self._sentence.heard)
+    def _before(self) -> SentenceStart:
+        return SentenceStart(self.first_frame, self._sentence.lm_context)
 
     @property
     def _settled(self) -> npt.NDArray[np.uint32]:

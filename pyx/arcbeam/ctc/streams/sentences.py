@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from arcbeam.graph.new_words import NewWords
 
 
-class Heard(NamedTuple):
+class LmContext(NamedTuple):
     """What a large language model still sees of the sentences before one: their last words.
 
     Attributes
@@ -31,32 +31,32 @@ class Heard(NamedTuple):
     words: tuple[int, ...] = ()
     after_start: bool = True
 
-    def after(self, words: Ids, rescoring: Rescoring) -> Heard:
+    def after(self, words: Ids, rescoring: Rescoring) -> LmContext:
         """What is heard after more words."""
         known = np.minimum(words, len(rescoring.large_labels) - 1)  # the last label is that of all new words
         together = (*self.words, *known.tolist())
         seen = rescoring.large.order - 1
         if len(together) < seen:
-            return Heard(together, self.after_start)
-        return Heard(together[len(together) - seen :], False)
+            return LmContext(together, self.after_start)
+        return LmContext(together[len(together) - seen :], False)
 
 
-class Before(NamedTuple):
+class SentenceStart(NamedTuple):
     """What came before a sentence of a stream.
 
     Attributes
     ----------
     frames : int
         Of the sentences before.
-    heard : Heard or None
+    heard : LmContext or None
         None for the beginning of a sentence.
     """
 
     frames: int = 0
-    heard: Heard | None = None
+    lm_context: LmContext | None = None
 
 
-NOTHING_BEFORE = Before()
+STREAM_START = SentenceStart()
 
 
 class SavedSearch(NamedTuple):

@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from arcbeam.core.errors import FormatError
 from arcbeam.ctc.boost.boost import Boost
-from arcbeam.ctc.results import Asked
+from arcbeam.ctc.results import Outputs
 from arcbeam.ctc.streams.saved_confidences import check_confidences, facts_of_method, method_of
 from arcbeam.ctc.streams.saved_lattice import ENDED, GOES_ON, Dtypes, SavedEnd, checked_end
 from arcbeam.ctc.streams.saved_log import checked_log
-from arcbeam.ctc.streams.sentences import Heard, SavedSearch, checked_dead_frames, checked_search
+from arcbeam.ctc.streams.sentences import LmContext, SavedSearch, checked_dead_frames, checked_search
 from arcbeam.files import section_file
 from arcbeam.graph import graph_file
 from arcbeam.lm.kenlm import KenLM
@@ -99,11 +99,11 @@ class StreamState(NamedTuple):
     settled: npt.NDArray[np.uint32]  # arcs that all paths begin with; with links none, unless the sentence has ended
     search: dict[str, Any]  # a `SavedSearch` without `dead_frames`, or with links GOES_ON or ENDED of `saved_lattice`
     first_frame: int  # frames of the sentences before
-    heard: Heard
+    lm_context: LmContext
     endpoint: Endpoint | None
     waiting: npt.NDArray[np.float32]  # [frames, columns]
     last_came: bool
-    asked: Asked | None
+    asked: Outputs | None
     interim_answers: bool
     end: dict[str, Any] | None  # the facts of `saved_lattice.ended`, of a sentence that has ended with its lattice
     method: ConfidenceMethod | None
@@ -115,7 +115,7 @@ class StreamState(NamedTuple):
         return self.end is not None or len(self.search["states"]) > 0
 
 
-def sections_of(asked: Asked | None, end: dict[str, Any] | None) -> Dtypes:
+def sections_of(asked: Outputs | None, end: dict[str, Any] | None) -> Dtypes:
     """The arrays that a state has of the search, with their dtypes."""
     if asked is None:
         return SEARCH
@@ -127,14 +127,14 @@ def write(state: StreamState, decoder: CtcChunkDecoder, boost: Boost | None) -> 
     arrays = {name: state.search[name] for name in sections_of(state.asked, state.end)}
     arrays |= {
         "settled": state.settled,
-        "heard": np.array(state.heard.words, np.uint32),
+        "heard": np.array(state.lm_context.words, np.uint32),
         "waiting": state.waiting.reshape(-1),
     }
     if state.confidences is not None:
         arrays["confidences"] = state.confidences
     about = {name: state.search[name] for name in ("frames", "alive", "offset", "fired")} | {
         "first_frame": state.first_frame,
-        "after_start": state.heard.after_start,
+        "after_start": state.lm_context.after_start,
         "last_came": state.last_came,
         "endpoint": None if state.endpoint is None else as_facts(state.endpoint),
         "columns": state.waiting.shape[1],
@@ -190,11 +190,11 @@ def read(
     return state, search, end
 
 
-def _asked(facts: dict[str, Any] | None) -> Asked | None:
+def _asked(facts: dict[str, Any] | None) -> Outputs | None:
     if facts is None:
         return None
     try:
-        asked = Asked(**facts)
+        asked = Outputs(**facts)
     except (TypeError, ValueError) as error:
         raise FormatError(f"{NAME}: what the stream was asked for cannot be read: {error}") from None
     if not asked.needs_lattices:
@@ -206,7 +206,7 @@ def _state(
     arrays: dict[str, npt.NDArray[Any]],
     about: dict[str, Any],
     decoder: CtcChunkDecoder,
-    asked: Asked | None,
+    asked: Outputs | None,
     method: ConfidenceMethod | None,
 ) -> StreamState:
     """The state in the sections; FormatError if its numbers do not fit each other or the decoder."""
@@ -234,7 +234,7 @@ def _state(
         arrays["settled"].copy(),
         {name: about[name] for name in ("frames", "alive", "offset", "fired")},
         about["first_frame"],
-        Heard(tuple(words.tolist()), about["after_start"]),
+        LmContext(tuple(words.tolist()), about["after_start"]),
         endpoint,
         waiting,
         about["last_came"],
@@ -249,7 +249,7 @@ def _state(
 
 
 def _made_with(
-    decoder: CtcChunkDecoder, boost: Boost | None, asked: Asked | None, method: ConfidenceMethod | None
+    decoder: CtcChunkDecoder, boost: Boost | None, asked: Outputs | None, method: ConfidenceMethod | None
 ) -> dict[str, Any]:
     """What answers depend on besides the log-probs, as a state names it."""
     rescoring, options = decoder.rescoring, decoder.options
@@ -274,7 +274,7 @@ def _check_made_with(
     about: dict[str, Any],
     decoder: CtcChunkDecoder,
     boost: Boost | None,
-    asked: Asked | None,
+    asked: Outputs | None,
     method: ConfidenceMethod | None,
 ) -> None:
     """ValueError that names what the stream was decoded with, if it is something else than what this decoder has."""

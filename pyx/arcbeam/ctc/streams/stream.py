@@ -11,13 +11,13 @@ from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import check_bool
 from arcbeam.ctc.boost.boost import Boost, check_boost, opened
 from arcbeam.ctc.lattice._lattices import Lattices
-from arcbeam.ctc.results import Asked
+from arcbeam.ctc.results import Outputs
 from arcbeam.ctc.streams._rounds import Sentence, SentenceStream
 from arcbeam.ctc.streams.chunks import NO_PATH, by_outputs
 from arcbeam.ctc.streams.endpoint import EndpointRules
 from arcbeam.ctc.streams.partial import Partial
 from arcbeam.ctc.streams.saved_lattice import SavedEnd, ended
-from arcbeam.ctc.streams.sentences import Heard, SavedSearch
+from arcbeam.ctc.streams.sentences import LmContext, SavedSearch
 from arcbeam.ctc.streams.state import SEARCH, StreamState, read, write
 from arcbeam.streams.stream import SpeechStream
 from arcbeam.streams.waiting import Waiting
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from arcbeam.streams.endpoints import Endpoint
 
 BROKEN = "it was interrupted in the middle of a chunk and cannot go on; stream.reset() begins the next sentence"
-NOTHING_HEARD = Heard()
+NO_CONTEXT = LmContext()
 
 
 class Stream(SentenceStream, SpeechStream[Partial]):
@@ -53,12 +53,12 @@ class Stream(SentenceStream, SpeechStream[Partial]):
         decoder: CtcChunkDecoder,
         boost: Boost | None,
         endpoint: Endpoint | None,
-        asked: Asked | None = None,
+        asked: Outputs | None = None,
         posteriors: bool = False,
         interim_answers: bool = False,
         method: ConfidenceMethod | None = None,
         first_frame: int = 0,
-        heard: Heard = NOTHING_HEARD,
+        lm_context: LmContext = NO_CONTEXT,
         saved: SavedSearch | None = None,
         confidences: npt.NDArray[np.float32] | None = None,
     ) -> None:
@@ -68,7 +68,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
             lambda: opened(graph, boost).word_reader,
             boost,
             first_frame,
-            heard,
+            lm_context,
             endpoint,
             options.posterior_scale if posteriors else None,
             None if method is None else options.confidence_aggregation,
@@ -77,7 +77,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
             confidences,
         )
         rules = None if endpoint is None else EndpointRules.of(endpoint, graph, options.frame_shift)
-        search = decoder.new_sentence(boost, rules, heard, saved, asked)
+        search = decoder.new_sentence(boost, rules, lm_context, saved, asked)
         self._begin_sentence(search, sentence, 0 if saved is None else saved.frames, decoder.results(NO_PATH, {}))
         self.interim_answers = interim_answers
 
@@ -174,10 +174,10 @@ class Stream(SentenceStream, SpeechStream[Partial]):
                 "on; make it as CtcDecoder(graph, language_model=..., graph_language_model=...)"
             )
         decoder.check_files()
-        with decoder.turn():
-            heard = NOTHING_HEARD
+        with decoder.decoding_lock():
+            lm_context = NO_CONTEXT
             if keep_history and rescoring is not None:
-                heard = self._sentence.heard.after(self.partial.word_ids, rescoring)
+                lm_context = self._sentence.lm_context.after(self.partial.word_ids, rescoring)
             fresh = type(self)(
                 decoder,
                 self.boost if boost is None else boost,
@@ -187,7 +187,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
                 self.interim_answers,
                 self._method,
                 first_frame=self.num_frames,
-                heard=heard,
+                lm_context=lm_context,
             )
             return self._go_on(fresh)
 
@@ -204,7 +204,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
         ValueError
             The stream was interrupted in the middle of a chunk.
         """
-        with self._decoder.turn():
+        with self._decoder.decoding_lock():
             if not self._is_whole:
                 raise ValueError(f"stream: {BROKEN}")
             settled, search, end = self._saved_search()
@@ -212,7 +212,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
                 settled,
                 search,
                 self._sentence.first_frame,
-                self._sentence.heard,
+                self._sentence.lm_context,
                 self._endpoint,
                 self._decoder.rows_of(self._waiting),
                 self._last_came,
@@ -261,7 +261,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
             state.interim_answers,
             state.method,
             first_frame=state.first_frame,
-            heard=state.heard,
+            lm_context=state.lm_context,
             saved=search,
             confidences=of_sentence,
         )

@@ -144,7 +144,7 @@ cdef class CudaEngine:
         matrix.rows, matrix.stride = rows, weights[name].shape[1]
         return 0
 
-    def turn(self):
+    def decoding_lock(self):
         """The lock to decode under; a thread that holds it may take it again.
 
         In a forked child this raises an error: the thread that held the lock at the fork does not exist there.

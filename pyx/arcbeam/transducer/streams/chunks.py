@@ -30,7 +30,7 @@ class TransducerChunkDecoder(ChunkDecoder[SentenceStream, TransducerPartial]):
     def decode_next(self, streams: list[SentenceStream], call: Chunks) -> Partials[TransducerPartial]:
         """Decodes the next chunk of each of these streams."""
         search = self.search
-        with self.turn():  # until what was found is with the streams
+        with self.decoding_lock():  # until what was found is with the streams
             faults = {at: fault for at, stream in enumerate(streams) if (fault := stream._fault()) is not None}
             refused = {at: fault_of_stream(at, streams, fault) for at, fault in faults.items()} | dict(call.wrong)
             if call.errors == "raise" and refused:

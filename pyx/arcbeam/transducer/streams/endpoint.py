@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.streams.endpoints import Endpoint, frames_of, looks_every
+from arcbeam.streams.endpoints import Endpoint, endpoint_interval, frames_of
 
 
 class Rule(NamedTuple):
@@ -76,7 +76,7 @@ class TransducerRules(NamedTuple):
             )
             for rule in endpoint.rules.values()
         )
-        return cls(tuple(rules), looks_every(frame_shift))
+        return cls(tuple(rules), endpoint_interval(frame_shift))
 
     def first_end(
         self, tokens_on: npt.NDArray[np.int64], durations: npt.NDArray[np.int32] | None, before: int, frames: int

@@ -119,7 +119,7 @@ class TransducerStream(SentenceStream):
                 "keep_history: expected False, because the decoder has no n-gram model whose history could go on; make "
                 "it with ngram_lm_model=..."
             )
-        with self._decoder.turn():
+        with self._decoder.decoding_lock():
             tree = self.boost if boost is None else search.tree(boost)
             start, before = search.start(tree, self.num_frames), self._sentence.state
             if keep_history and before is not None:
@@ -134,7 +134,7 @@ class TransducerStream(SentenceStream):
         In ``float32`` they are the same whatever chunks, threads or company have led to it. They name, but do not hold,
         the network, the n-gram model and the tree. The stream itself goes on as if nothing had happened.
         """
-        with self._decoder.turn():
+        with self._decoder.decoding_lock():
             return write(self._sentence, self._decoder.rows_of(self._waiting), self._decoder.search)
 
     @classmethod

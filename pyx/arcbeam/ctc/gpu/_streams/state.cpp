@@ -108,12 +108,12 @@ History with_large(const StreamModels& models, const History& history, std::uint
 // on_device(models, history) gives, and links where there are some.
 template <typename Twin, typename OnDevice>
 void write_paths(const Twin& twin, const twin::SavedSearch& saved, const OpenGraph& graph,
-                 const StreamModels& models, const twin::Heard& heard, const Places& into, const HostLinks& links,
+                 const StreamModels& models, const twin::LmContext& lm_context, const Places& into, const HostLinks& links,
                  OnDevice on_device) {
     twin::HistoryState<Twin> state(twin);
     state.models.boost_with(models.boost, graph.first_word);
     // Whatever the beam: a device prunes with its own.
-    state.resume(graph, heard, saved, kInfiniteCost, twin::TokenLog::kNever, twin::TokenLog::kNever);
+    state.resume(graph, lm_context, saved, kInfiniteCost, twin::TokenLog::kNever, twin::TokenLog::kNever);
     for (std::uint32_t i = 0; i < state.log.size(); ++i) {
         into.log[i] = {state.log[i].source, state.log[i].arc};
     }
@@ -137,15 +137,15 @@ void add_state(const void* state, std::size_t size, KenLmHistories& histories) {
 
 }  // namespace
 
-std::uint32_t large_start(const RescoringView& lms, const twin::Heard& heard) {
-    return twin::AutomatonModels(lms).start(heard).large;
+std::uint32_t large_start(const RescoringView& lms, const twin::LmContext& lm_context) {
+    return twin::AutomatonModels(lms).start(lm_context).large;
 }
 
-KenLmHistories large_start(const twin::KenLmView& kenlm, const twin::Heard& heard) {
+KenLmHistories large_start(const twin::KenLmView& kenlm, const twin::LmContext& lm_context) {
     twin::KenLmModels models(kenlm);
     models.begin(twin::TokenLog::kNever);
     KenLmHistories found;
-    add_state(models.state(models.start(heard)), kenlm.lm->state_size(), found);
+    add_state(models.state(models.start(lm_context)), kenlm.lm->state_size(), found);
     return found;
 }
 
@@ -221,7 +221,7 @@ twin::SavedSearch saved_search(const HostState& from, const HostLinks& links, fl
 }
 
 void resume_search(const twin::SavedSearch& saved, const OpenGraph& graph, const StreamModels& models,
-                   const twin::Heard& heard, const EndpointRules& rules, const HostState& into,
+                   const twin::LmContext& lm_context, const EndpointRules& rules, const HostState& into,
                    const HostLinks& links, KenLmHistories& histories) {
     twin::EndpointWatch watch(rules);
     watch.settle(graph, saved.settled.data(), saved.settled.size());
@@ -237,17 +237,17 @@ void resume_search(const twin::SavedSearch& saved, const OpenGraph& graph, const
             add_state(twin.models().state(history.lm), models.kenlm->lm->state_size(), histories);
             return kept_history(models, History{0U, history.lm.small}, history.boost);
         };
-        write_paths(BoostedKenLm(*models.kenlm), saved, graph, models, heard, places, links, apart);
+        write_paths(BoostedKenLm(*models.kenlm), saved, graph, models, lm_context, places, links, apart);
     } else if (models.lms != nullptr) {
         const auto as_kept = [&](const BoostedAutomaton&, const BoostedAutomaton::History& history) {
             return kept_history(models, history.lm, history.boost);
         };
-        write_paths(BoostedAutomaton(*models.lms), saved, graph, models, heard, places, links, as_kept);
+        write_paths(BoostedAutomaton(*models.lms), saved, graph, models, lm_context, places, links, as_kept);
     } else {
         const auto as_kept = [](const Boosted&, const Boosted::History& history) {
             return History{history.boost, 0U};
         };
-        write_paths(Boosted(twin::NoModels::View{}), saved, graph, models, heard, places, links, as_kept);
+        write_paths(Boosted(twin::NoModels::View{}), saved, graph, models, lm_context, places, links, as_kept);
     }
 }
 

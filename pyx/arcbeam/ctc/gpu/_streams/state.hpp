@@ -46,9 +46,9 @@ struct StreamModels {
     BoostView boost;
 };
 
-// The large model's state after what was heard.
-std::uint32_t large_start(const RescoringView& lms, const twin::Heard& heard);
-KenLmHistories large_start(const twin::KenLmView& kenlm, const twin::Heard& heard);
+// The large model's state after the context.
+std::uint32_t large_start(const RescoringView& lms, const twin::LmContext& lm_context);
+KenLmHistories large_start(const twin::KenLmView& kenlm, const twin::LmContext& lm_context);
 
 // The histories of the tokens, and the reverse: false if there is no room for their numbers.
 KenLmHistories histories_of(const HostState& from, const StreamModels& models,
@@ -64,7 +64,7 @@ twin::SavedSearch saved_search(const HostState& from, const HostLinks& links, fl
 // Writes the state with which a search goes on, and its links where it keeps some; with a KenLM, its histories
 // apart.
 void resume_search(const twin::SavedSearch& saved, const OpenGraph& graph, const StreamModels& models,
-                   const twin::Heard& heard, const EndpointRules& rules, const HostState& into,
+                   const twin::LmContext& lm_context, const EndpointRules& rules, const HostState& into,
                    const HostLinks& links, KenLmHistories& histories);
 
 }  // namespace arcbeam

@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.arrays._looks import Looks
+from arcbeam.arrays._looks import InputChecks
 from arcbeam.ctc.boost._boost import BoostList
 from arcbeam.ctc.gpu._streams import CudaStream
 from arcbeam.ctc.gpu.models._requests import HostLookups
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
 from arcbeam.ctc.streams.endpoint import EndpointRules
-from arcbeam.ctc.streams.sentences import Heard, SavedSearch
+from arcbeam.ctc.streams.sentences import LmContext, SavedSearch
 from arcbeam.gpu._cuda import Context
 from arcbeam.gpu._launch import Stream
 from arcbeam.graph.graph import Graph
@@ -37,7 +37,7 @@ class CudaEngine:
         utterances: npt.NDArray[np.int64],
         columns: int,
         on_host: bool,
-        looks: Looks | None = None,
+        looks: InputChecks | None = None,
         lattice_beam: float | None = None,
         boosts: BoostList | Sequence[BoostList | None] | None = None,
         streams: list[CudaStream] | None = None,
@@ -47,11 +47,11 @@ class CudaEngine:
         self,
         boost: BoostList | None = None,
         rules: EndpointRules | None = None,
-        heard: Heard | None = None,
+        lm_context: LmContext | None = None,
         saved: SavedSearch | None = None,
         lattice_beam: float | None = None,
     ) -> CudaStream: ...
-    def turn(self) -> AbstractContextManager[Any]: ...
+    def decoding_lock(self) -> AbstractContextManager[Any]: ...
     def memory(self) -> dict[str, int]: ...
     def release(self) -> None: ...
     @property

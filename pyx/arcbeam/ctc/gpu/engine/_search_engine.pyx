@@ -15,7 +15,7 @@ from arcbeam.ctc.gpu.engine._batch_options cimport BatchOptions
 from arcbeam.ctc.gpu._device_looks cimport DeviceLooks
 from arcbeam.ctc.gpu.models._models cimport DeviceRescoring
 from arcbeam.ctc.lattice._lattices cimport Lattices
-from arcbeam.arrays._looks cimport Looks
+from arcbeam.arrays._looks cimport InputChecks
 from arcbeam.ctc.gpu.models._request_buffers cimport LaneRequests
 from arcbeam.ctc.gpu.engine._paths cimport Paths
 from arcbeam.ctc.gpu.searches._search cimport DeviceGraph, device_graph
@@ -86,7 +86,7 @@ cdef class CudaEngine:
         self.device_looks = DeviceLooks(self.stream)
         self.room = search_plan.first_room(options.max_active or 0)
 
-    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, Looks looks=None,
+    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, InputChecks looks=None,
                lattice_beam=None, boosts=None, streams=None, last=None):
         """Decodes a batch.
 
@@ -97,7 +97,7 @@ cdef class CudaEngine:
         columns : int
         on_host : bool
             Whether the addresses are the host's. Otherwise the engine's stream must have been told to wait for them.
-        looks : arcbeam.arrays._looks.Looks, optional
+        looks : arcbeam.arrays._looks.InputChecks, optional
             Looks at a few frames.
         lattice_beam : float, optional
             Asks for lattices: a cost of at least 0.
@@ -119,17 +119,17 @@ cdef class CudaEngine:
         bad : list of (utterance, frame, column, value)
             Where values are no log-probs, by utterance: the paths of these utterances are empty.
         """
-        turn = self.turn()
+        lock = self.decoding_lock()
         asked = BatchOptions(utterances.shape[0], lattice_beam, boosts, streams, last, self.requests is not None)
         if asked.boosts is not None and self.rescoring is not None:
             self.rescoring.check_boosts(asked.boosts)
-        with turn:
+        with lock:
             try:
-                return self._decode_somehow(utterances, columns, on_host, looks, asked)
+                return self._decode_with_retry(utterances, columns, on_host, looks, asked)
             finally:
                 self.window.rest()
 
-    def new_stream(self, boost=None, rules=None, heard=None, saved=None, lattice_beam=None):
+    def new_stream(self, boost=None, rules=None, lm_context=None, saved=None, lattice_beam=None):
         """A CudaStream that begins, or goes on from what another one has saved, here or on a CPU. With a `lattice_beam` it
         keeps links, and its chunks are decoded with that beam.
 
@@ -140,12 +140,12 @@ cdef class CudaEngine:
         """
         if boost is not None and self.rescoring is not None:
             self.rescoring.check_boosts([boost])
-        stream = CudaStream(self.pool, self.stream, self.graph.source, self.rescoring, boost, rules, heard, saved,
+        stream = CudaStream(self.pool, self.stream, self.graph.source, self.rescoring, boost, rules, lm_context, saved,
                             lattice_beam)
         self.all_streams.add(stream)
         return stream
 
-    def turn(self):
+    def decoding_lock(self):
         """The lock to decode under; a thread that holds it may take it again.
 
         In a forked child this raises an error: the thread that held the lock at the fork does not exist there.
@@ -154,7 +154,7 @@ cdef class CudaEngine:
             pass
         return self.lock
 
-    cdef _decode_somehow(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, Looks looks,
+    cdef _decode_with_retry(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, InputChecks looks,
                          BatchOptions asked):
         """Decodes a batch, in fewer lanes at a time if memory is short."""
         while True:
@@ -179,7 +179,7 @@ cdef class CudaEngine:
                 self._give_back()
                 raise
 
-    cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, Looks looks,
+    cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, InputChecks looks,
                  BatchOptions asked):
         cdef Paths found = Paths(utterances.shape[0])
         cdef Lattices lattices = Lattices()
@@ -264,7 +264,7 @@ cdef class CudaEngine:
         """dict : bytes on the device by purpose, and ``pinned`` bytes of the host."""
         cdef Window window = self.window
         cdef size_t models = 0, bucketed = 0, boosts = 0, host
-        with self.turn():
+        with self.decoding_lock():
             host = window.pinned_bytes() + self.device_looks.pinned_bytes()
             if self.rescoring is not None:
                 models = self.rescoring.device_bytes()
@@ -280,7 +280,7 @@ cdef class CudaEngine:
 
     def release(self):
         """Gives back the memory that grows with batches, on device and host; the next batch grows it again."""
-        with self.turn():
+        with self.decoding_lock():
             self._give_back()
             self.halvings, self.lean = 0, False
             self.window.release()

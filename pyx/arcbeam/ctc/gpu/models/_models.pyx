@@ -276,7 +276,7 @@ cdef class DeviceRescoring:
         """Pins the arcs that threads of the host read, for "host". `told`: a warning has said that the host refuses."""
         self.arcs = registered_arcs(self.rescoring.large, context)
         if self.arcs.tell() and not told:
-            context.state.told_refused = 1
+            context.state.warned_unpinned = 1
             bytes = sum(self.rescoring.large.columns[name].nbytes for name in ARCS)
             warn(f"placement: the host does not pin the arcs of the language model ({bytes:,} bytes; "
                  f"{self.arcs.refused}), so they are read where they are, which takes longer if they are not in "
@@ -298,7 +298,7 @@ cdef class DeviceRescoring:
         warn(f"placement: the host does not pin enough memory for the language model ({model_bytes:,} bytes), so "
              + ("it is kept on the GPU, as 'resident'" if is_resident else
                 "the GPU keeps its index and asks the host for the rest, as 'host'") + f"; {UNPINNED}")
-        context.state.told_refused = 1
+        context.state.warned_unpinned = 1
         self.large = device_model(self.rescoring.large, context, (), () if is_resident else ARCS)
         if not is_resident:
             self._pin_arcs(context, True)

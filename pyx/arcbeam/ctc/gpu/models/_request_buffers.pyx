@@ -79,7 +79,7 @@ cdef class LaneRequests:
     cdef int _number_anew(self, size_t histories) except -1:
         """Takes all numbers back, for which there is room for the words of so many. Streams keep their histories."""
         streams = [reference() for reference in self.numbered.valuerefs()]  # while other threads make more
-        self.kept_by_streams = sum([stream.give_up_numbers() for stream in streams if stream is not None])
+        self.kept_by_streams = sum([stream.release_lm_histories() for stream in streams if stream is not None])
         self.lookups.number_anew(<uint32_t*> self.words.data, histories)
         self.histories = histories
         return 0

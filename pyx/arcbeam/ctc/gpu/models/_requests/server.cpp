@@ -97,7 +97,7 @@ void Server::work(std::size_t number) {
         seen = watches_;
         lock.unlock();
         if (able) {
-            look_after(number);
+            poll_server(number);
         }
         lock.lock();
         --at_work_;
@@ -105,7 +105,7 @@ void Server::work(std::size_t number) {
     }
 }
 
-void Server::look_after(std::size_t number) {
+void Server::poll_server(std::size_t number) {
     constexpr int kLooks = 4000;  // looks at a half without news, after which a thread sleeps between looks
     constexpr std::chrono::microseconds kLongest{200};
     int looks = 0;

@@ -52,7 +52,7 @@ class Server {
     };
 
     void work(std::size_t number);
-    void look_after(std::size_t number);
+    void poll_server(std::size_t number);
     bool serve_half(std::size_t thread);
     bool serve(std::size_t lane, std::size_t thread);
     bool answer(const RequestView& lane, std::size_t first, std::size_t last);
