@@ -61,7 +61,7 @@ class EmulatedGpu(emulated_gpu.EmulatedGpu):
     """
 
     entries: ClassVar = {
-        f"arcbeam_{name}_{shape}": Entry(source, PARAMETER_BYTES[name])
+        f"arcbeam_{name}_{shape}": Entry(str(source), PARAMETER_BYTES[name])
         for name, source in SOURCES.items()
         for shape in SHAPES[name]
     }
