@@ -76,7 +76,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     if (
         "fake_library" in fixtures
         or any(isinstance(value, str) and value == "cuda" for value in params)
-        or re.search(r"/tests/simt/|_(nvcc|stages_emulated)\.py$", item.path.as_posix())
+        or re.search(r"/tests/(simt|rescore)/|_(nvcc|emulated|cuda_engine\w*)\.py$", item.path.as_posix())
     ):
         item.add_marker("kernels")
 

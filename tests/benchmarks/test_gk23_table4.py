@@ -45,7 +45,7 @@ class Ears:
     name, device, settings, batch = "ears", "cpu", "by ear", 3
 
     def __init__(self):
-        self.heard = []
+        self.lm_context = []
 
     def load(self, waves):
         return waves
@@ -54,7 +54,7 @@ class Ears:
         return samples
 
     def log_probs(self, features):
-        self.heard.append([wave.tolist() for wave in features])
+        self.lm_context.append([wave.tolist() for wave in features])
         return np.zeros((len(features), 2, 4), np.float32), [2] * len(features)
 
 
@@ -76,7 +76,7 @@ def test_the_row_with_an_acoustic_model(workload, ears):
     [row] = [row for row in rows if row["mode"] == gk23_table4.IN_LOOP]
     assert (row["streams"], row["settings"]) == (5, "ears, by ear, on cpu")
     assert row["chunks"] > 0 and row["finals"] > 0
-    assert max(map(len, ears.heard)) <= ears.batch and sum(map(len, ears.heard)) >= row["chunks"]
+    assert max(map(len, ears.lm_context)) <= ears.batch and sum(map(len, ears.lm_context)) >= row["chunks"]
     assert row["total_ms"] >= row["model_ms"] + row["compute_ms"] > 0
 
 

@@ -53,7 +53,7 @@ def sentences(place, boosted):
                 found, wanted = mine.reset(keep_history=keep), other.reset(keep_history=keep)
                 assert (seen(found), answers(found)) == (seen(wanted), answers(wanted))
                 assert found.rescoring_score == wanted.rescoring_score
-                heard.add(mine._sentence.heard)
+                heard.add(mine._sentence.lm_context)
     assert ended > 2 and len(heard) > 1
 
 

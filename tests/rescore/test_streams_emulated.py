@@ -116,7 +116,7 @@ def sentences(place, boosted):
                 keep = bool(rng.random() < 0.7)
                 assert seen(mine.reset(keep_history=keep)) == seen(other.reset(keep_history=keep))
                 assert mine.partial.rescoring_score == other.partial.rescoring_score
-                heard.add(mine._sentence.heard)
+                heard.add(mine._sentence.lm_context)
             data = mine.save()
             assert data == other.save()
             if rng.random() < 0.5:
