@@ -282,7 +282,7 @@ def test_limits_are_said(monkeypatch):
         def answers(self, *args, **asked):
             return super().answers(*args, **asked, step_limit=1)
 
-    monkeypatch.setattr("arcbeam.ctc.decoder.AnswerEngine", Hurried)
+    monkeypatch.setattr("arcbeam.ctc.answering.AnswerEngine", Hurried)
     found = decoder().decode(BATCH, nbest=10, confidence=True)
     alone = decoder().decode(BATCH, confidence=True)
     for one in (found[-1], alone[-1], pickle.loads(pickle.dumps(found[-1]))):

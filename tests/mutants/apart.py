@@ -2,6 +2,7 @@
 
 import functools
 import multiprocessing
+import resource
 import signal
 from multiprocessing.connection import Connection
 
@@ -14,6 +15,7 @@ from tests.simt import build
 # All are forked from one that has the switched kernels ready and has not used a driver.
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.mutants.ready"])
+MOST_BYTES = 8 << 30  # of address space: a wrong kernel may ask its host for ever more room
 
 
 class WrongError(AssertionError):
@@ -49,6 +51,7 @@ def switched() -> Switched:
 
 
 def _run(sending: Connection, killer: str, number: int) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     build.LONG = True  # a killer runs as many schedules as in the long tests
     try:
         with switched().running(number):

@@ -404,6 +404,7 @@ def test_gpu(there, speech):
     assert [entries[0] for entries in names["texts"]] == said
 
 
+@pytest.mark.kernels
 def test_kernels():
     text = (DOCS / "design" / "kernels.md").read_text()
     (kernel,) = re.findall(r"^```cpp\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
