@@ -5,9 +5,9 @@
 //   History, Addend         a token's history; what a word adds, with the `next` history
 //   begin(collect_above)    starts another utterance; up to this many log entries (8 bytes) collecting is not worth
 //                           it
-//   start(), start(lm_context)   the history at the beginning of a sentence; of one that follows what was heard before
-//   keep(history)           the addend of an arc without a word
-//   add(history, word)      the addend of a word
+//   start(), start(lm_context)   the history at the beginning of a sentence; of one that follows a context
+//   keep(history)                the addend of an arc without a word
+//   add(history, word)           the addend of a word
 //   rescored(cost, addend)  a path's cost with it; a function beside the class
 //   end(cost, history)      a path's cost with what the end of a sentence adds
 //   unfinished(cost, history)  the same for a path that ends where no sentence does

@@ -3,9 +3,9 @@
 
 #include "decode/arrival.cuh"
 #include "decode/backtrack.cuh"
-#include "decode/launch/cluster.cuh"
 #include "decode/collect.cuh"
 #include "decode/endpoint.cuh"
+#include "decode/launch/cluster.cuh"
 #include "decode/stream.cuh"
 #include "decode/utterance_lattice.cuh"
 

@@ -4,8 +4,8 @@
 // out  control.best_end and control.end_index; returns in all threads whether a final state was reached
 #pragma once
 
-#include "rescore/requests/ask_ends.cuh"
 #include "rescore/frame.cuh"
+#include "rescore/requests/ask_ends.cuh"
 
 namespace arcbeam {
 

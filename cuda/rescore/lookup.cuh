@@ -14,8 +14,8 @@
 // Where the host has the model, ask.cuh replaces answer_words; where it has the arcs, ask_arcs.cuh does.
 #pragma once
 
-#include "rescore/requests/arc_cache.cuh"
 #include "rescore/buckets.cuh"
+#include "rescore/requests/arc_cache.cuh"
 #include "rescore/rescore_lane.cuh"
 
 namespace arcbeam {

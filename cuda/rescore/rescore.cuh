@@ -6,9 +6,9 @@
 //      still to come. A barrier must follow.
 #pragma once
 
+#include "rescore/boost.cuh"
 #include "rescore/requests/ask.cuh"
 #include "rescore/requests/ask_arcs.cuh"
-#include "rescore/boost.cuh"
 
 namespace arcbeam {
 

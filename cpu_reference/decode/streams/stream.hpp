@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "decode/buffer.hpp"
-#include "decode/streams/endpoint.hpp"
 #include "decode/lattice.hpp"
 #include "decode/models.hpp"
 #include "decode/prune.hpp"
+#include "decode/streams/endpoint.hpp"
 #include "decode/streams/saved_lattice.hpp"
 #include "decode/streams/saved_search.hpp"
 #include "decode/tokens.hpp"

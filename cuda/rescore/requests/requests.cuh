@@ -4,10 +4,10 @@
 // everything it has asked for when it is redone. The table is emptied between frames.
 #pragma once
 
+#include "rescore/hypotheses.cuh"
 #include "rescore/requests/answers_copied.cuh"
 #include "rescore/requests/answers_mapped.cuh"
 #include "rescore/requests/arc_cache.cuh"
-#include "rescore/hypotheses.cuh"
 #include "rescore/requests/single_arcs.cuh"
 
 namespace arcbeam {

@@ -108,8 +108,8 @@ History with_large(const StreamModels& models, const History& history, std::uint
 // on_device(models, history) gives, and links where there are some.
 template <typename Twin, typename OnDevice>
 void write_paths(const Twin& twin, const twin::SavedSearch& saved, const OpenGraph& graph,
-                 const StreamModels& models, const twin::LmContext& lm_context, const Places& into, const HostLinks& links,
-                 OnDevice on_device) {
+                 const StreamModels& models, const twin::LmContext& lm_context, const Places& into,
+                 const HostLinks& links, OnDevice on_device) {
     twin::HistoryState<Twin> state(twin);
     state.models.boost_with(models.boost, graph.first_word);
     // Whatever the beam: a device prunes with its own.
