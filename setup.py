@@ -65,6 +65,11 @@ class BuildExt(build_ext):
 
     def run(self):
         super().run()
+        if not self.inplace:  # a module that was renamed must not reach the wheel from an earlier build
+            made = {Path(path).resolve() for path in self.get_outputs()}
+            for old in Path(self.build_lib, "arcbeam").rglob("*.so"):
+                if old.resolve() not in made:
+                    old.unlink()
         cuda_build.build_kernels(Path("pyx" if self.inplace else self.build_lib, "arcbeam", "kernels"))
 
     def build_extensions(self):
