@@ -12,7 +12,7 @@ from arcbeam import CtcDecoder, CudaOutOfMemoryError, Endpoint, EndpointRule
 from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
 from tests.decode import test_streams_emulated as plain
-from tests.decode.emulated_gpu import TIGHT, Shape
+from tests.decode.emulated_gpu import TIGHT, Shape, scheduled
 from tests.decode.equality import same
 from tests.decode.small_search import AS_SHIPPED, ROOMY
 from tests.decode.test_endpoints import LETTERS, RULES, SILENCE, SPEECH, spoken
@@ -238,3 +238,18 @@ def test_a_search_that_has_died():
 def test_rows_behind_an_endpoint_are_checked():
     """Of a chunk that then gives no lattice."""
     plain.rows_behind_an_endpoint(lattice=True)
+
+
+def test_streams_that_have_ended_give_no_lattice():
+    """They end one after another, so the memory of lattices has room for those of a few, and would have to grow."""
+    with scheduled(shape=Shape(lanes=4)) as gpu:
+        decoder = CtcDecoder(SILENCE, device="cuda", **LATTICES)
+        streams = [decoder.stream(endpoint=RULES, lattice=True) for _ in range(8)]
+        rounds = []
+        for at in range(0, 90, 6):
+            live, before = streams[: at // 6 + 1], len(gpu.launches)
+            chunks = [SPEECH[at - 6 * i : at - 6 * i + 6] for i in range(len(live))]
+            ended = [part.endpoint is not None for part in decoder.decode_chunks(live, chunks)]
+            rounds.append((len(gpu.launches) - before, sum(ended)))
+        del decoder, streams, live
+    assert rounds[-4:] == [(1, 8)] * 4

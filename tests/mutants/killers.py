@@ -324,6 +324,7 @@ def stream_lattices():
         stream_lattices_emulated.in_chunks(7, Shape(lanes=3, block=64), stream_lattices_emulated.PRUNED, schedule)
     stream_lattices_emulated.test_few_tokens()
     stream_lattices_emulated.test_a_search_that_has_died()
+    stream_lattices_emulated.test_streams_that_have_ended_give_no_lattice()
 
 
 def rescored_streams():
