@@ -15,9 +15,9 @@ class Word(NamedTuple):
     start_frame, end_frame : int
         Frames ``[start_frame, end_frame)`` of the word's tokens.
     start, end : float or None
-        The same in seconds; None if the decoder was given no ``frame_shift``.
+        These times in seconds; None if the decoder was given no ``frame_shift``.
     confidence : float or None
-        In [0, 1]; None if none was asked for. With CTC the probability that the word is right, by the posteriors of a
+        In [0, 1]; None if none was requested. With CTC the probability that the word is right, by the posteriors of a
         lattice; of a transducer how sure the network is of the word's tokens, which is no probability of the word.
     """
 
@@ -42,7 +42,7 @@ def moved(words: list[Word], frames: int, frame_shift: float | None) -> list[Wor
 
 
 def as_dict(word: Word) -> dict[str, Any]:
-    """The fields of a word for JSON; without a confidence if none was asked for."""
+    """The fields of a word for JSON; without a confidence if none was requested."""
     fields = word._asdict()
     if word.confidence is None:
         del fields["confidence"]

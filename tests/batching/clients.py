@@ -107,7 +107,7 @@ def speak(batcher, speech, rng, tally, faults=True):
     speech.check(batcher.submit(stream, None, last=True).result(PATIENCE_S), utterance, boost)
     if kind == "bad":
         refused(batcher, stream, chunks[0] if chunks else None)
-        tally.count("behind the last")
+        tally.count("after the last")
 
 
 def error_of(future):
@@ -121,7 +121,7 @@ def error_of(future):
 def refused(batcher, stream, chunk):
     error = error_of(batcher.submit(stream, chunk))
     assert isinstance(error, ValueError), error
-    assert "got nan in frame 0, " in str(error) or "no chunk behind the last" in str(error)
+    assert "got nan in frame 0, " in str(error) or "no chunk after the last" in str(error)
 
 
 def ask_too_much(batcher, stream, futures, chunk, tally):

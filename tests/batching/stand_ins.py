@@ -17,7 +17,7 @@ class Stream:
         self.partial, self._worker, self.num_waiting = None, 0, 0
 
     def _fault(self):
-        return "expected no chunk behind the last" if self.is_finished else None
+        return "expected no chunk after the last" if self.is_finished else None
 
 
 class Decoder:

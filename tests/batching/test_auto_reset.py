@@ -75,7 +75,7 @@ def test_sentences_are_those_of_reset(kind, seed, max_frames, clients):
             assert all(type(one) is arcbeam.ChunkSentences for one in got)
             assert [(list(map(kind.seen, one.sentences)), kind.seen(one.partial)) for one in got] == wanted
             assert stream.is_finished and got[-1].partial is got[-1].sentences[-1]
-            with pytest.raises(ValueError, match="expected no chunk behind the last"):
+            with pytest.raises(ValueError, match="expected no chunk after the last"):
                 batcher.submit(stream, None).result(PATIENCE_S)
 
 

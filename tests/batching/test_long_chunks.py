@@ -59,7 +59,7 @@ def test_others_have_their_turn_between_the_pieces(decoder):
     futures += [batcher.submit(other, 0), batcher.submit(greedy, 7)]
     decoder.open()
     assert [text(future) for future in futures[:-1]] == ["a 4", "b 0", "b 1", "c 0"]
-    with pytest.raises(ValueError, match="behind the last"):
+    with pytest.raises(ValueError, match="after the last"):
         futures[-1].result(PATIENCE_S)
     assert decoder.rounds[1:] == [["a 0 1", "b 0"], ["c 0", "a 2 3"], ["b 1", "a 4"], ["a 7"]]
     batcher.close()

@@ -60,7 +60,7 @@ def test_a_crowd(speech):
         happened = crowd(batcher, speech, clients=16, seed=1, seconds=1.0)
     stats = batcher.stats()
     assert stats.waiting == 0 and stats.decoded > 100
-    assert stats.refused == happened["refused"] + happened["behind the last"]
+    assert stats.refused == happened["refused"] + happened["after the last"]
     assert stats.failed == happened["out of memory"] > 0 and stats.rejected == 0
     assert stats.cancelled >= happened["cancelled"] > 0
 

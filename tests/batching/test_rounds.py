@@ -146,7 +146,7 @@ def test_a_refused_chunk_is_its_own_affair(decoder):
     assert [text(futures[i]) for i in (0, 2, 3, 4, 5)] == ["a 0", "c 2", "a 5", "b 5", "c 5"]
     with pytest.raises(ValueError, match=r"^log_probs: expected something, got -1 in frame 0, column 0$"):
         futures[1].result()
-    with pytest.raises(ValueError, match=r"^stream: expected no chunk behind the last$"):
+    with pytest.raises(ValueError, match=r"^stream: expected no chunk after the last$"):
         batcher.submit(streams[2], 6).result(PATIENCE_S)
     batcher.close()
     assert (batcher.stats().decoded, batcher.stats().refused) == (6, 2)

@@ -112,7 +112,7 @@ def test_an_error_of_a_chunk_or_of_the_model_is_in_its_future(workload, ears, mo
         stream = decoder.stream()
         found = [server.submit(stream, audio[at : at + 2], last=at == 2) for at in (0, 2)]
         assert found[-1].result(60).text == "ah sea" and found[-1].result().model_seconds > 0
-        assert "behind the last" in str(server.submit(stream, audio[0:2]).exception(60))
+        assert "after the last" in str(server.submit(stream, audio[0:2]).exception(60))
         monkeypatch.setattr(ears, "features", lambda samples: samples[9])
         assert isinstance(server.submit(decoder.stream(), audio[0:2]).exception(60), IndexError)
         server.close()

@@ -125,7 +125,7 @@ def test_standard_input(run):
     cut = run("stream", "graph.arc", "-", input=data + b"abc")
     assert cut.exit_code == 1
     assert cut.stdout.splitlines() == [f"- {SAID[name]}"]
-    assert "3 bytes more behind the last; is it float16" in cut.stderr
+    assert "3 bytes more after the last; is it float16" in cut.stderr
     np.save("one.npy", rows)
     file = run("stream", "graph.arc", "-", input=Path("one.npy").read_bytes())
     assert (file.exit_code, file.stdout) == (1, "")

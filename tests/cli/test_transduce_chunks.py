@@ -174,7 +174,7 @@ def test_standard_input(transduce, run, models):
     assert finals(transduce(*given, "-f", "json", input=rows.tobytes()))[0]["text"] == said
     cut = run("transduce", *given, input=rows.tobytes() + b"abc")
     assert (cut.exit_code, cut.stdout) == (1, f"- {said}\n")
-    assert "expected frames of 7 float32 values, 28 bytes each, got 3 bytes more behind the last" in cut.stderr
+    assert "expected frames of 7 float32 values, 28 bytes each, got 3 bytes more after the last" in cut.stderr
     np.save(models / "one.npy", rows)
     file = run("transduce", *given, input=(models / "one.npy").read_bytes())
     assert (file.exit_code, file.stdout) == (1, "")

@@ -222,7 +222,7 @@ def test_no_graph():
 
 def test_blank_penalty_without_a_blank():
     graph = graphs.Graph.from_arcs([(0, 0, 1, 0, 0.0)], start=0, finals={0: 0.0})
-    with pytest.raises(ValueError, match="the graph does not know its blank"):
+    with pytest.raises(ValueError, match="the graph has no blank"):
         CtcDecoder(graph, blank_penalty=1.0)
 
 

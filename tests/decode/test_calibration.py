@@ -114,6 +114,6 @@ def test_wrong_references():
         arcbeam.calibrate_confidence(decoder(), BATCH, said)
     with pytest.raises(ValueError, match="words that are all wrong; give more speech"):
         arcbeam.calibrate_confidence(decoder(), BATCH, [""] * len(BATCH))
-    with pytest.raises(ValueError, match="expected a graph that knows its words"):
+    with pytest.raises(ValueError, match="expected a graph with symbols of words"):
         plain = CtcDecoder(Graph(**{**FIELDS, "word_symbols": None}), device="cpu")
         arcbeam.calibrate_confidence(plain, BATCH, wanted)

@@ -240,6 +240,6 @@ def test_bad_requests():
     with pytest.raises(ValueError, match="confidence_aggregation: expected one of mean, min, max, prod, got 'sum'"):
         CtcDecoder(GRAPH, device="cpu", confidence_aggregation="sum")
     fields = GRAPH.fields() | {"blank": None, "tokens": None}
-    with pytest.raises(ValueError, match="frame_confidence: the graph does not know its blank; give blank="):
+    with pytest.raises(ValueError, match="frame_confidence: the graph has no blank; give blank="):
         CtcDecoder(Graph(**fields), device="cpu").decode(BATCH, frame_confidence="entropy")
     assert one.decode(BATCH[:1])[0].complete

@@ -154,7 +154,7 @@ def test_a_frame_in_which_everything_ties(device, low):
     (message,) = told(decoder.decode, [GOOD, padded])
     assert re.fullmatch(
         rf"log_probs: expected the best column of a frame to be near 0, or all to be -inf, got {re.escape(f'{low:g}')} "
-        r"for the best in utterance 1, frame (1[2-9]|20): what a graph tells apart is lost in the rounding of so large "
+        r"for the best in utterance 1, frame (1[2-9]|20): the graph's differences are lost in the rounding of so large "
         r"a cost\. Is it padding \(say where utterances end with lengths=\), or a mask "
         r"\(use np\.maximum\(log_probs, -1e4\)\)\?",
         message,
@@ -178,7 +178,7 @@ def test_a_blank_that_is_another_column():
     (message,) = told(make().decode, batch)
     assert re.fullmatch(
         r"log_probs: expected the blank, column 11 \('<blank>'\), to be the best column of many frames, got \d+ of \d+ "
-        r"frames looked at, up to utterance \d+, frame \d+, and \d+ for column 4 \('t4'\): is that the blank \(name it "
+        r"checked frames, up to utterance \d+, frame \d+, and \d+ for column 4 \('t4'\): is that the blank \(name it "
         r"with blank=\), or are the columns in another order than the tokens\?",
         message,
     )

@@ -309,7 +309,7 @@ def test_words_that_cannot_be_spelled_are_left_out(word, given, message):
 
 def test_a_graph_that_does_not_know_its_tokens_has_no_new_words():
     graph = Graph(**small_graph(1).fields() | {"tokens": None})
-    with pytest.warns(UserWarning, match="'zz': the graph does not know its tokens; give tokens= to Graph.load"):
+    with pytest.warns(UserWarning, match="'zz': the graph has no tokens; give tokens= to Graph.load"):
         assert Boost(["zz"]).unknown(graph) == {"zz": ["zz"]}
 
 

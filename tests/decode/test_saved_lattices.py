@@ -178,9 +178,9 @@ def about_of(data):
 @pytest.mark.parametrize(
     ("last", "facts", "said"),
     [
-        (False, {"asked": {"nbest": 0}}, "what the stream was asked for cannot be read: nbest: expected"),
-        (False, {"asked": {"best": 1}}, "what the stream was asked for cannot be read"),
-        (False, {"asked": {}}, "expected a stream that was asked for something"),
+        (False, {"asked": {"nbest": 0}}, "the stream's outputs cannot be read: nbest: expected"),
+        (False, {"asked": {"best": 1}}, "the stream's outputs cannot be read"),
+        (False, {"asked": {}}, "expected a stream with some output"),
         (False, {"asked": None}, r"expected the sections \['arcs', 'costs', 'entries', 'heard'"),
         (False, {"last_came": True}, "expected the end of a sentence where the last chunk has come"),
         (True, {"last_came": False}, "expected the end of a sentence where the last chunk has come"),

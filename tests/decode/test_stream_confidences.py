@@ -193,7 +193,7 @@ def test_bad_requests():
     with pytest.raises(ValueError, match="confidence alpha: expected a smaller number for 12 tokens"):
         one.stream(frame_confidence=ConfidenceMethod(name="max_prob", alpha=1e6))
     blind = decoder(Graph(**SILENCE.fields() | {"blank": None, "tokens": None}))
-    with pytest.raises(ValueError, match="frame_confidence: the graph does not know its blank; give blank="):
+    with pytest.raises(ValueError, match="frame_confidence: the graph has no blank; give blank="):
         blind.stream(frame_confidence="entropy")
     with pytest.raises(TypeError, match="unknown option confidences: expected one of boost"):
         one.stream(confidences="entropy")

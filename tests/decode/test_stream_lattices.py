@@ -201,7 +201,7 @@ def test_interim_answers_after_an_endpoint():
 
 def test_interim_answers_need_a_question():
     decoder = CtcDecoder(GRAPH, **OPTIONS)
-    with pytest.raises(ValueError, match="interim_answers: expected a stream that was asked for nbest, confidence"):
+    with pytest.raises(ValueError, match="interim_answers: expected a stream with nbest, confidence"):
         decoder.stream(interim_answers=True, posteriors=True)
     with pytest.raises(TypeError, match="interim_answers: expected a bool, got int"):
         decoder.stream(nbest=2, interim_answers=1)

@@ -207,7 +207,7 @@ def test_a_restored_stream_that_has_ended_takes_no_chunk(device):
     again = decoder.restore(stream.save())
     assert again.is_finished
     same([again.partial], [final])
-    with pytest.raises(ValueError, match="behind the last"):
+    with pytest.raises(ValueError, match="after the last"):
         again.finish()
 
 

@@ -298,7 +298,7 @@ def test_a_chunk_behind_the_last_has_no_words():
     refused = found[0]
     assert (refused.words, refused.arcs.tolist(), refused.complete, refused.num_frames) == ([], [], False, 40)
     assert (refused.score, refused.partial_score) == (-np.inf, -np.inf)
-    assert "behind the last" in str(refused.error)
+    assert "after the last" in str(refused.error)
 
 
 def test_what_a_round_keeps():

@@ -247,14 +247,14 @@ def test_a_chunk_behind_the_last_is_refused():
     decoder = CtcDecoder(GRAPH, **OPTIONS)
     done, open_ = decoder.stream(), decoder.stream()
     final = done.decode_chunk(BATCH[0], last=True)
-    with pytest.raises(ValueError, match="stream 1: expected no chunk behind the last"):
+    with pytest.raises(ValueError, match="stream 1: expected no chunk after the last"):
         decoder.decode_chunks([open_, done], [BATCH[2], BATCH[2]])
     assert open_.num_frames == 0
     fine, refused = decoder.decode_chunks([open_, done], [BATCH[2], BATCH[2]], errors="return")
     assert fine.num_frames == len(BATCH[2])
-    assert "behind the last" in str(refused.error)
+    assert "after the last" in str(refused.error)
     assert done.partial is final
-    with pytest.raises(ValueError, match=r"^stream: expected no chunk behind the last"):
+    with pytest.raises(ValueError, match=r"^stream: expected no chunk after the last"):
         done.finish()
 
 
@@ -276,7 +276,7 @@ def test_what_is_wrong_with_some_harms_no_other(links):
     assert [type(one.error) for one in found[2:]] == [ValueError] * 4 + [TypeError, ValueError, TypeError, ValueError]
     said = [
         "stream 2: expected one of this decoder", "stream 3: expected each stream once, got the same at 1 and 3",
-        "stream 4: expected no chunk behind the last", "log_probs[5]: expected 12 columns, got 3",
+        "stream 4: expected no chunk after the last", "log_probs[5]: expected 12 columns, got 3",
         "log_probs[6]: expected float32 or float16", "log_probs[7]: expected [frames, columns]",
         "log_probs[8]: expected an array", "got nan in utterance 9",
     ]  # fmt: skip

@@ -154,7 +154,7 @@ def test_a_refused_chunk_leaves_its_stream_as_it_was(gpu):
     assert streams[0].num_frames == 9
     final = decoder.decode_chunks(streams, [BATCH[0][9:], BATCH[5][20:]], last=True)
     same(final, decoder.decode([BATCH[0], BATCH[5]]))
-    with pytest.raises(ValueError, match="behind the last"):
+    with pytest.raises(ValueError, match="after the last"):
         streams[0].finish()
 
 

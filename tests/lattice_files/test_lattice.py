@@ -173,7 +173,7 @@ def test_oracle_errors_need_names():
     fields = lattice._batch.graph.fields() | {"word_symbols": None}
     nameless = random_lattices.lattice_of(Graph(**fields), lattice._arrays)
     for one in (nameless, pickle.loads(pickle.dumps(nameless))):
-        with pytest.raises(ValueError, match="oracle_wer: expected a graph that knows its words"):
+        with pytest.raises(ValueError, match="oracle_wer: expected a graph with symbols of words"):
             one.oracle_wer("one")
 
 

@@ -337,7 +337,7 @@ def test_models_that_are_refused(tmp_path):
     decoder_of(pieces, ngram_lm_tokens=named)
     decoder_of(pieces, ngram_lm_tokens=[*named[:5], *[None] * 7])
     for arpa, options, error, message in [
-        (words, {}, ValueError, r"of tokens, got one that knows 0 of their 12 words \('d', 'e', 'f', "),
+        (words, {}, ValueError, r"of tokens, got one that has 0 of their 12 words \('d', 'e', 'f', "),
         (pieces, {}, ValueError, r"knows 5 of their 12 words .*; give ngram_lm_tokens= \(--ngram-lm-tokens\) with the"),
         (pieces, {"ngram_lm_tokens": [*named[:5], *"mnopqrs"]}, ValueError, "knows 5 of their 12 words"),
         (words, {"ngram_lm_tokens": ["word1"]}, ValueError, "ngram_lm_tokens: expected 13 words, .* got 1"),

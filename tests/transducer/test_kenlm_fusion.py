@@ -109,7 +109,7 @@ def test_quantised_values_are_near(tmp_path):
 def test_models_that_are_refused(tmp_path, monkeypatch):
     arpa = random_arpa(tmp_path / "a.arpa", range(5), word_of=lambda token: f"word{token}")
     binary = write_binary(arpa, tmp_path / "a.bin", PROBING)
-    with pytest.raises(ValueError, match="expected a model of tokens, got one that knows 0 of their 12 words"):
+    with pytest.raises(ValueError, match="expected a model of tokens, got one that has 0 of their 12 words"):
         token_automaton(binary, None, 13, 12)
     with pytest.raises(ValueError, match="tokens 0 and 1 have the same word 'word1'"):
         token_automaton(binary, ["word1", "word1", None], 3, 2)

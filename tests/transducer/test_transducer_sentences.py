@@ -173,7 +173,7 @@ def test_reset_without_an_endpoint():
     final = stream.decode_chunk(SPEECH[21:40], last=True)
     same_sentences([final], [(21, 40, None)], one, SPEECH)
     assert stream.is_finished
-    with pytest.raises(ValueError, match=r"no chunk behind the last; stream\.reset\(\) begins the next sentence"):
+    with pytest.raises(ValueError, match=r"no chunk after the last; stream\.reset\(\) begins the next sentence"):
         stream.decode_chunk(SPEECH[:1])
     stream.reset()
     same_sentences([stream.decode_chunk(SPEECH[40:70], last=True)], [(40, 70, None)], one, SPEECH)

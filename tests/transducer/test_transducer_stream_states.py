@@ -96,7 +96,7 @@ def test_a_restored_stream_that_has_ended_takes_no_chunk():
     again = one.restore(stream.save())
     assert again.is_finished and again.partial.is_final
     same([again.partial], [final])
-    with pytest.raises(ValueError, match="behind the last"):
+    with pytest.raises(ValueError, match="after the last"):
         again.finish()
     assert again.reset().first_frame == 20
 

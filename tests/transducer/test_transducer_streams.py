@@ -167,13 +167,13 @@ def test_a_chunk_behind_the_last_is_refused():
     one = decoder()
     done, open_ = one.stream(), one.stream()
     final = done.decode_chunk(BATCH[0], last=True)
-    with pytest.raises(ValueError, match="stream 1: expected no chunk behind the last"):
+    with pytest.raises(ValueError, match="stream 1: expected no chunk after the last"):
         one.decode_chunks([open_, done], [BATCH[2], BATCH[2]])
     assert open_.num_frames == 0
     fine, refused = one.decode_chunks([open_, done], [BATCH[2], BATCH[2]], errors="return")
     assert fine.num_frames == len(BATCH[2])
-    assert "behind the last" in str(refused.error) and done.partial is final
-    with pytest.raises(ValueError, match="behind the last"):
+    assert "after the last" in str(refused.error) and done.partial is final
+    with pytest.raises(ValueError, match="after the last"):
         done.finish()
 
 
@@ -188,7 +188,7 @@ def test_what_is_wrong_with_some_harms_no_other():
     found = one.decode_chunks(streams, chunks, [60, 23, *[60] * 5], last=[True, True, *[False] * 5], errors="return")
     same([found[0], found[1]], one.decode([whole, whole[:23]], boost=[None, TREE]))
     assert [type(other.error) for other in found[2:]] == [ValueError] * 4 + [TypeError]
-    said = ["one of this decoder", "the same at 1 and 3", "behind the last", "[5]: expected 7 features, got 3", "[6]: "]
+    said = ["one of this decoder", "the same at 1 and 3", "after the last", "[5]: expected 7 features, got 3", "[6]: "]
     for other, words in zip(found[2:], said, strict=True):
         assert words in str(other.error) and other.tokens.tolist() == []
     assert [stream.num_frames for stream in streams] == [60, 23, 5, 23, 0, 0, 0]

@@ -354,7 +354,7 @@ def test_tokenizers_that_do_not_say_what_a_token_adds():
         partial = one.stream().decode_chunk(BATCH[0])
         [found] = one.decode(BATCH[:1])
         for result in (found, partial):
-            with pytest.raises(ValueError, match="words: expected a decoder that knows what each token adds to a text"):
+            with pytest.raises(ValueError, match="words: expected a decoder with the text of each token"):
                 _ = result.words
             assert result.to_dict()["words"] is None
         with pytest.raises(ValueError, match="words: expected a decoder that knows"):

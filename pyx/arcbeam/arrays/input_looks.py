@@ -1,4 +1,4 @@
-"""Warns if a few frames of a batch do not look like log-probs, or if the blank seems to be another column.
+"""Warns if a few frames of a batch are not log-probs, or if the blank seems to be another column.
 
 A frame whose best column is very low is named, too: all tokens of such a frame tie.
 """
@@ -75,7 +75,7 @@ class InputLooks:
         utterance, frame, value = self.looks.sight(TOO_LOW)
         return (
             f"log_probs: expected the best column of a frame to be near 0, or all to be -inf, got {value:g} for the "
-            f"best in utterance {utterance}, frame {frame}: what a graph tells apart is lost in the rounding of so "
+            f"best in utterance {utterance}, frame {frame}: the graph's differences are lost in the rounding of so "
             "large a cost. Is it padding (say where utterances end with lengths=), or a mask (use "
             "np.maximum(log_probs, -1e4))?"
         )
@@ -86,7 +86,7 @@ class InputLooks:
         assert blank is not None
         return (
             f"log_probs: expected the blank, {self._token(blank)}, to be the best column of many frames, got "
-            f"{self.looks.best_in(blank)} of {frames} frames looked at, up to utterance {utterance}, frame {frame}, "
+            f"{self.looks.best_in(blank)} of {frames} checked frames, up to utterance {utterance}, frame {frame}, "
             f"and {self.looks.best_in(other)} for {self._token(other)}: is that the blank (name it with blank=), or "
             "are the columns in another order than the tokens?"
         )

@@ -126,8 +126,8 @@ class BaselineDecoder:
             Frames of each utterance; the frames beyond are not read.
         errors : "raise" or "return"
             What happens to an utterance with NaN or +inf among the frames that the search reads. "raise": a ValueError,
-            and no result for the batch. "return": in its place stands a result of one hypothesis without words, whose
-            ``error`` is that ValueError; the others are the same as without it.
+            and no result for the batch. "return": its place has a result of one hypothesis without words, whose
+            ``error`` is that ValueError; the other results do not change.
 
         Returns
         -------
@@ -146,7 +146,7 @@ class BaselineDecoder:
         Warns
         -----
         UserWarning
-            Once for each decoder and kind, as in :meth:`arcbeam.CtcDecoder.decode`: values that do not look like
+            Once for each decoder and kind, as in :meth:`arcbeam.CtcDecoder.decode`: values that are not
             log-probs, or a blank that is hardly ever the best column.
         """
         found = self._intake.decode(self._engine, log_probs, lengths, errors)

@@ -71,7 +71,7 @@ class Hypothesis:
     def collapsed_tokens(self) -> npt.NDArray[np.int32]:
         """The columns of the path, each once, without blanks: what torchaudio's ``ctc_decoder`` calls ``tokens``.
 
-        int32[L]. As there, a silence stands before the first frame and another behind the last, so the answer begins
+        int32[L]. As there, a silence stands before the first frame and another after the last, so the array begins
         and ends with silence (without a silence token it does not), and repeats of silence count as one with it. A
         repeat of another column is a new token only after a blank.
         """
@@ -82,7 +82,7 @@ class Hypothesis:
         """Where each of `collapsed_tokens` begins: the ``timesteps`` of torchaudio's ``ctc_decoder``.
 
         int32[L], ascending. The timestep of frame t is t + 1, because 0 is that of the silence before the first frame.
-        The silence behind n frames has n + 1. ``(timesteps - 1) * frame_shift`` are seconds.
+        The silence after n frames has n + 1. ``(timesteps - 1) * frame_shift`` are seconds.
         """
         path = self._path
         begins = path != self.blank

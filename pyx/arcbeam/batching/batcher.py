@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     AnyStream: TypeAlias = Stream | TransducerStream
 
 
-LAST_WAIT_S = 1.0  # for the end of a round that has been told to end
+LAST_WAIT_S = 1.0  # for the end of a round that is being interrupted
 
 
 class Batcher:
@@ -40,9 +40,9 @@ class Batcher:
     after another, in the order of their submission, and a stream with many waiting chunks is not ahead of others. While
     a round is decoded the next one gathers. No result depends on who else is in a round.
 
-    A client that is slow, gone or greedy holds nobody up: rounds are made of what is there, and take no more than
-    `max_frames` of a chunk. A chunk that is refused (NaN, or behind the last of its stream) has its error in its own
-    future; its stream goes on as if it had not been there, as with :meth:`CtcDecoder.decode_chunks`.
+    A client that is slow, gone or greedy delays no other: rounds are made of the chunks that wait, and take at most
+    `max_frames` of a chunk. A chunk that is refused (NaN, or after the last of its stream) has its error in its own
+    future; its stream continues without it, as with :meth:`CtcDecoder.decode_chunks`.
 
     Parameters
     ----------
@@ -50,18 +50,18 @@ class Batcher:
     max_batch : int
         The most chunks of a round.
     max_wait_ms : float
-        Milliseconds for which a chunk waits for the company of others, as long as fewer than `max_batch` streams are
+        Milliseconds for which a chunk waits for others, as long as fewer than `max_batch` streams are
         ready; 0 to begin a round as soon as the one before has ended.
     max_waiting : int
         The most chunks of all streams that may wait; more are rejected.
     max_waiting_per_stream : int
-        The same of each stream.
+        The most chunks of each stream that may wait.
     max_frames : int
         The most frames of a chunk that a round takes. A chunk of more is decoded in pieces, between which other streams
         have their turn. Its result has the same bytes. If it is on a GPU, `submit` copies it to the host's memory,
-        behind the round that is being decoded.
+        after the round that is being decoded.
     auto_reset : bool
-        Whether a stream goes on by itself behind an endpoint, with the frames that wait there: as if
+        Whether a stream begins the next sentence by itself after an endpoint, with the frames that wait there: as if
         :meth:`Stream.reset` were called. The result of a chunk is then a :class:`ChunkSentences`.
 
     Raises
@@ -135,14 +135,14 @@ class Batcher:
         last : bool
             Whether it is the stream's last chunk, so that the result is the final one.
         cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
-            Where an array on a GPU is being written. By default its library is asked.
+            The stream that writes an array on a GPU. By default it is the one that its library reports.
 
         Returns
         -------
         concurrent.futures.Future
             It can be awaited, too. Its functions (``add_done_callback``) run on the Batcher's thread, and hold up all
             streams if they are slow.
-            It raises a ValueError for a chunk with NaN, or behind the last one, or if the stream cannot go on; and what
+            It raises a ValueError for a chunk with NaN, or after the last one, or if the stream cannot go on; and what
             ``decode_chunks`` raises. After such an error of a whole round, streams whose state is not known cannot go
             on; nor can one whose chunk had been decoded in part, or had an error in a `reset`.
 
@@ -175,7 +175,7 @@ class Batcher:
 
     @lists_options()
     async def decode_chunk(self, stream: AnyStream, chunk: Any, *, last: bool = False, cuda_stream: Any = None) -> Any:
-        """The same for asyncio: awaits the result.
+        """Submits the next chunk of a stream, as :meth:`submit` does, and awaits its result.
 
         If the awaiting task is cancelled, so is the chunk, unless its last round has begun: then the stream has it.
 
@@ -201,7 +201,9 @@ class Batcher:
         return self._meters.now(self._waiting.load())
 
     def collector(self, prefix: str = "arcbeam_batcher") -> Collector:
-        """The same for Prometheus' client: ``prometheus_client.REGISTRY.register(batcher.collector())``.
+        """Makes a collector of :meth:`stats` for Prometheus' client.
+
+        Register it with ``prometheus_client.REGISTRY.register(batcher.collector())``.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Streams that go on by themselves behind an endpoint: `Batcher(auto_reset=True)`."""
+"""Streams that begin the next sentence by themselves after an endpoint: `Batcher(auto_reset=True)`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ChunkSentences:
         The final results of the sentences that have ended within the chunk, in their order: at an endpoint, whose rule
         is its ``endpoint``, or with the last chunk.
     partial : Partial or TransducerPartial
-        The result of the sentence that goes on. After the last chunk none does, and it is the last of the sentences.
+        The result of the unfinished sentence. After the last chunk there is none, and it is the last of `sentences`.
     """
 
     sentences: tuple[AnyPartial, ...]

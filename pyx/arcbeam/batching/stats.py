@@ -86,9 +86,9 @@ class BatcherStats:
     decoded : int
         Chunks that were decoded. Each chunk that :meth:`Batcher.submit` has taken ends in one of these four counts.
     refused : int
-        Chunks with a fault of their own, such as NaN, or behind the last of their stream.
+        Chunks with a fault of their own, such as NaN, or after the last of their stream.
     cancelled : int
-        Chunks that were cancelled while they waited, and those of the same stream behind them.
+        Chunks that were cancelled while they waited, and those of the same stream after them.
     failed : int
         Chunks that were lost to an error of a whole round, or because the Batcher was closed.
     rejected : int
@@ -96,7 +96,7 @@ class BatcherStats:
     batch_sizes : Histogram
         Chunks of each round, of which pieces count, too.
     queue_seconds : Histogram
-        Seconds of each chunk from ``submit`` to the begin of its first round.
+        Seconds of each chunk from ``submit`` to the beginning of its first round.
     compute_seconds : Histogram
         Seconds of each round.
     """
@@ -250,7 +250,7 @@ class Collector:
         self._core, self._stats, self._prefix = core, stats, prefix
 
     def collect(self) -> Iterable[Any]:
-        """The metrics, as the client asks for them."""
+        """The metrics, in the form that the client collects."""
         core, prefix, stats = self._core, self._prefix, self._stats()
         yield core.GaugeMetricFamily(f"{prefix}_waiting_chunks", "Chunks that wait to be decoded.", stats.waiting)
         for name, said, value in (
@@ -269,7 +269,7 @@ class Collector:
         yield chunks
         for name, said, histogram in (
             ("batch_size", "Chunks of a round.", stats.batch_sizes),
-            ("queue_seconds", "Seconds from submit to the begin of a chunk's round.", stats.queue_seconds),
+            ("queue_seconds", "Seconds from submit to the beginning of a chunk's round.", stats.queue_seconds),
             ("compute_seconds", "Seconds of a round.", stats.compute_seconds),
         ):
             seen, buckets = 0, []

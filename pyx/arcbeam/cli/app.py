@@ -60,7 +60,7 @@ class TokenEncoding(StrEnum):
 
 
 class Answer(StrEnum):
-    """Yes, no, or what the file looks like."""
+    """Yes, no, or whichever form the file has."""
 
     auto = "auto"
     yes = "yes"
@@ -267,7 +267,7 @@ def build_graph(
     blank: opt.Blank = None,
     lexicon_probabilities: Annotated[Answer, typer.Option(
         "--lexicon-probabilities", metavar="YES|NO",
-        help="Whether a probability stands after the word in --lexicon: yes, no, or auto, which looks into the file."),
+        help="Whether a probability stands after the word in --lexicon: yes, no, or auto, which reads the file."),
     ] = Answer.auto,
     token_encoding: Annotated[TokenEncoding, typer.Option(
         "--token-encoding", metavar="NAME",

@@ -50,7 +50,7 @@ class BoostFiles(Generic[List]):
         return self._common if path is None else self._list(path)
 
     def tell_absent(self) -> None:
-        """Notes the utterances that the map names and that have not been asked for."""
+        """Notes the utterances of the map that the input lacks."""
         if self._waiting:
             note(f"note: --boost-map: the input lacks {named(sorted(self._waiting))}")
 

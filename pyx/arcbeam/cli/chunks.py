@@ -1,4 +1,4 @@
-"""Frames in chunks: of files, or of the standard input as they come; at real time where it is asked for."""
+"""Frames in chunks: of files, or of the standard input as they come; in real time with --real-time."""
 
 import sys
 import time
@@ -16,7 +16,7 @@ NPY = b"\x93NUMPY"  # how such files begin
 
 
 def find_frames(inputs: list[str], max_bytes: str | None) -> list[Input]:
-    """The files that are named; none for the standard input, which has no files beside it."""
+    """The files that are named; none for the standard input, which excludes files."""
     if STDIN not in inputs:
         return find_inputs(inputs, max_bytes)
     if len(inputs) > 1:
@@ -81,7 +81,7 @@ def _from_pipe(source: BinaryIO, frames: int, width: int) -> Iterator[np.ndarray
         if more := len(data) - whole * size:
             raise Failure(
                 f"standard input: expected frames of {width} float32 values, {size} bytes each, got {more} bytes more "
-                "behind the last; is it float16, or of another model? Write values.astype('float32')"
+                "after the last; is it float16, or of another model? Write values.astype('float32')"
             )
     if is_first:
         raise Failure("the input contains no frames")

@@ -25,7 +25,7 @@ from arcbeam.core.errors import ArcbeamError, MissingDependencyError
 
 ERROR, USAGE, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 2, 130, 141, 143
 BETWEEN_LINES = 10.0
-"""Seconds between two lines that tell the progress where there is no terminal."""
+"""Seconds between two lines of progress where there is no terminal."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -35,12 +35,12 @@ class Failure(Exception):
 
 
 class Terminated(KeyboardInterrupt):
-    """A signal asks the process to end: what Ctrl-C does, by a scheduler or by the one who stops a container."""
+    """A signal to end, as Ctrl-C sends it, from a scheduler or from whatever stops a container."""
 
 
 def note(message: str) -> None:
     """Print a line for the reader at the terminal, apart from the results."""
-    sys.stderr.write(message + "\n")  # at once, as the thread that tells the progress writes, too
+    sys.stderr.write(message + "\n")  # at once, because the thread that shows the progress writes, too
     sys.stderr.flush()
 
 
@@ -79,7 +79,7 @@ def check_output(output: Path) -> None:
 def guarded(command: Command) -> Command:
     """Turn every failure of a command into one line on stderr and an exit code, and every warning into a note.
 
-    If the command has a ``debug`` argument, it asks for the traceback as well.
+    If the command has a ``debug`` argument and it is set, the traceback is printed as well.
     """
 
     @functools.wraps(command)

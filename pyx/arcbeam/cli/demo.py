@@ -51,7 +51,7 @@ def run(*, rebuild: bool, threads: int | None, device: str) -> None:
     graph = demo_graph(folder, rebuild=rebuild)
     decoder = CtcDecoder(graph, acoustic_scale=ACOUSTIC_SCALE, frame_shift=FRAME_SHIFT, threads=threads, device=device)
     found: dict[str, Hypothesis] = {}
-    # All of it takes milliseconds, so a single run tells little; the first run warms the memory up.
+    # All of it takes milliseconds, so a single run says little; the first run warms the memory up.
     speeds = [
         decode_all(
             decoder, utterances, lambda u, h: found.update({u.id: h}), check=partial(check_width, graph),

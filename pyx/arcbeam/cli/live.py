@@ -1,4 +1,4 @@
-"""The loop behind ``arcbeam stream`` and ``arcbeam transduce --chunk-frames``: from chunks to captions."""
+"""The loop of ``arcbeam stream`` and ``arcbeam transduce --chunk-frames``: from chunks to captions."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -79,7 +79,7 @@ def _decoded(
 def _ending(
     stream: "Stream | TransducerStream", shown: "Partial | TransducerPartial"
 ) -> "Iterator[Partial | TransducerPartial]":
-    """The final results of all that has been said, from behind the one that was shown last."""
+    """The final results of all that has been said, after the one that was shown last."""
     partial = stream.partial
     while partial.endpoint is not None:
         if not (shown.is_final and shown.first_frame == partial.first_frame):

@@ -190,7 +190,7 @@ class Boosting:
 
 @dataclass
 class Answers:
-    """Outputs besides the best path."""
+    """The outputs besides the best path."""
 
     nbest: Annotated[int, typer.Option(metavar="N", min=0, rich_help_panel=ANSWERS,
         help="Also give the N best distinct word sequences, with their posteriors; needs --format json. 0 for "
@@ -247,7 +247,7 @@ class LargeModel:
         help="What to do with words of the graph that the large model lacks: error refuses the model, unk scores them "
         "as its unknown word, small uses the small model's score.")] = DEFAULT.unknown_words
     placement: Annotated[str, typer.Option(metavar="|".join(PLACEMENTS), rich_help_panel=LARGE,
-        help="Where the large model lives. resident, host and host-direct need a GPU; with cpu, cores look words "
+        help="Where the large model is stored. resident, host and host-direct need a GPU; with cpu, cores look words "
         "up.")] = DEFAULT.placement
     gpu_budget: Annotated[str | None, typer.Option(metavar="SIZE", rich_help_panel=LARGE, show_default="what is free",
         help="GPU memory for the large model, such as 2GiB.")] = None

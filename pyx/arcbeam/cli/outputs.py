@@ -7,7 +7,7 @@
            a sixth column has the word's
 ``json``   one JSON object a line: id, text, words with their times (frames always, seconds where the frame shift
            is known), scores (natural logs; the higher the better), reached_final, complete, frames; confidences,
-           the n-best list, minimum Bayes risk, the confusion network and labels if they are asked for
+           the n-best list, minimum Bayes risk, the confusion network and labels if they are requested
 =========  =================================================================================================
 
 If a search died, every format has the words up to its last live frame. JSON then has complete: false and, because it

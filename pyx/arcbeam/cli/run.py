@@ -1,4 +1,4 @@
-"""The loop behind ``arcbeam decode`` and ``transduce``: from batches to transcripts, word error rate and speed."""
+"""The loop of ``arcbeam decode`` and ``transduce``: from batches to transcripts, word error rate and speed."""
 
 import re
 import time
@@ -75,7 +75,7 @@ class Speed:
 
 @dataclass
 class Scorer:
-    """Compares transcripts with references as they come, and knows which of the two lacks an utterance."""
+    """Compares transcripts with references as they come, and records which of the two lacks an utterance."""
 
     references: Mapping[str, str]
     allow_missing: bool = False

@@ -60,7 +60,7 @@ def stream(
         "--interim-answers", help="Give n-best lists, confidences and minimum Bayes risk after each chunk, not only at "
         "the end of a sentence.")] = False,
     posteriors: Annotated[bool, typer.Option(
-        "--posteriors", help="Also give the words behind the stable ones, each with its posterior, from 0 to 1; needs "
+        "--posteriors", help="Also give the words after the stable ones, each with its posterior, from 0 to 1; needs "
         "--format json.")] = False,
     posterior: opt.Posteriors,
     threads: Annotated[int, typer.Option(
@@ -130,7 +130,7 @@ def stream(
 
 
 def _fields(partial: "Partial") -> dict[str, object]:
-    """The words, and the answers that were asked for."""
+    """The words, and the outputs that were requested."""
     more = (partial.confidence, partial.nbest, partial.mbr, partial.labels)
     has_answers = any(answer is not None for answer in more)
     found = partial.to_dict() if has_answers else {}
@@ -142,7 +142,7 @@ def _fields(partial: "Partial") -> dict[str, object]:
 
 
 def _unstable(partial: "Partial") -> dict[str, object]:
-    """The words behind the stable ones, if they have posteriors or, before the end, confidences of any kind."""
+    """The words after the stable ones, if they have posteriors or, before the end, confidences of any kind."""
     words = [as_dict(word) for word in partial.words]
     if partial.posteriors is not None:
         words = [

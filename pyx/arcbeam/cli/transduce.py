@@ -246,7 +246,7 @@ def _first_words(path: Path) -> list[str | None]:
     from arcbeam.files.lines import read_lines
 
     words = [next(iter(line.split()), None) for _, line in read_lines(path)]
-    return words[:-1] if words[-1] is None else words  # behind the last line feed
+    return words[:-1] if words[-1] is None else words  # after the last line feed
 
 
 def _is_of_icefall(model: Path) -> bool:

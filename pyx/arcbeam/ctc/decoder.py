@@ -110,7 +110,7 @@ class CtcDecoder:
             raise TypeError(f"graph: expected an arcbeam.Graph, got {type(graph).__name__}")
         self._options = DecoderOptions(**options)
         if self._options.blank_penalty != 0.0 and graph.blank is None:
-            raise ValueError("blank_penalty: the graph does not know its blank; give blank= when it is loaded")
+            raise ValueError("blank_penalty: the graph has no blank; give blank= when it is loaded")
         graph.check_file()
         self._graph = graph
         self._of_thread = threading.local()
@@ -233,26 +233,26 @@ class CtcDecoder:
             Words and phrases that are made likelier: for all utterances, or for each its own. If the graph has an open
             slot, they may have words that it lacks.
         nbest : int, optional
-            Asks for so many of the best distinct word sequences: ``hypothesis.nbest``.
+            How many of the best distinct word sequences to return: ``hypothesis.nbest``.
         confidence : bool
-            Asks for ``hypothesis.confidence`` and for the confidences of its words.
+            Whether to compute ``hypothesis.confidence`` and the confidences of its words.
         lattice : bool
-            Asks for ``hypothesis.lattice``, the paths within ``lattice_beam`` of the best one. N-best lists and
-            confidences are read from lattices, too, so they know what lies within ``lattice_beam``.
+            Whether to keep ``hypothesis.lattice``, the paths within ``lattice_beam`` of the best one. N-best lists
+            and confidences are read from lattices, too, so they cover the paths within ``lattice_beam``.
         mbr : bool
-            Asks for ``hypothesis.mbr`` and ``hypothesis.sausage``: minimum Bayes risk decoding and the confusion
-            network. With ``lattice=True`` alone they are worked out one by one, when they are looked at.
+            Whether to compute ``hypothesis.mbr`` and ``hypothesis.sausage``: minimum Bayes risk decoding and the
+            confusion network. With ``lattice=True`` alone each is computed when it is first read.
         frame_confidence : str, ConfidenceMethod or None
-            ``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.ConfidenceMethod`: asks for how sure the model is of each
-            frame, ``hypothesis.frame_confidence``, and of the labels and words of the hypothesis (Laptev & Ginsburg
-            2023). The CPU computes it, so that it is the same on every device: log-probs on a GPU are copied to the
-            host for it, once, when they have been decoded.
+            ``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.ConfidenceMethod`: how to measure how sure the model is
+            of each frame, ``hypothesis.frame_confidence``, and of the labels and words of the hypothesis (Laptev &
+            Ginsburg 2023). The CPU computes it, so that it is the same on every device: log-probs on a GPU are copied
+            to the host once for this, after they have been decoded.
         cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
-            Where arrays on a GPU are being written. By default their library is asked.
+            The stream that writes arrays on a GPU. By default it is the one that their library reports.
         errors : "raise" or "return"
             What happens to an utterance with NaN or +inf among its frames. "raise": a ValueError, and no result for the
-            batch. "return": in its place stands a hypothesis without words, whose ``error`` is that ValueError; the
-            others are the same as without it. Any other fault raises an error.
+            batch. "return": its place has a hypothesis without words, whose ``error`` is that ValueError; the other
+            results do not change. Any other fault raises an error.
 
         Returns
         -------
@@ -271,8 +271,7 @@ class CtcDecoder:
         FormatError
             A file that the graph or a language model is mapped from has been changed in place.
         UnsupportedError
-            On a GPU: a boost meets a language model, and has more beginnings of phrases than there is room for beside
-            large models.
+            On a GPU with a large language model: the boost has more beginnings of phrases than there is room for.
         MemoryError, CudaOutOfMemoryError, CapacityError
             The search does not fit; the decoder can still be used.
         CudaError
@@ -304,8 +303,8 @@ class CtcDecoder:
         """Decodes batch after batch; threads work out the answers of one while the next is being decoded.
 
         Each list has the bytes of :meth:`decode`. `nbest`, `confidence` and `mbr` are worked out by the CPU, which a
-        GPU need not wait for. Where none of them is asked for, there is nothing to do at the same time, and this is
-        `decode` of each batch as it is pulled.
+        GPU need not wait for. Without any of them there is nothing to compute at the same time, and each batch is
+        decoded as it is pulled.
 
         Parameters
         ----------
@@ -330,7 +329,7 @@ class CtcDecoder:
             An option is wrong: at once, but for a `cuda_stream`, which comes with the first batch. A tuple that is no
             pair: in its place.
         RuntimeError
-            A forked child goes on with an iteration of its parent, whose thread it has not.
+            A forked child continues an iteration of its parent, whose thread it does not have.
         Exception
             What :meth:`decode` raises for a batch, and what `batches` itself raises, in its place: all batches before
             have been yielded then, and the iteration is over. ``errors="return"`` goes on past utterances with NaN.
@@ -369,13 +368,13 @@ class CtcDecoder:
         cuda_stream: Any,
         errors: str,
     ) -> DecodeCall:
-        """What is asked of a batch, checked."""
+        """The options of a call, checked."""
         return DecodeCall(boost, asked, self._method(frame_confidence), cuda_stream, errors)
 
     def _method(self, frame_confidence: str | ConfidenceMethod | None) -> ConfidenceMethod | None:
         method = resolve(frame_confidence, "frame_confidence")
         if method is not None and self._graph.blank is None:
-            raise ValueError("frame_confidence: the graph does not know its blank; give blank= when it is loaded")
+            raise ValueError("frame_confidence: the graph has no blank; give blank= when it is loaded")
         return method
 
     def _searched(self, log_probs: Any, lengths: Any, call: DecodeCall) -> Searched:
@@ -424,35 +423,35 @@ class CtcDecoder:
         boost : Boost, optional
             Words and phrases that are made likelier.
         endpoint : Endpoint, optional
-            Rules that end sentences. Where one holds, the result is final and names it, and the frames behind it wait
+            Rules that end sentences. Where one holds, the result is final and names it, and the frames after it wait
             for :meth:`Stream.reset`. They need ``frame_shift``. By default a sentence ends with the last chunk alone.
         nbest : int, optional
-            Asks for so many of the best distinct word sequences of each sentence: ``partial.nbest`` of its final
+            How many of the best distinct word sequences of each sentence to return: ``partial.nbest`` of its final
             result, with the bytes that :meth:`decode` gives for its frames; times count from the beginning of the
             stream. With this or any of the next three, the stream keeps the sentence's lattice so far.
         confidence, lattice, mbr : bool
-            Ask for what they ask of :meth:`decode`, in the final result of each sentence.
+            As of :meth:`decode`, for the final result of each sentence.
         interim_answers : bool
-            Whether results before the end of a sentence have what these four ask for, too, of the frames so far. Each
+            Whether results before the end of a sentence have these four outputs, too, for the frames so far. Each
             chunk then costs more the longer its sentence has become; :attr:`Stream.interim_answers` changes it between
             chunks.
         posteriors : bool
-            Asks for ``partial.posteriors`` of each result: how likely its words are, by the paths that are alive. Each
-            round then copies what is alive.
+            Whether each result has ``partial.posteriors``: how likely its words are, by the paths that are alive. Each
+            round then copies these paths.
         frame_confidence : str, ConfidenceMethod or None
-            ``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.ConfidenceMethod`: asks for how sure the model is of each
-            frame, ``partial.frame_confidence`` of each result, and of the labels and words so far. The stream then
-            keeps a float32 for each frame of its sentence. The CPU computes them before it decodes the chunk: one on a
-            GPU is copied to the host for it.
+            ``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.ConfidenceMethod`: how to measure how sure the model is
+            of each frame, ``partial.frame_confidence`` of each result, and of the labels and words so far. The stream
+            then keeps a float32 for each frame of its sentence. The CPU computes them before the chunk is decoded, and
+            copies a chunk on a GPU to the host for this.
 
         Raises
         ------
         UnsupportedError
-            On a GPU: the boost is none that :meth:`decode` takes there.
+            On a GPU: :meth:`decode` does not take the boost there.
         ValueError
-            An `endpoint`, but the decoder was given no ``frame_shift``, or the graph does not know its blank;
-            `interim_answers` without anything that it asks for sooner; or a `frame_confidence` that is none, that
-            cannot be computed for so many columns, or whose graph does not know its blank.
+            An `endpoint`, but the decoder was given no ``frame_shift``, or the graph does not name its blank;
+            `interim_answers` without any of the outputs that it concerns; or a `frame_confidence` that is no method,
+            cannot be computed for so many columns, or needs a blank that the graph does not name.
         TypeError, GraphError
             As of :meth:`decode`.
         """
@@ -467,9 +466,9 @@ class CtcDecoder:
 
     @lists_options()
     def restore(self, data: bytes, *, boost: Boost | None = None, posteriors: bool = False) -> Stream:
-        """Goes on with a stream that :meth:`Stream.save` has saved, here or anywhere else.
+        """Continues a stream that :meth:`Stream.save` has saved, here or anywhere else.
 
-        All later results have the bytes that the stream itself would have given, and what that was asked for.
+        All later results have the bytes that the saved stream would have given, and the same outputs.
 
         Parameters
         ----------
@@ -477,7 +476,7 @@ class CtcDecoder:
         boost : Boost, optional
             The list that the stream was saved with, if it had one.
         posteriors : bool
-            As of :meth:`stream`, whatever was asked of the stream that was saved.
+            As of :meth:`stream`, whatever the saved stream had.
 
         Raises
         ------
@@ -529,13 +528,13 @@ class CtcDecoder:
         cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
             As of :meth:`decode`.
         errors : "raise" or "return"
-            What happens to a chunk that is refused, whose stream is as if it had not been there: one with NaN or +inf,
-            behind the last, of another decoder's stream, of a stream that is there twice (the second one), an array of
+            What happens to a chunk that is refused, which leaves its stream as it was: a chunk with NaN or +inf, after
+            the last one, of another decoder's stream, of a stream that is listed twice (the second time), an array of
             a list with a wrong type, shape or place, and one with more columns than its stream's `frame_confidence` can
             be computed for. "raise": a ValueError or TypeError. For NaN or +inf the other streams have taken their
             chunks, and have the results as ``partial``; anything else is found before any chunk is decoded. "return":
-            in its place stands a result without words, whose ``error`` is that exception; the others are the same as
-            without it.
+            its place has a result without words, whose ``error`` is that exception; the other results do not
+            change.
 
         Returns
         -------
@@ -548,8 +547,8 @@ class CtcDecoder:
             As of :meth:`decode`; and what `errors` says. After a MemoryError, a CapacityError or an interrupt, streams
             whose chunks were decoded in part, or did not get their results, cannot go on and say so, until
             :meth:`Stream.reset` begins another sentence; the others have their chunks, or are as before. Where memory
-            is too short for a chunk's n-best list, confidences or minimum Bayes risk, it is looking at these that
-            raises a MemoryError.
+            is too short for a chunk's n-best list, confidences or minimum Bayes risk, reading these raises a
+            MemoryError.
 
         Warns
         -----

@@ -37,7 +37,7 @@ DERIVED = (
 
 
 class Hypothesis(WordPath):
-    """The best path of one utterance, and what else was asked for.
+    """The best path of one utterance, and the other outputs that were requested.
 
     A pickled hypothesis has the values of all its attributes, but neither the graph nor language models.
     """
@@ -56,7 +56,7 @@ class Hypothesis(WordPath):
         return STREAM_START
 
     def _read(self) -> dict[str, Any]:
-        """What the engine says of the path. It is read at once, because who looks at one value looks at others."""
+        """The engine's values of the path, read together, because readers of one value need others."""
         results, index = self._results, self._index
         arcs, begins, lengths, total_costs, reached_final, complete = results.paths
         begin, error, lived = begins.item(index), results.errors.get(index), complete.item(index)
@@ -117,9 +117,9 @@ class Hypothesis(WordPath):
 
     @cached_property
     def words(self) -> list[Word]:
-        """The words with their times, and with their confidences if they were asked for.
+        """The words with their times, and with their confidences if these were requested.
 
-        A word spans the tokens that spell it. If the graph does not know how its words are spelled, a word starts
+        A word spans the tokens that spell it. If the graph has no spellings of its words, a word starts
         with the frame that writes it and ends with the last token before the next word. A confidence is the expected
         share of paths of the lattice that agree on the word (Xu, Povey, Mangu & Zhu 2011, gamma(q, r_q) with R fixed to
         the hypothesis); a word of several labels has the smallest of theirs.
@@ -128,7 +128,7 @@ class Hypothesis(WordPath):
 
     @cached_property
     def nbest(self) -> Nbest | None:
-        """The best distinct word sequences, best first, this hypothesis as the first; None if not asked for.
+        """The best distinct word sequences, best first, this hypothesis as the first; None if not requested.
 
         None of them if the utterance could not be decoded.
         """
@@ -136,7 +136,7 @@ class Hypothesis(WordPath):
 
     @cached_property
     def confidence(self) -> float | None:
-        """The probability of this sequence of words among all that the lattice holds, in [0, 1]; None if not asked for.
+        """The probability of this sequence of words among all that the lattice holds, in [0, 1]; None if not requested.
 
         0 if the utterance could not be decoded, or the search died: then all confidences of its words are 0, too.
         """
@@ -144,7 +144,7 @@ class Hypothesis(WordPath):
 
     @cached_property
     def confidence_truncated(self) -> bool | None:
-        """Whether the lattice was too large for exact confidences; None if no confidence was asked for.
+        """Whether the lattice was too large for exact confidences; None if no confidence was requested.
 
         Then ``confidence`` may be too small, and those of words may come from edit distances in bands around the
         hypothesis. Limits count steps, so both are the same on every run.
@@ -153,7 +153,7 @@ class Hypothesis(WordPath):
 
     @cached_property
     def frame_confidence(self) -> npt.NDArray[np.float32] | None:
-        """float32[frames of the log-probs]: how sure the model is of each frame, in [0, 1]; None if not asked for.
+        """float32[frames of the log-probs]: how sure the model is of each frame, in [0, 1]; None if not requested.
 
         No frames if the utterance could not be decoded.
         """
@@ -162,14 +162,14 @@ class Hypothesis(WordPath):
 
     @property
     def _aggregation(self) -> str:
-        """How one confidence is made of several, where those of frames were asked for."""
+        """How one confidence is made of several, where those of frames were requested."""
         frames = self._results.frames
         assert frames is not None
         return frames.aggregation
 
     @cached_property
     def token_confidence(self) -> npt.NDArray[np.float32] | None:
-        """float32[labels]: how sure the model is of each label of the path, in [0, 1]; None if not asked for.
+        """float32[labels]: how sure the model is of each label of the path, in [0, 1]; None if not requested.
 
         The path's labels are what it reads, repeats and blanks taken out. The confidence of a label is made of those of
         the frames that read it, as ``confidence_aggregation`` says.
@@ -179,7 +179,7 @@ class Hypothesis(WordPath):
 
     @cached_property
     def labels(self) -> list[Label] | None:
-        """The labels of the path with their frames and confidences; None unless ``frame_confidence`` was asked for."""
+        """The labels of the path with their frames and confidences; None unless ``frame_confidence`` was requested."""
         if self.token_confidence is None:
             return None
         tokens, shift = self._results.graph.tokens, self._results.frame_shift
@@ -196,11 +196,11 @@ class Hypothesis(WordPath):
 
     @cached_property
     def word_confidence(self) -> npt.NDArray[np.float32] | None:
-        """float32[words]: how sure the model is of the labels of each word, in [0, 1]; None if not asked for.
+        """float32[words]: how sure the model is of the labels of each word, in [0, 1]; None if not requested.
 
         It is made of those of the labels that begin within the word's time, as ``confidence_aggregation`` says; 0 for a
-        word without any. It looks at the log-probs alone: ``word.confidence`` also knows what else could have been
-        said.
+        word without any. It depends on the log-probs alone; ``word.confidence`` also takes into account what else could
+        have been said.
         """
         if self.token_confidence is None:
             return None
@@ -214,7 +214,7 @@ class Hypothesis(WordPath):
 
     @cached_property
     def lattice(self) -> Lattice | None:
-        """The paths within ``lattice_beam`` of this one; None if not asked for.
+        """The paths within ``lattice_beam`` of this one; None if not requested.
 
         It is empty if the utterance could not be decoded, and has this path alone if the search died.
         """
@@ -225,8 +225,8 @@ class Hypothesis(WordPath):
     def mbr(self) -> MbrWords | None:
         """The words of the fewest expected errors, with times and confidences (Xu, Povey, Mangu & Zhu 2011).
 
-        They may be others than the hypothesis'; those that are the same have its times. With ``mbr=True`` they were
-        found while decoding; with a lattice they are found when they are first looked at; without either this is None.
+        They may differ from those of the hypothesis; words that both have keep its times. With ``mbr=True`` they were
+        found while decoding; with a lattice they are found when they are first read; without either this is None.
         """
         if self._has_mbr:
             results, frames = self._results, self._graph.word_reader.label_frames(self.arcs)
@@ -246,7 +246,7 @@ class Hypothesis(WordPath):
         return None if self.lattice is None else self.lattice.sausage
 
     def _name(self, word: int) -> str:
-        """The word with this number; the number if the graph does not know its words."""
+        """The word with this number; the number if the graph has no symbols of words."""
         symbols = self._graph.word_symbols
         return "" if not word else str(word) if symbols is None else symbols[word]
 
@@ -263,8 +263,8 @@ class Hypothesis(WordPath):
     def to_dict(self) -> dict[str, Any]:
         """All attributes as plain Python values for JSON: a score of -inf becomes None, and an error its text.
 
-        It has confidences, entries of an n-best list, minimum Bayes risk and the confusion network if they were asked
-        for; it has no lattice.
+        It has confidences, entries of an n-best list, minimum Bayes risk and the confusion network if they were
+        requested; it has no lattice.
         """
         asked: dict[str, Any] = {}
         if self.confidence is not None:

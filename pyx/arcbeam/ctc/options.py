@@ -95,8 +95,8 @@ class DecoderOptions:
         How to treat words of the graph that `language_model` lacks: ``"error"`` raises an error, ``"unk"`` scores them
         as its unknown word, ``"small"`` keeps the score of the graph's own model.
     placement : str
-        Where `language_model` lives and what looks words up: ``"resident"``, ``"host"`` and ``"host-direct"`` are for a
-        GPU; ``"cpu"`` is for the CPU, and for a `KenLM` also if a GPU decodes; ``"auto"`` chooses
+        Where `language_model` is stored, and what looks words up: ``"resident"``, ``"host"`` and ``"host-direct"`` are
+        for a GPU; ``"cpu"`` is for the CPU, and for a `KenLM` also if a GPU decodes; ``"auto"`` chooses
         (``docs/guide/large-language-models.md``).
     gpu_budget : int, str or None
         Bytes of the GPU's memory for `language_model`, or a size such as ``"2GiB"``; None for as much as is free.

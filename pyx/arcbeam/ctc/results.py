@@ -48,7 +48,7 @@ class Paths(NamedTuple):
 
 @dataclass(frozen=True)
 class Outputs:
-    """What a call of decode asks for beside the best paths.
+    """Which outputs besides the best paths a call requests.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Outputs:
         keep_plain_values(self)
 
     def as_facts(self) -> dict[str, int | None]:
-        """What is asked for, for JSON: ``Asked(**facts)`` is equal."""
+        """The fields for JSON: ``Outputs(**facts)`` is equal."""
         return asdict(self)
 
     @property
@@ -110,7 +110,7 @@ class Results:
         return boost_of(self.boosts, index)
 
     def nbest(self, index: int) -> Nbest | None:
-        """The n-best list of an utterance; None if none was asked for."""
+        """The n-best list of an utterance; None if none was requested."""
         if self.asked.nbest is None or (answers := self._made()) is None:
             return None
         complete = self.paths.complete.item(index)
@@ -143,27 +143,27 @@ class Results:
         return Nbest(alternatives, len(alternatives) < self.asked.nbest and not truncated, truncated)
 
     def confidence(self, index: int) -> float | None:
-        """The probability of the words of a hypothesis; None if no confidence was asked for."""
+        """The probability of the words of a hypothesis; None if no confidence was requested."""
         if not self.asked.confidence or (answers := self._made()) is None:
             return None
         begin, end = answers.first_entry[index : index + 2].tolist()
         return answers.posteriors.item(begin) if begin != end else 0.0
 
     def confidence_truncated(self, index: int) -> bool | None:
-        """Whether limits have changed the confidences of a hypothesis; None if none were asked for."""
+        """Whether limits have changed the confidences of a hypothesis; None if none were requested."""
         if not self.asked.confidence or (answers := self._made()) is None:
             return None
         return answers.nbest_truncated.item(index) or answers.confidence_truncated.item(index)
 
     def word_confidences(self, index: int) -> npt.NDArray[np.float64] | None:
-        """float64[output labels of the path]; None if no confidence was asked for."""
+        """float64[output labels of the path]; None if no confidence was requested."""
         if not self.asked.confidence or (answers := self._made()) is None:
             return None
         begin, end = answers.first_word[index : index + 2].tolist()
         return answers.confidences[begin:end]
 
     def mbr(self, index: int) -> Mbr | None:
-        """The minimum Bayes risk of an utterance; None if it was not asked for."""
+        """The minimum Bayes risk of an utterance; None if it was not requested."""
         answers = self._made()
         return None if answers is None or answers.mbr is None else answers.mbr.of(index)
 

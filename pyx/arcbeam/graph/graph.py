@@ -290,7 +290,7 @@ class Graph:
     ) -> Self:
         """Loads a file of arcbeam's own format, or an OpenFst `vector` or `const` file; its first bytes say which.
 
-        A file of arcbeam's own is memory-mapped: it must not be changed in place while the graph lives (`save`
+        A file of arcbeam's own is memory-mapped: it must not be changed in place while the graph is used (`save`
         replaces files and never does that). If it is changed all the same, there is a FormatError when the graph next
         decodes, is saved, or is taken by a decoder; a change during such a use may end the process, unless the file
         just shrinks. That holds for any number of mapped graphs; none of their files is kept open.

@@ -65,7 +65,7 @@ class KenLM:
 
     A model is pickled by its path, and loaded again where it is unpickled; FormatError if the file has been replaced.
     A copy is the model itself, which never changes. A binary file is memory-mapped by KenLM and must not be changed in
-    place while the model lives; FormatError at the next use if it is.
+    place while the model is in use; FormatError at the next use if it is.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ class KenLM:
 
     @lists_options()
     def score_log10(self, words: str | Sequence[str], *, bos: bool = True, eos: bool = True) -> float:
-        """The same as a logarithm to base 10, as in KenLM: `score` is this times the natural log of 10."""
+        """The log-probability of the words to base 10, as in KenLM: `score` is this times the natural log of 10."""
         self.check_file()
         return float(self._model.score(self.indices(words), bos, eos))
 

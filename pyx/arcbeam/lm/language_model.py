@@ -55,7 +55,7 @@ class LanguageModelInfo:
     """Size and shape of a language model; ``str()`` of it is a few lines for people.
 
     ``index_bytes`` is the size of the part that finds the arc of a word (labels, first arcs, back-off states);
-    ``notes`` tell what was odd about the file from which the model was built.
+    ``notes`` say what was odd about the file from which the model was built.
     """
 
     order: int
@@ -175,7 +175,7 @@ class LanguageModel:
         path : path
         in_memory : bool
             Copy the file into memory. Otherwise it is memory-mapped: it takes no memory of its own, other processes
-            share it, and it must not be changed in place while the model lives (`save` replaces files and never does
+            share it, and it must not be changed in place while the model is used (`save` replaces files and never does
             that). If the file is changed all the same, the next use raises a FormatError; a change during a search may
             end the process, unless the file just shrinks.
 
@@ -261,7 +261,7 @@ class LanguageModel:
 
     @lists_options()
     def score_words(self, sentence: str | Sequence[str], *, bos: bool = True, eos: bool = True) -> list[WordScore]:
-        """The same word by word; the last one is ``</s>`` if `eos` is set."""
+        """The score of each word; the last one is ``</s>`` if `eos` is set."""
         costs, sources, words = self._walk(sentence, bos, eos)
         lengths = np.searchsorted(self.columns["lengths"], sources, side="right")
         names = [*words, SENTENCE_END][: len(costs)]

@@ -10,7 +10,7 @@ from typing import Any, Self
 from arcbeam.core.calls import lists_fields
 from arcbeam.core.checks import check_bool, check_real, keep_plain_values
 
-EVERY = 0.2  # seconds of a sentence between two looks at its rules
+EVERY = 0.2  # seconds of a sentence between two checks of its rules
 MOST_RULES = 8
 MOST_FRAMES = 2**32 - 1
 ROUNDING = 1e-6  # of a frame, by which a time may miss it
@@ -20,7 +20,7 @@ RULE = ("must_contain_nonsilence", "min_trailing_silence", "max_relative_cost", 
 @lists_fields
 @dataclass(frozen=True, kw_only=True)
 class EndpointRule:
-    """What ends a sentence: all that one rule asks for, as in Kaldi's ``OnlineEndpointRule``.
+    """The conditions of one rule, which end a sentence when all of them hold, as in Kaldi's ``OnlineEndpointRule``.
 
     The path is the best one so far, without final weights. Its silence is what reads the blank, or a token that
     separates words. Of a transducer it is what follows the last token, and the frames that the token's duration passes.
@@ -31,8 +31,8 @@ class EndpointRule:
     min_trailing_silence: float = 1.0
     """Seconds of silence at the end of the path; frames after the search has died count as silence."""
     max_relative_cost: float = math.inf
-    """Cost of the best path that ends in a final state, with its final weight, above the best of all; ``math.inf`` does
-    not ask for a final state. Not for transducers, whose greedy search has no other path."""
+    """Cost of the best path that ends in a final state, with its final weight, above the best of all; ``math.inf``
+    requires no final state. Not for transducers, whose greedy search has no other path."""
     min_utterance_length: float = 0.0
     """Seconds of the sentence, silence included."""
 
@@ -63,7 +63,7 @@ SHERPA = {
 class Endpoint:
     """Rules that end the sentences of a stream: ``decoder.stream(endpoint=arcbeam.Endpoint())``.
 
-    The rules are looked at every 0.2 s of a sentence, whatever its chunks are, and the first one that holds ends it.
+    The rules are checked every 0.2 s of a sentence, whatever its chunks are, and the first one that holds ends it.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class Endpoint:
 
 
 def endpoint_interval(frame_shift: float) -> int:
-    """Frames of a sentence between two looks at its rules."""
+    """Frames of a sentence between two checks of its rules."""
     return max(1, round(EVERY / frame_shift))
 
 
@@ -131,7 +131,7 @@ def as_facts(endpoint: Endpoint) -> list[list[Any]]:
 
 
 def of_facts(facts: list[Any]) -> Endpoint:
-    """The rules that `as_facts` has told; TypeError or ValueError if it has not."""
+    """The rules that `as_facts` has written; TypeError or ValueError if it has not."""
     return Endpoint({name: EndpointRule(**dict(zip(RULE, rule, strict=True))) for name, *rule in facts})
 
 

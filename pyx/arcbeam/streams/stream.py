@@ -22,7 +22,7 @@ from arcbeam.streams.partials import HasText, Partials, check_last, check_stream
 from arcbeam.streams.waiting import Waiting
 
 AFTER_THE_LAST = (
-    "expected no chunk behind the last; stream.reset() begins the next sentence, decoder.stream() another stream"
+    "expected no chunk after the last; stream.reset() begins the next sentence, decoder.stream() another stream"
 )
 
 
@@ -129,8 +129,8 @@ class SpeechStream(AnyStream, Generic[Result]):
     def finish(self) -> Result:
         """Ends the speech, and returns the final result of the sentence.
 
-        If the sentence has ended at an endpoint before, and frames wait, it is that result; :meth:`reset` goes on with
-        the frames until ``is_finished``.
+        If the sentence has ended at an endpoint before, and frames wait, it is that result; call :meth:`reset`,
+        which decodes them, until ``is_finished``.
 
         Raises
         ------

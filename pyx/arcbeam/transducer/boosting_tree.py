@@ -43,7 +43,7 @@ class BoostingTree:
     phrases : mapping of phrase to float, or sequence of phrases
         A phrase is a str, or a tuple of tokens. With a mapping, each has its own context score. A negative one makes a
         phrase less likely: it is added to the score of its last token, and changes nothing else. A tree without phrases
-        is the same as no tree.
+        has no effect.
     tokenizer : path, sequence of str or function, optional
         What turns text into tokens: a SentencePiece model, a function from str to tokens, or the pieces by token,
         from which the fewest are taken, of equally many the longest first. Not needed for tuples of tokens.
@@ -65,7 +65,7 @@ class BoostingTree:
         How they are drawn, as SentencePiece takes it: the power of a unigram model's probabilities (at 0 all
         segmentations are alike), or the share of a BPE model's merges that is left out.
     seed : int
-        For these draws, which are the same in every process.
+        Seed of these draws, which are the same in every process.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class BoostingTree:
         instead of a list.
     ValueError
         A phrase that is empty, or occurs twice, or has tokens that are not in the vocabulary or characters that the
-        tokenizer does not know; a score that is NaN or beyond 1000 in size. The message names the phrase.
+        tokenizer lacks; a score that is NaN or beyond 1000 in size. The message names the phrase.
 
     Examples
     --------
@@ -230,7 +230,7 @@ bpe_alpha, seed
 
 def _vocabulary(size: Any) -> int:
     if size is None:
-        raise ValueError("vocab_size: expected the number of tokens, because no tokenizer tells it")
+        raise ValueError("vocab_size: expected the number of tokens, because no tokenizer gives it")
     if isinstance(size, bool) or not isinstance(size, numbers.Integral):
         raise TypeError(f"vocab_size: expected a whole number, got {type(size).__name__}")
     if not 1 <= int(size) <= LARGEST_VOCABULARY:

@@ -56,7 +56,7 @@ class TransducerDecoder:
         `LanguageModel.save`.
     ngram_lm_tokens : sequence of str or None, optional
         The model's word for each token, None for tokens that it has not; by default NeMo's, the character 100 + token.
-        A model that knows fewer than half of these words is refused.
+        A model with fewer than half of these words is refused.
     **options
         Those of :class:`arcbeam.TransducerOptions`, by keyword.
 
@@ -427,13 +427,13 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             The ``state`` of the hypotheses of the chunks before; None at the start of a stream. Chunks of any size
             give the same bytes as one piece.
         boost : BoostingTree, or sequence of BoostingTree or None, one for each utterance, optional
-            Phrases that are made likelier. A stream goes on with the tree that it began with.
+            Phrases that are made likelier. A stream keeps the tree that it began with.
         cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
-            Where arrays on a GPU are being written. By default their library is asked.
+            The stream that writes arrays on a GPU. By default it is the one that their library reports.
         errors : "raise" or "return"
             What happens to an utterance whose values are not finite. "raise": a ValueError, and no result for the
-            batch. "return": in its place stands a hypothesis without tokens, whose ``error`` is that ValueError and
-            whose ``state`` is the one that it was given; the others are the same as without it.
+            batch. "return": its place has a hypothesis without tokens, whose ``error`` is that ValueError and
+            whose ``state`` is the one that was passed; the other results do not change.
 
         Returns
         -------
@@ -480,7 +480,7 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
 
     @lists_options()
     def restore(self, data: bytes, *, boost: BoostingTree | None = None) -> TransducerStream:
-        """Makes a stream that goes on where the one that :meth:`TransducerStream.save` has saved stopped.
+        """Continues a stream that :meth:`TransducerStream.save` has saved.
 
         In ``float32`` all later results have the bytes that the stream itself would have given, on any device.
 

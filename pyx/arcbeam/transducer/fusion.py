@@ -79,7 +79,7 @@ def _goes_on(i: int, what: str, option: str, state: tuple[int, str], automaton: 
         made = f"was made with another {what} than" if digest and automaton else (
             f"was made with a {what}, but there is none in" if digest else f"was made without the {what} of"
         )  # fmt: skip
-        raise ValueError(f"state[{i}]: it {made} {option}=; a stream goes on with what it began with")
+        raise ValueError(f"state[{i}]: it {made} {option}=; a stream keeps what it began with")
     if automaton is not None and not 0 <= place < automaton.num_states:
         raise ValueError(f"state[{i}]: expected a state of the {what} below {automaton.num_states}, got {place}")
     return place

@@ -1,4 +1,4 @@
-"""The tokens that a transducer wrote, and the state from which the next chunk of its stream goes on."""
+"""The tokens that a transducer wrote, and the state from which the next chunk of its stream continues."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class TransducerHypothesis:
     confidence : float32[n] or None
         The confidence of each token by the decoder's option; None without that option.
     state : TransducerState
-        The state from which the next chunk goes on.
+        The state from which the next chunk continues.
     error : ValueError, TypeError or None
         Why the frames could not be decoded, with ``errors="return"``: then there are no tokens, and the state is the
         one before them.
@@ -215,7 +215,7 @@ class TransducerHypothesis:
         """
         if self._spelled is None:
             raise ValueError(
-                "words: expected a decoder that knows what each token adds to a text; make it with tokenizer= a "
+                "words: expected a decoder with the text of each token; make it with tokenizer= a "
                 "SentencePiece model or a list of pieces"
             )
         form = self._form

@@ -50,7 +50,7 @@ def token_automaton(model: NgramLm, words: Sequence[str | None] | None, tokens: 
     Tokens that the model lacks share the probability of ``<unk>`` evenly, and lead to the empty history, as in NeMo.
 
     A KenLM model gives the scores of the ARPA that it was made of: KenLM keeps the same float32 values, unless it has
-    quantised them. It has a state for each n-gram with a back-off weight, also where no n-gram goes on from it.
+    quantised them. It has a state for each n-gram with a back-off weight, also where no n-gram continues it.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def _check_words(words: list[str | None], labels: dict[int, int]) -> None:
     if 2 * len(token_of) < len(wanted) or not token_of:
         shown = ", ".join(map(repr, wanted[:SHOWN])) + ", ..." * (len(wanted) > SHOWN)
         raise ValueError(
-            f"ngram_lm_model: expected a model of tokens, got one that knows {len(token_of)} of their {len(wanted)} "
+            f"ngram_lm_model: expected a model of tokens, got one that has {len(token_of)} of their {len(wanted)} "
             f"words ({shown}); give ngram_lm_tokens= (--ngram-lm-tokens) with the word that the model has for each "
             "token, None for a token that it lacks"
         )

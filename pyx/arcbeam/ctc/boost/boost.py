@@ -46,7 +46,7 @@ class Boosted(NamedTuple):
         Its words are ``hypothesis.words[first_word:end_word]``.
     start_frame, end_frame : int
     start, end : float or None
-        The same in seconds; None if the decoder was given no ``frame_shift``.
+        These times in seconds; None if the decoder was given no ``frame_shift``.
     """
 
     phrase: str
@@ -62,7 +62,7 @@ class Boosted(NamedTuple):
 class Boost:
     """Words and phrases with scores that are added to the score of every path that contains them.
 
-    A path gets parts of a phrase's score as it writes the phrase's words, and gives them back if it goes on in another
+    A path gets parts of a phrase's score as it writes the phrase's words, and loses them if it continues in another
     way, so that the beam does not lose the phrase before it is complete. In the end each occurrence of a phrase has
     added its score once, and nothing else has changed. A phrase within a longer one counts, too. (On-the-fly
     composition with an automaton, as in Galvez & Kaldewey 2023, extended to phrases of several words.)

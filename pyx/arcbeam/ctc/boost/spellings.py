@@ -58,11 +58,11 @@ class Spellings:
     def of(self, words: Iterable[str], graph: Graph, name: str = "") -> tuple[dict[str, Place], dict[str, str]]:
         """The spellings of words in the columns of a graph; and of the words that have none, the reason.
 
-        Raises CapacityError if they take more than `max_bytes`; the message has the `name` behind "the new words".
+        Raises CapacityError if they take more than `max_bytes`; the message has the `name` after "the new words".
         """
         words = sorted(set(words))
         if graph.tokens is None:
-            return {}, dict.fromkeys(words, "the graph does not know its tokens; give tokens= to Graph.load")
+            return {}, dict.fromkeys(words, "the graph has no tokens; give tokens= to Graph.load")
         given: dict[str, list[Columns]] = {}
         cut: list[str] = []
         reasons: dict[str, str] = {}

@@ -39,7 +39,7 @@ class ConfidenceCalibration(NamedTuple):
         Normalised cross entropy with this scale: 1 for confidences that are always right, 0 for a confidence that is
         the same for all words, negative for worse ones.
     cross_entropy_before : float
-        The same with the `posterior_scale` that the decoder has.
+        Normalised cross entropy with the `posterior_scale` that the decoder has.
     words : int
         The number of words of the hypotheses.
     """
@@ -94,7 +94,7 @@ def calibrate_confidence(
     if not listed or not all(isinstance(reference, str) for reference in references):
         raise TypeError(f"references: expected a list of str, one an utterance, got {shown(references):.80}")
     if decoder.graph.word_symbols is None:
-        raise ValueError("calibrate_confidence: expected a graph that knows its words; give words= to Graph.load")
+        raise ValueError("calibrate_confidence: expected a graph with symbols of words; give words= to Graph.load")
     found = decoder.decode(log_probs, lengths, lattice=True)
     if len(found) != len(references):
         raise ValueError(f"references: expected one an utterance, {len(found)}, got {len(references)}")

@@ -21,11 +21,11 @@ class Label(NamedTuple):
     Attributes
     ----------
     label : str
-        Its name; the column if the graph does not know the names.
+        Its name; the column if the graph has no tokens.
     start_frame, end_frame : int
         Frames ``[start_frame, end_frame)`` that read it; with a stream, counted from its beginning.
     start, end : float or None
-        The same in seconds; None if the decoder was given no ``frame_shift``.
+        These times in seconds; None if the decoder was given no ``frame_shift``.
     confidence : float
         Made of those of its frames, in [0, 1].
     """
@@ -67,7 +67,7 @@ class ChunkConfidences(NamedTuple):
     ----------
     values : float32[frames]
     begins : int64[streams]
-        The place of each chunk's first frame among them; anything where the stream asks for none.
+        The place of each chunk's first frame among them; undefined where the stream has none.
     """
 
     values: Floats

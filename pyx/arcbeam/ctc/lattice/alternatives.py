@@ -119,7 +119,7 @@ class WordPath:
     def words(self) -> list[Word]:
         """The words with their times.
 
-        A word spans the tokens that spell it. If the graph does not know how its words are spelled, a word starts
+        A word spans the tokens that spell it. If the graph has no spellings of its words, a word starts
         with the frame that writes it and ends with the last token before the next word.
         """
         return self._timed_words(None)
@@ -220,7 +220,7 @@ class Nbest(list[Alternative]):
     Attributes
     ----------
     is_all : bool
-        The lattice holds no other word sequence, so that there may be fewer than were asked for. A larger
+        The lattice holds no other word sequence, so that there may be fewer than were requested. A larger
         ``lattice_beam`` may find more.
     truncated : bool
         The lattice is so large that the search for entries was ended early: better ones may be missing, and

@@ -81,7 +81,7 @@ class LatticeBatch:
 
 
 class LatticeArrays:
-    """The arrays of a lattice, read-only and made when they are first looked at."""
+    """The arrays of a lattice, read-only and made when they are first read."""
 
     def __init__(self, batch: LatticeBatch, index: int) -> None:
         self._batch = batch
@@ -127,7 +127,7 @@ class LatticeArrays:
 
     @cached_property
     def times(self) -> Floats | None:
-        """float64 [num_tokens]: the same in seconds; None if the decoder was given no ``frame_shift``.
+        """float64 [num_tokens]: the times of tokens in seconds; None if the decoder was given no ``frame_shift``.
 
         A link lasts from the time of its source to that of its target. Seconds of a stream count from its beginning.
         """

@@ -57,7 +57,7 @@ class Lattice(LatticeForms):
     """The paths of an utterance near its best one.
 
     A token is a state of the search after some frames; a link is an arc of the graph that leads from one token to
-    another. Arrays are read-only and made when they are first looked at. Scores are natural logs: minus costs.
+    another. Arrays are read-only and made when they are first read. Scores are natural logs: minus costs.
 
     A pickled lattice has the values of its arrays, but neither the graph nor language models: it can be pruned,
     searched, drawn and written, and cannot be rescored.
@@ -229,10 +229,10 @@ class Lattice(LatticeForms):
         Raises
         ------
         ValueError
-            The lattice has words, and the graph does not know their names.
+            The lattice has words, and the graph has no symbols for them.
         """
         if self.words.any() and not self.word_symbols:
-            raise ValueError("oracle_wer: expected a graph that knows its words; give words= to Graph.load")
+            raise ValueError("oracle_wer: expected a graph with symbols of words; give words= to Graph.load")
         wanted = reference.split() if isinstance(reference, str) else reference
         wanted = list(wanted) if isinstance(wanted, Iterable) else [wanted]
         if not all(isinstance(word, str) for word in wanted):

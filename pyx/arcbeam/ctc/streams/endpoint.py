@@ -1,4 +1,4 @@
-"""The rules that end a sentence, as the engines of CTC decoders are told of them."""
+"""The rules that end a sentence, in the form that the engines of CTC decoders take."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class FrameRule(NamedTuple):
 
 
 class EndpointRules(NamedTuple):
-    """What engines are told of an `Endpoint`; see ``cuda/shared/endpoint.hpp``."""
+    """An `Endpoint` in the form that engines take; see ``cuda/shared/endpoint.hpp``."""
 
     rules: tuple[FrameRule, ...]
     every: int
@@ -42,7 +42,7 @@ class EndpointRules(NamedTuple):
                 "arcbeam.CtcDecoder(graph, frame_shift=0.04)"
             )
         if graph.blank is None:
-            raise ValueError("endpoint: the graph does not know its blank; give blank= when it is loaded")
+            raise ValueError("endpoint: the graph has no blank; give blank= when it is loaded")
         rules = tuple(
             FrameRule(
                 int(rule.must_contain_nonsilence),

@@ -27,11 +27,11 @@ class Partial(Hypothesis):
     """The best path of a stream's sentence so far; at its end, that of the whole sentence.
 
     It has the attributes of a :class:`Hypothesis`. Before the end no final weight is counted, ``reached_final`` is
-    False, and what a boost has given for an unfinished phrase is taken off. N-best lists, confidences, lattices and
-    minimum Bayes risk are there at the end, where the stream was asked for them; before, they are None without
-    ``interim_answers``, and with it those of the frames so far, all of whose paths may go on. ``posteriors`` say before
-    the end how likely words are, and confidences of frames how sure the model is of them, where the stream was asked
-    for these.
+    False, and what a boost has given for an unfinished phrase is taken off. Where the stream
+    was begun with them, n-best lists, confidences, lattices and minimum Bayes risk are there at the end; before, they
+    are None without ``interim_answers``, and with it those of the frames so far, of paths that may all continue.
+    ``posteriors`` say before the end how likely words are, and confidences of frames how sure the model is of each
+    frame, where these were requested.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Partial(Hypothesis):
         return self._sentence.arcs(self._num_settled)
 
     def _rest(self) -> npt.NDArray[np.uint32]:
-        """uint32[n]: the arcs behind those."""
+        """uint32[n]: the arcs after those."""
         arcs, begins, lengths, *_ = self._results.paths
         begin = begins.item(self._index)
         return arcs[begin : begin + lengths.item(self._index)]
@@ -104,7 +104,7 @@ class Partial(Hypothesis):
     def num_stable(self) -> int:
         """How many of ``words``, from the first, keep their text and times whatever follows.
 
-        A word is stable once all paths that are still alive have written it, and the word behind it, at the same
+        A word is stable once all paths that are still alive have written it, and the word after it, at the same
         frames. In the final result all words are stable.
         """
         if self.is_final:
@@ -118,7 +118,7 @@ class Partial(Hypothesis):
 
     @cached_property
     def posteriors(self) -> npt.NDArray[np.float64] | None:
-        """float64[words]: how likely it is that each of ``words`` stays, in [0, 1]; None if not asked for.
+        """float64[words]: how likely it is that each of ``words`` stays, in [0, 1]; None if not requested.
 
         A word has the share of the paths that are still alive which begin with all words up to it, each word with the
         same text; so posteriors never rise from one word to the next, and they are 1 for stable words, as for all words
@@ -128,7 +128,7 @@ class Partial(Hypothesis):
         Raises
         ------
         MemoryError, CudaError
-            What was alive after the chunk could not be kept. The stream has taken the chunk, and goes on.
+            The paths that were alive after the chunk could not be kept. The stream has taken the chunk, and continues.
         """
         scale = self._sentence.posterior_scale
         if scale is None:
@@ -144,7 +144,7 @@ class Partial(Hypothesis):
 
     @cached_property
     def frame_confidence(self) -> npt.NDArray[np.float32] | None:
-        """float32[frames of the sentence so far]: how sure the model is of each, in [0, 1]; None if not asked for.
+        """float32[frames of the sentence so far]: how sure the model is of each, in [0, 1]; None if not requested.
 
         A frame keeps its confidence in all later results of the sentence, and so do stable words: ``word_confidence``
         has them first, ``num_stable`` of them. No frames if the chunk was refused.
@@ -193,7 +193,7 @@ class Partial(Hypothesis):
 class CtcPartials(Partials[Partial]):
     """The results of one call of :meth:`CtcDecoder.decode_chunks`, in the order of its streams.
 
-    Each is made when it is first looked at.
+    Each is made when it is first read.
     """
 
     def __init__(self, found: Round) -> None:
@@ -214,5 +214,5 @@ class CtcPartials(Partials[Partial]):
         return map(self._round.item, range(len(self)))
 
     def texts(self) -> list[str]:
-        """The texts of all, made together where they have not been looked at yet."""
+        """The texts of all, made together where they have not been read yet."""
         return self._round.texts()

@@ -21,7 +21,7 @@ def facts_of_method(method: ConfidenceMethod) -> dict[str, Any]:
 
 
 def method_of(facts: dict[str, Any] | None) -> ConfidenceMethod | None:
-    """The method with these facts; None if confidences were not asked for.
+    """The method with these facts; None if confidences were not requested.
 
     Raises FormatError if there is no such method.
     """
@@ -38,7 +38,7 @@ def check_confidences(
 ) -> None:
     """Raises FormatError unless these may be the method's confidences of so many frames."""
     if graph.blank is None:
-        raise FormatError("stream state: expected no confidences of frames, because the graph does not know its blank")
+        raise FormatError("stream state: expected no confidences of frames, because the graph has no blank")
     try:
         measure(method, columns)
     except ValueError as error:

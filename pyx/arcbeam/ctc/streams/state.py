@@ -1,6 +1,6 @@
 """The saved state of a stream: what its arrays and facts are, and whether they fit a decoder (`arcbeam.streams.saved`).
 
-A stream goes on wherever a decoder has the same graph, models and options.
+A stream continues wherever a decoder has the same graph, models and options.
 """
 
 from __future__ import annotations
@@ -196,9 +196,9 @@ def _asked(facts: dict[str, Any] | None) -> Outputs | None:
     try:
         asked = Outputs(**facts)
     except (TypeError, ValueError) as error:
-        raise FormatError(f"{NAME}: what the stream was asked for cannot be read: {error}") from None
+        raise FormatError(f"{NAME}: the stream's outputs cannot be read: {error}") from None
     if not asked.needs_lattices:
-        raise FormatError(f"{NAME}: expected a stream that was asked for something, got {facts}")
+        raise FormatError(f"{NAME}: expected a stream with some output, got {facts}")
     return asked
 
 
@@ -211,7 +211,7 @@ def _state(
 ) -> StreamState:
     """The state in the sections; FormatError if its numbers do not fit each other or the decoder."""
     if asked is None and (about["end"] is not None or about["interim_answers"]):
-        raise FormatError(f"{NAME}: expected neither an end nor interim answers of a stream that was asked for nothing")
+        raise FormatError(f"{NAME}: expected neither an end nor interim answers of a stream without outputs")
     if asked is not None and (about["end"] is not None) != bool(about["fired"] or about["last_came"]):
         raise FormatError(f"{NAME}: expected the end of a sentence where the last chunk has come or a rule has held")
     endpoint, columns = endpoint_of(about), about["columns"]

@@ -34,11 +34,11 @@ NO_CONTEXT = LmContext()
 class Stream(SentenceStream, SpeechStream[Partial]):
     """Speech that arrives in chunks, sentence by sentence; :meth:`CtcDecoder.stream` makes one.
 
-    Chunks may have any length, streams may be decoded in any company, and no result depends on either: the final result
-    of a sentence has the bytes of all its frames decoded at once. Between chunks a stream keeps its live paths, which
-    do not grow with its length, and of its sentence the arcs that all of them share, up to 8 bytes each, with their
-    text once that is looked at; and, if they are asked for, the confidences of its frames, up to 8 bytes each, and its
-    lattice, until the next sentence begins. It goes when nothing refers to it.
+    Chunks may have any length and streams may be decoded together with any others; no result depends on either: the
+    final result of a sentence has the bytes of all its frames decoded at once. Between chunks a stream keeps its live
+    paths, which do not grow with its length, and of its sentence the arcs that all of them share, up to 8 bytes each,
+    with their text once that has been read; and, if they are requested, the confidences of its frames, up to 8 bytes
+    each, and its lattice, until the next sentence begins. A stream is freed when nothing refers to it.
 
     Attributes
     ----------
@@ -88,11 +88,10 @@ class Stream(SentenceStream, SpeechStream[Partial]):
 
     @property
     def interim_answers(self) -> bool:
-        """Whether results before the end of a sentence have what the stream was asked for, too; it may be set.
+        """Whether results before the end of a sentence have the stream's outputs, too; it may be set.
 
-        It counts for the chunks that are decoded from then on. ``decode_chunk`` without frames gives the answers so far
-        of what has been decoded before. Setting it raises a ValueError if the stream was asked for nothing but its best
-        path.
+        It counts for the chunks that are decoded from then on. ``decode_chunk`` without frames gives the outputs so far
+        for what has been decoded before. Setting it raises a ValueError if the stream has no output but its best path.
         """
         return self._interim_answers
 
@@ -101,8 +100,8 @@ class Stream(SentenceStream, SpeechStream[Partial]):
         check_bool("interim_answers", wanted)
         if wanted and self._sentence.asked is None:
             raise ValueError(
-                "interim_answers: expected a stream that was asked for nbest, confidence, lattice or mbr, got one that "
-                "gives its best path alone; begin it as decoder.stream(nbest=5, interim_answers=True)"
+                "interim_answers: expected a stream with nbest, confidence, lattice or mbr, got one that gives its "
+                "best path alone; begin it as decoder.stream(nbest=5, interim_answers=True)"
             )
         self._interim_answers = bool(wanted)
 
@@ -130,9 +129,9 @@ class Stream(SentenceStream, SpeechStream[Partial]):
     def reset(self, *, boost: Boost | None = None, keep_history: bool = False) -> Partial:
         """Begins the next sentence with the frames that wait, and returns its first result.
 
-        Time goes on: frames and seconds of words count from the beginning of the stream. If the sentence before has not
+        Frames and seconds of words count from the beginning of the stream. If the sentence before has not
         ended, no final result of it is made; :meth:`finish` makes one. After the last chunk, more speech may follow.
-        A stream that was interrupted in the middle of a chunk goes on behind the chunk before, without the sentence.
+        A stream that was interrupted in the middle of a chunk continues after the chunk before, without the sentence.
         Where `reset` raises an error or is interrupted, the stream is as before.
 
         Parameters
@@ -140,14 +139,14 @@ class Stream(SentenceStream, SpeechStream[Partial]):
         boost : Boost, optional
             The list from now on; None keeps the one that the stream has, ``Boost([])`` ends it.
         keep_history : bool
-            Whether the large language model goes on with the words of the last result, as far as it sees back,
-            instead of with the beginning of a sentence. The graph, with its own model, begins anew.
+            Whether the large language model continues from the words of the last result, as far as its order reaches,
+            instead of from the beginning of a sentence. The graph, with its own model, begins anew.
 
         Returns
         -------
         Partial
             Where frames have waited, the result after them, or at the next endpoint among them; then frames may wait
-            again, and another `reset` goes on.
+            again, for another `reset`.
 
         Raises
         ------
@@ -192,12 +191,12 @@ class Stream(SentenceStream, SpeechStream[Partial]):
             return self._go_on(fresh)
 
     def save(self) -> bytes:
-        """The state of the stream as bytes, from which :meth:`CtcDecoder.restore` makes a stream that goes on.
+        """The state of the stream as bytes, from which :meth:`CtcDecoder.restore` continues it.
 
-        They are the same whatever chunks, threads or company have led to it; all that follows has the bytes that
-        this stream would give. They name, but do not hold, the graph, the models and the boost. A stream that was asked
-        for n-best lists, confidences, lattices or minimum Bayes risk is saved with the lattice of its sentence. The
-        stream itself goes on as if nothing had happened.
+        The bytes do not depend on chunks, threads or the other streams of a batch; all later results have the bytes
+        that this stream would give. The state names, but does not hold, the graph, the models and the boost. A stream
+        with n-best lists, confidences, lattices or minimum Bayes risk is saved with the lattice of its sentence. The
+        stream itself continues as if nothing had happened.
 
         Raises
         ------
@@ -237,7 +236,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
         return settled, search | {"alive": lattice["complete"]}, end
 
     def _saved_confidences(self) -> npt.NDArray[np.float32] | None:
-        """Those of the frames of the sentence and behind them of those that wait; None if not asked for."""
+        """The confidences of the sentence's frames, then of those that wait; None if not requested."""
         if self._method is None:
             return None
         of_sentence = self._sentence.confidences(self.num_frames - self._sentence.first_frame)

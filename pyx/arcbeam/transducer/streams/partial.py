@@ -24,7 +24,7 @@ class TransducerPartial(TransducerHypothesis):
     Attributes
     ----------
     state : TransducerState or None
-        The state from which the next chunk goes on; None before the first.
+        The state from which the next chunk continues; None before the first.
     num_frames : int
         Frames of the stream that have been decoded so far.
     first_frame : int
@@ -60,7 +60,7 @@ class TransducerPartial(TransducerHypothesis):
     def num_stable(self) -> int:
         """How many words of the text, from the first, stay whatever follows.
 
-        All but the last one, to which the next token may add; that one, too, behind a space. If the tokenizer is a
+        All but the last one, to which the next token may add; that one, too, after a space. If the tokenizer is a
         function, it is taken to put pieces together from left to right, as SentencePiece does. In the final result all
         words are stable.
 

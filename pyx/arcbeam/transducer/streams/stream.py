@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 class TransducerStream(SentenceStream):
     """Speech whose encoder output arrives in chunks, sentence by sentence; :meth:`TransducerDecoder.stream` makes one.
 
-    Chunks may have any length, streams may be decoded in any company, and no result depends on either: in ``float32``
-    the final result of a sentence has the bytes of all its frames decoded at once. Between chunks a stream keeps a
-    :class:`TransducerState`, and the tokens of its sentence, 20 to 24 bytes each; and its words, once they or their
-    text are looked at. It goes when nothing refers to it.
+    Chunks may have any length and streams may be decoded together with any others; no result depends on either: in
+    ``float32`` the final result of a sentence has the bytes of all its frames decoded at once. Between chunks a stream
+    keeps a :class:`TransducerState`, and the tokens of its sentence, 20 to 24 bytes each; and its words, once they or
+    their text have been read. A stream is freed when nothing refers to it.
     """
 
     _decoder: TransducerChunkDecoder
@@ -77,8 +77,8 @@ class TransducerStream(SentenceStream):
     def reset(self, *, boost: BoostingTree | None = None, keep_history: bool = False) -> TransducerPartial:
         """Begins the next sentence with the frames that wait, and returns its first result.
 
-        Time goes on: frames and times of tokens count from the beginning of the stream. The prediction network, the
-        n-gram model and the tree begin anew. If the sentence before has not ended, no final result of it is made;
+        Frames and times of tokens count from the beginning of the stream. The prediction network, the n-gram model and
+        the tree begin anew. If the sentence before has not ended, no final result of it is made;
         :meth:`finish` makes one. After the last chunk, more speech may follow. Where `reset` is interrupted, the
         stream is as before.
 
@@ -87,20 +87,20 @@ class TransducerStream(SentenceStream):
         boost : BoostingTree, optional
             The tree from now on; None keeps the one that the stream has.
         keep_history : bool
-            Whether the n-gram model goes on with the last tokens, as far as it sees back, instead of with the beginning
-            of a sentence. The prediction network begins anew.
+            Whether the n-gram model continues from the last tokens, as far as its order reaches, instead of from the
+            beginning of a sentence. The prediction network begins anew.
 
         Returns
         -------
         TransducerPartial
             Where frames have waited, the result after them, or at the next endpoint among them; then frames may wait
-            again, and another `reset` goes on.
+            again, for another `reset`.
 
         Raises
         ------
         ValueError
             `keep_history` without an n-gram model. Or the network's output was not finite for frames that waited: these
-            are left out, and the stream goes on.
+            are left out, and the stream continues.
         TypeError, MemoryError, CudaOutOfMemoryError, CudaError
             As of :meth:`TransducerDecoder.stream` and :meth:`TransducerDecoder.decode_chunks`.
 
@@ -129,10 +129,10 @@ class TransducerStream(SentenceStream):
             return self._go_on(fresh)
 
     def save(self) -> bytes:
-        """The state of the stream as bytes, from which :meth:`TransducerDecoder.restore` makes a stream that goes on.
+        """The state of the stream as bytes, from which :meth:`TransducerDecoder.restore` continues it.
 
-        In ``float32`` they are the same whatever chunks, threads or company have led to it. They name, but do not hold,
-        the network, the n-gram model and the tree. The stream itself goes on as if nothing had happened.
+        In ``float32`` they do not depend on chunks, threads or other streams. The state names, but does not hold,
+        the network, the n-gram model and the tree. The stream itself continues as if nothing had happened.
         """
         with self._decoder.decoding_lock():
             return write(self._sentence, self._decoder.rows_of(self._waiting), self._decoder.search)
