@@ -338,8 +338,8 @@ def test_models_that_are_refused(tmp_path):
     decoder_of(pieces, ngram_lm_tokens=[*named[:5], *[None] * 7])
     for arpa, options, error, message in [
         (words, {}, ValueError, r"of tokens, got one that has 0 of their 12 words \('d', 'e', 'f', "),
-        (pieces, {}, ValueError, r"knows 5 of their 12 words .*; give ngram_lm_tokens= \(--ngram-lm-tokens\) with the"),
-        (pieces, {"ngram_lm_tokens": [*named[:5], *"mnopqrs"]}, ValueError, "knows 5 of their 12 words"),
+        (pieces, {}, ValueError, r"has 5 of their 12 words .*; give ngram_lm_tokens= \(--ngram-lm-tokens\) with the"),
+        (pieces, {"ngram_lm_tokens": [*named[:5], *"mnopqrs"]}, ValueError, "has 5 of their 12 words"),
         (words, {"ngram_lm_tokens": ["word1"]}, ValueError, "ngram_lm_tokens: expected 13 words, .* got 1"),
         (words, {"ngram_lm_tokens": ["word1"] * 12}, ValueError, "tokens 0 and 1 have the same word 'word1'"),
         (words, {"ngram_lm_tokens": [3] * 12}, TypeError, "words that are str or None, got int"),

@@ -357,7 +357,7 @@ def test_tokenizers_that_do_not_say_what_a_token_adds():
             with pytest.raises(ValueError, match="words: expected a decoder with the text of each token"):
                 _ = result.words
             assert result.to_dict()["words"] is None
-        with pytest.raises(ValueError, match="words: expected a decoder that knows"):
+        with pytest.raises(ValueError, match="words: expected a decoder with the text of each token"):
             _ = partial.stable_words
     assert partial.stable_text == partial.text.rpartition(" ")[0]
 
