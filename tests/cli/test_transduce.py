@@ -154,7 +154,7 @@ def test_a_model_of_tokens(run, models):
     assert result.stdout.splitlines() == lines
     named = random_arpa(models / "named.arpa", range(12), word_of=lambda token: f"piece{token}")
     given = ("transduce", models / "m.nemo", models / "in.npz", "--ngram-lm", named, "--ngram-lm-alpha", "0.9")
-    assert "knows 0 of their 12 words" in run(*given).stderr
+    assert "has 0 of their 12 words" in run(*given).stderr
     (models / "names.txt").write_text("".join(f"piece{token}\t-3.5\n" for token in range(12)))
     names = [f"piece{token}" for token in range(12)]
     with warnings.catch_warnings():

@@ -28,7 +28,7 @@ def fault_of_log_probs(values: Values) -> ValueError | None:
 
 
 def fault_of_encoder_output(values: Values) -> ValueError | None:
-    """The same for transducers, which take finite values alone."""
+    """The error of encoder output [frames, features] that engines would refuse; None if all values are finite."""
     if values.max(initial=-np.inf) < np.inf and values.min(initial=np.inf) > -np.inf:
         return None
     return encoder_output_errors([(0, *_first(~np.isfinite(values), values))], None, "return")[0]
@@ -64,7 +64,7 @@ def log_prob_errors(
 def encoder_output_errors(
     bad: Sequence[tuple[Any, ...]], utterances: Utterances | None, errors: str
 ) -> dict[int, ValueError]:
-    """The same for transducers; (utterance, frame) if the network computed a value that is not finite."""
+    """`log_prob_errors` for transducers; `bad` has (utterance, frame) if the network's output was not finite."""
     found = {}
     for i, frame, *column in bad:
         if column:

@@ -45,7 +45,7 @@ class Utterances:
         Address of the first value, row stride in values, frames, 1 for float16 and 0 for float32.
     columns : int
     arrays : array [batch, frames, columns] or list of array [frames, columns]
-        The arrays that the addresses point into, as they came or as views; they live as long as this object.
+        The arrays that the addresses point into, as they came or as views, kept as long as this object.
     """
 
     table: np.ndarray

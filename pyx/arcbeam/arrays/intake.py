@@ -24,7 +24,7 @@ from arcbeam.core.errors import Fault
 Answers = TypeVar("Answers")
 ANY_FRAMES = 2**31 - 1  # as many as an array may have
 LogProbEngine: TypeAlias = Engine[..., tuple[Answers, dict[str, Any], list[Bad]]]
-"""Its `decode` takes a Table, columns, whether it is of the host's memory, InputChecks or None, and what is wanted."""
+"""Its `decode` takes a Table, columns, whether it is in host memory, InputChecks or None, and options of its own."""
 
 
 def take_batch(
@@ -161,7 +161,7 @@ def kept_chunk(
     The caller may write to a chunk in the host's memory again. One on a GPU is not copied; what writes it there is
     waited for by the engine's later work, as if it were decoded now. None is a chunk without frames.
 
-    A chunk of more than `max_frames` is long, and copied in any case. Its values are looked over by `fault_of`, because
+    A chunk of more than `max_frames` is long, and copied in any case. Its values are checked by `fault_of`, because
     an engine would find what is wrong with them when pieces before have been decoded.
 
     Raises TypeError, ValueError or CudaError as `as_utterances` and `as_device_utterances` do.
@@ -225,7 +225,7 @@ class Decoded:
 
 
 class LogProbIntake:
-    """Takes in the batches of one decoder of log-probs, looks at some of their frames, and warns of what looks wrong.
+    """Takes in the batches of one decoder of log-probs, checks some of their frames, and warns of unlikely input.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ class LogProbIntake:
     ) -> Decoded:
         """Has the engine decode a batch; a value that is no log-prob raises an error, unless `errors` is "return".
 
-        `wanted` is passed on to the engine: what the answers are to have that not every engine gives.
+        `wanted` is passed on to the engine: outputs that not every engine has.
         """
         check_errors(errors)
         utterances, on_host = take_batch(log_probs, lengths, self._wanted, engine, cuda_stream)
@@ -272,13 +272,13 @@ class LogProbIntake:
         return take_chunks(log_probs, lengths, streams, self._wanted, engine, cuda_stream, errors)
 
     def decode_taken(self, engine: LogProbEngine[Any], chunks: Chunks, errors: str, **wanted: Any) -> Decoded:
-        """As `decode`, of what has been taken in; the caller says when to `tell`."""
+        """Decodes, as `decode` does, what has been taken in; the caller calls `tell` afterwards."""
         utterances, looks = chunks.utterances, self._looks.looks
         answers, work, bad = engine.decode(utterances.table, utterances.columns, chunks.on_host, looks, **wanted)
         found = log_prob_errors(bad, utterances, errors)
         return Decoded(answers, work, found, utterances, chunks.on_host, engine.stream)
 
     def tell(self) -> None:
-        """Warns of what the last looks have found, which may raise an error."""
+        """Warns of what the last checks have found, which may raise an error."""
         if self._looks.looks.has_news:
             self._looks.tell()

@@ -79,7 +79,7 @@ def as_device_utterances(
     reader : arcbeam.gpu._launch.Stream
         The stream that will read; its later work waits for the arrays' producers.
     cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
-        Where the arrays are being written. By default each producer is asked.
+        The stream that writes the arrays. By default it is the one that each producer reports.
     """
     refuse_capture(reader)
     columns, exact = wanted.columns, wanted.exact
@@ -132,7 +132,7 @@ def device_width(item: Any, name: str, wanted: Wanted, reader: Any) -> int:
 
 
 def copied_to_host(utterances: Utterances, reader: Any) -> Utterances:
-    """The same batch with its values in the host's memory, copied once by the stream `reader`."""
+    """A copy of a batch in the host's memory, made once by the stream `reader`."""
     table = utterances.table.copy()
     value_bytes = np.where(table[:, 3] != 0, 2, 4)
     last_row = (table[:, 2] - 1) * table[:, 1]  # in values from the first; rows may be in reverse order
@@ -149,7 +149,7 @@ def refuse_capture(reader: Any) -> None:
     """CudaError while this thread captures a CUDA graph with torch or CuPy.
 
     The calls that a decoder makes to the driver would then spoil the capture, or become a part of it that never runs.
-    Producers of arrays are asked only after this check, because their answers would pull the stream `reader` into the
+    Producers of arrays are called only after this check, because they would pull the stream `reader` into the
     capture.
     """
     ordinal = reader.context.ordinal
@@ -241,7 +241,7 @@ class _Producers:
             except TypeError:  # a producer from before version 1
                 taken = Import(item.__dlpack__(stream=stream))
                 self.old = kind
-        # Tensors of torch do not know which stream writes them: each makes our stream wait for torch's current one.
+        # Tensors of torch do not record which stream writes them: each makes our stream wait for torch's current one.
         if kind.__module__ == "torch" and kind.__name__ == "Tensor":
             self.asked = kind
         dtype = taken.dtype

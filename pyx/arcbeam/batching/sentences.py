@@ -30,9 +30,9 @@ class ChunkSentences:
 
 
 def follow(stream: Any, partial: AnyPartial) -> list[AnyPartial]:
-    """The sentences that have ended with a result of a stream, which goes on with the frames that wait.
+    """The sentences that have ended with a result of a stream, which continues with the frames that wait.
 
-    What is known of the sentence that goes on is then the stream's `partial`. What `reset` raises is passed on.
+    The result of the unfinished sentence is then the stream's `partial`. What `reset` raises is passed on.
     """
     ended = []
     while partial.endpoint is not None and not stream.is_finished:

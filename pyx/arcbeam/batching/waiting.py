@@ -3,7 +3,7 @@
 A stream is *ready* if it has a waiting chunk, and none that is being decoded. A round takes the next chunk of each of
 the streams that have been ready longest, so no stream has two chunks in one round, and none is overtaken by another
 that has had its turn, however many chunks that one has waiting. Of a long chunk a round takes a piece. The rest waits
-in its place, and its stream is ready again behind the others.
+in its place, and its stream is ready again after the others.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Chunk:
     taken : int
         Frames of it that rounds have taken.
     sentences : list of Partial or TransducerPartial
-        Those that have ended in these frames, where streams go on behind an endpoint.
+        Those that have ended in these frames, where streams continue after an endpoint.
     is_given_up : bool
         Whether the Batcher was closed before all of it was taken.
     """
@@ -100,7 +100,7 @@ class Round(NamedTuple):
     cancelled : list of Chunk
         Those that were cancelled.
     behind : list of Chunk
-        Those behind them.
+        Later chunks of the same streams.
     """
 
     pieces: list[Piece]
@@ -126,7 +126,7 @@ class Load(NamedTuple):
 
 
 def cannot_go_on(why: str) -> ValueError:
-    """The error of a chunk behind one that was not decoded."""
+    """The error of a chunk after one that was not decoded."""
     return ValueError(f"stream: it cannot go on, because {why}; decoder.stream() begins another stream")
 
 
@@ -178,7 +178,7 @@ class WaitingChunks:
             return Load(self._waiting, frames, len(lines), max(0.0, time.monotonic() - oldest))
 
     def put(self, chunk: Chunk) -> None:
-        """Adds a chunk behind the others of its stream."""
+        """Adds a chunk after the others of its stream."""
         with self._changed:
             if self._is_closed:
                 raise BatcherClosedError("submit: expected an open Batcher, but this one has been closed; make another")

@@ -48,7 +48,7 @@ _running: dict[threading.Thread, tuple[int, WaitingChunks]] = {}
 def start(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters, auto_reset: bool) -> threading.Thread:
     """Starts the thread. It does not refer to the Batcher, which may go before the thread has ended.
 
-    With `auto_reset` streams go on by themselves behind an endpoint, and results are `ChunkSentences`.
+    With `auto_reset` streams begin the next sentence by themselves after an endpoint, and results are `ChunkSentences`.
     """
     work = (decoder, waiting, meters, auto_reset)
     thread = threading.Thread(target=_work, args=work, name="arcbeam-batcher", daemon=True)
@@ -130,7 +130,7 @@ def _round(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters, auto_r
 
 
 def _followed(piece: Piece, found: Outcome) -> Outcome:
-    """The outcome behind the endpoints of a piece; that of the last piece has the sentences of its whole chunk."""
+    """The outcome after the endpoints of a piece; that of the last piece has the sentences of its whole chunk."""
     if found.error is not None:
         return found
     chunk = piece.chunk
@@ -171,7 +171,7 @@ def _of_one_kind(decoder: ChunkDecoder, pieces: Sequence[Piece]) -> list[Outcome
             _of_one_kind(decoder, [piece])[0] if _place(piece.chunk) == place else failed
             for piece, place in zip(pieces, before, strict=True)
         ]
-    # A result that its stream has got is one without an error. To look at the error of a Partial reads its whole path.
+    # A result that its stream has got is one without an error. Reading the error of a Partial reads its whole path.
     errors = [
         None if partial is stream.partial else partial.error for stream, partial in zip(streams, partials, strict=True)
     ]
@@ -192,7 +192,7 @@ def _place(chunk: Chunk) -> tuple[int, str | None]:
 
 
 def _told(error: ValueError, at: int) -> ValueError:
-    """The error of a chunk, without its place in a round, of which those who submitted it know nothing."""
+    """The error of a chunk, without its place in a round, which means nothing to whoever submitted it."""
     return ValueError(str(error).replace(f" in utterance {at}, ", " in ").replace(f"stream {at}: ", "stream: "))
 
 

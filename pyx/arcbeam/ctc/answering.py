@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class LatticeReader:
-    """Reads the lattices that a decoder's searches leave, with threads that live as long as the decoder."""
+    """Reads the lattices that a decoder's searches leave, with threads that last as long as the decoder."""
 
     def __init__(self, graph: Graph, options: DecoderOptions, rescoring: Rescoring | None) -> None:
         self._graph, self._options, self._rescoring = graph, options, rescoring

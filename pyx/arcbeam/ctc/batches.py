@@ -31,7 +31,7 @@ class DecodeCall(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """A batch that has been decoded, of which lattices have still to be asked. It keeps no log-probs."""
+    """A batch that has been decoded and whose lattice outputs are still to be computed. It keeps no log-probs."""
 
     results: Results
     lattices: Lattices | None

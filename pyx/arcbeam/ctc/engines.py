@@ -33,7 +33,7 @@ class SearchEngine(Engine[..., tuple[tuple[Any, ...], dict[str, Any], list[Bad]]
         saved: SavedSearch | None = None,
         lattice_beam: float | None = None,
     ) -> SearchState:
-        """A sentence of a stream that begins, or goes on from what was saved."""
+        """A sentence of a stream, from its beginning or from a saved state."""
         ...
 
 

@@ -141,7 +141,7 @@ _LAST_WORDS = WeakKeyDictionary()
 
 
 def rescoring_of_lattices(graph: Graph, large: LargeModel, small: LanguageModel, options: DecoderOptions) -> Rescoring:
-    """The same for lattices, which come one by one: words are looked up when the graph or a model is another one."""
+    """The rescoring of lattices, which come one by one: words are looked up when the graph or a model differs."""
     known = _LAST_WORDS.get(graph)
     if known is not None and (known[0](), known[1](), known[2]) == (large, small, options.unknown_words):
         return Rescoring(graph, large, small, options, known[3])

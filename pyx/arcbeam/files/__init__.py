@@ -1,4 +1,4 @@
 """Files from anywhere: reading, writing and mapping them, and arcbeam's own format.
 
-The exception contract of every loader lives here (`reading`). May import: core.
+The exception contract of every loader is here (`reading`). May import: core.
 """

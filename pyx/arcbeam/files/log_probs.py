@@ -140,7 +140,7 @@ def read_all(inputs: Iterable[Input]) -> Iterator[Utterance]:
 
 
 def count(inputs: Iterable[Input]) -> int | None:
-    """Return how many utterances `inputs` have, or None if only reading them to the end would tell."""
+    """Return how many utterances `inputs` have, or None if they would have to be read to the end."""
     total = 0
     for source in inputs:
         if source.read not in COUNTERS or not source.path.is_file():

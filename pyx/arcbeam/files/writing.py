@@ -1,6 +1,6 @@
 """Files that appear under their names only when they are complete, and that one process at a time writes.
 
-Until then the content has a name of its own beside the file, which is locked. However a process ends, the system frees
+Until then the content has a name of its own next to the file, which is locked. However a process ends, the system frees
 its lock, so what a killed one leaves is written anew by the next.
 """
 
@@ -132,6 +132,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 @contextmanager
 def replacing_text(path: str | os.PathLike[str]) -> Iterator[TextIO]:
-    """The same for text in UTF-8, whose lines end with a line feed."""
+    """A file for text in UTF-8, whose lines end with a line feed, that gets its name when complete: see `replacing`."""
     with replacing(path) as out, io.TextIOWrapper(out, encoding="utf-8", newline="\n") as text:
         yield text

@@ -71,7 +71,7 @@ class ZipMembers:
 def read_exactly(file: IO[bytes], size: int, name: str) -> bytes:
     """So many bytes of a member; FormatError if it has fewer."""
     # zipfile believes the sizes in the archive, and allocates as much memory. Without a size to read, it decompresses
-    # up to two gigabytes before it looks at the sizes.
+    # up to two gigabytes before it checks the sizes.
     content = file.read(size)
     if len(content) != size:
         raise FormatError(f"{name}: expected {size} bytes, got {len(content)}")

@@ -50,7 +50,7 @@ class BuildRecord:
 
 @lru_cache(maxsize=1)
 def build_record() -> BuildRecord:
-    """The record that the build left behind."""
+    """The record that the build has written."""
     try:
         stored = json.loads((FOLDER / "build.json").read_text())
     except FileNotFoundError:

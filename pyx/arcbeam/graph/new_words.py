@@ -28,7 +28,7 @@ Place = tuple[SpelledWords, int]  # a word with its spellings
 class NewWords:
     """The states and arcs of a request's new words. Ids go on from the graph's.
 
-    The spellings form a tree. A token has a state with a loop, and another one for the blanks behind it if it is not
+    The spellings form a tree. A token has a state with a loop, and another one for the blanks after it if it is not
     the last. A word is written by the first arc that belongs to it alone, or else by the epsilon arc at its end.
 
     Parameters

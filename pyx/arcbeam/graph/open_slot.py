@@ -20,7 +20,7 @@ class OpenSlot:
     weights : float32 [E]
         The cost of any new word that enters there.
     exits : uint32 [E]
-        The state in which such a word ends. Its epsilon depth, and those behind it, count the arc that leads there.
+        The state in which such a word ends. Its epsilon depth, and those after it, count the arc that leads there.
     """
 
     entrances: npt.NDArray[np.uint32]
@@ -50,7 +50,7 @@ class OpenSlot:
 
 
 def deepen(columns: dict[str, npt.NDArray[Any]], max_depth: int, exits: npt.NDArray[np.uint32]) -> int:
-    """Makes the epsilon depths of exits, and those behind them, count an arc that leads there from depth 0.
+    """Makes the epsilon depths of exits, and those after them, count an arc that leads there from depth 0.
 
     Returns the largest depth then.
     """

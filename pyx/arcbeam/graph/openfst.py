@@ -68,7 +68,7 @@ def read_bytes(
     blank
         The blank's token or column, for embedded input symbols.
     label_to_column
-        int [labels]: the column that each input label reads; entry 0 (epsilon) is not looked at.
+        int [labels]: the column that each input label reads; entry 0 (epsilon) is not read.
     num_columns
         The number of columns of the log-probs, if no token table gives it.
     """
@@ -292,7 +292,7 @@ def symbol_bytes(name: str, symbols: Iterable[tuple[int, str]]) -> bytes:
 
 
 def count_states(arcs: tuple[npt.NDArray[Any], ...], start: int, finals: Mapping[int, float] | npt.ArrayLike) -> int:
-    """One more than the largest state that is mentioned; refuses a number that looks like a mistake."""
+    """One more than the largest state that is mentioned; refuses a number that is probably a mistake."""
     if not isinstance(finals, Mapping):
         return len(np.asarray(finals))
     most = max([start, *finals, *(int(array.max()) for array in arcs[:2] if array.size)])

@@ -13,7 +13,7 @@ from arcbeam.graph.symbols import is_far_beyond
 if TYPE_CHECKING:
     from arcbeam.recipe.lexicon import Lexicon
 
-SHOWN, SAMPLE = 5, 1000  # words that a warning names, and words that are looked at for a hint
+SHOWN, SAMPLE = 5, 1000  # words that a warning names, and words that are searched for a hint
 
 
 def written_words(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:

@@ -24,7 +24,7 @@ ONE = (0.0, 0.0, b"")
 
 
 def encode(lattice: KaldiLattice) -> bytes:
-    """The text of a lattice; numbers have the digits that tell a float32 from its neighbours."""
+    """The text of a lattice; numbers have the digits that distinguish a float32 from its neighbours."""
     lines = [""]
     first = lattice.first_arcs.tolist()
     targets, words = lattice.arcs["target"].tolist(), lattice.arcs["word"].tolist()

@@ -108,7 +108,7 @@ class KenLM:
 
     @property
     def mark(self) -> str:
-        """What tells the model's file from another one: its size, and a digest of its beginning and end."""
+        """What distinguishes the model's file from another one: its size, and a digest of its beginning and end."""
         return self._source[2]
 
     def __contains__(self, word: object) -> bool:
@@ -192,7 +192,7 @@ def _load_same(path: str, library: str | None, mark: str, max_bytes: int | str |
 
 
 def _mark(path: Path) -> str:
-    """The mark that tells a file from one that replaces it: its size, and a digest of its beginning and end."""
+    """The mark that distinguishes a file from one that replaces it: its size, and a digest of its beginning and end."""
     size = path.stat().st_size
     digest = hashlib.blake2b(digest_size=16)
     with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""KenLM's binary files, which KenLM maps: a change in place while a model lives is noticed."""
+"""KenLM's binary files, which KenLM maps: a change in place while a model is used is noticed."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def as_language_model(name: str, model: StrPath | LanguageModel) -> LanguageMode
 
 
 def as_large_model(name: str, model: StrPath | LanguageModel | KenLM) -> LanguageModel | KenLM:
-    """The same, and a file in KenLM's binary format as a `KenLM`."""
+    """The model that is given or named by a path; a file in KenLM's binary format becomes a `KenLM`."""
     if isinstance(model, KenLM):
         return model
     if isinstance(model, (str, os.PathLike)) and _head(model).startswith(kenlm_file.MAGIC):

@@ -95,7 +95,7 @@ def read_language_model(
 
 
 def with_unknown_word(acceptor: ArcArrays, label: int, cost: float) -> ArcArrays:
-    """G with an unknown word: a unigram, behind which histories begin anew."""
+    """G with an unknown word: a unigram, after which histories begin anew."""
     arcs = (acceptor.sources, acceptor.targets, acceptor.inputs, acceptor.outputs, acceptor.costs)
     finals = dict(enumerate(acceptor.finals.tolist()))
     return ArcArrays.join([arcs, (0, 0, label, label, cost)], finals, acceptor.start)

@@ -3,7 +3,7 @@
 If two words have the same tokens, determinization would never end. The same holds for a word that begins another word,
 if nothing has to separate words. The usual remedy is a disambiguation symbol after the word, which becomes an epsilon
 arc. Here the word's *last token* gets its own label instead, a marked token, which `Labels.unmark` turns into the plain
-token again. So no epsilon arc is left behind, and the word is written on an arc that reads a frame.
+token again. So no epsilon arc remains, and the word is written on an arc that reads a frame.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Labels:
     num_columns : int
     marked : dict of (int, int) to int
         Maps (column, number from 1) to the label of that marked token. The pseudo-token of an open slot is that of the
-        column behind all others, with the number 1.
+        column after all others, with the number 1.
     """
 
     num_columns: int
@@ -100,7 +100,7 @@ def make_lexicon_fst(
     lexicon : Lexicon
     num_columns : int
     words_in_lm : bool [words]
-        Words that G knows; other words are left out.
+        Words of G; other words are left out.
     rule : str
         One of `SEPARATOR_RULES`.
     mark_prefixes : bool

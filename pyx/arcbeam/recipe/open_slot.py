@@ -147,7 +147,7 @@ def _equal(
 def _appended(
     columns: Columns, others: Columns, arcs: _Arcs, states: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]
 ) -> Columns:
-    """The columns of a graph, and behind them some states of another graph with some of its arcs."""
+    """The columns of a graph, and after them some states of another graph with some of its arcs."""
     places = arcs.places(states)
     ids = arcs.ids[places]
     targets = others["targets"][ids]

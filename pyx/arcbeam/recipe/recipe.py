@@ -301,7 +301,7 @@ def _compiled(fst: Any, tokens: TokenTable | None, openfst: StrPath | None, num_
 
 
 def _add_slot(fields: dict[str, Any], composed: Compiled) -> None:
-    """Adds the open slot of a graph in which the pseudo-token reads the column behind all others."""
+    """Adds the open slot of a graph in which the pseudo-token reads the column after all others."""
     fields["columns"], fields["max_depth"], fields["open_slot"] = add_slot(
         fields["columns"], fields["start"], fields["max_depth"], composed.columns, composed.start, fields["num_columns"]
     )

@@ -72,7 +72,7 @@ def make_topology(
 
 
 def _with_slot(name: str, topology: ArcArrays, label: int) -> ArcArrays:
-    # Blanks before the pseudo-token are read before it: in EESEN's topology behind the hub, in the others on it.
+    # Blanks before the pseudo-token are read before it: in EESEN's topology after the hub, in the others on it.
     sources = {"eesen": np.array([1]), "normal": np.arange(topology.num_states)}.get(name, np.array([0]))
     arcs = (topology.sources, topology.targets, topology.inputs, topology.outputs, topology.costs)
     return ArcArrays.join([arcs, (sources, 0, label, label)], dict(enumerate(topology.finals.tolist())))

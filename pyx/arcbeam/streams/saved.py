@@ -73,7 +73,7 @@ def waiting_of(
 ) -> npt.NDArray[np.float32]:
     """float32[frames, columns]: the frames that wait after the rule that has ended the sentence.
 
-    FormatError if they cannot be such, or there is no such rule. `all_usable` knows the values that can be: `sound`.
+    FormatError if they cannot be such, or there is no such rule. `all_usable` checks that values are possible: `sound`.
     """
     values = arrays["waiting"]
     if not 0 <= about["fired"] <= (0 if endpoint is None else len(endpoint.rules)):

@@ -17,14 +17,14 @@ class Waiting(NamedTuple):
     ----------
     rows : float32[frames, columns]
     confidences : float32[frames] or None
-        None where they are not wanted.
+        None where they are not needed.
     """
 
     rows: npt.NDArray[np.float32]
     confidences: npt.NDArray[np.float32] | None = None
 
     def pieces(self) -> list[Waiting]:
-        """The same in pieces that are decoded one after the other."""
+        """The frames in pieces that are decoded one after the other."""
         rows, found = self
         starts = range(0, len(rows), PIECE)
         return [Waiting(rows[at : at + PIECE], None if found is None else found[at : at + PIECE]) for at in starts]

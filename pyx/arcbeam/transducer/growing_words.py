@@ -1,7 +1,7 @@
 """The words of a sentence's tokens, to which tokens are only added: each word is put together once.
 
 A word is what stands between two spaces. It lasts from the first token that adds a letter to it to the last one; a
-token with letters of two words is of both, and a token of spaces alone of none. It is closed by a space behind it,
+token with letters of two words is of both, and a token of spaces alone of none. It is closed by a space after it,
 because no later token can take that back::
 
     tokens   ▁th  e  ▁  ▁cat  s        closed: "the", by the token "▁"; open: "cats"
@@ -58,17 +58,17 @@ class GrowingWords:
     """The words of the tokens of a sentence.
 
     All calls take all tokens of the sentence up to some place. The results of a stream share one of these, and may be
-    looked at in any order and by any thread.
+    read in any order and by any thread.
     """
 
     def __init__(self, pieces: Pieces) -> None:
         self._pieces, self._lock = pieces, threading.Lock()
         self._taken = _Taken()
-        # Of closed words; what is behind those of `_taken` counts for nothing.
+        # Of closed words; what is after those of `_taken` counts for nothing.
         self._ends: list[int] = []  # of each of them in the text
         self._spans: list[tuple[int, int]] = []  # its first and last token
         self._closed_by: list[int] = []
-        self._words: list[Word] = []  # those that have been looked at
+        self._words: list[Word] = []  # those that have been read
 
     def num_closed(self, tokens: Tokens) -> int:
         """How many words stay whatever tokens follow."""

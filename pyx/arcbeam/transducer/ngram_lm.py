@@ -27,7 +27,7 @@ SHOWN = 5
 
 
 def token_words(words: Sequence[str | None] | None, tokens: int, blank: int) -> list[str | None]:
-    """The word of the model for each token, None for the blank and for tokens that it is not to know."""
+    """The word of the model for each token, None for the blank and for tokens that it is to lack."""
     if words is None:
         return [None if token == blank else chr(TOKEN_OFFSET + token) for token in range(tokens)]
     if isinstance(words, (str, bytes)) or not isinstance(words, Sequence):
@@ -123,7 +123,7 @@ def _of_language_model(lm: LanguageModel, words: list[str | None], blank: int) -
 
 
 def _check_words(words: list[str | None], labels: dict[int, int]) -> None:
-    """ValueError if the model knows few of the tokens' words, or two tokens have the same one; labels are by token.
+    """ValueError if the model has few of the tokens' words, or two tokens have the same one; labels are by token.
 
     A model of words or of pieces has some of the characters that stand for tokens, too. Tokens without a word count as
     neither, so a user can name those that a small model lacks.

@@ -15,7 +15,7 @@ from arcbeam.transducer.text import WORD_START
 
 PhraseTokenizer: TypeAlias = str | os.PathLike[str] | Sequence[str] | Callable[[str], Sequence[int]]
 
-TRIES = 5  # for each segmentation that is wanted, as in NeMo
+TRIES = 5  # for each segmentation, as in NeMo
 
 
 class TokensOf:
@@ -24,7 +24,7 @@ class TokensOf:
     Attributes
     ----------
     size : int or None
-        The number of tokens, if the tokenizer tells it.
+        The number of tokens, if the tokenizer gives it.
     model : object or None
         The SentencePiece model, if it is one.
     """
@@ -77,7 +77,7 @@ class TokensOf:
 
 
 class _UnknownError(Exception):
-    """Characters that a tokenizer does not know."""
+    """Characters that a tokenizer lacks."""
 
 
 def _fewest_pieces(pieces: Sequence[str]) -> Callable[[str], Sequence[int]]:
@@ -91,7 +91,7 @@ def _fewest_pieces(pieces: Sequence[str]) -> Callable[[str], Sequence[int]]:
 
     def segment(phrase: str) -> list[int]:
         text = WORD_START + WORD_START.join(phrase.split())
-        # From behind: the number of pieces from here on, and minus the length of the first.
+        # From the end: the number of pieces from here on, and minus the length of the first.
         best: list[tuple[int, int]] = [(0, 0)] * (len(text) + 1)
         for at in reversed(range(len(text))):
             found = [

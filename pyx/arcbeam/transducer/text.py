@@ -53,7 +53,7 @@ class Pieces:
     surfaces : tuple of bytes
         UTF-8, or a part of a character; words are apart by spaces.
     tokens : int
-        Size of the vocabulary; a token behind `surfaces`, the blank, adds nothing.
+        Size of the vocabulary; a token after `surfaces`, the blank, adds nothing.
     pieces : tuple of str or None
         The pieces, where they were given as a list.
     """

@@ -55,7 +55,7 @@ class TokenAutomaton:
 
 
 class Fusion(NamedTuple):
-    """What an utterance's tokens are scored with besides the network, and the states that it goes on from."""
+    """What an utterance's tokens are scored with besides the network, and the states from which it continues."""
 
     ngram_lm: TokenAutomaton | None
     boosting_tree: TokenAutomaton | None

@@ -12,7 +12,7 @@ from arcbeam.ctc.boost._boost import WordIndex
 from arcbeam.ctc.boost.spellings import pieces_of
 from arcbeam.graph.graph import Graph
 
-SHOWN, SAMPLE = 10, 1000  # words that the warning names, and words that are looked at for hints
+SHOWN, SAMPLE = 10, 1000  # words that the warning names, and words that are searched for hints
 
 
 def warn_of_left_out(

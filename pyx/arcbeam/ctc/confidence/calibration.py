@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 COARSE = tuple(2.0**power for power in range(-3, 4))
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
-STEPS = 10  # of the golden section between factors of two, which then knows the scale to 1 %
+STEPS = 10  # of the golden section between factors of two, which then gives the scale to 1 %
 SUREST = 1.0 - 1e-7  # a wrong word of confidence 1 would cost infinitely much
 
 Confidences = npt.NDArray[np.float64]

@@ -27,13 +27,13 @@ class LatticeAnswers:
         The search for entries came to its limit: better ones may be missing, and posteriors may be lower bounds.
     first_word : int64[utterances + 1]
     confidences : float64
-        Of the words of the hypothesis of utterance i: ``[first_word[i], first_word[i + 1])``, if asked for.
+        Of the words of the hypothesis of utterance i: ``[first_word[i], first_word[i + 1])``, if requested.
     confidence_truncated : bool[utterances]
         Edit distances were computed in bands, because the lattice was too large for all of them.
     labels : EntryLabels or None
-        What the entries write, with times, if asked for.
+        What the entries write, with times, if requested.
     mbr : MbrBatch or None
-        Minimum Bayes risk and confusion networks, if asked for.
+        Minimum Bayes risk and confusion networks, if requested.
     """
 
     first_entry: npt.NDArray[np.int64]
@@ -53,7 +53,7 @@ class LatticeAnswers:
 class EntryLabels:
     """The output labels of all entries of n-best lists, with the frames that each spans.
 
-    A label is a word, or a piece of one where the graph has pieces. Frames are counted from the begin of the path.
+    A label is a word, or a piece of one where the graph has pieces. Frames are counted from the beginning of the path.
 
     Attributes
     ----------

@@ -28,7 +28,7 @@ class WholeWords(NamedTuple):
     Attributes
     ----------
     arrays : dict
-        As `Lattices.of_arrays` takes it. All paths end in one token behind the last frame.
+        As `Lattices.of_arrays` takes it. All paths end in one token after the last frame.
     words : uint32[links]
         The word that each link completes, as in ``ids``; 0xffffffff for one that the reference does not have.
     links : int64[links]

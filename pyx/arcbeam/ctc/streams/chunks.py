@@ -76,7 +76,7 @@ class CtcChunkDecoder(ChunkDecoder[SentenceStream, Partial]):
         saved: SavedSearch | None,
         asked: Outputs | None,
     ) -> SearchState:
-        """The search of a sentence of a stream that begins, or goes on from what was saved."""
+        """The search of a sentence of a stream, from its beginning or from a saved state."""
         compiled = None if boost is None else boost.compiled(self.graph)
         links = {} if asked is None else {"lattice_beam": self.options.lattice_beam}
         return self.engine.new_stream(compiled, rules, lm_context, saved, **links)

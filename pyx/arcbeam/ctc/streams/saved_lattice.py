@@ -1,4 +1,4 @@
-"""The lattice of a stream's sentence in a saved state, while the sentence goes on and once it has ended.
+"""The lattice of a stream's sentence in a saved state, before and after the sentence has ended.
 
 Both are a log from the beginning of the sentence, in which an entry is a token of the lattice and its winner, and the
 losers: links that lead to the same tokens and cost more.
@@ -28,7 +28,7 @@ ENDED: Dtypes = LOSERS | {"token_costs": np.dtype("<f8"), "end_extras": np.dtype
 
 
 class SavedLinks(NamedTuple):
-    """What a search that goes on keeps of its lattice besides the log, whose entries are in the order of their steps.
+    """What an unfinished search keeps of its lattice besides the log, whose entries are in the order of their steps.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class SavedEnd(NamedTuple):
 
 
 def checked_links(found: dict[str, Any], log: Log, lattice_beam: float) -> SavedLinks:
-    """The links of a search that goes on; FormatError unless they fit the log and its tokens."""
+    """The links of an unfinished search; FormatError unless they fit the log and its tokens."""
     first_entry, costs, offsets = _checked_losers(found, log, lattice_beam), found["log_costs"], found["offsets"]
     first, entries = int(first_entry[-2]), found["entries"]
     if len(found["settled"]) or len(entries) != len(log.arcs) - first or np.any(entries < first):

@@ -21,7 +21,7 @@ Ids = npt.NDArray[np.uint32]
 
 
 class Arcs:
-    """The arcs of a graph, and of the new words of a request behind them.
+    """The arcs of a graph, and after them those of the new words of a request.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Log(NamedTuple):
 
 
 def checked_log(found: dict[str, Any], graph: Graph, new_words: NewWords | None) -> Log:
-    """The log behind the settled arcs; FormatError unless both are paths of this graph."""
+    """The log after the settled arcs; FormatError unless both are paths of this graph."""
     settled, sources, arcs = found["settled"], found["sources"], found["arcs"]
     if not 0 < len(sources) == len(arcs) < NONE:
         raise FormatError(f"stream state: expected a source for each arc of its log, got {len(sources)}, {len(arcs)}")

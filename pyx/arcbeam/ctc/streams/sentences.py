@@ -32,7 +32,7 @@ class LmContext(NamedTuple):
     after_start: bool = True
 
     def after(self, words: Ids, rescoring: Rescoring) -> LmContext:
-        """What is heard after more words."""
+        """The context after more words."""
         known = np.minimum(words, len(rescoring.large_labels) - 1)  # the last label is that of all new words
         together = (*self.words, *known.tolist())
         seen = rescoring.large.order - 1
@@ -48,7 +48,7 @@ class SentenceStart(NamedTuple):
     ----------
     frames : int
         Of the sentences before.
-    heard : LmContext or None
+    lm_context : LmContext or None
         None for the beginning of a sentence.
     """
 
@@ -60,7 +60,7 @@ STREAM_START = SentenceStart()
 
 
 class SavedSearch(NamedTuple):
-    """What a search knows between two chunks, the same whatever engine led to it (law 10).
+    """The state of a search between two chunks, the same from every engine (law 10).
 
     ``cpu_reference/decode/streams/saved_search.hpp`` draws it.
 
@@ -82,7 +82,7 @@ class SavedSearch(NamedTuple):
     frames, dead_frames : int
         Of the sentence so far, and of these since the search died.
     fired : int
-        The number of the rule that has ended the sentence, from 1; 0 if it goes on.
+        The number of the rule that has ended the sentence, from 1; 0 if it has not ended.
     alive : bool
     links : SavedLinks or None
         Of a stream that keeps a lattice. The log then begins with the sentence, and nothing is settled before it.

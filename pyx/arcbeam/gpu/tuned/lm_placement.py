@@ -1,4 +1,4 @@
-"""Where a large language model lives when a GPU decodes, and how large the arc cache is: chosen in one place."""
+"""Where a large language model is stored when a GPU decodes, and how large the arc cache is: chosen in one place."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from arcbeam.core.errors import CapacityError
 ENTRY_BYTES = 32
 """Bytes of an entry of the arc cache; see ``cuda/rescore/requests/arc_cache.cuh``."""
 SINGLE_BYTES = 16
-"""The same if the cache holds single arcs; see ``cuda/rescore/requests/single_arcs.cuh``."""
+"""Bytes of an entry if the cache holds single arcs; see ``cuda/rescore/requests/single_arcs.cuh``."""
 MOST_ENTRIES = 2**32 - 1
 MOST_CACHE = 1 << 30
 """The most bytes that the arc cache gets if `arc_cache` sets no size."""

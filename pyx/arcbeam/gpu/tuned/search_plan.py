@@ -11,9 +11,9 @@ SHARED_STEP = 64
 SHARED_BYTES = 164 << 10
 """Bytes that the blocks of a multiprocessor take together; the rest is a cache (L1), which they need, too."""
 RESCORING_SHARED_BYTES = 100 << 10
-"""The same with a large language model, whose kernel spills more registers to that cache."""
+"""`SHARED_BYTES` with a large language model, whose kernel spills more registers to that cache."""
 BOOSTED_SHARED_BYTES = SHARED_BYTES
-"""The same with a boost and without a model, whose kernel spills no more than the plain search."""
+"""`SHARED_BYTES` with a boost and without a model, whose kernel spills no more than the plain search."""
 BOOSTED_KERNELS = ("boosted", "boosted_lattice", "new_words", "new_words_lattice")
 RESERVED_SHARED_BYTES = 1024
 """Bytes of a multiprocessor's shared memory that the device keeps for itself, for each block."""
@@ -76,7 +76,7 @@ HOT_LANES = 8
 """Utterances get clusters once at most this many are left."""
 RESCORING_CLUSTER = LaunchShape("cluster", threads=512, blocks_per_multiprocessor=1, cluster=4)
 RESCORING_TEAM_TOKENS, RESCORING_HOT_TOKENS, RESCORING_HOT_LANES = 512, 128, 32
-"""The same with a large language model, for batches of any size."""
+"""The three figures above with a large language model, for batches of any size."""
 
 
 def shared_bytes(kernel: str, has_histories: bool) -> int:
@@ -112,7 +112,7 @@ class Room:
     log_entries : int
         Token-log entries of a lane, 8 bytes each.
     links : int
-        Links of a lane that lost, 16 bytes each, where lattices are asked for.
+        Links of a lane that lost, 16 bytes each, where lattices are requested.
     lattice_bytes : int
         Host memory for lattices, for each frame of the batch.
     path_entries : int or None
@@ -147,7 +147,7 @@ LEAN = Room(spill_states=2048, log_entries=1 << 14, links=1 << 12, window_bytes=
 # The room that the state of a stream starts with, in a buffer of 64 KiB.
 STREAM_TOKENS, STREAM_ENTRIES = 512, 5760
 
-# The links that there is room for at first, where a lattice is asked for; and the entries and links, twice as many as
+# The links that there is room for at first, where a lattice is requested; and the entries and links, twice as many as
 # have been left by the last pruning or at least so many, above which a stream is pruned at the end of a chunk.
 STREAM_LINKS, STREAM_PRUNE_ABOVE = 4096, 1 << 12
 

@@ -77,7 +77,7 @@ STAGED_GROUPS = 256
 """Groups of eight frames from which on, in bfloat16, blocks project 64 frames together; with fewer groups, few blocks
 would have work."""
 PATIENCE_CYCLES = 1 << 34
-"""Clock cycles after which a block at a barrier gives up: about ten seconds."""
+"""Clock cycles after which a block at a barrier stops waiting: about ten seconds."""
 
 
 def loop_shapes(utterances: int, precision: str, has_durations: bool) -> tuple[LoopShape, ...]:

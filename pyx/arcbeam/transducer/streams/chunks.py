@@ -1,4 +1,4 @@
-"""How chunks of a transducer's streams are decoded: as a round, after which each stream goes on in one step."""
+"""How chunks of a transducer's streams are decoded: as a round, after which each stream advances in one step."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Where the sentences of a transducer's stream end: rules over the frames that have followed its last token.
 
-Every 0.2 s of a sentence its rules are looked at, in their order; the first one that holds ends the sentence there. A
-greedy search takes no token back, and no token depends on a later frame. So what a look would have seen is known from
+Every 0.2 s of a sentence its rules are checked, in their order; the first one that holds ends the sentence there. A
+greedy search takes no token back, and no token depends on a later frame. So what a check would have found follows from
 the tokens of a chunk that has been decoded as a whole: those on frames before it.
 """
 
@@ -47,7 +47,7 @@ class TransducerRules(NamedTuple):
     ----------
     rules : tuple of Rule
     every : int
-        Frames between two looks.
+        Frames between two checks.
     """
 
     rules: tuple[Rule, ...]
@@ -81,7 +81,7 @@ class TransducerRules(NamedTuple):
     def first_end(
         self, tokens_on: npt.NDArray[np.int64], durations: npt.NDArray[np.int32] | None, before: int, frames: int
     ) -> End | None:
-        """The first look at which a rule holds, of those behind `before` frames of the sentence and up to `frames`.
+        """The first check at which a rule holds, of those after `before` frames of the sentence and up to `frames`.
 
         Parameters
         ----------

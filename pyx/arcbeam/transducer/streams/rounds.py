@@ -1,7 +1,7 @@
 """A round of streams of a transducer: their chunks are decoded together, and sentences end where rules say so.
 
 Each chunk is decoded as a whole, whatever its sentence's end. Where one ends within, its frames up to there are decoded
-once more, for the state behind them; the others wait. So a round without an end takes one call of the engine.
+once more, for the state after them; the others wait. So a round without an end takes one call of the engine.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Round:
         return self._search.decode(one, self._on_host, [state], [self._sentences[at].boost], "return")[0]
 
     def _cut(self, ends: dict[int, End], found: list[TransducerHypothesis]) -> None:
-        """Decodes the frames before the ends once more, all together, where frames lie behind."""
+        """Decodes the frames before the ends once more, all together, where frames follow."""
         taken = {at: end.frames - self._sentences[at].frames for at, end in ends.items()}
         cut = [at for at, frames in taken.items() if frames < self._utterances.table[at, 2]]
         if not cut:
@@ -107,7 +107,7 @@ class Round:
         wrong: dict[int, Fault],
         ends: dict[int, End],
     ) -> None:
-        """Where a network's output was not finite, perhaps behind an end: decodes from look to look, up to the first.
+        """Where a network's output was not finite, perhaps after an end: decodes from check to check, up to the first.
 
         So it does not depend on chunks whether that is met.
         """

@@ -1,6 +1,6 @@
 """A sentence of a transducer's stream after some chunk. It does not change: the next chunk makes another one.
 
-So a stream goes on in one step, which nothing interrupts: it refers to the next of these.
+So a stream advances in one step, which nothing interrupts: it refers to the next of these.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Sentence:
     count: int
     spelled: GrowingWords | None
     is_final: bool = False
-    fired: int = 0  # the number of the rule that has ended the sentence, from 1; 0 if it goes on
+    fired: int = 0  # the number of the rule that has ended the sentence, from 1; 0 if it has not ended
     waiting: tuple[Waiting, ...] = ()
     last_came: bool = False  # the stream's last chunk
 

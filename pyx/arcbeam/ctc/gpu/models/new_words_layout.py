@@ -15,7 +15,7 @@ NO_STATE = 0xFFFFFFFF
 
 
 def entrances(states: npt.NDArray[np.void], slot: OpenSlot) -> npt.NDArray[np.void]:
-    """The entrances of a graph, ENTRANCE[E + 1]; behind the last comes one of no state."""
+    """The entrances of a graph, ENTRANCE[E + 1]; after the last comes one of no state."""
     made = np.full(len(slot.entrances) + 1, NO_STATE, "u4").repeat(2).view(ENTRANCE)
     made["state"][:-1] = slot.entrances
     made["depth"][:-1] = states["depth"][slot.entrances]
