@@ -33,7 +33,7 @@ from benchmarks.harness.registry import Column, Context, Row
 from benchmarks.tasks import agreement
 
 ORDER = 62
-TITLE = "The baseline's answers beside the graph search's"
+TITLE = "The baseline's hypotheses compared with the graph search's"
 SETS = ("test-other-100", "ljspeech-200", "an4-test")
 PIECES, PIECES_GRAPH, UTTERANCES = "workload-512", "spm512-3gram-normal", 100
 BEAM, MAX_ACTIVE = 40.0, 1_000_000

@@ -32,7 +32,7 @@ from benchmarks.tasks.renumbered import renumbered
 from data import workload
 
 ORDER = 60
-TITLE = "The baseline's answers beside flashlight-text's"
+TITLE = "The baseline's hypotheses compared with flashlight-text's"
 TOLERANCE = 1e-3
 NUMBERINGS = {"arcbeam baseline": 50, "flashlight-text": 20}
 OPTIONS: dict[str, dict[str, Any]] = {

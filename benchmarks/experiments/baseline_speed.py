@@ -18,7 +18,7 @@ from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
 
 ORDER = 61
-TITLE = "The baseline's speed beside flashlight-text's"
+TITLE = "The baseline's speed compared with flashlight-text's"
 SET, UTTERANCES = "throughput", {"letters": 10, "pieces 256": 5}
 FRAME_SECONDS = {"letters": 0.02, "pieces 256": 0.04}
 BEAM_SIZES = (500, 2_500)

@@ -18,7 +18,7 @@ from benchmarks.tasks import agreement, memory
 from data.workload import word_error_rate
 
 ORDER = 10
-TITLE = "One core beside FasterDecoder"
+TITLE = "One core compared with FasterDecoder"
 WORKLOADS = (("char-3gram", "throughput"), ("spm512-3gram", "workload-512"))
 BEAMS = ((17.0, 10_000), (12.0, 5_000))
 TAKES = {

@@ -23,7 +23,7 @@ from data.workload import word_error_rate
 
 ON_GPU = True
 ORDER = 210
-TITLE = "Beside NeMo's batched beam search"
+TITLE = "Compared with NeMo's batched beam search"
 GRAPH, SET, BATCH = "spm512-5gram", "workload-512", 264
 THEIR_BEAMS = (4, 8, 16)
 # Beams of ours, the narrowest first, and max_active.

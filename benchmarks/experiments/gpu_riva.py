@@ -19,7 +19,7 @@ from data.workload import word_error_rate
 
 ON_GPU = True
 ORDER = 200
-TITLE = "Beside riva-asrlib-decoder"
+TITLE = "Compared with riva-asrlib-decoder"
 BATCH = 264
 # Lanes of its engine, frames of a lane at a time, tokens that there is room for at first; with the tokens of its own
 # evaluation, and with its default.

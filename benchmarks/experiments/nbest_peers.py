@@ -28,7 +28,7 @@ from benchmarks.tasks import contest, oracle
 from benchmarks.tasks.contest import Contender
 
 ORDER = 24
-TITLE = "N-best lists beside pyctcdecode and flashlight-text"
+TITLE = "N-best lists compared with pyctcdecode and flashlight-text"
 GRAPH, SET, UTTERANCES = "char-3gram", "test-other-100", 50
 COUNTS = (1, 10, 100)
 OURS = "arcbeam"

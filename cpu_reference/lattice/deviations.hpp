@@ -15,14 +15,14 @@
 
 namespace arcbeam::lattice {
 
-// `heard`: what the large model knows of before the lattice.
+// `lm_context`: the words that the large model has before the lattice.
 // Out: of_links [links], of_ends [tokens of the last step]; 0 where no word is written or no path ends.
 template <typename Models>
-void deviations(const OpenGraph& graph, const typename Models::View& view, const twin::LmContext& heard,
+void deviations(const OpenGraph& graph, const typename Models::View& view, const twin::LmContext& lm_context,
                 const Lattice& lattice, float* of_links, float* of_ends) {
     Models models(view);
     models.begin(0);
-    std::vector<History> histories(lattice.num_tokens(), models.start(heard));
+    std::vector<History> histories(lattice.num_tokens(), models.start(lm_context));
     for (std::uint32_t token = 0; token < lattice.num_tokens(); ++token) {
         const History history = histories[token];
         for (std::uint32_t i = lattice.first_link[token]; i < lattice.first_link[token + 1U]; ++i) {

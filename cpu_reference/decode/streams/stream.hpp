@@ -96,7 +96,7 @@ struct HistoryState : SearchState {
         SearchState::save(extent, precedes, saved);
     }
 
-    // Follows the words of all paths, from those that were heard before.
+    // Follows the words of all paths, from those of the context.
     template <typename Graph>
     void resume(const Graph& graph, const LmContext& lm_context, const SavedSearch& saved, float lattice_beam,
                 std::uint32_t collect_above, std::uint32_t links_above) {

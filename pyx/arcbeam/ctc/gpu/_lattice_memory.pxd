@@ -41,7 +41,6 @@ cdef class LatticeMemory:
     cdef unique_ptr[Numberer] numberer
     cdef size_t threads, lanes_at, first_step_at, streams_at, bytes
     cdef bint at_work  # threads look at the pool
-    cdef double numbering_s  # that the host has waited for lattices to be numbered, after launches
     cdef int begin(self, order, frames, Lattices into, Lanes lanes, uint32_t num_lanes, float beam, size_t pool_bytes,
                     list boosts, list streams) except -1
     cdef int grow_stream(self, CudaStream stream, uint32_t utterance, uint32_t links) except -1

@@ -4,7 +4,6 @@ Kernels write the lattices of utterances that have ended to a pool in the host's
 there, while other lanes decode. After each launch the pool is empty again.
 """
 
-import time
 
 import numpy as np
 
@@ -175,11 +174,9 @@ cdef class LatticeMemory:
         If the pool was too small it grows. The lanes are told how many links they hold; they have not changed places.
         """
         cdef size_t used = self._used()[0]
-        began = time.perf_counter()
         lanes.note_links(<const LatticeLane*> (<unsigned char*> self.host.data + self.lanes_at), num_lanes)
         self.numberer.get().look()
         self.rest()
-        self.numbering_s += time.perf_counter() - began
         if self.numberer.get().failed():
             raise MemoryError("out of memory while numbering lattices: use a smaller lattice_beam or batch")
         if used > self.pool.capacity:

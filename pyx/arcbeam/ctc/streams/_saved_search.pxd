@@ -1,4 +1,4 @@
-"""Searches in the middle of a sentence, and what was heard before it, between Python and C++."""
+"""Searches in the middle of a sentence, and their contexts, between Python and C++."""
 
 from libc.stdint cimport uint32_t, uint64_t
 from libcpp cimport bool as cbool

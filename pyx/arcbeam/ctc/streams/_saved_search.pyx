@@ -1,5 +1,5 @@
 # distutils: extra_compile_args = -O3
-"""Searches in the middle of a sentence, and what was heard before it, between Python and C++."""
+"""Searches in the middle of a sentence, and their contexts, between Python and C++."""
 
 import numpy as np
 

@@ -295,9 +295,3 @@ cdef class CudaEngine:
     def host_lookups(self):
         """arcbeam.ctc.gpu.models._requests.HostLookups : the threads that answer lanes, for measurements, or None."""
         return None if self.requests is None else self.requests.lookups
-
-    @property
-    def numbering_s(self):
-        """float : seconds that lattices took from the pool to the host's arrays, all batches together; for
-        measurements."""
-        return self.window.lattices.numbering_s
