@@ -97,7 +97,7 @@ try:
 except FormatError as error:
     print(error)
 else:
-    print("nothing was said")
+    print("nothing was said", flush=True)  # or the signal would end the process before it is written
 if sys.argv[2] == "other":  # a signal that is not ours ends the process as before
     import mmap
     with open(sys.argv[1], "r+b") as file:
