@@ -210,7 +210,7 @@ def test_the_package_that_calls_the_driver_is_named(fake, monkeypatch):
     monkeypatch.setattr(kernel_images, "build_record", lambda: BuildRecord(nvcc="13.0.88"))
     monkeypatch.setitem(sys.modules, "arcbeam.gpu._cydriver", None)  # as if its import failed
     monkeypatch.delattr("arcbeam.gpu._cydriver", raising=False)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'arcbeam\[cuda\]'"):
+    with pytest.raises(MissingDependencyError, match=r"pip install 'cuda-bindings>=12.9,<14'"):
         require_cuda()
 
 

@@ -75,8 +75,23 @@ def test_a_copy_in_memory_needs_no_file(path):
         Graph.load(path, in_memory=True, join="pieces")
 
 
+def test_tables_that_contradict_those_in_the_file(path):
+    words, tokens = Graph.load(path).word_symbols, list(Graph.load(path).tokens.tokens)
+    others = [*dict(words.items()).values(), "more"]
+    assert Graph.load(path, words=others).word_symbols[len(others) - 1] == "more"  # Kaldi's has '#0', too
+    others[2] = "other"
+    with pytest.raises(
+        ValueError, match=r"^words: they .* differ in 1 of 5: 2 is '.*' there, and 'other' here.*force=True"
+    ):
+        Graph.load(path, words=others)
+    with pytest.raises(ValueError, match=r"^tokens: they are those of another graph"):
+        Graph.load(path, tokens=tokens[::-1])
+    assert Graph.load(path, words=others, force=True).word_symbols[2] == "other"
+
+
 def test_tables_given_to_load_replace_those_in_the_file(path):
-    graph = Graph.load(path, words=["", "one", "two", "three", "four"], tokens=["p", "q", "r", "s"], blank="r")
+    given = {"words": ["", "one", "two", "three", "four"], "tokens": ["p", "q", "r", "s"]}
+    graph = Graph.load(path, **given, blank="r", force=True)
     assert graph.word_symbols[4] == "four" and graph.tokens.tokens == ("p", "q", "r", "s") and graph.blank == 2
     assert Graph.load(path, blank="a").blank == 0
     with pytest.raises(ValueError, match="tokens: expected 4 columns, got 2"):

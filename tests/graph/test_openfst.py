@@ -157,7 +157,10 @@ def test_embedded_symbols_serve_where_none_is_given(tmp_path):
     assert [graph.word_symbols[i] for i in range(5)] == list(examples.WORDS)
     assert kaldifst.StdVectorFst.read(str(path)).output_symbols is not None  # the tables are as OpenFst has them
 
-    named = Graph.load(path, words=["<eps>", "1", "2", "3", "4"], tokens=["w", "x", "y", "z", "v"], blank="v")
+    other = {"words": ["<eps>", "1", "2", "3", "4"], "tokens": ["w", "x", "y", "z", "v"], "blank": "v"}
+    with pytest.raises(ValueError, match="words: they are those of another graph"):
+        Graph.load(path, **other)
+    named = Graph.load(path, **other, force=True)
     assert named.word_symbols[4] == "4" and named.num_columns == 5 and named.blank == 4
     assert Graph.load(path, label_to_column=[0, 0, 1, 2, 3]).tokens is None
     assert Graph.load(path, blank="b").blank == 1

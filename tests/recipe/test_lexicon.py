@@ -149,7 +149,7 @@ def test_sentencepiece_errors(model, tmp_path, monkeypatch):
     with pytest.raises(FormatError, match="expected a SentencePiece model"):
         Lexicon.sentencepiece(["a"], write(tmp_path, "hello", "x.model"), TOKENS)
     monkeypatch.setitem(__import__("sys").modules, "sentencepiece", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install arcbeam\[build\]"):
+    with pytest.raises(MissingDependencyError, match=r"pip install sentencepiece"):
         Lexicon.sentencepiece(["a"], model, TOKENS)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from arcbeam.batching.waiting import Load
-from arcbeam.core.errors import MissingDependencyError
+from arcbeam.core.packages import require
 
 SECONDS = tuple(digit * 10.0**power for power in range(-4, 2) for digit in (1, 2, 5))
 """The bounds of histograms of time: 0.1 ms to 50 s."""
@@ -240,14 +240,8 @@ class Collector:
     """
 
     def __init__(self, stats: Callable[[], BatcherStats], prefix: str) -> None:
-        try:
-            from prometheus_client import core
-        except ImportError:
-            raise MissingDependencyError(
-                "prometheus_client is not installed; it serves a Batcher's counters to Prometheus: "
-                "pip install prometheus-client. Batcher.stats() has them without it."
-            ) from None
-        self._core, self._stats, self._prefix = core, stats, prefix
+        self._core = require("prometheus_client", "Prometheus", "prometheus-client").core
+        self._stats, self._prefix = stats, prefix
 
     def collect(self) -> Iterable[Any]:
         """The metrics, in the form that the client collects."""

@@ -1,4 +1,4 @@
-"""The ``arcbeam`` command. Its packages (extra ``arcbeam[cli]``) are imported when it runs, not with arcbeam.
+"""The ``arcbeam`` command. Its packages (extra ``cli``) are imported when it runs, not with arcbeam.
 
 May import: core, ctc, files.
 """
@@ -8,9 +8,9 @@ from importlib import import_module
 
 #: Packages that every command needs. The commands that use jiwer or kaldiio check for these themselves.
 REQUIRED = ("typer", "rich")
-MISSING = "error: the arcbeam command needs the package {package!r}; install it with: pip install 'arcbeam[cli]'"
+MISSING = "error: the arcbeam command needs the package {package}, which is not installed: pip install typer rich"
 INTERRUPTED = 130
-USAGE = 2
+ERROR = 1
 
 
 def main() -> None:
@@ -21,7 +21,7 @@ def main() -> None:
                 import_module(package)
             except ModuleNotFoundError:
                 print(MISSING.format(package=package), file=sys.stderr)
-                raise SystemExit(USAGE) from None
+                raise SystemExit(ERROR) from None
         from arcbeam.cli.app import app
 
         app(prog_name="arcbeam")

@@ -21,9 +21,9 @@ from typing import Any, TypeVar
 
 import typer
 
-from arcbeam.core.errors import ArcbeamError, MissingDependencyError
+from arcbeam.core.errors import ArcbeamError
 
-ERROR, USAGE, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 2, 130, 141, 143
+ERROR, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
 BETWEEN_LINES = 10.0
 """Seconds between two lines of progress where there is no terminal."""
 
@@ -103,7 +103,7 @@ def guarded(command: Command) -> Command:
             if kwargs.get("debug"):
                 traceback.print_exc()
             note(f"error: {explain(error)}")
-            raise typer.Exit(USAGE if isinstance(error, MissingDependencyError) else ERROR) from None
+            raise typer.Exit(ERROR) from None
 
     return run  # type: ignore[return-value]
 

@@ -37,6 +37,7 @@ def load_graph(
     tokens: Path | None = None,
     lexicon: Path | None = None,
     blank: str | None = None,
+    force: bool = False,
     label_to_column: Path | None = None,
     max_bytes: str | None = None,
 ) -> "Graph":
@@ -47,7 +48,7 @@ def load_graph(
     try:
         return Graph.load(
             path, words=words, tokens=tokens, lexicon=lexicon, blank=parse_blank(blank), label_to_column=table,
-            max_bytes=max_bytes,
+            force=force, max_bytes=max_bytes,
         )  # fmt: skip
     except FormatError as error:
         if not path.endswith(TRANSDUCERS):
@@ -65,7 +66,7 @@ def info_of(path: str, **tables: Any) -> "GraphInfo | LanguageModelInfo":
     with open(path, "rb") as file:
         head = file.read(4096)
     if lm_file.KIND.begins(head):
-        if given := [name for name, value in tables.items() if value is not None]:
+        if given := [name for name, value in tables.items() if value not in (None, False)]:
             raise Failure(f"{path} is a language model, which takes no --{given[0].replace('_', '-')}")
         return LanguageModel.load(path).info()
     if head.startswith(kenlm_file.MAGIC):

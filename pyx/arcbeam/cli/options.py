@@ -266,6 +266,8 @@ class Tables:
     lexicon: Annotated[Path | None, typer.Option(metavar="FILE", rich_help_panel=FOREIGN, show_default=False,
         help="How the graph's words are spelled, in lines of 'word token token ...', which gives their times. A graph "
         "that arcbeam built contains it.")] = None
+    force: Annotated[bool, typer.Option("--force", rich_help_panel=FOREIGN,
+        help="Take --words and --tokens even where they contradict the tables in the graph's file.")] = False
     blank: Blank = None
     label_to_column: Annotated[Path | None, typer.Option(
         metavar="FILE", rich_help_panel=FOREIGN, show_default="label - 1",

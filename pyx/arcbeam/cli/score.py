@@ -5,9 +5,8 @@ Words are compared as they are written, except that case may be ignored; there i
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from arcbeam.core.errors import MissingDependencyError
+from arcbeam.core.packages import require
 
 
 @dataclass
@@ -35,7 +34,7 @@ class Score:
     keep_alignments: bool = False
 
     def __post_init__(self) -> None:
-        self._jiwer = _jiwer()
+        self._jiwer = require("jiwer", "a word error rate")
 
     @property
     def errors(self) -> int:
@@ -72,13 +71,3 @@ class Score:
             f"{self.insertions} insertions, {self.deletions} deletions ], "
             f"{self.wrong} of {self.utterances} utterances with errors"
         )
-
-
-def _jiwer() -> Any:
-    try:
-        import jiwer
-    except ModuleNotFoundError:
-        raise MissingDependencyError(
-            "word error rates need the package 'jiwer'; install it with: pip install 'arcbeam[cli]'"
-        ) from None
-    return jiwer

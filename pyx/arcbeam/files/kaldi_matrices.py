@@ -15,7 +15,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from arcbeam.core.errors import FormatError, MissingDependencyError
+from arcbeam.core.errors import FormatError
+from arcbeam.core.packages import require
 from arcbeam.files.kaldi_archives import open_archive, read_id, scp_entries
 from arcbeam.files.reading import check_is_file, reading
 
@@ -112,13 +113,7 @@ def _read_text(file: BinaryIO, where: str) -> np.ndarray:
 
 
 def _kaldiio() -> Any:
-    try:
-        from kaldiio import matio
-    except ModuleNotFoundError:
-        raise MissingDependencyError(
-            "compressed and text Kaldi matrices need the package 'kaldiio'; install it with: pip install 'arcbeam[cli]'"
-        ) from None
-    return matio
+    return require("kaldiio", "a compressed Kaldi matrix, or one as text,").matio
 
 
 def _cut(matrix: np.ndarray, rows: str, where: str) -> np.ndarray:

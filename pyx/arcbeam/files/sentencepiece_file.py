@@ -5,19 +5,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from arcbeam.core.errors import MissingDependencyError
+from arcbeam.core.packages import require
 from arcbeam.files.reading import check_is_file, reading
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
     """A ``SentencePieceProcessor`` whose pieces are all text."""
     check_is_file(path)
-    try:
-        import sentencepiece
-    except ImportError:
-        raise MissingDependencyError(
-            "a SentencePiece model needs the package sentencepiece: pip install sentencepiece"
-        ) from None
+    sentencepiece = require("sentencepiece", "a SentencePiece model")
     with reading(path, "a SentencePiece model"):
         model = sentencepiece.SentencePieceProcessor(model_file=os.fspath(path))
         for i in range(model.get_piece_size()):

@@ -19,6 +19,7 @@ from arcbeam.gpu._driver_table cimport (
 )
 
 from arcbeam.core.errors import CudaError, CudaOutOfMemoryError, MissingDependencyError
+from arcbeam.core.packages import missing_package
 
 cdef enum:
     MAX_DEVICES = 64
@@ -193,20 +194,20 @@ cdef size_t _address_from_cuda_python() except? 0:
     try:
         from arcbeam.gpu import _cydriver
     except ImportError as error:
-        raise MissingDependencyError(_why_no_bindings(str(error))) from error
+        raise _no_bindings(error) from error
     except TypeError as error:  # the types of a call have changed between versions
-        raise MissingDependencyError(_why_no_bindings(str(error))) from error
+        raise _no_bindings(error) from error
     return _cydriver.address()
 
 
-def _why_no_bindings(said):
+def _no_bindings(said):
     from importlib.metadata import PackageNotFoundError, version
 
     try:
         found = f"cuda-bindings {version('cuda-bindings')} does not fit"
     except PackageNotFoundError:
         found = "cuda-bindings is not installed"
-    return f"CUDA needs the package cuda-bindings, 12.9 or newer: pip install 'arcbeam[cuda]' ({found}: {said})"
+    return missing_package("cuda-bindings>=12.9,<14", "CUDA", f"12.9 or newer ({found}: {said})")
 
 
 def driver_version():

@@ -35,7 +35,7 @@ from arcbeam.graph.inputs import (
 from arcbeam.graph.open_slot import OpenSlot, deepen
 from arcbeam.graph.pronunciations import Pronunciations
 from arcbeam.graph.spelling import spell
-from arcbeam.graph.symbols import SymbolTable, TokenTable
+from arcbeam.graph.symbols import SymbolTable, TokenTable, check_same
 
 __all__ = ["Graph", "GraphInfo", "OpenSlot", "Pronunciations"]
 
@@ -285,6 +285,7 @@ class Graph:
         num_columns: int | None = None,
         lexicon: "StrPath | Lexicon | None" = None,
         in_memory: bool = False,
+        force: bool = False,
         max_bytes: int | str | None = None,
         **wording: Unpack[WordingKeywords],
     ) -> Self:
@@ -300,7 +301,8 @@ class Graph:
         path
             The file.
         words, tokens, blank
-            As in `from_arcs` (`words` is its `word_symbols`). Tables in the file are used if none are given.
+            As in `from_arcs` (`words` is its `word_symbols`). Tables in the file are used if none are given; tables
+            that contradict them are an error, unless `force` is set.
         label_to_column, num_columns, pronunciations, join, separator, separator_column, meta
             As in `from_arcs`, for an OpenFst file. A file of arcbeam's own contains them, so they cannot be given.
         lexicon : path or Lexicon, optional
@@ -313,6 +315,8 @@ class Graph:
         in_memory : bool
             Copy a file of arcbeam's own into memory, instead of mapping it: then the file may change or be deleted.
             OpenFst files are always copied.
+        force : bool
+            Take `words` and `tokens` even where they contradict the tables in the file.
         max_bytes : int, str or None
             Bytes, or a size such as ``"2GiB"``, that the text of a packed `lexicon` may have, as in `build`.
 
@@ -323,8 +327,9 @@ class Graph:
         GraphError
             The file is in order, but the graph in it breaks a rule of `from_arcs`.
         ValueError
-            Something is given that the file contains. With a `lexicon`: the graph has spellings, writes pieces, or has
-            no words, tokens or blank; or the lexicon has no word of the graph.
+            Something is given that the file contains, or `words` or `tokens` contradict those in the file. With a
+            `lexicon`: the graph has spellings, writes pieces, or has no words, tokens or blank; or the lexicon has no
+            word of the graph.
         OSError
             The file cannot be read.
 
@@ -344,6 +349,7 @@ class Graph:
         if head and _graph.is_openfst(head):
             with naming(path):
                 compiled = openfst.read_file(path, tokens=table, blank=blank, **of_openfst)
+                own = {"words": compiled.word_symbols, "tokens": compiled.tokens}
                 said = {name: value for name, value in wording.items() if value is not None}
                 graph = cls(**compiled.fields(symbols, blank), **said)  # type: ignore[arg-type]
         else:
@@ -351,6 +357,7 @@ class Graph:
             if names := ", ".join(name for name, value in {**of_openfst, **wording}.items() if value is not None):
                 raise ValueError(f"{path} is a graph of arcbeam, which contains {names}: leave them out")
             fields, file_map = graph_file.read(path, in_memory=in_memory)
+            own = {"words": fields["word_symbols"], "tokens": fields["tokens"]}
             if symbols is not None:
                 fields["word_symbols"] = symbols
             if table is not None:
@@ -359,6 +366,9 @@ class Graph:
                 fields["blank"] = blank
             with naming(path):
                 graph = cls(**fields)
+        if not force:
+            for name, given in (("words", symbols), ("tokens", table)):
+                check_same(name, given, own[name], path)
         if lexicon is not None:
             spelled = spell(graph.fields(), lexicon, max_bytes)
             graph.pronunciations, graph.separator, graph.separator_column = spelled
@@ -377,7 +387,7 @@ class Graph:
         topology: str = "compact",
         **options: Unpack[BuildKeywords],
     ) -> Self:
-        """Builds T, L and G and composes them; needs ``arcbeam[build]``.
+        """Builds T, L and G and composes them; needs the extra ``build``.
 
         Parameters
         ----------

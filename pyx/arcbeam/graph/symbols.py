@@ -4,7 +4,7 @@ import itertools
 import numbers
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -391,6 +391,25 @@ def is_far_beyond(most: int, count: int) -> bool:
     Such a table could take gigabytes because of a file of a few bytes.
     """
     return most > max(FEW_IDS, IDS_A_THING * count)
+
+
+def check_same(
+    name: str, given: SymbolTable | TokenTable | None, own: SymbolTable | TokenTable | None, path: Any
+) -> None:
+    """ValueError if a table that was given contradicts the one in the file; the name of epsilon, 0, may differ."""
+    if given is None or own is None or given == own:
+        return
+    theirs, ours = (
+        dict(table.items() if isinstance(table, SymbolTable) else enumerate(table.tokens)) for table in (given, own)
+    )
+    differ = [i for i, symbol in ours.items() if i in theirs and theirs[i] != symbol and (i or name == "tokens")]
+    if differ:
+        first = differ[0]
+        raise ValueError(
+            f"{name}: they are those of another graph than {path}, whose own differ in {len(differ):,} of "
+            f"{len(ours):,}: {first} is {ours[first]!r} there, and {theirs[first]!r} here. Leave them out, as the "
+            f"file contains its own, or set force=True (--force) to replace these"
+        )
 
 
 def drop_epsilon(symbols: Sequence[str]) -> list[str]:

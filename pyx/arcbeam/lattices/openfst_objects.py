@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from arcbeam.core.errors import MissingDependencyError
+from arcbeam.core.packages import missing_package
 from arcbeam.graph.openfst import roomy_memory
 
 # The class that reads a vector file, by package; the first package that is installed is used.
@@ -31,6 +31,4 @@ def read_back(write: Callable[[Path], None]) -> Any:
         with tempfile.TemporaryDirectory(prefix="arcbeam-", dir=roomy_memory()) as folder:
             write(Path(folder) / "fst")
             return reader.read(str(Path(folder) / "fst"))
-    raise MissingDependencyError(
-        "to_openfst needs the package 'kaldifst' (or pywrapfst); install it with: pip install 'arcbeam[build]'"
-    )
+    raise missing_package("kaldifst", "to_openfst")

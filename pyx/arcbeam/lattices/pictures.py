@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from arcbeam.core.errors import MissingDependencyError
+from arcbeam.core.packages import missing_package
 
 BEST, OTHER = "#c0392b", "#34495e"
 FONT = 8  # points
@@ -114,9 +114,7 @@ def plot(picture: Picture, ax: Any = None) -> Any:
         from matplotlib.patches import FancyArrowPatch
         from matplotlib.textpath import TextPath
     except ModuleNotFoundError:
-        raise MissingDependencyError(
-            "plot needs the package 'matplotlib'; install it with: pip install matplotlib"
-        ) from None
+        raise missing_package("matplotlib", "plot") from None
     names = [box.word.replace("$", r"\$") for box in picture.boxes]
     widths = [TextPath((0, 0), name, size=FONT).get_extents().width + PADDING if name else PADDING for name in names]
     begin, end = picture.boxes[0].time, picture.boxes[-1].time

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arcbeam.core.calls import lists_options
-from arcbeam.core.errors import FormatError, MissingDependencyError
+from arcbeam.core.errors import FormatError
+from arcbeam.core.packages import missing_package
 from arcbeam.core.show import shown_as
 from arcbeam.files.packed_files import blocks
 from arcbeam.files.reading import check_is_file
@@ -26,7 +27,6 @@ from arcbeam.lm.language_model import words_of
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-_HOW = "pip install 'arcbeam[kenlm]'"
 LN10 = math.log(10)
 SAMPLE = 1_000  # words that are looked up in another case for a message
 LONGEST_REASON = 300  # characters of KenLM's message that ours quotes
@@ -206,7 +206,7 @@ def kenlm_libraries() -> list[str]:
     """The files that may have KenLM's code: the library next to the package kenlm, and the package's own extension."""
     spec = find_spec("kenlm")
     if spec is None or spec.origin is None:
-        raise MissingDependencyError(f"a KenLM language model needs the package kenlm, which is not installed: {_HOW}")
+        raise missing_package("kenlm", "a KenLM language model")
     beside = [Path(spec.origin).with_name(f"libkenlm{ending}") for ending in (".so", ".dylib")]
     return [str(path) for path in (*beside, Path(spec.origin)) if path.is_file()]
 
@@ -226,9 +226,7 @@ def _load(file: Path, path: Path, libraries: Sequence[str]) -> KenLmModel:
                 reason = reason[:LONGEST_REASON] + "..."
             kind = MemoryError if any(text in reason for text in _NO_MEMORY) else FormatError
             raise kind(f"{path}: KenLM cannot load it: {reason.strip()}") from None
-    raise MissingDependencyError(
-        f"a KenLM language model needs KenLM's library, and none can be used ({'; '.join(reasons)}): {_HOW}"
-    )
+    raise missing_package("kenlm", "a KenLM language model", f"of which no library can be used ({'; '.join(reasons)})")
 
 
 def _plain(path: Path, folder: Path, max_bytes: int | str | None) -> Path:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arcbeam.core.packages import require
 from arcbeam.recipe.arrays import ArcArrays
-from arcbeam.recipe.dependencies import require
 
 if TYPE_CHECKING:
     from arcbeam.graph.openfst import Compiled

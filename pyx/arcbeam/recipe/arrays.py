@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.recipe.dependencies import require
+from arcbeam.core.packages import require
 
 
 @dataclass

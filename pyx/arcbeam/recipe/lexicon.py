@@ -13,11 +13,11 @@ import numpy as np
 
 from arcbeam.core.calls import lists_fields, lists_options
 from arcbeam.core.errors import FormatError
+from arcbeam.core.packages import require
 from arcbeam.core.show import shown_as
 from arcbeam.files.reading import reading
 from arcbeam.files.sentencepiece_file import load_model
 from arcbeam.recipe import files
-from arcbeam.recipe.dependencies import require
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from arcbeam.core.errors import FormatError, MissingDependencyError
+from arcbeam.core.errors import FormatError
+from arcbeam.core.packages import require
 from arcbeam.files.reading import Budget, check_is_file, reading
 from arcbeam.transducer.checkpoints.torch_file import read_torch_file
 from arcbeam.transducer.network import LstmPrediction, StatelessPrediction
@@ -115,13 +116,7 @@ def names_of_tensors(path: str | os.PathLike[str]) -> list[str]:
 
 
 def _safetensors(name: str) -> Any:
-    try:
-        import safetensors
-    except ImportError:
-        raise MissingDependencyError(
-            f"{name}: a safetensors file needs the package safetensors: pip install safetensors"
-        ) from None
-    return safetensors
+    return require("safetensors", f"{name}: a safetensors file")
 
 
 def _tensor(key: str, *, dtype: str, shape: list[int], data: bytes) -> np.ndarray:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from arcbeam.core.errors import FormatError, MissingDependencyError
+from arcbeam.core.errors import FormatError
+from arcbeam.core.packages import require
 from arcbeam.core.sizes import as_bytes
 from arcbeam.files.reading import reading
 from arcbeam.transducer.network import ACTIVATIONS
@@ -34,12 +35,9 @@ def read_config(text: bytes, name: str, max_bytes: int | str | None = None) -> A
     max_bytes : int, str or None
         The most bytes that it may have; None for 2 MiB.
     """
-    try:
-        import yaml
-    except ImportError:
-        raise MissingDependencyError("a .nemo archive needs the package pyyaml: pip install pyyaml") from None
+    yaml = require("yaml", "a .nemo archive", "pyyaml")
 
-    class Loader(yaml.SafeLoader):
+    class Loader(yaml.SafeLoader):  # type: ignore[name-defined]
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):
                 raise FormatError(f"{name}: expected values without aliases, got *{self.peek_event().anchor}")

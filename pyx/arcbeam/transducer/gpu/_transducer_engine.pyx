@@ -1,15 +1,14 @@
 """The border to the transducer kernels: weights and addresses in, tokens out."""
 
-import threading
-
 import numpy as np
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memset
 
 from arcbeam.core._interrupts cimport check_interrupts
-from arcbeam.gpu._cuda cimport Context, driver, ignore
-from arcbeam.gpu._launch cimport Event, Function, Stream, launch
+from arcbeam.gpu._cuda cimport driver, ignore
+from arcbeam.gpu._engine cimport BatchEngine
+from arcbeam.gpu._launch cimport Event, Function, launch
 from arcbeam.gpu._launch cimport load as load_module
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
 from arcbeam.gpu._driver_table cimport LaunchShape
@@ -20,7 +19,6 @@ from arcbeam.transducer.gpu._network cimport (
 from arcbeam.transducer.gpu._fusion cimport FusionMemory
 from arcbeam.transducer.gpu._group cimport Group
 
-from arcbeam.gpu import _cuda
 from arcbeam.gpu.tuned import transducer_plan
 from arcbeam.core.errors import CapacityError, CudaError, CudaOutOfMemoryError
 from arcbeam.transducer.weights import padded
@@ -30,7 +28,7 @@ cdef enum:
     ROOM = 1  # arcbeam::transducer::Ending
 
 
-cdef class CudaEngine:
+cdef class CudaEngine(BatchEngine):
     """A transducer's weights on one device. Calls from several Python threads take turns.
 
     Parameters
@@ -46,10 +44,6 @@ cdef class CudaEngine:
         As for the CPU's engine.
     """
 
-    cdef readonly Context context
-    cdef readonly Stream stream
-    cdef Stream copies
-    cdef MemoryPool pool
     cdef Event done
     cdef Function project, kernel
     cdef LaunchShape shape
@@ -59,9 +53,8 @@ cdef class CudaEngine:
     cdef bint fuses  # the batch that is being decoded
     cdef LoopParams* params  # of the group
     cdef Precision precision
-    cdef int halvings  # of the groups, because memory was short
     cdef bint in_flight
-    cdef object lock, precision_name
+    cdef object precision_name
     cdef dict kernels, fused_kernels  # the latter are loaded when a batch first needs them
 
     def __init__(self, dict weights, int ordinal, *, str precision, uint32_t tokens, uint32_t units, uint32_t features,
@@ -71,10 +64,8 @@ cdef class CudaEngine:
             raise ValueError(f"layers: expected at most {kMostLayers} LSTM layers on a GPU, got {layers}; decode on the CPU")
         self.precision_name = precision
         self.precision = Precision.bfloat16 if precision == "bfloat16" else Precision.float32
-        self.lock = threading.RLock()
-        self.context = _cuda.context_of(ordinal)
+        self.open(ordinal)
         self.pool = MemoryPool(self.context)
-        self.stream, self.copies = Stream(self.context), Stream(self.context)
         self.done = Event(self.context)
         module = load_module(self.context, "transducer")
         self.project = module.function(f"arcbeam_transducer_project_{precision}")
@@ -144,37 +135,16 @@ cdef class CudaEngine:
         matrix.rows, matrix.stride = rows, weights[name].shape[1]
         return 0
 
-    def decoding_lock(self):
-        """The lock to decode under; a thread that holds it may take it again.
-
-        In a forked child this raises an error: the thread that held the lock at the fork does not exist there.
-        """
-        with self.context:
-            pass
-        return self.lock
-
     def memory(self):
         """dict : bytes on the device by purpose, and ``pinned`` ones of the host."""
-        with self.context:  # in a forked child this raises an error: the thread that held the turn does not exist
-            pass
-        with self.lock:
+        with self.decoding_lock():
             fused = self.fusion.memory()
             found = {"weights": self.weights.capacity, "automata": fused["automata"], **self.group.memory()}
             found["batch"] += fused["rows"]
             found["pinned"] += fused["pinned"]
             return found
 
-    def release(self):
-        """Gives back the memory that grows with batches, on device and host; the next batch grows it again."""
-        with self.context:
-            pass
-        with self.lock:
-            self._give_back()
-            self.halvings = 0
-            self.group.release()
-            self.fusion.release()
-
-    def decode(self, const int64_t[:, ::1] utterances, list states, bint on_host, list fusions=None):
+    def decode(self, utterances, list states, bint on_host, list fusions=None):
         """Decodes a batch.
 
         Parameters
@@ -194,27 +164,24 @@ cdef class CudaEngine:
         bad : list of (utterance, frame, column, value), or (utterance, frame) if the network computed it
             Where values are not finite, by utterance: what the utterance has written before is not to be used.
         """
-        with self.context:
-            pass
-        with self.lock:
-            while True:
-                try:
-                    with self.context:
-                        self._fuse(fusions is not None)
-                        found = self._decode(utterances, states, on_host, fusions)
-                    self.halvings = max(0, self.halvings - 1)
-                    return found
-                except CudaOutOfMemoryError:
-                    self._give_back()
-                    if transducer_plan.MOST_LANES >> self.halvings <= 1:
-                        self.halvings = 0
-                        raise
-                    self.halvings += 1
-                except BaseException:
-                    self._give_back()
-                    raise
+        with self.decoding_lock():
+            return self.decode_with_retry((utterances, states, on_host, fusions))
 
     # A batch
+
+    cdef object attempt(self, tuple batch):
+        self._fuse(batch[3] is not None)
+        return self._decode(batch[0], batch[1], batch[2], batch[3])
+
+    cdef bint shrink(self, error) except -1:
+        """Half the lanes."""
+        if not isinstance(error, CudaOutOfMemoryError):
+            return False
+        if transducer_plan.MOST_LANES >> self.halvings <= 1:
+            self.halvings = 0
+            return False
+        self.halvings += 1
+        return True
 
     cdef int _fuse(self, bint wanted) except -1:
         self.fuses = wanted
@@ -418,13 +385,12 @@ cdef class CudaEngine:
             ignore(self.context.state, driver().stream_synchronize(self.stream.handle))
         return 0
 
-    cdef int _give_back(self) except -1:
-        """Frees the memory that grows, after a failure."""
-        if self.context.enter_to_free():
-            self.group.clear()
-            self.fusion.clear()
-            # Freed memory returns to the pool when the stream reaches this point; trimming returns it to the device.
-            ignore(self.context.state, driver().stream_synchronize(self.stream.handle))
-            ignore(self.context.state, driver().pool_trim(self.pool.handle, 0))
-            self.context.leave()
+    cdef int free(self) except -1:
+        self.group.clear()
+        self.fusion.clear()
+        return 0
+
+    cdef int free_pinned(self) except -1:
+        self.group.release()
+        self.fusion.release()
         return 0

@@ -1,6 +1,5 @@
 """The GPU engine: takes addresses, returns paths; a batch is decoded in parts that memory has room for."""
 
-import threading
 import weakref
 
 import numpy as np
@@ -8,8 +7,7 @@ import numpy as np
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from arcbeam.gpu._cuda cimport Context
-from arcbeam.gpu._launch cimport Stream
+from arcbeam.gpu._engine cimport BatchEngine
 from arcbeam.gpu._memory cimport MemoryPool
 from arcbeam.ctc.gpu.engine._batch_options cimport BatchOptions
 from arcbeam.ctc.gpu._device_looks cimport DeviceLooks
@@ -23,13 +21,12 @@ from arcbeam.ctc.gpu.searches._searches cimport Searches
 from arcbeam.ctc.gpu._streams cimport CudaStream
 from arcbeam.ctc.gpu.engine._window cimport Window
 
-from arcbeam.gpu import _cuda
 from arcbeam.gpu.tuned import search_plan
 from arcbeam.ctc.gpu.searches._search import TooManyTokens
 from arcbeam.core.errors import CapacityError, CudaOutOfMemoryError
 
 
-cdef class CudaEngine:
+cdef class CudaEngine(BatchEngine):
     """Lanes on one device over one graph. Calls from several Python threads take turns.
 
     Parameters
@@ -43,9 +40,6 @@ cdef class CudaEngine:
     rescoring : arcbeam.ctc.rescoring.Rescoring, optional
     """
 
-    cdef readonly Context context
-    cdef readonly Stream stream
-    cdef MemoryPool pool
     cdef DeviceGraph graph
     cdef DeviceRescoring rescoring  # None: the plain search
     cdef LaneRequests requests  # of the rescoring; None: lanes do not ask the host
@@ -53,23 +47,19 @@ cdef class CudaEngine:
     cdef Window window
     cdef DeviceLooks device_looks
     cdef object all_streams  # that are alive
-    cdef object room, lock
+    cdef object room
     cdef object tokens  # average tokens of a frame in the last batch; None: not known
-    cdef int halvings  # of the lanes and of the windows, because memory was short
-    cdef bint lean
+    cdef bint lean  # one lane did not have room: the next attempt takes the least memory
 
     def __init__(self, graph, int ordinal, options, *, size_t threads, size_t lookup_threads, rescoring=None):
         cdef size_t memory_limit = options.memory_limit or 0, taken
-        cdef Stream copies
         cdef bint asks_arcs = False, bucketed = False
-        self.lock = threading.RLock()
+        self.open(ordinal)
         self.all_streams = weakref.WeakSet()
-        self.context = _cuda.context_of(ordinal)
         self.graph = device_graph(graph, self.context)
         if memory_limit and self.graph.bytes > memory_limit:
             raise CapacityError(f"memory_limit: the graph alone needs {self.graph.bytes:,} bytes on cuda:{ordinal}, "
                                 f"but {memory_limit:,} are allowed; use a larger memory_limit")
-        self.stream, copies = Stream(self.context), Stream(self.context)
         taken = self.graph.bytes
         if rescoring is not None:
             self.rescoring = DeviceRescoring(graph, rescoring, self.context, self.stream, options, taken=taken,
@@ -82,11 +72,11 @@ cdef class CudaEngine:
             bucketed = self.rescoring.bucketed_bytes() != 0
         self.searches = Searches(self.pool, self.stream, self.rescoring is not None, self.requests is not None,
                                  asks_arcs, bucketed)
-        self.window = Window(self.graph, options, self.pool, self.stream, copies, self.rescoring, self.requests, threads)
+        self.window = Window(self.graph, options, self.pool, self.stream, self.copies, self.rescoring, self.requests, threads)
         self.device_looks = DeviceLooks(self.stream)
         self.room = search_plan.first_room(options.max_active or 0)
 
-    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, InputChecks looks=None,
+    def decode(self, utterances, uint32_t columns, bint on_host, InputChecks looks=None,
                lattice_beam=None, boosts=None, streams=None, last=None):
         """Decodes a batch.
 
@@ -120,12 +110,12 @@ cdef class CudaEngine:
             Where values are no log-probs, by utterance: the paths of these utterances are empty.
         """
         lock = self.decoding_lock()
-        asked = BatchOptions(utterances.shape[0], lattice_beam, boosts, streams, last, self.requests is not None)
+        asked = BatchOptions(len(utterances), lattice_beam, boosts, streams, last, self.requests is not None)
         if asked.boosts is not None and self.rescoring is not None:
             self.rescoring.check_boosts(asked.boosts)
         with lock:
             try:
-                return self._decode_with_retry(utterances, columns, on_host, looks, asked)
+                return self.decode_with_retry((utterances, columns, on_host, looks, asked))
             finally:
                 self.window.rest()
 
@@ -145,39 +135,23 @@ cdef class CudaEngine:
         self.all_streams.add(stream)
         return stream
 
-    def decoding_lock(self):
-        """The lock to decode under; a thread that holds it may take it again.
+    cdef object attempt(self, tuple batch):
+        found = self._decode(batch[0], batch[1], batch[2], batch[3], batch[4])
+        self.lean = False
+        return found
 
-        In a forked child this raises an error: the thread that held the lock at the fork does not exist there.
-        """
-        with self.context:
-            pass
-        return self.lock
-
-    cdef _decode_with_retry(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, InputChecks looks,
-                         BatchOptions asked):
-        """Decodes a batch, in fewer lanes at a time if memory is short."""
-        while True:
-            try:
-                with self.context:
-                    found = self._decode(utterances, columns, on_host, looks, asked)
-                self.halvings, self.lean = max(0, self.halvings - 1), False
-                return found
-            except TooManyTokens:
-                self._give_back()
-                raise
-            except (CudaOutOfMemoryError, CapacityError):
-                self._give_back()
-                if self.lean:
-                    self.halvings, self.lean = 0, False
-                    raise
-                if self.window.num_lanes > 1:
-                    self.halvings += 1
-                else:
-                    self.lean = True
-            except BaseException:
-                self._give_back()
-                raise
+    cdef bint shrink(self, error) except -1:
+        """Half the lanes, and after one lane `lean`."""
+        if isinstance(error, TooManyTokens) or not isinstance(error, (CudaOutOfMemoryError, CapacityError)):
+            return False
+        if self.lean:
+            self.halvings, self.lean = 0, False
+            return False
+        if self.window.num_lanes > 1:
+            self.halvings += 1
+        else:
+            self.lean = True
+        return True
 
     cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, InputChecks looks,
                  BatchOptions asked):
@@ -252,12 +226,17 @@ cdef class CudaEngine:
                                                  asked.last[i])
         return 0
 
-    cdef int _give_back(self) except -1:
-        """Frees the memory that grows, after a failure."""
+    cdef int give_back(self) except -1:
         self.searches.clear()
-        if self.context.enter_to_free():
-            self.window.clear()
-            self.context.leave()
+        return BatchEngine.give_back(self)
+
+    cdef int free(self) except -1:
+        return self.window.clear()
+
+    cdef int free_pinned(self) except -1:
+        self.lean = False
+        self.window.release()
+        self.device_looks.release()
         return 0
 
     def memory(self):
@@ -277,14 +256,6 @@ cdef class CudaEngine:
                     "paths": window.batch.path_bytes(), "log_probs": window.staging.device_bytes(),
                     "batch": window.batch.other_bytes() + window.lattices.device_bytes(), "pinned": host,
                     "bucketed": bucketed, "streams": sum([stream.nbytes for stream in self.all_streams])}
-
-    def release(self):
-        """Gives back the memory that grows with batches, on device and host; the next batch grows it again."""
-        with self.decoding_lock():
-            self._give_back()
-            self.halvings, self.lean = 0, False
-            self.window.release()
-            self.device_looks.release()
 
     @property
     def placement(self):

@@ -316,10 +316,7 @@ cdef class Window:
         self.staging.clear()
         if self.requests is not None:
             self.requests.clear()
-        # Freed memory returns to the pool when the streams reach this point, and trimming returns it to the device.
-        ignore(self.pool.context.state, driver().stream_synchronize(self.stream.handle))
         self.staging.rest()
-        ignore(self.pool.context.state, driver().pool_trim(self.pool.handle, 0))
         return 0
 
     cdef int release(self) except -1:
