@@ -240,7 +240,7 @@ class Collector:
     """
 
     def __init__(self, stats: Callable[[], BatcherStats], prefix: str) -> None:
-        self._core = require("prometheus_client", "Prometheus", "prometheus-client").core
+        self._core = require("prometheus_client.core", "Prometheus", "prometheus-client")
         self._stats, self._prefix = stats, prefix
 
     def collect(self) -> Iterable[Any]:

@@ -9,11 +9,13 @@ from arcbeam.core.errors import MissingDependencyError
 
 def require(module: str, purpose: str, package: str | None = None) -> Any:
     """The imported module; MissingDependencyError says what it is for, and the package to install."""
+    root = module.partition(".")[0]
     try:
+        importlib.import_module(root)
         return importlib.import_module(module)
     except ImportError as error:
         reason = f"which cannot be imported ({error})"
-        raise missing_package(package or module, purpose, reason) from error
+        raise missing_package(package or root, purpose, reason) from error
 
 
 def missing_package(package: str, purpose: str, reason: str = "which is not installed") -> MissingDependencyError:
