@@ -133,8 +133,8 @@ BoostMap = Annotated[Path | None, typer.Option(
     "Other utterances have that of --boost.")]
 LatticeFile = Annotated[str | None, typer.Option(
     "--lattice", metavar="FILE", show_default=False, rich_help_panel=ANSWERS,
-    help="Also write the lattices to this Kaldi archive (CompactLattice, binary, not compressed), which gets its name "
-    "when it is complete.")]
+    help="Also write the lattices to this Kaldi archive (CompactLattice, binary), which gets its name when it is "
+    "complete; or ark,t:FILE for text, ark,scp:ARCHIVE,INDEX, or ark:- for the standard output.")]
 FrameShift = Annotated[float | None, typer.Option("--frame-shift", metavar="SECONDS", show_default="unknown",
     help="Time from one frame of log-probs to the next, such as 0.02; needed for times in seconds, CTM and RTFx.")]
 EncoderFrameShift = Annotated[float | None, typer.Option(

@@ -30,6 +30,7 @@ import typer
 
 from arcbeam.cli.console import note
 from arcbeam.core.errors import FormatError
+from arcbeam.files.kaldi_specifiers import written
 from arcbeam.files.writing import PARTIAL, beside, writing
 
 if TYPE_CHECKING:
@@ -161,11 +162,17 @@ def check_lattice_file(lattice: str | None, output: str) -> None:
     """Fail on a name that no archive of lattices can have, before any work is done for it."""
     if lattice is None:
         return
+    try:
+        archive = written(lattice).archive
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="'--lattice'") from None
     if lattice == STDOUT:
-        wrong = "expected the name of a file, got -; lattices do not go to the standard output"
-    elif lattice.endswith(".gz"):
+        wrong = "expected the name of a file, got -; ark:- is the standard output"
+    elif archive == STDOUT and output == STDOUT:
+        wrong = "lattices and words cannot both go to the standard output; name a file for the words with --output"
+    elif archive.endswith(".gz"):
         wrong = f"expected a name such as lattices.ark, got {lattice}; compress the archive when it is written"
-    elif output != STDOUT and os.path.realpath(lattice) == os.path.realpath(output) and not _is_pipe(lattice):
+    elif output != STDOUT and os.path.realpath(archive) == os.path.realpath(output) and not _is_pipe(archive):
         wrong = f"expected another file than that of --output, got {lattice} for both"
     else:
         return

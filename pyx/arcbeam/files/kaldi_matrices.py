@@ -8,7 +8,9 @@ both are refused.
 """
 
 import os
+import shutil
 import struct
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -29,9 +31,21 @@ def read_ark(path: Path) -> Iterator[tuple[str, np.ndarray]]:
     """Yield each entry of an archive."""
     check_is_file(path)
     with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        while (utterance := read_id(file, path)) is not None:
-            yield utterance, _read_matrix(file, size, f"{path}: {utterance!r}")
+        yield from _entries(file, path)
+
+
+def read_piped_ark(pipe: BinaryIO, name: Path) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield each entry of an archive that comes through a pipe, which is read to its end first."""
+    with tempfile.TemporaryFile() as file:
+        shutil.copyfileobj(pipe, file)
+        file.seek(0)
+        yield from _entries(file, name)
+
+
+def _entries(file: Any, path: Path) -> Iterator[tuple[str, np.ndarray]]:
+    size = os.fstat(file.fileno()).st_size
+    while (utterance := read_id(file, path)) is not None:
+        yield utterance, _read_matrix(file, size, f"{path}: {utterance!r}")
 
 
 def read_scp(path: Path) -> Iterator[tuple[str, np.ndarray]]:

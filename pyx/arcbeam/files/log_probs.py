@@ -15,6 +15,7 @@ float16 and float32 are taken as they are, float64 is rounded to float32, and an
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
@@ -25,11 +26,13 @@ import numpy as np
 from arcbeam.core.calls import lists_options
 from arcbeam.core.errors import FormatError
 from arcbeam.core.sizes import as_bytes
-from arcbeam.files import kaldi_matrices
+from arcbeam.files import kaldi_matrices, kaldi_specifiers
 from arcbeam.files.kaldi_archives import scp_entries
 from arcbeam.files.numpy_files import Archive, map_npy
 
 SUFFIXES = (".npz", ".npy", ".ark", ".scp")
+AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".aac", ".webm", ".sph", ".mp4")
+MODELS = (".onnx", ".nemo", ".pt", ".pth", ".ckpt", ".safetensors")
 GRAPH_SUFFIXES = (".arcbeam", ".fst")
 
 
@@ -86,7 +89,7 @@ def read_log_probs(
     ----------
     path : path
         An ``.npz``, an ``.npy``, a Kaldi archive (``.ark``, also ``ark:FILE``) or an index of one (``.scp``, also
-        ``scp:FILE``), or a folder of these.
+        ``scp:FILE``), or a folder of these; ``ark:-`` is an archive from the standard input.
     max_bytes : int, str or None
         The most that a packed ``.npz`` may unpack to, such as ``"20GiB"``. None: 20 times its size, but at least 32
         MiB.
@@ -150,9 +153,17 @@ def count(inputs: Iterable[Input]) -> int | None:
 
 
 def _find(path: str) -> Iterator[tuple[Path, Reader]]:
-    scheme, colon, rest = path.partition(":")
-    if colon and scheme in ("ark", "scp") and not Path(path).exists():
-        yield _existing(Path(rest)), READERS["." + scheme]
+    try:
+        specifier = kaldi_specifiers.read(path)
+    except ValueError as error:
+        raise FormatError(str(error)) from None
+    if path == kaldi_specifiers.STANDARD and not Path(path).exists():
+        raise FormatError("-: expected a file; ark:- is an archive of Kaldi from the standard input")
+    if specifier == ("ark", kaldi_specifiers.STANDARD):
+        yield Path(specifier[1]), lambda name, _: kaldi_matrices.read_piped_ark(sys.stdin.buffer, name)
+        return
+    if specifier is not None:
+        yield _existing(Path(specifier[1])), READERS[f".{specifier[0]}"]
         return
     file = _existing(Path(path))
     if file.is_dir():
@@ -160,7 +171,15 @@ def _find(path: str) -> Iterator[tuple[Path, Reader]]:
     elif file.suffix.lower() in READERS:
         yield file, READERS[file.suffix.lower()]
     else:
-        swapped = "; give the graph first, then the log-probs" if file.suffix in GRAPH_SUFFIXES else ""
+        suffix, swapped = file.suffix.lower(), ""
+        if file.suffix in GRAPH_SUFFIXES:
+            swapped = "; give the graph first, then the log-probs"
+        elif suffix in AUDIO or suffix in MODELS:
+            kind = "audio" if suffix in AUDIO else "an acoustic model"
+            raise FormatError(
+                f"{file}: expected the log-probs that a model makes of audio, got {kind}; run the model first, "
+                f"and save its output, for example with numpy.savez: docs/guide/decoding.md shows how"
+            )
         raise FormatError(
             f"{file}: unknown kind of input {file.suffix!r}, expected one of {', '.join(SUFFIXES)}, "
             f"or ark:FILE or scp:FILE{swapped}"

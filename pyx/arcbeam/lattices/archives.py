@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Protocol, TypeAlias
+from typing import Any, BinaryIO, Protocol, TypeAlias
 
 from arcbeam.core.calls import lists_options
 from arcbeam.core.errors import FormatError
+from arcbeam.files import kaldi_specifiers
 from arcbeam.files.kaldi_archives import open_archive, read_id, scp_entries
 from arcbeam.files.reading import check_is_file
 from arcbeam.files.writing import replacing, replacing_text
@@ -42,7 +43,8 @@ def write_lattices(
     Parameters
     ----------
     path
-        The archive; it gets its name when it is complete.
+        The archive; it gets its name when it is complete. Kaldi's specifiers set `text` and `scp`, too:
+        ``"ark,t:FILE"``, ``"ark,scp:ARCHIVE,INDEX"``; ``"ark:-"`` is the standard output.
     lattices
         ``{utterance: lattice}``, or pairs of them, which are taken one at a time. A lattice is one of a hypothesis, or
         a `KaldiLattice`.
@@ -57,57 +59,54 @@ def write_lattices(
     Raises
     ------
     ValueError
-        An utterance's name is empty or has white space.
+        An utterance's name is empty or has white space; or a specifier of what arcbeam does not write.
     TypeError
         What is no lattice.
     """
     if not isinstance(lattices, Iterable):
         raise TypeError(f"lattices: expected {EXPECTED}, got {type(lattices).__name__}")
-    pairs = lattices.items() if isinstance(lattices, Mapping) else lattices
-    encode = kaldi_text.encode if text else kaldi_binary.encode
-    with replacing(path) as archive:
-        if scp is None:
-            _write(archive, pairs, encode, acoustic_scale, None, path)
-        else:
-            with replacing_text(scp) as index:
-                _write(archive, pairs, encode, acoustic_scale, index, path)
+    with lattice_archive(path, text=text, acoustic_scale=acoustic_scale, scp=scp) as add:
+        for pair in lattices.items() if isinstance(lattices, Mapping) else lattices:
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise TypeError(f"lattices: expected {EXPECTED}, got an item of type {type(pair).__name__}")
+            add(*pair)
 
 
 @contextmanager
-def lattice_archive(path: StrPath, *, text: bool = False) -> Iterator[Callable[[str, HasKaldiForm], None]]:
+def lattice_archive(
+    path: StrPath, *, text: bool = False, acoustic_scale: float | None = None, scp: StrPath | None = None
+) -> Iterator[Callable[[str, HasKaldiForm | KaldiLattice], None]]:
     """Opens an archive for lattices that come one by one: yields what writes (utterance, lattice) to it."""
-    encode = kaldi_text.encode if text else kaldi_binary.encode
-    with replacing(path) as archive:
-        yield lambda utterance, lattice: _write(archive, [(utterance, lattice)], encode, None, None, path)
-
-
-def _write(
-    archive: IO[bytes], pairs: Iterable[Any], encode: Any, scale: float | None, index: IO[str] | None, path: StrPath
-) -> None:
+    target = kaldi_specifiers.written(os.fsdecode(path))
+    name, index = target.archive, target.scp if scp is None else scp
+    encode = kaldi_text.encode if text or target.text else kaldi_binary.encode
     place = 0
-    for pair in pairs:
-        if not isinstance(pair, tuple) or len(pair) != 2:
-            raise TypeError(f"lattices: expected {EXPECTED}, got an item of type {type(pair).__name__}")
-        utterance, lattice = pair
-        if not hasattr(lattice, "to_kaldi") and not isinstance(lattice, KaldiLattice):
-            raise TypeError(
-                f"lattices: expected a lattice for {utterance!r}, such as hypothesis.lattice of "
-                f"decode(..., lattice=True), got {type(lattice).__name__}"
-            )
-        if (
-            not isinstance(utterance, str)
-            or not utterance
-            or len(utterance.split()) != 1
-            or utterance.strip() != utterance
-        ):
-            raise ValueError(f"lattices: expected names of utterances without white space, got {utterance!r}")
-        kaldi = lattice if isinstance(lattice, KaldiLattice) else lattice.to_kaldi(scale)
-        head = utterance.encode() + b" "
-        data = head + encode(kaldi)
-        if index is not None:
-            index.write(f"{utterance} {os.fsdecode(path)}:{place + len(head)}\n")
-        archive.write(data)
-        place += len(data)
+    with ExitStack() as open_files:
+        archive = open_files.enter_context(replacing("/dev/stdout" if name == kaldi_specifiers.STANDARD else name))
+        places = None if index is None else open_files.enter_context(replacing_text(index))
+
+        def add(utterance: str, lattice: HasKaldiForm | KaldiLattice) -> None:
+            nonlocal place
+            _check_entry(utterance, lattice)
+            kaldi = lattice if isinstance(lattice, KaldiLattice) else lattice.to_kaldi(acoustic_scale)
+            head = utterance.encode() + b" "
+            data = head + encode(kaldi)
+            if places is not None:
+                places.write(f"{utterance} {name}:{place + len(head)}\n")
+            archive.write(data)
+            place += len(data)
+
+        yield add
+
+
+def _check_entry(utterance: Any, lattice: Any) -> None:
+    if not hasattr(lattice, "to_kaldi") and not isinstance(lattice, KaldiLattice):
+        raise TypeError(
+            f"lattices: expected a lattice for {utterance!r}, such as hypothesis.lattice of "
+            f"decode(..., lattice=True), got {type(lattice).__name__}"
+        )
+    if not isinstance(utterance, str) or not utterance or len(utterance.split()) != 1 or utterance.strip() != utterance:
+        raise ValueError(f"lattices: expected names of utterances without white space, got {utterance!r}")
 
 
 @lists_options()
@@ -118,7 +117,7 @@ def read_lattices(path: StrPath) -> Iterator[tuple[str, KaldiLattice]]:
     ----------
     path
         An archive, binary or text; an index whose name ends with ``.scp``; or a file of one lattice, whose utterance is
-        the file's name without its ending.
+        the file's name without its ending. ``ark:FILE`` and ``scp:FILE`` are taken, too.
 
     Raises
     ------
@@ -127,9 +126,10 @@ def read_lattices(path: StrPath) -> Iterator[tuple[str, KaldiLattice]]:
     OSError
         The file cannot be read.
     """
-    place = Path(os.fspath(path))
+    kind, name = kaldi_specifiers.read(os.fsdecode(path)) or (None, os.fsdecode(path))
+    place = Path(name)
     check_is_file(place)
-    return _read_index(place) if place.suffix == ".scp" else _read_archive(place)
+    return _read_index(place) if kind == "scp" or (kind is None and place.suffix == ".scp") else _read_archive(place)
 
 
 def _read_archive(path: Path) -> Iterator[tuple[str, KaldiLattice]]:

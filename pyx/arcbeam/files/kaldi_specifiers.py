@@ -1,0 +1,72 @@
+"""Kaldi's specifiers of tables, such as ``ark,t:FILE``, ``ark,scp:ARCHIVE,INDEX`` and ``ark:-``."""
+
+import os
+from typing import NamedTuple
+
+STANDARD = "-"  # the standard input or output
+WRITTEN = {"t", "b", "f", "nf"}  # options that arcbeam follows, or that change nothing in what is written
+READ = {"t", "b", "o", "no", "s", "ns", "cs", "ncs", "bg", "np"}  # that change nothing in what is read
+
+
+class Written(NamedTuple):
+    """Where a table goes."""
+
+    archive: str
+    scp: str | None = None
+    text: bool = False
+
+
+def written(given: str) -> Written:
+    """A specifier, or the name of an archive; ValueError for what Kaldi writes and arcbeam does not."""
+    words, target = _split(given)
+    if words is None:
+        if given.endswith(".scp"):
+            raise ValueError(
+                f"expected an archive, got the index {given}; ark,scp:{given[:-4]}.ark,{given} writes both"
+            )
+        return Written(_no_command(given, given))
+    kinds = [word for word in words if word in ("ark", "scp")]
+    if kinds == ["scp"]:
+        raise ValueError(f"expected ark:FILE or ark,scp:ARCHIVE,INDEX, got {given!r}")
+    _check_options(given, words, WRITTEN)
+    if kinds == ["ark"]:
+        return Written(_no_command(target, given), None, "t" in words)
+    archive, comma, index = target.partition(",")
+    if not comma or not archive or not index or STANDARD in (archive, index):
+        raise ValueError(f"expected the names of an archive and its index after ark,scp:, got {given!r}")
+    return Written(_no_command(archive, given), _no_command(index, given), "t" in words)
+
+
+def read(given: str) -> tuple[str, str] | None:
+    """("ark" or "scp", name) of a specifier, whose name may be ``-``; None if it is the name of a file."""
+    words, target = _split(given)
+    if words is None:
+        return None
+    kinds = [word for word in words if word in ("ark", "scp")]
+    if len(kinds) != 1:
+        raise ValueError(f"expected ark:FILE or scp:FILE to read, got {given!r}")
+    _check_options(given, words, READ)
+    return kinds[0], _no_command(target, given)
+
+
+def _split(given: str) -> tuple[list[str] | None, str]:
+    """The words in front of the colon and what is after it; no words if that is the name of a file."""
+    head, colon, target = given.partition(":")
+    words = head.split(",")
+    if not colon or not {"ark", "scp"} & set(words) or os.path.exists(given):
+        return None, given
+    if not target:
+        raise ValueError(f"expected a name after the colon, got {given!r}")
+    return words, target
+
+
+def _check_options(given: str, words: list[str], known: set[str]) -> None:
+    for word in words:
+        if word not in known and word not in ("ark", "scp"):
+            raise ValueError(f"expected options among {', '.join(sorted(known))} in front of the colon, got {given!r}")
+
+
+def _no_command(name: str, given: str) -> str:
+    if name.startswith("|") or name.endswith("|"):
+        raise ValueError(f"{given!r} has a shell command, and arcbeam runs none: use a file, or a pipe and ark:-")
+    return name
