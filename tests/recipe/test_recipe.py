@@ -274,3 +274,9 @@ def test_kaldifst_missing(files, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "kaldifst", None)
     with pytest.raises(MissingDependencyError, match=r"needs the package kaldifst.*pip install kaldifst"):
         Graph.build(TOKENS, files / "lexicon.txt", files / "lm.arpa", progress=False)
+
+
+def test_the_same_inputs_make_the_same_file(files):
+    for name in ("a", "b"):
+        Graph.build(TOKENS, files / "lexicon.txt", files / "lm.arpa", separator=None, progress=False).save(files / name)
+    assert (files / "a").read_bytes() == (files / "b").read_bytes()

@@ -178,7 +178,7 @@ def _find(path: str) -> Iterator[tuple[Path, Reader]]:
             kind = "audio" if suffix in AUDIO else "an acoustic model"
             raise FormatError(
                 f"{file}: expected the log-probs that a model makes of audio, got {kind}; run the model first, "
-                f"and save its output, for example with numpy.savez: docs/guide/decoding.md shows how"
+                f"and save its output, for example with numpy.savez: docs/guide/batch-jobs.md shows how"
             )
         raise FormatError(
             f"{file}: unknown kind of input {file.suffix!r}, expected one of {', '.join(SUFFIXES)}, "

@@ -106,7 +106,6 @@ def build_fields(
             )
         fst = algebra.remove_epsilons(fst)
         reporter.say("epsilons", f"removed: {fst.num_states:,} states")
-    meta["build_seconds"] = round(reporter.seconds, 1)
     compiled = _compiled(fst, table, options.openfst)
     fields |= compiled.fields(fields["word_symbols"], None) | {"meta": meta}
     for composed in with_slot:  # one, or none
