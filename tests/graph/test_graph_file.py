@@ -157,7 +157,7 @@ def test_refuses_other_versions_and_other_files(path):
         with pytest.raises(FormatError, match="expected a graph of arcbeam or an OpenFst"):
             Graph.load(path)
     path.write_bytes(lm_file.KIND.magic + bytes(100))
-    with pytest.raises(FormatError, match=r"got a language model, which LanguageModel.load reads"):
+    with pytest.raises(FormatError, match=r"got a language model of arcbeam, which LanguageModel.load"):
         Graph.load(path)
     with pytest.raises(FormatError, match=r"expected a graph of arcbeam \(magic"):
         path.write_bytes(bytes(100))

@@ -100,7 +100,7 @@ def test_missing_symbols():
         ("a 0\na 1\n", "line 2: symbol 'a' occurs twice, first with id 0"),
         ("a 4294967296\n", "line 1: id 4294967296 is too large"),
         ("a " + "9" * 40, "line 1: expected a symbol and its id"),
-        (b"a 0\n\xff 1\n", "line 2: expected UTF-8"),
+        (b"a 0\n\xff 1\n", "line 2: expected text in UTF-8"),
     ],
 )
 def test_bad_symbol_files(tmp_path, text, message):
@@ -173,7 +173,7 @@ def test_blank_by_name_and_by_column(tmp_path):
         ("a 0\na 1\n", None, "line 2: token 'a' occurs twice"),
         ("a 0\nb\n", None, "line 2: expected a token and its id"),
         ("a\nb 1\n", None, "line 2: expected a token without an id"),
-        ("a\n\xff\n".encode("latin-1"), None, "line 2: expected UTF-8"),
+        ("a\n\xff\n".encode("latin-1"), None, "line 2: expected text in UTF-8"),
     ],
 )
 def test_bad_token_files(tmp_path, text, blank, message):

@@ -66,7 +66,7 @@ def test_of_equal_pronunciations_the_most_probable_stays(tmp_path):
         ("a a <blank>\n", "line 1: expected tokens, got the blank '<blank>' in the word 'a'"),
         ("a a\n<eps> b\n", "line 2: expected a word, got '<eps>', which is reserved"),
         ("a 0.5 a\nb 0.5\n", "line 2: expected tokens after the word 'b', got none"),
-        (b"a a\n\xff b\n", "line 2: expected UTF-8"),
+        (b"a a\n\xff b\n", "line 2: expected text in UTF-8"),
         ("", "got an empty file"),
     ],
 )

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from arcbeam.core.errors import FormatError
 from arcbeam.files import section_file
 from arcbeam.files._file_map import checksum
+from arcbeam.files.kinds import kind_of
 from arcbeam.files.reading import reading
 from arcbeam.graph import _graph
 from arcbeam.graph.open_slot import OpenSlot
@@ -67,13 +68,10 @@ KIND = section_file.Kind(
 
 def check_head(path: str | os.PathLike[str], head: bytes) -> None:
     """FormatError unless a file that is none of OpenFst's begins as a graph of arcbeam."""
-    from arcbeam.lm import lm_file
-
     if not KIND.begins(head):
-        got = f"a file that begins with {head[:8]!r}" if head else "an empty file"
-        if lm_file.KIND.begins(head):
-            got = "a language model, which LanguageModel.load reads"
-        raise FormatError(f"{path}: expected a graph of arcbeam or an OpenFst vector or const file, got {got}")
+        raise FormatError(
+            f"{path}: expected a graph of arcbeam or an OpenFst vector or const file, got {kind_of(head)}"
+        )
 
 
 def write(path: str | os.PathLike[str], graph: Any) -> None:

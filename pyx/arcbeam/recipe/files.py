@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 from arcbeam.core.errors import FormatError
+from arcbeam.files.kinds import kind_of
 from arcbeam.files.packed_files import blocks
 
 LONGEST_LINE = 1 << 20
@@ -46,4 +47,5 @@ def _decoded(line: bytes, path: str | os.PathLike[str], number: int) -> str:
     try:
         return line.removesuffix(b"\r").decode()
     except UnicodeDecodeError as error:
-        raise FormatError(f"{path}, line {number}: expected UTF-8, got {line[:40]!r}") from error
+        got = kind_of(line) if number == 1 else repr(line[:40])
+        raise FormatError(f"{path}, line {number}: expected text in UTF-8, got {got}") from error
