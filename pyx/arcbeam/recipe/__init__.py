@@ -1,5 +1,4 @@
 """Builds decoding graphs: kaldifst composes topology (T), lexicon (L) and language model (G) into one graph (TLG).
 
-``pip install arcbeam[build]`` installs what this room needs; decoding a saved graph needs none of it. May import:
-core, files, lm.
+Decoding a saved graph needs nothing of it, nor ``pip install arcbeam[build]``. May import: core, files, lm.
 """
