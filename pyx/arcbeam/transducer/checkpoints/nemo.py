@@ -67,10 +67,7 @@ def read_nemo(
     given: Collection[str] = (),
     max_bytes: int | str | None = None,
 ) -> NemoModel:
-    """The model of a ``.nemo`` archive, a safetensors file or a state dict.
-
-    See :meth:`arcbeam.TransducerDecoder.from_nemo`; `given` are the options that override the configuration.
-    """
+    """The model of a ``.nemo`` archive, a safetensors file or a state dict; `given` options override its own."""
     asked = _Asked(activation, durations, {*given} if durations is None else {*given, "durations"})
     if isinstance(source, Mapping):
         return _from_state_dict(source, Source("state dict"), {}, asked)

@@ -30,15 +30,7 @@ cdef class Table:
 
 
 cdef class FusionMemory:
-    """The automata that a decoder has met and that still live, sent once; and the rows of one group after the other.
-
-    Parameters
-    ----------
-    pool : MemoryPool
-    stream : Stream
-    alphas : (float, float)
-        The factors of n-gram model and boosting tree.
-    """
+    """The live automata that a decoder has used, sent once; and the rows of one group after the other."""
 
     def __cinit__(self, MemoryPool pool not None, Stream stream not None, alphas):
         self.pool, self.stream = pool, stream

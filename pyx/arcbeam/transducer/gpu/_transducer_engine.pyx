@@ -31,20 +31,7 @@ cdef enum:
 
 
 cdef class CudaEngine:
-    """A transducer's weights on one device. Calls from several Python threads take turns.
-
-    Parameters
-    ----------
-    weights : dict
-        The result of :func:`arcbeam.transducer.weights.device_weights`.
-    ordinal : int
-        The device's number.
-    precision : str
-    tokens, units, features, joint, layers, context, relu, activation
-        Sizes and kinds of the network; joint: of the joint network's hidden layer; layers=0: a stateless one.
-    blank, max_symbols, durations, frame_looping, confidence, alphas
-        As for the CPU's engine.
-    """
+    """A transducer's `device_weights` on one device; layers=0: a stateless network. Calling threads take turns."""
 
     cdef readonly Context context
     cdef readonly Stream stream
@@ -145,10 +132,7 @@ cdef class CudaEngine:
         return 0
 
     def decoding_lock(self):
-        """The lock to decode under; a thread that holds it may take it again.
-
-        In a forked child this raises an error: the thread that held the lock at the fork does not exist there.
-        """
+        """The reentrant lock to decode under; an error in a forked child, which lacks the thread that held it."""
         with self.context:
             pass
         return self.lock
@@ -175,25 +159,11 @@ cdef class CudaEngine:
             self.fusion.release()
 
     def decode(self, const int64_t[:, ::1] utterances, list states, bint on_host, list fusions=None):
-        """Decodes a batch.
-
-        Parameters
-        ----------
-        utterances : int64[batch, 4]
-            Address, row stride in values, frames, and whether the values are float16. The memory must stay.
-        states : list of None or (hidden, cell, context, skip, frames)
-        on_host : bool
-            Whether the addresses are the host's. Otherwise the engine's stream must have been told to wait for them.
-        fusions : list of Fusion, optional
-            For each utterance.
-
-        Returns
-        -------
-        found : list of (take, i)
-            take(i) is (tokens, frames, durations, log_probs, confidences, state).
-        bad : list of (utterance, frame, column, value), or (utterance, frame) if the network computed it
-            Where values are not finite, by utterance: what the utterance has written before is not to be used.
-        """
+        """Decodes a batch: (found, bad)."""
+        # utterances: address, row stride in values, frames, whether float16; device memory is read on the stream.
+        # states: None or (hidden, cell, context, skip, frames).
+        # found: (take, i); take(i) is (tokens, frames, durations, log_probs, confidences, state).
+        # bad, values that are not finite: (utterance, frame, column, value), or (utterance, frame) of the network's.
         with self.context:
             pass
         with self.lock:

@@ -1,7 +1,6 @@
 """A round of streams of a transducer: their chunks are decoded together, and sentences end where rules say so.
 
-Each chunk is decoded as a whole, whatever its sentence's end. Where one ends within, its frames up to there are decoded
-once more, for the state after them; the others wait. So a round without an end takes one call of the engine.
+Chunks are decoded whole; frames up to an end are decoded again for the state there. No end: one call of the engine.
 """
 
 from __future__ import annotations
@@ -107,10 +106,7 @@ class Round:
         wrong: dict[int, Fault],
         ends: dict[int, End],
     ) -> None:
-        """Where a network's output was not finite, perhaps after an end: decodes from check to check, up to the first.
-
-        So it does not depend on chunks whether that is met.
-        """
+        """After a value that is not finite: decodes from check to check up to an end, whatever the chunks."""
         sentence = self._sentences[at]
         if sentence.rules is None or self._not_finite(at) is not None:
             return
