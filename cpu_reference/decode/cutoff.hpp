@@ -2,7 +2,7 @@
 //
 // in   tokens[n] (survivors of the last frame; the best has cost 0), beam, max_active (0: no limit), the order of
 //      tokens of one cost: `order.precedes(i, j)`, as the ends of backtrack.hpp have it
-// out  the largest cost that may leave, and which tokens of that cost stay behind nonetheless
+// out  the largest cost that may leave, and which tokens of that cost are not expanded
 // rule the tokens within best + beam leave; of more than max_active, the first max_active in the order of law 2.
 // The
 //      order counts only where equals of the max_active-th smallest cost do not all have a place, which is rare

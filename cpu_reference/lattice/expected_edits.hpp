@@ -4,7 +4,7 @@
 //
 // in   tokens [begin, end) of a lattice, all of whose paths pass through `begin` and through `end`, which may stand
 // for
-//      the place behind all ends; reference words r_1 .. r_k; the share that each link has in the paths into its
+//      the place after all ends; reference words r_1 .. r_k; the share that each link has in the paths into its
 //      target
 // out  alignments (slot, word, posterior); the posteriors of a slot sum to 1
 // rule expected distance of token t to j words, with an expectation at tokens and minima at links:
@@ -159,7 +159,7 @@ class ExpectedEdits {
         return num_rows_++;
     }
 
-    // Offsets grow with time, so a target's band begins `shift` words behind its source's.
+    // Offsets grow with time, so a target's band begins `shift` words after its source's.
     void add(const double* __restrict from, std::size_t shift, double share, bool is_first,
              double* __restrict to) const {
         const std::size_t within = shift < width_ ? width_ - shift : 0;
@@ -249,7 +249,7 @@ class ExpectedEdits {
         const Row from = row(lattice_->links[link].source);
         arc_distances(from, word);
         const Row arc{arc_.data(), from.offset, from.width};
-        double carried = 0.0;  // from the slot behind, by a deletion
+        double carried = 0.0;  // from the next slot, by a deletion
         for (std::size_t q = behind.last; q-- > 0;) {
             if (q < behind.first && carried == 0.0) {
                 break;

@@ -181,7 +181,7 @@ class OracleSearch {
     Oracle found_;
     std::uint32_t token_ = 0;
     std::vector<std::uint32_t> before_;  // [words of the reference + 1]
-    std::vector<std::uint32_t> after_;   // the same behind a link
+    std::vector<std::uint32_t> after_;   // the same after a link
 };
 
 inline Oracle oracle(const Lattice& lattice, const std::uint32_t* words,
