@@ -35,7 +35,7 @@ OLDEST = "80"
 NVCC_FLAGS = ["-fmad=false", "-std=c++17", "-O3", "-Icuda", "--expt-relaxed-constexpr", "-lineinfo"]
 SMALL = "--compress-mode=size"  # a fifth of the bytes; nvcc has it from 12.8 on
 
-# The compute capabilities of all GPUs, asked in a process of its own: one that has used CUDA must not fork.
+# The compute capabilities of all GPUs, read in a process of its own: one that has used CUDA must not fork.
 ASK_DRIVER = """
 import ctypes
 driver = ctypes.CDLL("libcuda.so.1")
@@ -93,7 +93,7 @@ def find_nvcc():
 
 
 def find_header():
-    """Folder that holds cuda.h: nvcc's own, beside it, or of the PyPI package; None without."""
+    """The folder of cuda.h: nvcc's own, one next to it, or that of the PyPI package; or None."""
     nvcc = find_nvcc()
     folders = []
     if nvcc:
@@ -161,7 +161,7 @@ class Choice(NamedTuple):
 
 
 def choose():
-    """What the environment asks for, else what the GPUs of this machine need."""
+    """What the environment requests, else what the GPUs of this machine need."""
     named = os.environ.get("ARCBEAM_CUDA_ARCHS", "").replace(",", " ").split()
     if os.environ.get("ARCBEAM_CUDA") == "0" or named == ["none"]:
         return Choice((), "the environment variable ARCBEAM_CUDA or ARCBEAM_CUDA_ARCHS said so")

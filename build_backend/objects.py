@@ -30,7 +30,7 @@ def compile_unless_fresh(made: str, command: Sequence[str], compile_it: Callable
 
 
 def _inputs(rule: str) -> list[str]:
-    """The files behind the colon of a rule of make."""
+    """The files after the colon of a rule of make."""
     return re.findall(r"(?:\\ |\S)+", rule.replace("\\\n", " ").split(": ", 1)[1])
 
 

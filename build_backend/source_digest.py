@@ -96,7 +96,7 @@ class Unit:
     _found: dict[tuple[str, Path | None], Path | None] = field(default_factory=dict)
 
     def find(self, name: str, beside: Path | None) -> Path | None:
-        """The file of ours that an include names: beside the one that includes it, or in the folders."""
+        """The file of ours that an include names: next to the one that includes it, or in the folders."""
         if (name, beside) not in self._found:
             places = [folder / name for folder in ([] if beside is None else [beside]) + list(self.folders)]
             self._found[name, beside] = next((place.resolve() for place in places if place.is_file()), None)

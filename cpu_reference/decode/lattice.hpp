@@ -317,8 +317,8 @@ class LinkLog {
         ordered.reserve(links_.size());
         first_link_.fill(steps() + 1, 0);
         for (const Link& link : links_) {
-            const auto behind = std::upper_bound(first_entry_.begin(), first_entry_.end(), link.target);
-            const auto step = static_cast<std::uint64_t>(behind - first_entry_.begin()) - 1U;
+            const auto next_step = std::upper_bound(first_entry_.begin(), first_entry_.end(), link.target);
+            const auto step = static_cast<std::uint64_t>(next_step - first_entry_.begin()) - 1U;
             std::uint64_t place = 0;  // emitting links come first
             if (link.source >= first_entry_[step]) {
                 const std::uint32_t arc = log[link.source].arc;

@@ -27,7 +27,7 @@ class Spellings:
 
     @classmethod
     def of(cls, lexicon: Any, tokens: TokenTable) -> Self:
-        """Of a Lexicon, its file, or a dictionary of words and their tokens; TypeError, ValueError."""
+        """From a Lexicon, its file, or a dictionary of words and their tokens; TypeError, ValueError."""
         if isinstance(lexicon, Mapping):
             words, *arrays = _flatten(lexicon, tokens)
             return cls._check(words, arrays, None, tokens)

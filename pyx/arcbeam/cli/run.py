@@ -114,7 +114,7 @@ def decode_all(
     batch_size: int,
     referee: Scorer | None = None,
     update: Callable[[int], None] = lambda done: None,
-    asked: Mapping[str, Any] = MappingProxyType({}),
+    requested: Mapping[str, Any] = MappingProxyType({}),
     boosts: "Callable[[str], Boost | BoostingTree | None] | None" = None,
 ) -> Speed:
     """Decode `utterances` in batches and `write` each hypothesis, in order; `check` may fail on a batch."""
@@ -125,7 +125,7 @@ def decode_all(
         check(batch)
         start = time.perf_counter()
         boost = {} if boosts is None else {"boost": [boosts(utterance.id) for utterance in batch]}
-        hypotheses = decode_batch(decoder, batch, **asked, **boost)
+        hypotheses = decode_batch(decoder, batch, **requested, **boost)
         speed.seconds += time.perf_counter() - start
         for utterance, hypothesis in decoded(batch, hypotheses):
             write(utterance, hypothesis)
@@ -173,10 +173,10 @@ def check_width(graph: "Graph", batch: Iterable[Utterance]) -> None:
             )
 
 
-def decode_batch(decoder: Any, batch: list[Utterance], **asked: Any) -> list[Any]:
+def decode_batch(decoder: Any, batch: list[Utterance], **requested: Any) -> list[Any]:
     """Return the hypotheses of a decoder of either kind; one may have an error. Warnings become notes."""
     with warnings.catch_warnings(record=True) as caught:
-        hypotheses = decoder.decode([u.log_probs for u in batch], errors="return", **asked)
+        hypotheses = decoder.decode([u.log_probs for u in batch], errors="return", **requested)
     for warning in caught:  # in which a file of phrases may be called "utterance 7.txt"
         text = re.sub(r"(?<=utterance )\d+(?=, frame )", lambda at: repr(batch[int(at[0])].id), str(warning.message))
         note(f"note: {text}")

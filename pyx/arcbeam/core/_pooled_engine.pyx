@@ -1,4 +1,4 @@
-"""An engine of the CPU: its pool of threads, which lives in one process, and the wait for a batch."""
+"""An engine of the CPU: its pool of threads, which belongs to one process, and the wait for a batch."""
 
 import threading
 

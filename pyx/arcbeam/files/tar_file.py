@@ -23,14 +23,14 @@ SIZE_RECORD = re.compile(rb"(?:^|\n)[0-9]{1,5} size=([0-9]{1,19})\n")
 
 
 def read_members(
-    path: str | os.PathLike[str], wanted: Collection[str], expected: str, max_bytes: int | str | None = None
+    path: str | os.PathLike[str], names: Collection[str], expected: str, max_bytes: int | str | None = None
 ) -> dict[str, bytes]:
-    """Content of the regular files whose names, without folders, are wanted; the first of those with equal names."""
+    """Content of the regular files whose names, without folders, are given; the first of those with equal names."""
     found: dict[str, bytes] = {}
     with PackedFile(path, max_bytes) as file, reading(path, expected):
         for name, size in _members(file):
             base = name.rpartition("/")[2]
-            if base in wanted and base not in found:
+            if base in names and base not in found:
                 found[base] = _read(file, size)
                 _skip(file, -size % BLOCK)
             else:

@@ -177,7 +177,7 @@ cdef class Pieces:
 
 
 cdef string_view utf8_of(str text) except *:
-    """The text as UTF-8, which lives as long as it."""
+    """The text as UTF-8, valid as long as the text."""
     cdef Py_ssize_t size
     cdef const char* begin = PyUnicode_AsUTF8AndSize(text, &size)
     return string_view(begin, size)

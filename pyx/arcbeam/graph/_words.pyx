@@ -195,7 +195,7 @@ cdef class GrowingPath:
         return self.settled.size()
 
     def arcs(self, size_t count, const uint32_t[::1] rest=None):
-        """uint32[count + rest]: the first arcs, and the rest behind them."""
+        """uint32[count + rest]: the first arcs, and the rest after them."""
         cdef size_t size = 0 if rest is None else rest.shape[0]
         found = np.empty(count + size, np.uint32)
         cdef uint32_t[::1] into = found
@@ -206,10 +206,10 @@ cdef class GrowingPath:
         return found
 
     def text(self, size_t count, const uint32_t[::1] rest):
-        """The words of the first arcs, and of the rest behind them, with a space between them."""
+        """The words of the first arcs, and of the rest after them, with a space between them."""
         cdef vector[PathPlace] places
-        cdef PathView behind = path_of(rest)
-        places.push_back(PathPlace(count, behind.arcs, behind.size))
+        cdef PathView view = path_of(rest)
+        places.push_back(PathPlace(count, view.arcs, view.size))
         return texts_of([self], places)[0]
 
     def stable(self, size_t count):

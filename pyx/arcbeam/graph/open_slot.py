@@ -50,8 +50,8 @@ def deepen(columns: dict[str, npt.NDArray[Any]], max_depth: int, exits: npt.NDAr
         max_depth = max(max_depth, int(depth[changed].max()))
         arcs = [np.arange(*states[["first_arc", "first_emitting"]][s].item(), dtype=np.int64) for s in changed]
         needed = np.repeat(depth[changed] + 1, [len(own) for own in arcs])
-        behind = next_states[np.concatenate(arcs)]
-        raised = np.unique(behind[depth[behind] < needed])
-        np.maximum.at(depth, behind, needed)
+        reached = next_states[np.concatenate(arcs)]
+        raised = np.unique(reached[depth[reached] < needed])
+        np.maximum.at(depth, reached, needed)
         changed = raised
     return max_depth

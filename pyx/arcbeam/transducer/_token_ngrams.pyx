@@ -13,7 +13,7 @@ from arcbeam.transducer._token_automaton cimport TokenArc
 from arcbeam.transducer._boosting_tree import ARC as _ARC
 
 cdef enum:
-    HISTORIES = 256  # between two looks at signals
+    HISTORIES = 256  # between two checks for signals
 
 
 cdef extern from "arcbeam/transducer/_token_ngrams/token_ngrams.hpp" namespace "arcbeam::transducer" nogil:

@@ -334,7 +334,7 @@ cdef copied(const void* data, size_t size, dtype):
 
 
 def apply(str function, const float[::1] x, kernels=None):
-    """A function of the shared headers of each value; `kernels` names the vector unit (not for exp and log)."""
+    """Applies a function of the shared headers; `kernels` names the vector unit (not for exp and log)."""
     y = np.empty(x.shape[0], dtype=np.float32)
     cdef float[::1] into = y
     cdef float[::1] zeros = np.zeros(x.shape[0], dtype=np.float32)

@@ -26,7 +26,7 @@ cdef class Table:
 
     cdef TokenAutomaton view
     cdef DeviceBuffer memory
-    cdef object automaton  # a weak reference, which forgets the table
+    cdef object automaton  # a weak reference, which removes the table
 
 
 cdef class FusionMemory:
@@ -36,7 +36,7 @@ cdef class FusionMemory:
         self.pool, self.stream = pool, stream
         self.work = DeviceBuffer(pool, stream, "the addends of labels")
         self.head = HostBuffer(pool.context)
-        self.tables = {}  # by id of what lives; a WeakKeyDictionary takes four times as long to ask
+        self.tables = {}  # by id of the live automaton; a lookup in a WeakKeyDictionary takes four times as long
         memset(&self.params, 0, sizeof(self.params))
         self.params.alphas[0], self.params.alphas[1] = alphas
 

@@ -26,7 +26,7 @@ from arcbeam.core.errors import CapacityError, CudaError, CudaOutOfMemoryError
 from arcbeam.transducer.weights import padded
 
 cdef enum:
-    SLICE_MS = 100  # of waiting between looks at signals
+    SLICE_MS = 100  # of waiting between checks for signals
     ROOM = 1  # arcbeam::transducer::Ending
 
 

@@ -65,20 +65,20 @@ class TransducerRules(NamedTuple):
         self, tokens_on: npt.NDArray[np.int64], durations: npt.NDArray[np.int32] | None, before: int, frames: int
     ) -> End | None:
         """The first check after `before` frames and up to `frames` at which a rule holds; RNN-T: no durations."""
-        for look in self._looks(before, frames):
-            count = int(np.searchsorted(tokens_on, look))
-            silence = look
+        for checked_at in self._checks(before, frames):
+            count = int(np.searchsorted(tokens_on, checked_at))
+            silence = checked_at
             if count:
                 lasts = 1 if durations is None else max(1, int(durations[count - 1]))
-                silence = max(0, look - int(tokens_on[count - 1]) - lasts)
+                silence = max(0, checked_at - int(tokens_on[count - 1]) - lasts)
             for number, rule in enumerate(self.rules, 1):
                 if (
                     (count > 0 or not rule.must_contain_nonsilence)
                     and silence >= rule.min_trailing_silence
-                    and look >= rule.min_utterance_length
+                    and checked_at >= rule.min_utterance_length
                 ):
-                    return End(look, number)
+                    return End(checked_at, number)
         return None
 
-    def _looks(self, before: int, frames: int) -> Iterator[int]:
+    def _checks(self, before: int, frames: int) -> Iterator[int]:
         yield from range((before // self.every + 1) * self.every, frames + 1, self.every)

@@ -43,15 +43,15 @@ class Round:
             if sentence.rules is None or at in refused or at in stopped:
                 continue
             if at in wrong:
-                self._decoded_by_looks(at, found, wrong, sentence_ends)
+                self._decoded_by_checks(at, found, wrong, sentence_ends)
             elif (end := sentence.first_end(found[at])) is not None:
                 sentence_ends[at] = end
         self._cut(sentence_ends, found)
         for at in stopped:
             if (error := self._not_finite(at)) is not None:
                 wrong[at] = error
-        behind = {at: 0 for at in stopped if at not in wrong}
-        behind |= {at: end.frames - sentences[at].frames for at, end in sentence_ends.items()}
+        waits_from = {at: 0 for at in stopped if at not in wrong}
+        waits_from |= {at: end.frames - sentences[at].frames for at, end in sentence_ends.items()}
         after = list(sentences)
         for at, sentence in enumerate(sentences):
             if at in wrong:
@@ -59,9 +59,9 @@ class Round:
             if at not in stopped:
                 fired = sentence_ends[at].fired if at in sentence_ends else 0
                 sentence = sentence.after(found[at], ends[at], fired)
-            if at in behind:
-                waits = behind[at] < self._utterances.table[at, 2]
-                sentence = sentence.with_waiting([Waiting(self._rows(at, behind[at]))] if waits else [], ends[at])
+            if at in waits_from:
+                waits = waits_from[at] < self._utterances.table[at, 2]
+                sentence = sentence.with_waiting([Waiting(self._rows(at, waits_from[at]))] if waits else [], ends[at])
             after[at] = sentence
         return after, {at: wrong[at] for at in sorted(wrong)}
 
@@ -99,7 +99,7 @@ class Round:
         for at, one in zip(cut, again, strict=True):
             found[at] = one
 
-    def _decoded_by_looks(
+    def _decoded_by_checks(
         self,
         at: int,
         found: list[TransducerHypothesis],
@@ -112,8 +112,8 @@ class Round:
             return
         frames = int(self._utterances.table[at, 2])
         every, before = sentence.rules.every, sentence.frames
-        for look in range((before // every + 1) * every - before, frames + 1, every):
-            one = self._of(at, 0, look, sentence.state)
+        for checked_at in range((before // every + 1) * every - before, frames + 1, every):
+            one = self._of(at, 0, checked_at, sentence.state)
             if one.error is not None:
                 return
             if (end := sentence.first_end(one)) is not None:
