@@ -1,13 +1,6 @@
-"""Builds arcbeam's extensions. Two tables and globs: a new stage is found by its place, not listed here.
+"""Builds arcbeam's extensions: ``ROOM/_NAME.pyx`` with the C++ of ``ROOM/_NAME`` and of ``cpu_reference/NAME``.
 
-``pyx/arcbeam/ROOM/_NAME.pyx`` becomes the extension ``arcbeam.ROOM._NAME``, with the C++ of the folder ``_NAME``
-beside it and with every ``cpu_reference/NAME/*.cpp``. The code that Cython would write into each of them (memory views,
-mostly) is in one private extension more, ``arcbeam._cyutility``.
-Environment: ``CXX`` names the compiler; ``ARCBEAM_WERROR=1`` turns warnings in our C++ into errors;
-``ARCBEAM_SANITIZE=address`` (with undefined behaviour) or ``thread`` builds an instrumented twin; ``ARCBEAM_STAGES=1``
-builds also what tests and benchmarks need: ``_stages``, the stages of the search one by one, and the engines of a GPU
-where the driver cannot be called. ``cuda_build.py`` in ``build_backend`` finds what CUDA needs and compiles the
-kernels; its own variables are explained there.
+``docs/design/build.md`` lists the environment variables of CUDA.
 """
 
 import multiprocessing
@@ -22,6 +15,9 @@ from Cython.Build import cythonize
 from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
+# CXX: the compiler. ARCBEAM_WERROR=1: warnings of our C++ are errors. ARCBEAM_SANITIZE=address or thread:
+# an instrumented build. ARCBEAM_STAGES=1: also `_stages`, the stages of the search one by one, and the engines of a GPU
+# where no driver can be called.
 sys.path.insert(0, str(Path(__file__).resolve().parent / "build_backend"))
 import cuda_build
 import objects
@@ -175,10 +171,7 @@ def _cores():
 
 
 def cython_jobs():
-    """Processes that translate side by side; 0, none besides this one, where they could not be started.
-
-    Where they are not forked they would run this file again; and some sandboxes have no semaphores for them.
-    """
+    """Processes that translate in parallel; 0 where they cannot be forked, or have no semaphores."""
     if _cores() == 1 or multiprocessing.get_all_start_methods()[0] != "fork":
         return 0
     try:

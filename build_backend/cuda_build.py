@@ -1,15 +1,6 @@
 """What a CUDA build needs, found or named: nvcc, cuda.h, cuda-bindings; and the kernels, one fatbin a ``cuda/**/*.cu``.
 
-``setup.py`` uses it, and so does pip, as the build backend: setuptools', which asks for what is missing besides where
-kernels are wanted. By default they are wanted for the GPUs of this machine; without one nothing is asked for,
-nothing is compiled, and the package decodes on the CPU.
-
-It has a folder of its own because pip looks there before it looks for packages, and beside it is our folder ``cuda``,
-which would hide cuda-python's.
-
-Environment: ``ARCBEAM_CUDA_ARCHS`` names the architectures, as in ``90`` or ``"80 90"``, ``all`` or ``none``;
-``ARCBEAM_CUDA=1`` without it means all of them, ``ARCBEAM_CUDA=0`` none. ``NVCC`` names the compiler.
-``ARCBEAM_KERNEL_CACHE`` names the folder that keeps what was compiled.
+Used by ``setup.py``, and by pip as the build backend; ``docs/design/build.md`` lists the environment variables.
 """
 
 import hashlib
@@ -27,6 +18,7 @@ from typing import NamedTuple
 from setuptools import build_meta
 from setuptools.build_meta import *  # noqa: F403  the hooks that stay as they are
 
+# pip puts this folder first on its path; the root of the project has a folder `cuda` that would hide cuda-python's.
 sys.path.append(str(Path(__file__).resolve().parent))  # for who loads this file by its path
 import source_digest
 
@@ -43,7 +35,7 @@ OLDEST = "80"
 NVCC_FLAGS = ["-fmad=false", "-std=c++17", "-O3", "-Icuda", "--expt-relaxed-constexpr", "-lineinfo"]
 SMALL = "--compress-mode=size"  # a fifth of the bytes; nvcc has it from 12.8 on
 
-# The compute capabilities of all GPUs, asked in a process of its own: one that has used CUDA must not fork.
+# The compute capabilities of all GPUs, read in a process of its own: one that has used CUDA must not fork.
 ASK_DRIVER = """
 import ctypes
 driver = ctypes.CDLL("libcuda.so.1")
@@ -101,7 +93,7 @@ def find_nvcc():
 
 
 def find_header():
-    """Folder that holds cuda.h: nvcc's own, beside it, or of the PyPI package; None without."""
+    """The folder of cuda.h: nvcc's own, one next to it, or that of the PyPI package; or None."""
     nvcc = find_nvcc()
     folders = []
     if nvcc:
@@ -161,11 +153,7 @@ def _digest(paths):
 
 
 class Choice(NamedTuple):
-    """What kernels are compiled for.
-
-    ``names`` are architectures, as ``("80", "90")``; with ``ptx_alone`` they get PTX and no machine code. ``why`` ends
-    the sentences "kernels for ..., because ..." and "no kernels, because ...".
-    """
+    """Architectures that kernels are compiled for, as ("80", "90"), whether as PTX alone, and why, after "because"."""
 
     names: tuple
     why: str
@@ -173,7 +161,7 @@ class Choice(NamedTuple):
 
 
 def choose():
-    """What the environment asks for, else what the GPUs of this machine need."""
+    """What the environment requests, else what the GPUs of this machine need."""
     named = os.environ.get("ARCBEAM_CUDA_ARCHS", "").replace(",", " ").split()
     if os.environ.get("ARCBEAM_CUDA") == "0" or named == ["none"]:
         return Choice((), "the environment variable ARCBEAM_CUDA or ARCBEAM_CUDA_ARCHS said so")
@@ -245,10 +233,7 @@ def known_to(nvcc, choice):
 
 
 def build_kernels(folder):
-    """Compiles every ``cuda/**/NAME.cu`` to ``folder/NAME.fatbin`` and writes ``folder/build.json`` beside them.
-
-    Prints one line that says what was compiled for what, and how to get more.
-    """
+    """Compiles every ``cuda/**/NAME.cu`` to ``folder/NAME.fatbin``; writes ``folder/build.json``, prints a line."""
     folder = Path(folder)
     choice, nvcc = choose(), find_nvcc()
     record = {"sources": sources_digests(), "nvcc": None, "architectures": [], "ptx": None, "kernels": {}}

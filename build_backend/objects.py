@@ -1,8 +1,6 @@
 """Compiles the files of all extensions in parallel, skips those that are unchanged, and shows the progress.
 
-setuptools compiles all files of an extension one after the other, whichever of them has changed. Here the unit is the
-file: its object is kept while its command stays the same and none of the files that it includes is newer. The compiler
-itself lists these files (``-MMD``).
+An object is kept while its command stays the same and no file that it includes (``-MMD``) is newer.
 """
 
 import hashlib
@@ -20,10 +18,7 @@ SECONDS_A_LINE = 15  # where standard error is no terminal
 
 
 def compile_unless_fresh(made: str, command: Sequence[str], compile_it: Callable[[list[str]], None]) -> None:
-    """Calls ``compile_it`` with further flags unless the object ``made`` is what it would make.
-
-    ``command`` is all that decides what is made besides the files that are read.
-    """
+    """Calls ``compile_it`` with further flags unless the object ``made`` is newer than its files and of ``command``."""
     record, listed = f"{made}.json", f"{made}.d"
     signature = hashlib.sha256("\0".join(command).encode()).hexdigest()
     if _is_fresh(made, record, signature):
@@ -35,7 +30,7 @@ def compile_unless_fresh(made: str, command: Sequence[str], compile_it: Callable
 
 
 def _inputs(rule: str) -> list[str]:
-    """The files behind the colon of a rule of make."""
+    """The files after the colon of a rule of make."""
     return re.findall(r"(?:\\ |\S)+", rule.replace("\\\n", " ").split(": ", 1)[1])
 
 
@@ -49,10 +44,7 @@ def _is_fresh(made: str, record: str, signature: str) -> bool:
 
 
 def compile_all(files: Iterable[str], compile_one: Callable[[str], None], workers: int) -> None:
-    """Calls ``compile_one`` for every file, so many at a time, and shows how many of all are done.
-
-    The first failure ends it: what has been begun is finished, and no more is begun.
-    """
+    """Calls ``compile_one`` for every file on ``workers`` threads; after a failure no more are begun."""
     files = list(files)
     progress = _Progress(len(files))
     with ThreadPoolExecutor(workers) as pool:

@@ -1,9 +1,6 @@
-"""What a compiler reads of C++ and CUDA: a digest of it stays when nothing but the look or the place of code changes.
+"""A digest of C++ and CUDA as a compiler reads it: comments, white space and the places of our own files do not count.
 
-The tokens of a translation unit count, in the order of inclusion: our own files stand where they are first included, so
-neither their names nor their folders count. Comments, white space and the wrapping of lines do not count, but for the
-ends of preprocessor lines, which end a macro. Headers of others count by their names. No compiler is needed, and
-conditions are not decided: the code of all branches counts.
+No conditions are decided: the code of all branches counts, and headers of others by their names.
 """
 
 import hashlib
@@ -99,7 +96,7 @@ class Unit:
     _found: dict[tuple[str, Path | None], Path | None] = field(default_factory=dict)
 
     def find(self, name: str, beside: Path | None) -> Path | None:
-        """The file of ours that an include names: beside the one that includes it, or in the folders."""
+        """The file of ours that an include names: next to the one that includes it, or in the folders."""
         if (name, beside) not in self._found:
             places = [folder / name for folder in ([] if beside is None else [beside]) + list(self.folders)]
             self._found[name, beside] = next((place.resolve() for place in places if place.is_file()), None)
@@ -164,13 +161,7 @@ def read(fill: Callable[[Unit], None], folders: Sequence[Path]) -> Unit:
 
 
 def unit_of(path: Path, folders: Sequence[Path]) -> Unit:
-    """A source file with all of ours that it includes, found beside it or in these folders.
-
-    Raises
-    ------
-    ValueError
-        A preprocessor line includes what only a compiler knows, as a macro's text.
-    """
+    """A source file with all of ours that it includes; ValueError where only a compiler knows what is included."""
     return read(lambda unit: unit.include(path), folders)
 
 

@@ -1,8 +1,8 @@
 // The candidates of one frame with a lexicon: each hypothesis stays, reads the blank, or follows a token in the
 // trie, where it may complete a word.
 //
-// Candidates that cost nothing to score come first. Words, for which the language model is asked, come last: by
-// then the bound turns most of them away before the model is asked.
+// Candidates that cost nothing to score come first. Words, which the language model scores, come last: by
+// then the bound turns most of them away before the model scores them.
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // The one way C++ of the graph layer reports a failure: a code that names the Python exception, and its message.
 //
 // Functions return a Status. They throw nothing but std::bad_alloc and std::system_error (if no thread can be
-// started), which Cython maps. graph_error or format_error builds every message, which names the offender and says
-// what was expected and what was got.
+// started), which Cython maps. graph_error or format_error builds every message, which names the offender and
+// states what was expected and what was got.
 #pragma once
 
 #include <cstdarg>

@@ -20,7 +20,7 @@ struct Path {
     std::vector<std::uint32_t> arcs;  // in the order of time, epsilon arcs included
     double total_cost = 0.0;          // offset + cost, final weight included if reached_final
     bool reached_final = false;
-    bool complete = false;  // the search lived to the last frame
+    bool complete = false;  // the search was alive after the last frame
 };
 
 // Where the best path ends.
@@ -54,7 +54,7 @@ End best_end(const Ends& ends, const Buffer<Token>& tokens, bool alive) {
     return best;
 }
 
-// `settled`: the entry behind which the path begins; by default the first one.
+// `settled`: the entry after which the path begins; by default the first one.
 inline Path backtrack(const End& end, const Buffer<Token>& tokens, const TokenLog& log, double offset, bool alive,
                       std::uint32_t settled = kNoSource) {
     Path path;

@@ -2,7 +2,7 @@
 //
 // in   tokens[n] (survivors of the last frame; the best has cost 0), beam, max_active (0: no limit), the order of
 //      tokens of one cost: `order.precedes(i, j)`, as the ends of backtrack.hpp have it
-// out  the largest cost that may leave, and which tokens of that cost stay behind nonetheless
+// out  the largest cost that may leave, and which tokens of that cost are not expanded
 // rule the tokens within best + beam leave; of more than max_active, the first max_active in the order of law 2.
 // The
 //      order counts only where equals of the max_active-th smallest cost do not all have a place, which is rare
@@ -18,13 +18,13 @@ namespace arcbeam::twin {
 struct Cutoff {
     float cost = 0.0F;
     bool breaks_ties = false;
-    Buffer<std::uint8_t> behind;  // [n] where it breaks ties: 1 for a token of the cut-off's cost that stays behind
+    Buffer<std::uint8_t> excluded;  // [n] if it breaks ties: 1 for a token of its cost that does not leave
 
     // Memory that the selection reuses from frame to frame
     Buffer<float> costs;
     Buffer<std::uint32_t> equals;
 
-    [[nodiscard]] const std::uint8_t* marks() const { return breaks_ties ? behind.begin() : nullptr; }
+    [[nodiscard]] const std::uint8_t* marks() const { return breaks_ties ? excluded.begin() : nullptr; }
 };
 
 // Of the tokens that cost what the cut-off does, `places` leave.
@@ -32,18 +32,18 @@ template <typename Order>
 [[gnu::noinline]] void break_ties(const Buffer<Token>& tokens, const Order& order, std::size_t places,
                                   Cutoff& cut) {
     cut.breaks_ties = true;
-    cut.behind.fill(tokens.size(), 0);
+    cut.excluded.fill(tokens.size(), 0);
     cut.equals.clear();
     for (std::uint32_t i = 0; i < tokens.size(); ++i) {
         if (tokens[i].cost == cut.cost) {
             cut.equals.add(i);
         }
     }
-    std::uint32_t* const first_behind = cut.equals.begin() + places;
-    std::nth_element(cut.equals.begin(), first_behind, cut.equals.end(),
+    std::uint32_t* const first_excluded = cut.equals.begin() + places;
+    std::nth_element(cut.equals.begin(), first_excluded, cut.equals.end(),
                      [&order](std::uint32_t i, std::uint32_t j) { return order.precedes(i, j); });
-    for (const std::uint32_t* i = first_behind; i != cut.equals.end(); ++i) {
-        cut.behind[*i] = 1;
+    for (const std::uint32_t* i = first_excluded; i != cut.equals.end(); ++i) {
+        cut.excluded[*i] = 1;
     }
 }
 

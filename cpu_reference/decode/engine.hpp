@@ -26,7 +26,7 @@ struct Utterance {
 
 inline std::size_t frames_of(const Utterance& utterance) { return frames_of(utterance.logp); }
 
-// A lane of any kind, which knows its graph and its options.
+// A lane of any kind, with its graph and its options.
 class AnyLane {
   public:
     AnyLane() = default;
@@ -47,7 +47,7 @@ class AnyLane {
 
 class Engine final : public BatchEngine<AnyLane, Utterance, Result> {
   public:
-    // As BatchEngine::start. `lattice_beam`: of the lattices that are wanted, or kNoLattice.
+    // As BatchEngine::start. `lattice_beam`: of the requested lattices, or kNoLattice.
     void start(std::vector<Utterance> batch, float lattice_beam) {
         lattice_beam_ = lattice_beam;
         BatchEngine::start(std::move(batch));

@@ -32,8 +32,8 @@ class Expand {
         out_.clear();
         const std::size_t n = tokens.size();
         const std::size_t best = best_token(tokens);
-        const auto leaves = [&tokens, most = cut.cost, behind = cut.marks()](std::size_t i) {
-            return tokens[i].cost <= most && (behind == nullptr || behind[i] == 0);
+        const auto leaves = [&tokens, most = cut.cost, excluded = cut.marks()](std::size_t i) {
+            return tokens[i].cost <= most && (excluded == nullptr || excluded[i] == 0);
         };
         if (leaves(best)) {
             leave(tokens[best], first_log + static_cast<std::uint32_t>(best));

@@ -31,7 +31,7 @@ enum class Outcome : std::uint8_t { kDecoded, kBadLogProb, kCapacity, kOutOfMemo
 
 struct Result {
     Path path;
-    Lattice lattice;  // empty where none was asked for: of a stream before its sentence ends, for this chunk
+    Lattice lattice;  // empty if none was requested; of a stream before its sentence ends, for this chunk
     Work work;
     std::uint32_t frames = 0;  // that were taken of the chunk of a stream
     Outcome outcome = Outcome::kCancelled;
@@ -63,7 +63,7 @@ class Lane {
         result.outcome = Outcome::kDecoded;
     }
 
-    // The next chunk of a stream, as far as its sentence goes. The result has the path behind what is settled: the
+    // The next chunk of a stream, as far as its sentence goes. The result has the path after the settled arcs: the
     // best so far, or after the last chunk, or where an endpoint has ended the sentence, that of the whole.
     void decode(const GraphView& graph, const DecodeOptions& options, Stream& stream, const LogProbs& chunk,
                 bool last, const std::atomic<bool>& cancel, Result& result) {

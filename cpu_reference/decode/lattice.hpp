@@ -37,7 +37,8 @@ namespace arcbeam::twin {
 using lattice::Lattice;
 using lattice::Link;
 
-// What a search keeps of a lattice besides its log, of all steps so far: what engines and saved states exchange.
+// What a search keeps of a lattice in addition to its log, for all steps so far: what engines and saved states
+// exchange.
 struct KeptLinks {
     std::vector<Link> losers;                // links that are not their targets' winners, in any order
     std::vector<std::uint32_t> first_entry;  // [steps + 1]
@@ -45,11 +46,11 @@ struct KeptLinks {
     std::vector<double> offsets;             // [steps]
 };
 
-// Negative in place of a lattice beam: no lattice is asked for.
+// Negative in place of a lattice beam: no lattice is requested.
 constexpr float kNoLattice = -1.0F;
 
-// Keeps beside the token log what a lattice needs. Entries and links are pruned once they have doubled since the
-// last pruning, so the memory for long audio is that of its lattice.
+// Keeps what a lattice needs in addition to the token log. Entries and links are pruned once they have doubled
+// since the last pruning, so the memory for long audio is that of its lattice.
 class LinkLog {
   public:
     // `collect_above`: entries and links that may gather before the first pruning.
@@ -103,7 +104,7 @@ class LinkLog {
         }
     }
 
-    // Goes on, after `begin`, with what has been kept beside this log.
+    // Goes on, after `begin`, with what has been kept for this log.
     template <typename Graph>
     void resume(const Graph& graph, const TokenLog& log, const KeptLinks& kept) {
         copy(kept.first_entry, first_entry_);
@@ -132,7 +133,7 @@ class LinkLog {
         prune(log);
     }
 
-    // What is kept beside this log; losers step by step, by their targets.
+    // What is kept in addition to the log; losers step by step, by their targets.
     [[nodiscard]] KeptLinks kept(const TokenLog& log) const {
         KeptLinks found;
         for (const Link& link : links_) {
@@ -153,7 +154,7 @@ class LinkLog {
     // from the one that was settled before, are added to `arcs`. The log stays as it is, because links refer to it.
     void settle(const TokenLog& log, std::size_t alive, std::vector<std::uint32_t>& arcs) {
         const auto step = std::upper_bound(first_entry_.begin(), first_entry_.end(), settled_) - 1;
-        const std::uint32_t first = *step;  // what descends from the settled entry is in its step or behind it
+        const std::uint32_t first = *step;  // what descends from the settled entry is in its step or a later one
         const std::uint32_t first_alive = log.size() - static_cast<std::uint32_t>(alive);
         Buffer<std::uint32_t>& follower = places_;  // of an entry that tokens descend from
         follower.fill(log.size() - first, kNone);
@@ -316,8 +317,8 @@ class LinkLog {
         ordered.reserve(links_.size());
         first_link_.fill(steps() + 1, 0);
         for (const Link& link : links_) {
-            const auto behind = std::upper_bound(first_entry_.begin(), first_entry_.end(), link.target);
-            const auto step = static_cast<std::uint64_t>(behind - first_entry_.begin()) - 1U;
+            const auto next_step = std::upper_bound(first_entry_.begin(), first_entry_.end(), link.target);
+            const auto step = static_cast<std::uint64_t>(next_step - first_entry_.begin()) - 1U;
             std::uint64_t place = 0;  // emitting links come first
             if (link.source >= first_entry_[step]) {
                 const std::uint32_t arc = log[link.source].arc;

@@ -63,7 +63,7 @@ class LookupCache<NoModels> {
     }
 };
 
-// What the language models say is kept, whatever the boost.
+// The scores of the language models are kept, whatever the boost.
 template <typename Models>
 class LookupCache<BoostedModels<Models>> {
   public:

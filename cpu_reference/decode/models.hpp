@@ -8,12 +8,12 @@
 //   start(), start(lm_context)   the history at the beginning of a sentence; of one that follows a context
 //   keep(history)                the addend of an arc without a word
 //   add(history, word)           the addend of a word
-//   rescored(cost, addend)  a path's cost with it; a function beside the class
+//   rescored(cost, addend)  a path's cost with it; a free function
 //   end(cost, history)      a path's cost with what the end of a sentence adds
 //   unfinished(cost, history)  the same for a path that ends where no sentence does
 //   precedes(a, b)          the order of histories, the last tie-break
-//   mixed(seed, history)    a hash that begins with `seed`; a function beside the class
-//   collect(histories, of)  frees what no history `of` these needs; says whether it has renumbered them
+//   mixed(seed, history)    a hash that begins with `seed`; a free function
+//   collect(histories, of)  frees what no history `of` these needs; returns whether it has renumbered them
 #pragma once
 
 #include <algorithm>

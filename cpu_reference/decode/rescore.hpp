@@ -14,7 +14,7 @@
 
 namespace arcbeam::twin {
 
-// Says in `alive` whether there is a finite cost.
+// Sets `alive` to whether there is a finite cost.
 template <typename Addend>
 float rescore(const Buffer<Addend>& addends, float beam, Buffer<Candidate>& candidates, bool& alive) {
     float best = std::numeric_limits<float>::infinity();

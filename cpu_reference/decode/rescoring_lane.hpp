@@ -14,7 +14,7 @@
 namespace arcbeam::twin {
 
 // The deviations along a path, summed in float64. If it reached a final state, that of the sentence end is
-// included. `lm_context`: what was said before the sentence.
+// included. `lm_context`: the words before the sentence.
 template <typename Models>
 double path_deviation(const OpenGraph& graph, const typename Models::View& view, const LmContext& lm_context,
                       const std::uint32_t* arcs, std::size_t n, bool reached_final) {

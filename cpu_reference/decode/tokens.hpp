@@ -33,7 +33,7 @@ inline bool wins(float cost, std::uint32_t arc, const Candidate& over) {
 // One entry of the token log: how a survivor was reached.
 using LogEntry = lattice::Entry;
 
-// In place of a LinkLog (lattice.hpp) where no lattice is asked for.
+// In place of a LinkLog (lattice.hpp) where no lattice is requested.
 struct NoLinks {
     static void add(const Candidate&, std::uint32_t) {}
 };

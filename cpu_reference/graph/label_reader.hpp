@@ -1,5 +1,4 @@
-// The output labels of paths with their frames, asked for through an interface: what knows the spellings of words
-// lies elsewhere.
+// The output labels of paths with their frames: an interface, because the code for spellings of words is elsewhere.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +7,7 @@
 
 namespace arcbeam {
 
-// The labels of some paths, one path behind the other. A label spans the frames [starts[i], ends[i]) of its path.
+// The labels of some paths, one path after the other. A label spans the frames [starts[i], ends[i]) of its path.
 struct PathLabels {
     std::vector<std::size_t> path_ends{};  // [paths]: where the labels of each path end
     std::vector<std::uint32_t> labels{};

@@ -6,7 +6,7 @@
 //                       epsilon                             epsilon
 //
 // Arc k of the request leaves the k-th entrance; the others are the arcs of its states. Ids of arcs, states and
-// words go on from the graph's. An entrance has its own arcs in the graph, and the request's beside them, so
+// words go on from the graph's. An entrance has its own arcs in the graph, and the request's in addition, so
 // epsilon arcs are visited by `for_each_epsilon`.
 #pragma once
 
@@ -75,7 +75,7 @@ struct OpenGraph {
           entrances_end_(own.entrances + own.num_entrances),
           num_arcs_(graph.num_arcs) {}
 
-    // The record behind a state's is of the same column, which has one more than it has states.
+    // The record after a state's is of the same column, which has one more than it has states.
     [[nodiscard]] std::uint32_t arcs_end(std::uint32_t state) const { return (states + state)[1].first_arc; }
 
     // The word that language models look up: all new words are one, the unknown word.

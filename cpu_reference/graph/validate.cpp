@@ -127,7 +127,7 @@ bool depths_are_sound(const GraphView& graph, std::uint64_t begin, std::uint64_t
     std::uint32_t depths[kWaiting] = {};
     std::size_t filled = 0U;
     bool sound = true;
-    const auto look = [&] {
+    const auto compare_depths = [&] {
         for (std::size_t i = 0U; i < filled; ++i) sound &= graph.states[next_states[i]].depth > depths[i];
         filled = 0U;
     };
@@ -138,10 +138,10 @@ bool depths_are_sound(const GraphView& graph, std::uint64_t begin, std::uint64_t
             __builtin_prefetch(&graph.states[next]);
             next_states[filled] = next;
             depths[filled++] = record.depth;
-            if (filled == kWaiting) look();
+            if (filled == kWaiting) compare_depths();
         }
     }
-    look();
+    compare_depths();
     return sound;
 }
 

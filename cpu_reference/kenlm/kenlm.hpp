@@ -1,7 +1,7 @@
 // A KenLM model, through the library that the Python package kenlm installs.
 //
 // The package ships no headers, so the few declarations that are needed are here, and loading checks that the
-// library agrees with them: the symbols exist, and the values behind the assumed layout make sense. Scores are
+// library agrees with them: the symbols exist, and the values in the assumed layout make sense. Scores are
 // log10. A state is plain bytes, state_size() of them: words, newest first; their back-off weights; their number.
 #pragma once
 

@@ -4,7 +4,7 @@
 
 namespace arcbeam::lattice {
 
-// Arcs are scattered over a graph that no cache holds, so their words are asked for in advance.
+// Arcs are scattered over a graph that no cache holds, so their words are prefetched.
 void words_of_links(const Lattice& lattice, const OpenColumn<std::uint32_t>& words_of_arcs,
                     std::vector<std::uint32_t>& words) {
     constexpr std::size_t kAhead = 16;

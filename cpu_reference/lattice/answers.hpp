@@ -1,4 +1,4 @@
-// What is asked of the lattices of a batch: n-best lists, confidences and minimum Bayes risk, on a pool of threads.
+// The answers of the lattices of a batch: n-best lists, confidences and minimum Bayes risk, on a pool of threads.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ struct Query {
     const Lattice* lattice;
     OpenColumn<std::uint32_t> words;  // [arcs of the graph and its new words]: 0 for none
     const AnswerOptions* options;
-    const LabelReader* reader;  // of the entries' labels; nullptr: they are not asked for
+    const LabelReader* reader;  // of the entries' labels; nullptr: they are not requested
 };
 
 inline std::size_t frames_of(const Query& query) { return query.lattice->links.size(); }
@@ -39,10 +39,10 @@ enum class AnswerOutcome : std::uint8_t { kAnswered, kOutOfMemory, kCancelled };
 // A lattice without tokens has no entries and no words.
 struct Answer {
     Nbest nbest;
-    PathLabels labels{};              // of the entries, if asked for
-    std::vector<double> confidences;  // [words of the hypothesis], if asked for
+    PathLabels labels{};              // of the entries, if requested
+    std::vector<double> confidences;  // [words of the hypothesis], if requested
     bool confidence_truncated = false;
-    Mbr mbr;  // if asked for
+    Mbr mbr;  // if requested
     AnswerOutcome outcome = AnswerOutcome::kCancelled;
 };
 

@@ -4,7 +4,7 @@
 //
 // in   tokens [begin, end) of a lattice, all of whose paths pass through `begin` and through `end`, which may stand
 // for
-//      the place behind all ends; reference words r_1 .. r_k; the share that each link has in the paths into its
+//      the place after all ends; reference words r_1 .. r_k; the share that each link has in the paths into its
 //      target
 // out  alignments (slot, word, posterior); the posteriors of a slot sum to 1
 // rule expected distance of token t to j words, with an expectation at tokens and minima at links:
@@ -159,7 +159,7 @@ class ExpectedEdits {
         return num_rows_++;
     }
 
-    // Offsets grow with time, so a target's band begins `shift` words behind its source's.
+    // Offsets grow with time, so a target's band begins `shift` words after its source's.
     void add(const double* __restrict from, std::size_t shift, double share, bool is_first,
              double* __restrict to) const {
         const std::size_t within = shift < width_ ? width_ - shift : 0;
@@ -180,10 +180,10 @@ class ExpectedEdits {
 
     void arc_distances(const Row& from, std::uint32_t word) {
         double* const arc = arc_.data();
-        const std::uint32_t* const behind = reference_ + from.offset;  // of index i: the word i - 1 of the band
+        const std::uint32_t* const band = reference_ + from.offset;  // of index i: the word i - 1 of the band
         arc[0] = from.values[0] + 1.0;
         for (std::size_t i = 1; i < from.width; ++i) {
-            const double substituted = from.values[i - 1] + (behind[i - 1] != word ? 1.0 : 0.0);
+            const double substituted = from.values[i - 1] + (band[i - 1] != word ? 1.0 : 0.0);
             const double inserted = from.values[i] + 1.0;
             arc[i] = substituted < inserted ? substituted : inserted;
         }
@@ -207,18 +207,18 @@ class ExpectedEdits {
             first_ = slots;
             last_ = 0;
             for (std::uint32_t i = lattice_->first_link[token]; i < lattice_->first_link[token + 1]; ++i) {
-                const Masses& behind = masses_of_[lattice_->links[i].target];
-                if (behind.first == behind.last || link_shares_[i] == 0.0) {
+                const Masses& of_target = masses_of_[lattice_->links[i].target];
+                if (of_target.first == of_target.last || link_shares_[i] == 0.0) {
                     continue;
                 }
                 if (words_[i] == 0) {
-                    first_ = std::min(first_, behind.first);
-                    last_ = std::max(last_, behind.last);
-                    for (std::size_t q = behind.first; q < behind.last; ++q) {
-                        sums_[q] += link_shares_[i] * masses_[behind.begin + (q - behind.first)];
+                    first_ = std::min(first_, of_target.first);
+                    last_ = std::max(last_, of_target.last);
+                    for (std::size_t q = of_target.first; q < of_target.last; ++q) {
+                        sums_[q] += link_shares_[i] * masses_[of_target.begin + (q - of_target.first)];
                     }
                 } else {
-                    send_back(i, behind, collect);
+                    send_back(i, of_target, collect);
                 }
             }
             if (token >= lattice_->first_end() && part_.end == lattice_->num_tokens() &&
@@ -244,20 +244,20 @@ class ExpectedEdits {
     }
 
     template <typename Collect>
-    void send_back(std::uint32_t link, const Masses& behind, Collect collect) {
+    void send_back(std::uint32_t link, const Masses& of_target, Collect collect) {
         const std::uint32_t word = words_[link];
         const Row from = row(lattice_->links[link].source);
         arc_distances(from, word);
         const Row arc{arc_.data(), from.offset, from.width};
-        double carried = 0.0;  // from the slot behind, by a deletion
-        for (std::size_t q = behind.last; q-- > 0;) {
-            if (q < behind.first && carried == 0.0) {
+        double carried = 0.0;  // from the next slot, by a deletion
+        for (std::size_t q = of_target.last; q-- > 0;) {
+            if (q < of_target.first && carried == 0.0) {
                 break;
             }
             double mass = carried;
             carried = 0.0;
-            if (q >= behind.first) {
-                mass += link_shares_[link] * masses_[behind.begin + (q - behind.first)];
+            if (q >= of_target.first) {
+                mass += link_shares_[link] * masses_[of_target.begin + (q - of_target.first)];
             }
             if (mass == 0.0) {
                 continue;

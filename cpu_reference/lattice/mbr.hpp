@@ -51,7 +51,7 @@ class MbrDecoder {
   public:
     static constexpr int kMostIterations = 20;
 
-    // Adds the confidence of each word of the hypothesis; says whether distances were computed in bands.
+    // Adds the confidence of each word of the hypothesis; returns whether distances were computed in bands.
     bool confidences(const Lattice& lattice, const std::uint32_t* words, const Weights& weights,
                      const std::vector<Scaled>& forward, std::uint64_t step_limit, std::vector<double>& found) {
         begin(lattice, words, weights, forward, step_limit);
@@ -274,7 +274,7 @@ class MbrDecoder {
         return *best;
     }
 
-    // Makes the best words of the slots the reference; says whether it differs from the one before.
+    // Makes the best words of the slots the reference; returns whether it differs from the one before.
     bool choose() {
         chosen_.clear();
         chosen_origins_.clear();

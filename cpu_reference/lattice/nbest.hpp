@@ -16,12 +16,11 @@
 //
 // Slacks are relative to the target's winner, so every token has a path of slack 0 from the start. A suffix thus
 // costs what the best whole path with it costs, in the same bits, and two things follow. Once one token has n
-// suffixes within an excess, no suffix beyond it can matter at any other token. And no second pass is needed to
-// know what can matter.
+// suffixes within an excess, no suffix beyond it can matter at any other token, and no second pass is needed.
 //
 // A search that has taken `step_limit` steps, or keeps a quarter as many items and suffixes, goes on along the best
 // path alone: its entries are all of the lattice, but what differs from the best path before that place is missing.
-// The result then says `truncated`. Where the search has died, its score is -inf, and so the posterior is 0.
+// The result then is `truncated`. Where the search has died, its score is -inf, and so the posterior is 0.
 #pragma once
 
 #include <algorithm>

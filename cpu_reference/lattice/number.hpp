@@ -80,7 +80,7 @@ class Numbering {
         }
     };
 
-    // Both columns of the graph are far apart in memory, so they are asked for in advance.
+    // Both columns of the graph are far apart in memory, so they are prefetched.
     void find_states() {
         states_.resize(found_.num_tokens);
         for (std::size_t i = 0; i < found_.num_tokens; ++i) {

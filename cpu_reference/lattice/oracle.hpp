@@ -115,9 +115,9 @@ class OracleSearch {
             errors[j] = static_cast<std::uint32_t>(width_ - 1U - j);
         }
         for (std::uint32_t i = lattice_.first_link[token]; i < lattice_.first_link[token + 1]; ++i) {
-            const std::uint32_t* const behind = rows_[lattice_.links[i].target]->data();
+            const std::uint32_t* const target_row = rows_[lattice_.links[i].target]->data();
             for (std::size_t j = 0; j < width_; ++j) {
-                errors[j] = std::min(errors[j], by_link(i, behind, j));
+                errors[j] = std::min(errors[j], by_link(i, target_row, j));
             }
         }
         for (std::size_t j = width_ - 1U; j-- > 0;) {
@@ -127,15 +127,15 @@ class OracleSearch {
     }
 
     // The fewest errors of paths that go on by a link, without a deletion before it.
-    [[nodiscard]] std::uint32_t by_link(std::uint32_t link, const std::uint32_t* behind, std::size_t j) const {
+    [[nodiscard]] std::uint32_t by_link(std::uint32_t link, const std::uint32_t* target_row, std::size_t j) const {
         if (words_[link] == 0) {
-            return behind[j];
+            return target_row[j];
         }
-        const std::uint32_t inserted = behind[j] + 1U;
+        const std::uint32_t inserted = target_row[j] + 1U;
         if (j + 1U == width_) {
             return inserted;
         }
-        return std::min(inserted, behind[j + 1U] + (words_[link] != reference_[j] ? 1U : 0U));
+        return std::min(inserted, target_row[j + 1U] + (words_[link] != reference_[j] ? 1U : 0U));
     }
 
     // Takes the first link by which the fewest errors can still be reached, up to a token of number `end` or more,
@@ -153,7 +153,7 @@ class OracleSearch {
     }
 
     [[nodiscard]] bool leads_on(std::uint32_t link) {
-        const std::uint32_t* const behind = rows_[lattice_.links[link].target]->data();
+        const std::uint32_t* const target_row = rows_[lattice_.links[link].target]->data();
         bool leads = false;
         for (std::size_t j = 0; j < width_; ++j) {
             after_[j] = before_[j];
@@ -165,7 +165,7 @@ class OracleSearch {
                     after_[j] = std::min({after_[j], substituted, after_[j - 1U] + 1U});
                 }
             }
-            leads |= after_[j] + behind[j] == found_.errors;
+            leads |= after_[j] + target_row[j] == found_.errors;
         }
         return leads;
     }
@@ -181,7 +181,7 @@ class OracleSearch {
     Oracle found_;
     std::uint32_t token_ = 0;
     std::vector<std::uint32_t> before_;  // [words of the reference + 1]
-    std::vector<std::uint32_t> after_;   // the same behind a link
+    std::vector<std::uint32_t> after_;   // the same after a link
 };
 
 inline Oracle oracle(const Lattice& lattice, const std::uint32_t* words,

@@ -4,15 +4,15 @@
 // in   lattice, with the scores of its graph alone; both language models; beam, in nats
 // out  the lattice of all its paths, rescored, within the beam; `truncated`
 // rule A hypothesis is a pair (token, history). It costs the smallest (source's cost + link's cost) + deviation of
-//      the links that lead to it; equals are settled by (arc, source's history). An end costs (hypothesis' cost +
+//      the links that lead to it; ties are broken by (arc, source's history). An end costs (hypothesis' cost +
 //      token's final cost) + deviation of the sentence end. Costs are float64, slacks and extras differences of
 //      those, rounded once.
 //
-//      token 3 {a b: 4.0, b: 4.5}  --word c-->  token 7 {b c: 5.25}     two histories that the large model does
-//                                                                       not tell apart after c become one
+//      token 3 {a b: 4.0, b: 4.5}  --word c-->  token 7 {b c: 5.25}     two histories that the large model
+//                                                                       merges after c become one
 //
 // A step is a link and a hypothesis of its source. From `step_limit` steps on only the best hypothesis of each
-// source is followed, so that the rest takes a step a link; the best path may then be missed, and the answer says
+// source is followed, so that the rest takes a step a link; the best path may then be missed, and the answer is
 // `truncated`.
 #pragma once
 
@@ -98,7 +98,7 @@ class Rescorer {
 
     [[nodiscard]] std::uint32_t num_hypotheses() const { return static_cast<std::uint32_t>(costs_.size()); }
 
-    // Links by target. The words of arcs are far apart in memory, so they are asked for in advance.
+    // Links by target. The words of arcs are far apart in memory, so they are prefetched.
     void find_ways() {
         first_way_.assign(lattice_.num_tokens() + 1U, 0);
         for (const Link& link : lattice_.links) {

@@ -2,7 +2,7 @@
 // underflow, and every operation rounds as float64 would if its exponents had no bounds.
 //
 // Posteriors are linear sums (law 8 of docs/design/rules.md). A sum of logs would need a log for each link, and it
-// would lose the digits behind the point that the log's digits before the point take.
+// would lose as many fractional digits as the log has before the point.
 #pragma once
 
 #include <cstddef>

@@ -46,7 +46,7 @@ class Suffixes {
         return added;
     }
 
-    // Lexicographic by word ids; a sequence precedes what it begins. `steps` counts words that were looked at.
+    // Lexicographic by word ids; a sequence precedes what it begins. `steps` counts the compared words.
     [[nodiscard]] bool precedes(std::uint32_t a, std::uint32_t b, std::uint64_t& steps) const {
         for (; a != b && a != kEmpty && b != kEmpty; a = rest(a), b = rest(b), ++steps) {
             if (word(a) != word(b)) {

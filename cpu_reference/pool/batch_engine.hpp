@@ -16,7 +16,7 @@
 
 namespace arcbeam::twin {
 
-// The part of an engine that callers which wait for it need to know.
+// The part of an engine that callers need which wait for it.
 class AnyEngine {
   public:
     AnyEngine() = default;
@@ -24,10 +24,10 @@ class AnyEngine {
     AnyEngine(const AnyEngine&) = delete;
     AnyEngine& operator=(const AnyEngine&) = delete;
 
-    // Waits for the batch, at most `milliseconds`; says whether it is done.
+    // Waits for the batch, at most `milliseconds`; returns whether it is done.
     virtual bool wait(int milliseconds) = 0;
 
-    // Asks the batch to end early; wait() must still be called until it returns true.
+    // Requests an early end of the batch; wait() must still be called until it returns true.
     virtual void cancel() = 0;
 };
 

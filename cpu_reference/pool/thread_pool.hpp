@@ -59,7 +59,7 @@ class ThreadPool {
         wake_.notify_all();
     }
 
-    // Waits for the job's end, at most `limit`; says whether it has ended.
+    // Waits for the job's end, at most `limit`; returns whether it has ended.
     bool wait(std::chrono::milliseconds limit) {
         std::unique_lock<std::mutex> lock(mutex_);
         return done_.wait_for(lock, limit, [this] { return busy_ == 0; });
@@ -125,7 +125,7 @@ class ThreadPool {
     std::size_t items_ = 0;
     std::atomic<std::size_t> next_item_{0};
     std::size_t begun_ = 0;
-    bool starved_ = false;  // whether a thread has ended at once, for want of memory
+    bool starved_ = false;  // whether a thread has ended at once, out of memory
     std::size_t busy_ = 0;
     std::size_t generation_ = 0;
     bool stopping_ = false;

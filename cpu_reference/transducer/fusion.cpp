@@ -64,7 +64,7 @@ std::uint32_t FusedLogits::best_label(const Kernels& kernels, const float* logit
     for (std::size_t token = 0; token < n; ++token) {
         fused[token] = fused_logit(logits[token], biases_[token]);
     }
-    // The blank takes the part of the label behind it, or of the first label: the smallest of equals stays the
+    // The blank takes the part of the label after it, or of the first label: the smallest of equals stays the
     // same.
     const std::size_t other = blank + 1U < n ? blank + 1U : 0U;
     fused[blank] = fused[other];

@@ -63,7 +63,7 @@ struct Choice {
 
 class Lane {
   public:
-    // Checks the frames; false if one is not finite, and then the result says which.
+    // Checks the frames; false if one is not finite; it is in the result then.
     bool begin(const Network& network, const EncoderOutput& input, const StreamState& from, const Fusion& fusion,
                Result& result);
 

@@ -93,7 +93,7 @@ class Network {
     // The input of the joint network after these tokens (-1 for none), for stateless networks.
     void look_up(const std::int32_t* context, float* hidden) const;
 
-    // Rounds values that a matrix will be multiplied by, if the precision asks for it.
+    // Rounds values that a matrix will be multiplied by, if the precision requires it.
     void round(float* values, std::size_t n) const {
         if (rounds) {
             kernels.round(values, n);

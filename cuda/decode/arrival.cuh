@@ -1,7 +1,7 @@
 // Log-probs that come from the host while the kernel runs. Copies fill the memory line by line. After each copy of
 // data, another copy writes to `arrived` how many lines are there.
 //
-// in   the row that is wanted next
+// in   the row that is needed next
 // out  lane.utterance.log_probs and lane.rows_end, and true: the row can be read. False: it did not come in time,
 // and
 //      the lane has to stop. All threads of the block get the same answer. Barriers are passed unless the row was
@@ -26,7 +26,7 @@ ARCBEAM_DEVICE bool wait_for_lines(const SearchParams& params, std::uint32_t lin
             backoff = simt::Backoff{params.wait_cycles};
         }
     }
-    // One acquire follows all looks, because each acquire may empty the L1 cache of the multiprocessor, which
+    // One acquire follows all polls, because each acquire may empty the L1 cache of the multiprocessor, which
     // another block may share. With the barrier that follows it orders the data before every load of the block.
     return simt::load_acquire<Scope::system>(params.arrived) != kNoIndex;
 }

@@ -122,7 +122,7 @@ ARCBEAM_DEVICE std::uint32_t find_stretches(const Lane& lane, std::uint32_t end,
 }
 
 // Follows stretch i and calls write(n, arc) for each of its arcs, last one first. Returns their number, and in
-// `next` the stretch that it leads to. With lattices the path begins behind the entry state.known.
+// `next` the stretch that it leads to. With lattices the path begins after the entry state.known.
 template <bool lattices, class Write>
 ARCBEAM_DEVICE std::uint32_t follow_stretch(const LaneState& state, const Stretches& stretches, std::uint32_t i,
                                             std::uint32_t& next, const Write& write) {

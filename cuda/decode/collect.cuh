@@ -13,7 +13,7 @@
 namespace arcbeam {
 
 // The marks of entries that are kept, and the number of kept entries before each word of 32 marks. They are in the
-// memory behind the log.
+// memory after the log.
 struct Marks {
     std::uint32_t* kept;
     std::uint32_t* before;

@@ -1,9 +1,8 @@
 // Stage cutoff: which tokens may leave in this frame. The rule is the twin's, cpu_reference/decode/cutoff.hpp.
 //
 // in   n tokens and their order (the best has cost 0), beam, max_active (0: no limit), histogram[256] in shared
-// memory out  the largest cost that may leave, the same in every thread; tokens of that cost that stay behind
-// nonetheless
-//      have lost their emitting arcs, so no later stage asks which these are
+// memory out  the largest cost that may leave, the same in every thread; tokens of that cost that are not
+//      expanded have lost their emitting arcs, so no later stage needs a list of them
 //
 // Radix selection, four digits of eight bits, finds the max_active-th smallest ordered() cost. Where not all tokens
 // of that cost have a place, it goes on with the other words of their order. A frame that is redone finds the same.

@@ -27,7 +27,7 @@ struct alignas(16) StateEpsilon {
 
 constexpr std::uint32_t kWritesWords = 0x80000000U;  // with `entrance`: some epsilon arc of the state has a word
 
-// Everything that a search needs to know about a state it has reached: one sector of memory.
+// Everything that a search needs of a state it has reached: one sector of memory.
 struct alignas(32) StateRow {
     StateArcs arcs;
     StateEpsilon epsilon;

@@ -1,4 +1,4 @@
-// Looks for the end of a stream's sentence between two frames. The rule is the twin's,
+// Checks for the end of a stream's sentence between two frames. The rule is the twin's,
 // cpu_reference/decode/streams/endpoint.hpp.
 //
 // bounds_of  how many frames are to be decoded before something else happens
@@ -8,7 +8,7 @@
 //
 // Where a sentence is stands in its result, not in the lane, whose words are in registers while frames are decoded.
 // After the search has died nothing changes but the number of silent frames, so one call finds the end among all
-// frames of the chunk. Others look again when it is time.
+// frames of the chunk. Others check again when it is time.
 #pragma once
 
 #include "decode/backtrack.cuh"
@@ -59,7 +59,7 @@ ARCBEAM_DEVICE std::uint64_t silence_at(const typename Search::Params& params, s
 
 struct Bounds {
     std::uint32_t end;   // the frames that the utterance has
-    std::uint32_t look;  // the frames before the next look, or before the end if that comes first
+    std::uint32_t look;  // the frames before the next check, or before the end if that comes first
     bool looks;
 };
 
@@ -80,8 +80,8 @@ struct Ending {
     std::uint32_t frames;
 };
 
-// The first look within these bounds at which a rule holds, whatever the end costs that a live search would find;
-// the last look if there is none. One thread calls this. `silence`: that of the best path.
+// The first check within these bounds at which a rule holds, whatever the end costs that a live search would find;
+// the last check if there is none. One thread calls this. `silence`: that of the best path.
 ARCBEAM_DEVICE Ending first_ending(const StreamView& view, const LaneState& state, const Bounds& bounds,
                                    std::uint64_t silence) {
     const bool alive = state.alive != 0U;

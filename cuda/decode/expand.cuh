@@ -19,7 +19,7 @@
 
 namespace arcbeam {
 
-// What is read of an arc beside its target, and noted beside its candidate: nothing. See rescore/boost.cuh.
+// What is read of an arc in addition to its target, and noted for its candidate: nothing. See rescore/boost.cuh.
 struct NothingBeside {
     struct Read {};
 

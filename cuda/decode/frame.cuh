@@ -11,7 +11,7 @@
 
 namespace arcbeam {
 
-// waits: the frame was given up because something that it has asked for has not come.
+// waits: the frame was given up because an answer that it has requested has not come.
 enum class FrameEnd : std::uint32_t { committed, dead, no_room, log_full, waits };
 
 // What a block keeps while it works in a lane.
@@ -90,7 +90,7 @@ ARCBEAM_DEVICE Milestone* milestones(const LaneState& lane) {
            milestones_of(lane.log_capacity);
 }
 
-// Call this after the log has moved: no token knows a milestone any more. A barrier must follow.
+// Call this after the log has moved: no token has a milestone any more. A barrier must follow.
 ARCBEAM_DEVICE void forget_milestones(Lane& lane) {
     lane.num_milestones = 0U;
     for (std::uint32_t i = simt::thread_rank(); i < lane.state.num_tokens; i += simt::block_size()) {
@@ -179,7 +179,7 @@ ARCBEAM_DEVICE LogPlace place_in_log(const Lane& lane) {
     return place;
 }
 
-// Turns candidates into tokens. `next_frame` is the row whose acoustic costs are wanted next.
+// Turns candidates into tokens. `next_frame` is the row whose acoustic costs are needed next.
 template <class Team, bool lattices>
 ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint32_t num_candidates, float bound,
                                const Workspace& work, std::uint32_t next_frame) {

@@ -1,5 +1,5 @@
 // Stage lattice: the links that lost, and what of the log and of them is within the lattice beam (law 8). The rule
-// is the twin's, cpu_reference/decode/lattice.hpp. Nothing of it runs unless a lattice is asked for.
+// is the twin's, cpu_reference/decode/lattice.hpp. Nothing of it runs unless a lattice is requested.
 //
 // Capture        a frame's candidates that lost against their states' winners, as links; in find_sources
 // note_step      where a step ends in the log and among the links
@@ -26,7 +26,7 @@ ARCBEAM_DEVICE void open_lattice(const LatticeLane& of_host, LatticeLane& lane) 
     simt::store(&lane.num_links, of_host.num_links);
 }
 
-// Adds the links that the threads of a warp want to note. There is room for all of them.
+// Adds the links that the threads of a warp note. There is room for all of them.
 template <class Team>
 ARCBEAM_DEVICE void note_link(bool wanted, const Link& link, LatticeLane& lane) {
     const std::uint32_t at = take_place<Team>(&lane.num_links, wanted);
@@ -140,7 +140,7 @@ ARCBEAM_DEVICE StepSpan span_of(const LatticeLog& log, std::uint32_t step) {
 constexpr std::uint32_t kWindows = 4U;
 
 // Where the extras of the entries of a step are: in one of four windows of shared memory if they fit, else in the
-// log. Nobody looks at one again once the step before has been seen through.
+// log. None is read again once the step before has been examined.
 ARCBEAM_DEVICE std::uint32_t* extras_of(const LatticeLog& log, const Array<std::uint32_t>& windows,
                                         std::uint32_t step, const StepSpan& span) {
     const std::uint32_t room = windows.size / kWindows;
@@ -162,7 +162,7 @@ struct Backward {
     std::uint32_t first_before;
     std::uint32_t* extras_before;  // of the entries of the step before
 
-    // Lowers the extra of a link's source; says whether that is a token of this very step, and now has less.
+    // Lowers the extra of a link's source; returns whether that is a token of this very step, and now has less.
     ARCBEAM_DEVICE bool lower(std::uint32_t source, float slack, std::uint32_t target) const {
         const std::uint32_t of_target = simt::load_relaxed<Scope::block>(extras + (target - span.first));
         if (of_target == kNoCost || source == kNoIndex) {
@@ -185,7 +185,7 @@ struct Backward {
     }
 };
 
-// Asks for what lies before `first` of an array that is read from its end.
+// Prefetches what lies before `first` of an array that is read from its end.
 template <class T>
 ARCBEAM_DEVICE void prefetch_before(const T* values, std::uint32_t first, std::uint32_t& fetched) {
     constexpr std::uint32_t kAhead = 2048U;
@@ -200,7 +200,7 @@ ARCBEAM_DEVICE void prefetch_before(const T* values, std::uint32_t first, std::u
 
 // Finds the extra of every entry from those of the last step's, as far as they are within the beam, and marks what
 // is within it. The marks are empty before. Within a step epsilon links lead from token to token; it is repeated
-// until they change nothing. What a thread looks at first has been loaded while the step after was seen through.
+// until they change nothing. What a thread reads first has been loaded while the step after was examined.
 ARCBEAM_DEVICE void find_extras(const LatticeLog& log, const Array<std::uint32_t>& windows) {
     const std::uint32_t thread = simt::thread_rank();
     std::uint32_t step = log.num_steps;
@@ -343,7 +343,7 @@ struct LatticeEnds {
     Array<std::uint32_t> extras;  // [n]: ordered(), of the end alone; kNoCost: no path ends here
     std::uint32_t n;
     std::uint32_t best;  // an entry
-    bool alive;          // whether the search lived to the last frame
+    bool alive;          // whether the search was alive after the last frame
     bool reached_final;
     double total_cost;
     std::uint32_t frames;

@@ -1,11 +1,11 @@
 // The structs through which the host and a search kernel talk about lattices; both compile them.
 //
-// While an utterance is decoded, a lane keeps beside its token log the cost of each entry, and the links that lost
-// against their targets' winners; the winners' links are the log itself. When it ends, what is within the lattice
-// beam goes to the pool, which is memory of the host.
+// While an utterance is decoded, a lane keeps, in addition to its token log, the cost of each entry, and the links
+// that lost against their targets' winners; the winners' links are the log itself. When it ends, what is within the
+// lattice beam goes to the pool, which is memory of the host.
 //
 // Between two chunks a stream keeps all of this: in its StreamState the whole log, of which nothing leaves because
-// it is settled, and beside it the links, the steps and the costs.
+// it is settled, and with it the links, the steps and the costs.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ constexpr Need kNeedsLinks = Need{18U};
 constexpr Need kNeedsLatticePool = Need{19U};
 
 // The memory of a lane. `costs` has room for two words for each entry of the log: its cost, and its extra while the
-// lattice is pruned. Behind the links lie their marks.
+// lattice is pruned. After the links lie their marks.
 struct LatticeLane {
     float* costs;
     lattice::Link* links;
@@ -53,10 +53,10 @@ struct LatticeResult {
     std::uint32_t links;
     std::uint32_t entries;
     std::uint32_t best_end;  // an entry
-    std::uint32_t frames;    // that the search lived through, of a stream those of the last chunk
+    std::uint32_t frames;    // that the search survived, of a stream those of the last chunk
     std::uint32_t reached_final;
     std::uint32_t written;  // 1: the lattice lies in the pool; stored last, by a release
-    std::uint32_t alive;    // whether the search lived through all frames
+    std::uint32_t alive;    // whether the search survived all frames
 };
 
 constexpr std::uint64_t lattice_bytes(std::uint32_t steps, std::uint32_t links, std::uint32_t entries,

@@ -11,10 +11,10 @@ struct PlainSearch {
     using Params = SearchParams;  // of its kernels
     using Lane = arcbeam::Lane;   // what a block keeps for a lane
     using Counted = Counts;       // what a thread counts
-    // Whether lattices are asked for. The code for them is not in the other kernels: with it a frame of few tokens
+    // Whether lattices are requested. The code for them is not in the other kernels: with it a frame of few tokens
     // takes a fifth longer even if it never runs.
     static constexpr bool kLattices = lattices;
-    // Whether utterances may be chunks of streams. Beside the code for lattices that for streams makes the search
+    // Whether utterances may be chunks of streams. With the code for lattices, that for streams makes the search
     // of whole utterances spill more, so it is in kernels of its own there.
     static constexpr bool kStreams = streams;
 
@@ -52,7 +52,7 @@ struct PlainSearch {
     ARCBEAM_DEVICE static void open(const Params&, Lane&) {}
     ARCBEAM_DEVICE static void close(const Params&, const Lane&) {}
 
-    // A lane goes on that had stopped. Says what it still lacks.
+    // A lane goes on that had stopped. Returns what it still lacks.
     ARCBEAM_DEVICE static Need resumed(const Params&, Lane&) { return Need::nothing; }
 
     // What a frame expects to be empty.

@@ -73,7 +73,7 @@ ARCBEAM_DEVICE Offered offer(std::uint64_t candidate, std::uint32_t state, const
     return {kNoIndex, false};
 }
 
-// Gives a place to each thread of a warp that wants one. One thread adds their number to the counter.
+// Gives a place to each thread of a warp that needs one. One thread adds their number to the counter.
 template <class Team>
 ARCBEAM_DEVICE std::uint32_t take_place(std::uint32_t* count, bool wanted) {
     const std::uint32_t lanes = simt::ballot(simt::kAllThreads, wanted);

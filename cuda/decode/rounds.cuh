@@ -27,7 +27,7 @@ struct ExpandInput {
     ArcLabels labels;
 };
 
-// A chunk of a token's arcs, and what a thread must know to judge them.
+// A chunk of a token's arcs, and what a thread needs to prune them.
 struct Chunk {
     LabelChunk labels;
     std::uint32_t token;

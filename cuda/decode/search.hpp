@@ -49,9 +49,9 @@ struct UtteranceResult {
     std::uint64_t leaving_arcs;
     std::uint64_t admitted;
     std::uint32_t settled;  // of a stream: the arcs at the begin of the path that all later paths follow
-    std::uint32_t alive;    // whether the search lived through all frames
+    std::uint32_t alive;    // whether the search survived all frames
     // Of a stream, also while it is decoded: the frames that its sentence has, the rule that has ended it or
-    // kNoEndpoint, and how many frames come before the next look at rules; kNoIndex: none
+    // kNoEndpoint, and how many frames come before the next check of rules; kNoIndex: none
     std::uint32_t taken;
     std::uint32_t fired;
     std::uint32_t next_look;
@@ -106,7 +106,7 @@ enum class StreamStep : std::uint32_t { none = 0, to_load = 1, loaded = 2, dead_
 struct StreamCounts {
     std::uint32_t num_tokens;
     std::uint32_t log_size;  // the first entry has neither a source nor an arc
-    // How many arcs behind the first entry have been settled. Where lattices are asked for, the log has all
+    // How many arcs after the first entry have been settled. Where lattices are requested, the log has all
     // entries, and this is the one that was settled last
     std::uint32_t known;
     std::uint32_t alive;

@@ -71,7 +71,7 @@ struct AfterTrunk {
     std::uint32_t settled;  // the last of its entries that was settled before; kNoIndex: none
 };
 
-// One thread walks back; the settled part need not be looked at.
+// One thread walks back; the settled part is not read.
 ARCBEAM_DEVICE AfterTrunk after_trunk(const TokenLog& log, const Marks& marks, std::uint32_t end) {
     std::uint32_t arcs = 0U;
     std::uint32_t found = 0U;
@@ -87,12 +87,12 @@ ARCBEAM_DEVICE AfterTrunk after_trunk(const TokenLog& log, const Marks& marks, s
     return {found, at};
 }
 
-// A log after what is settled of it was found.
+// A log whose settled part has been found.
 struct SettledLog {
     std::uint32_t size;
     std::uint32_t settled;
     std::uint32_t of_trunk;  // how many arcs of the path in the log are settled
-    std::uint32_t deepest;   // thread 0 alone knows it: the deepest of the `settled` entries; kNoIndex: none
+    std::uint32_t deepest;   // of thread 0 alone: the deepest of the `settled` entries; kNoIndex: none
 };
 
 // Sets result.settled, and takes what was settled before, `known`, out of the path, at its begin. `end` is the

@@ -4,8 +4,8 @@
 //
 // steps_before  how many steps of the sentence came before the chunk
 // load_links    puts the links, steps and costs of a stream into the lane; its log and tokens come by load_stream()
-// settle_links  finds the arcs that all tokens share, behind those that were settled before
-// save_links    leaves links, steps and costs beside what save_stream() has left
+// settle_links  finds the arcs that all tokens share, after those that were settled before
+// save_links    adds links, steps and costs to what save_stream() has written
 #pragma once
 
 #include "decode/stream.cuh"
@@ -31,7 +31,7 @@ ARCBEAM_DEVICE LinkMemory links_before(const StreamLinksView& view) {
     return link_memory(view.before, view.before_links, view.before_steps);
 }
 
-// Steps are those of the frames that the search has lived through, and of the closure before them. After the
+// Steps are those of the frames that the search has survived, and of the closure before them. After the
 // closure frames are counted from here, so it is not counted.
 template <class Search>
 ARCBEAM_DEVICE std::uint32_t steps_before(const SearchParams& params, std::uint32_t utterance) {
@@ -69,7 +69,7 @@ ARCBEAM_DEVICE bool load_links(const LatticeParams& params, std::uint32_t uttera
     return true;
 }
 
-// Marks which entries have an entry that tokens descend from, or are, behind them (`kept`), and which several
+// Marks which entries have an entry that tokens descend from, or are, after them (`kept`), and which several
 // (`before`). Each token is followed back, but for what was followed before, to the entry that was settled last.
 ARCBEAM_DEVICE void mark_followers(const LogEntry* entries, std::uint32_t size, std::uint32_t first_token,
                                    std::uint32_t settled, const Marks& marks) {
@@ -97,7 +97,7 @@ ARCBEAM_DEVICE void mark_followers(const LogEntry* entries, std::uint32_t size, 
     simt::block_barrier();
 }
 
-// Sets result.settled: how many arcs of the path, which begins behind the entry `settled`, all tokens share.
+// Sets result.settled: how many arcs of the path, which begins after the entry `settled`, all tokens share.
 // Returns the last entry on the way that they descend from, or are. `end` is the place of the path's end among the
 // tokens, `word` one that the block shares. Barriers are passed.
 ARCBEAM_DEVICE std::uint32_t settle_links(const LatticeLog log, std::uint32_t num_tokens, std::uint32_t settled,

@@ -81,7 +81,7 @@ ARCBEAM_DEVICE void begin_utterance(const SearchParams& params, Lane& lane, std:
     }
 }
 
-// Puts the state of a stream into the lane, as if it had stopped there. Says what it lacks for that.
+// Puts the state of a stream into the lane, as if it had stopped there. Returns what it lacks for that.
 template <class Search>
 ARCBEAM_DEVICE Need begin_stream(const typename Search::Params& params, typename Search::Lane& lane) {
     LaneState& state = lane.state;
@@ -117,7 +117,7 @@ ARCBEAM_DEVICE Need begin_stream(const typename Search::Params& params, typename
     return Need::nothing;
 }
 
-// Resumes a lane that stopped; its tokens wait in the spill. Or begins a chunk. Says what it still lacks.
+// Resumes a lane that stopped; its tokens wait in the spill. Or begins a chunk. Returns what it still lacks.
 template <class Search>
 ARCBEAM_DEVICE Need resume_utterance(const typename Search::Params& params, typename Search::Lane& lane) {
     const SearchParams& common = Search::common(params);
@@ -253,7 +253,7 @@ ARCBEAM_DEVICE Rows check_rows(const SearchParams& params, Lane& lane, std::uint
     return Rows::good;
 }
 
-// Writes the result of an utterance whose end has been found. If that is not possible, says what the lane lacks.
+// Writes the result of an utterance whose end has been found. If that is not possible, returns what the lane lacks.
 template <class Search, bool kClusters>
 ARCBEAM_DEVICE Need finish_utterance(const typename Search::Params& params, typename Search::Lane& lane,
                                      bool reached_final) {
@@ -309,8 +309,8 @@ ARCBEAM_DEVICE Need finish_utterance(const typename Search::Params& params, type
     return Need::nothing;
 }
 
-// Makes room in a log that is full. Says whether the log has to grow: it grows unless half of it is free, because
-// otherwise the next collection would come soon.
+// Makes room in a log that is full. Returns whether the log has to grow: it grows unless half of it is free,
+// because otherwise the next collection would come soon.
 template <class Search>
 ARCBEAM_DEVICE Need make_room_in_log(const SearchParams& params, Lane& lane) {
     if constexpr (Search::kLattices) {
@@ -327,12 +327,12 @@ ARCBEAM_DEVICE Need make_room_in_log(const SearchParams& params, Lane& lane) {
     return room >= state.log_capacity / 2U && room >= lane.log_wanted ? Need::nothing : Need::log;
 }
 
-// In place of what a lane lacks: nothing, but the utterance goes on after a look at endpoints. The loop is that of
+// In place of what a lane lacks: nothing, but the utterance goes on after a check of endpoints. The loop is that of
 // the block's work, because a loop of its own around the frames made nvcc spill much more.
 constexpr Need kEndpointChecked = Need{21U};
 
-// Decodes the lane's utterance to its end, or to the next look, which may ask for the end with final weights
-// (`of_end`). If that is not possible, says what the lane lacks.
+// Decodes the lane's utterance to its end, or to the next check, which may need the end with final weights
+// (`of_end`). If that is not possible, returns what the lane lacks.
 template <class Search, bool kClusters>
 ARCBEAM_DEVICE Need decode_utterance(const typename Search::Params& params, typename Search::Lane& lane,
                                      bool& of_end) {

@@ -49,7 +49,7 @@ ARCBEAM_DEVICE_NOINLINE Kept prune_lattice_apart(const LatticeLog log, const Lat
     return prune_lattice(log, room);
 }
 
-// Prunes the lattice in mid-utterance. Its tokens know no milestone any more. A barrier must follow.
+// Prunes the lattice in mid-utterance. Its tokens have no milestone any more. A barrier must follow.
 template <class Search>
 ARCBEAM_DEVICE Kept prune_lattice_of(const SearchParams& params, Lane& lane) {
     const LatticeLog log = log_of_lattice<Search>(params, lane);
@@ -94,7 +94,7 @@ ARCBEAM_DEVICE bool keep_lattice(const typename Search::Params& params, typename
 }
 
 // Where a sentence ends, its lattice; where it goes on, the state of its stream, and the lattice so far if the
-// chunk is asked for it. Where it has ended before the chunk there is neither: the host looks only at whether the
+// chunk requests it. Where it has ended before the chunk there is neither: the host reads only whether the
 // chunk is refused.
 template <class Search>
 ARCBEAM_DEVICE Need finish_stream_with_lattice(const typename Search::Params& params, typename Search::Lane& lane,
@@ -120,7 +120,7 @@ ARCBEAM_DEVICE Need finish_stream_with_lattice(const typename Search::Params& pa
     return finish_lattice<Search>(params, lane, reached_final) ? Need::nothing : kNeedsLatticePool;
 }
 
-// Makes room in a log that is full, by pruning the lattice. Says what has to grow; see make_room_in_log().
+// Makes room in a log that is full, by pruning the lattice. Returns what has to grow; see make_room_in_log().
 template <class Search>
 ARCBEAM_DEVICE Need make_room_in_lattice(const SearchParams& params, Lane& lane) {
     const Kept left = prune_lattice_of<Search>(params, lane);

@@ -131,7 +131,7 @@ ARCBEAM_DEVICE Workspace carve_workspace(unsigned char* memory, std::uint32_t ca
 // table is likely to fit; or all in global memory.
 enum class Room : std::uint32_t { shared, mixed, spilled };
 
-// What the owner of a lane asks the other blocks of its cluster to do.
+// The work that the owner of a lane posts for the other blocks of its cluster.
 enum class Task : std::uint32_t { frame, counts, leave };
 
 struct Posted {
@@ -171,7 +171,7 @@ struct Control {
     std::uint32_t stop;  // a Need
     std::uint32_t line;  // line at which the awaited piece of log-probs begins; kNoIndex: it did not come
     Posted posted;
-    LatticeLane lattice;  // if lattices are asked for
+    LatticeLane lattice;  // if lattices are requested
 };
 
 static_assert(sizeof(Control) <= kControlBytes, "the host sets aside kControlBytes");

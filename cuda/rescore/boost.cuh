@@ -15,7 +15,7 @@
 
 namespace arcbeam {
 
-// `num_distinct`: how many are listed as those that asked; these are not among the wanted ones any more.
+// `num_distinct`: how many are looked up for others, too; these are no longer in work.wanted().
 template <class Team, class Params>
 ARCBEAM_DEVICE void boost_words(const Params& params, const BoostView& boost, std::uint32_t num_wanted,
                                 std::uint32_t num_distinct, const RescoringWorkspace& work,
@@ -39,8 +39,8 @@ ARCBEAM_DEVICE void boost_words(const Params& params, const BoostView& boost, st
     }
 }
 
-// The words of arcs, which expand() reads beside their targets, so that both loads wait together. Those of the
-// candidates lie behind the candidates.
+// The words of arcs, which expand() reads with their targets, so that both loads wait together. Those of the
+// candidates lie after the candidates.
 template <class Params>
 struct WordsBeside {
     using Read = std::uint32_t;

@@ -115,7 +115,7 @@ ARCBEAM_DEVICE bool is_in_buckets(const Params& params) {
     return Params::kHasBuckets && (!Params::kHasColumns || params.buckets.links != 0U);
 }
 
-// The cost of a label after the history of each thread that asks. All threads of the warp call this.
+// The cost of a label after the history of each thread that needs it. All threads of the warp call this.
 ARCBEAM_DEVICE float cost_in_buckets(const LmBuckets& lm, std::uint32_t history, std::uint32_t label, bool asks) {
     constexpr std::uint32_t kGroups = simt::kWarpSize / kBucketLanes;
     const BucketGroup together{simt::kAllThreads};

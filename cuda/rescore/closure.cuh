@@ -15,7 +15,7 @@
 
 namespace arcbeam {
 
-// What following a level needs besides the hypothesis.
+// What following a level needs in addition to the hypothesis.
 struct Level {
     Step step;
     float bound;
@@ -23,7 +23,7 @@ struct Level {
     std::uint32_t num_long;  // see rank_lists(); 0: no list of this depth has been ranked
 };
 
-// Writes a candidate whose key other threads may read before the next barrier. racecheck does not know that
+// Writes a candidate whose key other threads may read before the next barrier. racecheck does not model that
 // claiming the key releases it, but accepts that atomics and loads meet.
 template <class Team, class Work>
 ARCBEAM_DEVICE void publish(std::uint32_t at, const Candidate& candidate, const History& history,
@@ -71,8 +71,8 @@ ARCBEAM_DEVICE void reach(const Params& params, std::uint32_t i, const Candidate
     }
 }
 
-// The epsilon arcs of a state's row are [arc, end). Says whether there are more behind them, and where: those that
-// enter an open slot, see new_words.cuh.
+// The epsilon arcs of a state's row are [arc, end). Returns whether there are more after them, and where: those
+// that enter an open slot, see new_words.cuh.
 template <class Work>
 ARCBEAM_DEVICE bool more_epsilons(const DeviceGraphView&, std::uint32_t, const Work&, std::uint32_t&,
                                   std::uint32_t&) {

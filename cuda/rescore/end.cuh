@@ -9,7 +9,7 @@
 
 namespace arcbeam {
 
-// The deviation of the end of the sentence, for those threads of a warp that ask. All threads of the warp call
+// The deviation of the end of the sentence, for those threads of a warp that need it. All threads of the warp call
 // this.
 template <class Params>
 ARCBEAM_DEVICE float end_of_sentence(const Params& params, const RescoringLane& lane, const History& history,

@@ -25,7 +25,7 @@ ARCBEAM_DEVICE FrameEnd give_up_rescoring(const RescoringWorkspace& work, Rescor
 }
 
 // Gives the hypotheses that stay their places, and names the source of every winner; a thread takes kEach
-// candidates at a time. control.tied tells whether any winner has an equal: then the source may be that of either.
+// candidates at a time. control.tied is whether any winner has an equal: then the source may be that of either.
 template <class Team, std::uint32_t kEach, class Work, class Params>
 ARCBEAM_DEVICE void find_some(const Params& params, std::uint32_t num_candidates, std::uint32_t num_hypotheses,
                               std::uint32_t num_long, const Work& work, RescoringControl& given) {
@@ -257,7 +257,7 @@ ARCBEAM_DEVICE void commit_survivors(std::uint32_t num_hypotheses, float best, c
     });
 }
 
-// Turns candidates within the bound into tokens. `next_frame` is the row whose acoustic costs are wanted next.
+// Turns candidates within the bound into tokens. `next_frame` is the row whose acoustic costs are needed next.
 template <class Team, class Params>
 ARCBEAM_DEVICE FrameEnd settle_histories(const Params& params, RescoringLane& lane, std::uint32_t num_candidates,
                                          float bound, const RescoringWorkspace& work, std::uint32_t next_frame) {
@@ -413,7 +413,7 @@ ARCBEAM_DEVICE FrameEnd advance_rescoring(const Params& params, RescoringLane& l
         lane.counts = before;
         const std::uint32_t misses = lane.lookups.misses;
         lane.lookups = lookups_before;
-        // Questions that have been asked are not asked again
+        // Requests that have been sent are not sent again
         if (Params::kLanesAsk && simt::load(&lane.words->request_full) == 0U) {
             lane.lookups.misses = misses;
         }

@@ -48,7 +48,7 @@ ARCBEAM_DEVICE History with_models_part(const Params& params, const History& his
     }
 }
 
-// The history before the first word of an utterance. In a stream the large model may begin with what was heard
+// The history before the first word of an utterance. In a stream the large model may begin with the words
 // before.
 template <class Params>
 ARCBEAM_DEVICE History first_history(const Params& params, std::uint32_t utterance) {

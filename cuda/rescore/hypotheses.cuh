@@ -15,7 +15,7 @@ ARCBEAM_DEVICE void overflow(const Step& step, const Work& work, Control& contro
     simt::atomic_max<Team::kScope>(&control.added[step.slot], work.hypotheses + 1U - step.states_before);
 }
 
-// The place where a candidate looks for its key, and what the place holds.
+// The place where a candidate's key is searched for, and what the place holds.
 struct Probe {
     std::uint32_t place;
     std::uint32_t found;  // kNoIndex: the place was free, and still is
@@ -102,10 +102,10 @@ struct Entered {
     StateRow row;
 };
 
-// What the epsilon arcs of a state do besides leading on. In a search that boosts without models, Leaving::index
-// has these bits, so that no arc is looked at for what it does not do.
+// What the epsilon arcs of a state do in addition to leading on. In a search that boosts without models,
+// Leaving::index has these bits, so that no arc is read for what it does not do.
 constexpr std::uint32_t kWrites = 0x40000000U;  // some of them have words
-constexpr std::uint32_t kEnters = 0x80000000U;  // behind them there are arcs into the open slot
+constexpr std::uint32_t kEnters = 0x80000000U;  // after them there are arcs into the open slot
 constexpr std::uint32_t kDoes = kWrites | kEnters;
 
 ARCBEAM_DEVICE bool enters_slot(const DeviceGraphView&, const StateEpsilon&) { return false; }

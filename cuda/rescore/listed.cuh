@@ -1,6 +1,6 @@
-// An utterance's list of phrases as a search without models looks at it: first at a filter in shared memory, which
+// An utterance's list of phrases as a search without models reads it: first a filter in shared memory, which
 // may take a word for one of a phrase that is in none, but never the other way round (Bloom 1970). Most words of a
-// search are in no phrase, and a look at the list itself, in device memory, takes as long as several stages.
+// search are in no phrase, and reading the list itself, in device memory, takes as long as several stages.
 //
 // in   the list
 // out  Listed, in the second half of the memory for the rounds of an expansion: where the list is, and two bits for

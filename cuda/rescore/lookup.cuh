@@ -2,14 +2,16 @@
 // are the twin's, cpu_reference/decode/lookup.hpp.
 //
 // note_words     reads the words of the frame's candidates, and lists those to look up
-// claim_words    finds candidates with the same history and word, of which one asks for all (Fukunaga et al. 2019,
+// claim_words    finds candidates with the same history and word, of which one is looked up for all (Fukunaga et
+// al. 2019,
 //                Algorithms 1 and 2); it uses the table of keys, and passes over the keys that are in it
 // answer_words   answers each distinct (history, word) once, from the arc cache or from the models' views, which
 // may
 //                lie in either memory
 //
 // A barrier follows each. Until the answer comes, `place` of an extension is the entry of the table for a candidate
-// that asks; for any other it is the candidate that asks. Afterwards, `place` of one that asks is the deviation.
+// that is looked up; for any other it is that candidate. Afterwards, `place` of one that is looked up is the
+// deviation.
 //
 // Where the host has the model, ask.cuh replaces answer_words; where it has the arcs, ask_arcs.cuh does.
 #pragma once
@@ -145,7 +147,7 @@ ARCBEAM_DEVICE void claim_words(std::uint32_t num_wanted, std::uint32_t slot, co
 constexpr std::uint32_t kSearching = 8U;
 constexpr std::uint32_t kMostSearching = 16U;
 
-// LmView::find by the threads of a group, if the group seeks. In each round each thread looks at several labels,
+// LmView::find by the threads of a group, if the group seeks. In each round each thread reads several labels,
 // all at equal distances. `reads` counts what this thread loads of the index.
 template <std::uint32_t lanes>
 ARCBEAM_DEVICE std::uint32_t find_together(const LmView& lm, std::uint32_t state, std::uint32_t wanted, bool seeks,
@@ -201,7 +203,7 @@ struct Reads {
     std::uint32_t others = 0;
 };
 
-// Tells a look-up where its arc and what it reads then are: here, in the view.
+// Where a look-up finds its arc and what it reads then: here, in the view.
 struct OfView {
     template <std::uint32_t lanes>
     ARCBEAM_DEVICE std::uint32_t find(const LmView& lm, std::uint32_t state, std::uint32_t label, bool seeks,
@@ -246,7 +248,7 @@ struct BackedOff {
     }
 };
 
-// lm_step() by the threads of a group, if the group seeks. Once the index has told which arc the word takes, its
+// lm_step() by the threads of a group, if the group seeks. Once the index has given the arc of the word, its
 // cost and all back-off weights are read in parallel. Where only arcs and back-off weights are in host memory, a
 // look-up waits for the bus once.
 template <std::uint32_t lanes, class Source>
@@ -289,10 +291,10 @@ ARCBEAM_DEVICE LmStep step_in(const LmView& lm, std::uint32_t state, std::uint32
 
 // The questions, and where the answers go.
 struct Questions {
-    Array<std::uint32_t> distinct;  // candidates that ask
+    Array<std::uint32_t> distinct;  // candidates that are looked up for others, too
     std::uint32_t num_distinct;
     Array<Extension> extension;
-    // The table of those that ask; if its size is 0, each candidate asks for itself alone and is
+    // The table of those that are looked up; if its size is 0, that is each candidate, which is
     // rescored at once
     Array<std::uint32_t> asked;
     Array<Candidate> candidate;
@@ -308,8 +310,8 @@ ARCBEAM_DEVICE std::uint32_t rescore_one(const Array<Candidate>& candidates, std
     return is_finite(cost) ? ordered(cost) : kNoCost;
 }
 
-// Asks both models, the large one in buckets. The small one is asked while the chain of the large one is on its
-// way.
+// Looks a word up in both models, the large one in buckets, and in the small one while the chain of the large one
+// is loaded.
 template <std::uint32_t kLevels>
 ARCBEAM_DEVICE LmStep step_from_far(const RescoringParams& params, std::uint32_t state, std::uint32_t label,
                                     bool seeks, bool is_large, const BucketGroup& together,
@@ -329,7 +331,7 @@ ARCBEAM_DEVICE LmStep step_from_far(const RescoringParams& params, std::uint32_t
     return step;
 }
 
-// Of the threads that answer for a candidate, one half asks the large model and the other half the small one.
+// Of the threads that answer for a candidate, one half reads the large model and the other half the small one.
 // Returns what the thread has counted. `kLevels`: how many states of a chain are read at a time where the large
 // model is in buckets, else 0.
 template <class Team, std::uint32_t kHalf, std::uint32_t kLevels = 0U, class Params>

@@ -5,8 +5,8 @@
 //     states, targets, finals, words    the graph's [0, n) . . . . . . . . the utterance's [n, ...)
 //     labels                            the graph's whole chunks . . . . . the rest of them, then the utterance's
 //
-// A state of the graph that leads into the slot says so in its row. The search differs from that of its Variant, as
-// boosted.cu has one, in the type of the graph alone.
+// A state of the graph that leads into the slot has a mark in its row. The search differs from that of its Variant,
+// as boosted.cu has one, in the type of the graph alone.
 #pragma once
 
 #include "rescore/new_words.hpp"

@@ -26,7 +26,7 @@ struct NewWordsOnDevice {
 
 struct SlotView {
     const NewWordsOnDevice* of_utterances;  // [num_utterances]
-    const Entrance* entrances;              // ascending, and one behind the last, of the state kNoIndex
+    const Entrance* entrances;              // ascending, and one after the last, of the state kNoIndex
     std::uint32_t num_states;               // of the graph
     std::uint32_t num_arcs;
     std::uint32_t first_word;  // the id of the first new word, under which models have the unknown one

@@ -9,7 +9,7 @@
 
 namespace arcbeam {
 
-// The host writes the words before it tells any lane the history's number. Whichever way the number has come, a
+// The host writes the words before it sends any lane the history's number. Whichever way the number has come, a
 // fence and a barrier have followed: see take_answers() and ask_some().
 ARCBEAM_DEVICE bool words_precede(const RescoringParams& params, std::uint32_t a, std::uint32_t b) {
     const std::uint32_t* const first = params.history_words + std::uint64_t{a} * params.words_a_history;

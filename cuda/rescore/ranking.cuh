@@ -68,7 +68,7 @@ struct Ranked {
     std::uint32_t count;
 };
 
-// A warp cuts what cannot be among the best n of a list, and moves the others to the front. Each of n threads knows
+// A warp cuts what cannot be among the best n of a list, and moves the others to the front. Each of n threads holds
 // one hypothesis, and none of these costs more than the bound.
 template <class Team, class Work>
 ARCBEAM_DEVICE Ranked prune_worst(std::uint32_t start, std::uint32_t n, const Work& work) {

@@ -1,7 +1,7 @@
 // Stage rescore: the costs of candidates with what their words add. Contract and rule are the twin's,
 // cpu_reference/decode/rescore.hpp.
 //
-// in   candidates with words, answered: those that ask, and those for which another candidate asks
+// in   candidates with words, answered: those that were looked up, and those for which another one was
 // out  their costs rescored and their histories after the word; control.best: the smallest cost, unless a boost is
 //      still to come. A barrier must follow.
 #pragma once
@@ -12,7 +12,8 @@
 
 namespace arcbeam {
 
-// Copies the deviation and the next history of the candidate that asked to another one. Returns its ordered() cost.
+// Copies the deviation and the next history of the candidate that was looked up to another one. Returns its
+// ordered() cost.
 ARCBEAM_DEVICE std::uint32_t take_answer(std::uint32_t candidate, std::uint32_t asking,
                                          const RescoringWorkspace& work) {
     const std::uint32_t bits = simt::load(&work.extension().at(asking)->place);
@@ -52,7 +53,7 @@ ARCBEAM_DEVICE void rescore(const Params&, std::uint32_t num_wanted, std::uint32
 // What became of the words of a step. If they are not answered, the frame has to be given up.
 struct LookedUp {
     bool answered;
-    std::uint32_t num_distinct;  // how many candidates asked for others, too; 0 if each asked for itself
+    std::uint32_t num_distinct;  // how many candidates are looked up for others, too; 0 if each for itself
 };
 
 // Looks up the words of the listed candidates and rescores the candidates. Barriers are passed, one at the end.

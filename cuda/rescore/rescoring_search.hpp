@@ -12,7 +12,8 @@
 
 namespace arcbeam {
 
-// What a lane that asks the host may lack, beyond the needs in decode/search.hpp: answers, or room for questions.
+// What a lane that sends requests to the host may lack, beyond the needs in decode/search.hpp: answers, or room for
+// questions.
 constexpr Need kNeedsAnswers = Need{16U};
 constexpr Need kNeedsRequestRoom = Need{17U};
 
@@ -20,17 +21,17 @@ constexpr Need kNeedsRequestRoom = Need{17U};
 struct LookupCounters {
     std::uint64_t lookups;   // words that were rescored
     std::uint64_t distinct;  // of these, with different (history, word) in their step of a frame; for lanes that
-                             // ask for arcs, the arcs and back-off weights of these
+                             // request arcs, the arcs and back-off weights of these
     std::uint64_t misses;    // of these, answered neither by the arc cache nor by an earlier answer to the lane
     std::uint64_t reads;     // loads of the large model that these took; see index_is_near
-    std::uint64_t worked;    // clock cycles of lanes that ask the host
+    std::uint64_t worked;    // clock cycles of lanes that send requests
     std::uint64_t waited;    // of these, spent waiting for its answers
     std::uint64_t stamps;    // answers written to the cache of arc_cache.cuh
 };
 
 // An arc cache, direct-mapped, the newest wins, shared by all lanes. It holds answers of the models by (state,
-// label), see arc_cache.cuh. For lanes that ask the host for arcs it holds single arcs and back-off weights, see
-// single_arcs.cuh.
+// label), see arc_cache.cuh. For lanes that request arcs from the host it holds single arcs and back-off weights,
+// see single_arcs.cuh.
 struct ArcCacheView {
     std::uint64_t* entries;  // [size][kCacheWords], or [size][kSingleWords]; all bits 0: empty
     std::uint32_t size;      // 0: no cache
@@ -87,7 +88,7 @@ struct RescoringParams {
     SharedBits bits;          // for those that have models, too
 };
 
-// Tokens as in decode/search.hpp, and behind them their histories.
+// Tokens as in decode/search.hpp, and after them their histories.
 constexpr std::uint64_t rescoring_tokens_bytes(std::uint64_t capacity) {
     return tokens_bytes(capacity) + padded(sizeof(History) * capacity);
 }

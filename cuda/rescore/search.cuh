@@ -1,4 +1,4 @@
-// The search with a large language model, as the loops of decode/work.cuh take it; decode/plain.cuh says what the
+// The search with a large language model, as the loops of decode/work.cuh take it; decode/plain.cuh has what the
 // members are for.
 #pragma once
 
@@ -97,7 +97,7 @@ struct RescoringSearch {
         reset_rescoring_frame<Team>(lane);
     }
 
-    static constexpr bool kSharedApart = false;  // the stages tell the two apart, see where_it_is()
+    static constexpr bool kSharedApart = false;  // the stages distinguish the two, see where_it_is()
 
     ARCBEAM_DEVICE static HistoryOrder order(const Params& params, const Lane& lane) {
         return order_of(params, lane.tokens, lane.histories);
@@ -153,7 +153,7 @@ struct RescoringSearch {
             simt::store(&lane.words->of_helpers, LookupCounts{});
         }
     }
-    // Adds the look-ups to the sums of the launch. The other blocks of the cluster have been asked for their
+    // Adds the look-ups to the sums of the launch. The other blocks of the cluster have added their
     // counts.
     template <bool kClusters>
     ARCBEAM_DEVICE static void report_counts(const Params& params, Lane& lane) {

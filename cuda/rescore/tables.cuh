@@ -21,10 +21,10 @@ constexpr std::uint32_t kUndecided = 0xfffffffeU;  // a hypothesis whose state h
 constexpr std::uint32_t kStays = 0xfffffffdU;      // a hypothesis that is among the best n of its state
 constexpr std::uint32_t kRanked = 0xfffffffcU;     // a hypothesis that is in the ranking
 constexpr std::uint32_t kUnclaimed = 0xfffffffeU;  // the source of a winner whose source has not been named yet
-constexpr std::uint32_t kAsks = 0x80000000U;       // marks a candidate in the key table: it asks for a word
+constexpr std::uint32_t kAsks = 0x80000000U;       // marks a candidate in the key table: its word is looked up
 constexpr std::uint32_t kInRanking = 0x80000000U;  // marks a list: the rest is its place in the ranking
 
-// The members of a candidate besides cost, arc, state and source.
+// The members of a candidate in addition to cost, arc, state and source.
 struct alignas(16) Extension {
     History history;      // before the word; after the word once it is looked up
     std::uint32_t place;  // see lookup.cuh; once admitted, the place of its key; kNoIndex: not admitted
@@ -65,7 +65,8 @@ struct RescoringArrays {
 
     // Keys
     ARCBEAM_DEVICE Array<std::uint64_t> key_best() const { return of_table<std::uint64_t>(0U); }  // pack(cost, arc)
-    // The candidate that came first; kNoIndex: free. With kAsks, a candidate that asks for a word; see lookup.cuh
+    // The candidate that came first; kNoIndex: free. With kAsks, a candidate whose word is looked up; see
+    // lookup.cuh
     ARCBEAM_DEVICE Array<std::uint32_t> key_owner() const { return of_table<std::uint32_t>(8U); }
     ARCBEAM_DEVICE Array<std::uint32_t> key_index() const { return of_table<std::uint32_t>(20U); }  // hypothesis
     // The states, kNoIndex: free; and the number of their hypotheses less one, or the place of these in the ranking
@@ -97,7 +98,7 @@ struct RescoringArrays {
     ARCBEAM_DEVICE Array<Candidate> candidate() const { return of_candidate<Candidate>(0U); }  // place: its state
     ARCBEAM_DEVICE Array<Extension> extension() const { return of_candidate<Extension>(16U); }
     ARCBEAM_DEVICE Array<std::uint32_t> wanted() const { return of_candidate<std::uint32_t>(32U); }  // with words
-    // Of the candidates with words, those that ask for all with the same history and word
+    // Of the candidates with words, those that are looked up for all with the same history and word
     ARCBEAM_DEVICE Array<std::uint32_t> distinct() const { return of_candidate<std::uint32_t>(36U); }
 
     // The view of these arrays for stages of the plain search.
@@ -147,7 +148,7 @@ struct alignas(16) LookupCounts {
     std::uint32_t reads = 0;
 };
 
-// The words of a block besides those of Control, whose `added` and `epsilons` count hypotheses here.
+// The words of a block in addition to those of Control, whose `added` and `epsilons` count hypotheses here.
 struct RescoringControl {
     LookupCounts of_helpers;        // counters of the other blocks of the cluster
     std::uint64_t end_history;      // of the best token of the last frame
@@ -195,7 +196,7 @@ ARCBEAM_DEVICE RescoringControl& words_beside(const Work&, RescoringControl& giv
     return kIsShared<Work> ? *reinterpret_cast<RescoringControl*>(simt::shared_memory() + kControlBytes) : given;
 }
 
-// Calls stage(arrays). If the arrays are in the block's own shared memory, their type tells the compiler so.
+// Calls stage(arrays). If the arrays are in the block's own shared memory, their type shows it to the compiler.
 // Accesses to an address of unknown kind take twice as long, and 64-bit atomics there are tried twice.
 template <class Team, class Stage>
 ARCBEAM_DEVICE auto where_it_is(const RescoringWorkspace& work, bool few, const Stage& stage) {

@@ -1,5 +1,5 @@
 // What a search with histories adds to the costs of words, and where it finds the large model. That is fixed when a
-// kernel is compiled, so that kernels pay nothing for each other: the parameter's type says it, and stages that
+// kernel is compiled, so that kernels pay nothing for each other: it is in the parameter's type, and stages that
 // differ are templates over that type.
 #pragma once
 
@@ -9,18 +9,18 @@
 namespace arcbeam {
 
 // The form in which kernels read the large model; shared/lm_buckets.hpp has the second.
-enum class LmForm : std::uint8_t { columns, buckets, either };  // either: the parameters tell which
+enum class LmForm : std::uint8_t { columns, buckets, either };  // either: the parameters have which
 
 // What a word adds: the deviation of the models, the boost of its utterance (see boost.cuh), or both.
 enum class Adds : std::uint8_t { deviations, boosts, both };
 
 template <Asks asked, LmForm form, bool lattices, Adds adds = Adds::deviations>
 struct RescoringVariant : RescoringParams {
-    static constexpr Asks kAsked = asked;  // what lanes ask the host for
+    static constexpr Asks kAsked = asked;  // what lanes request from the host
     static constexpr bool kLanesAsk = asked != Asks::nobody;
     static constexpr bool kHasColumns = form != LmForm::buckets;
     static constexpr bool kHasBuckets = form != LmForm::columns;
-    static constexpr bool kLattices = lattices;  // whether lattices are asked for
+    static constexpr bool kLattices = lattices;  // whether lattices are requested
     static constexpr bool kDeviates = adds != Adds::boosts;
     static constexpr bool kBoosts = adds != Adds::deviations;
     static constexpr bool kBoostsAlone = adds == Adds::boosts;

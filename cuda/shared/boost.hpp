@@ -3,9 +3,9 @@
 //
 // A state is the beginning of a phrase, the longest that a history ends with; state 0 is that of no phrase. States
 // are numbered by their words. The potential of a state is the share of a score that is given in advance. An arc
-// (state, word) has what the step adds to a cost beside the potential of the state that it leaves: minus the
-// potential of the next state, minus the scores of all phrases that the word completes. A word without an arc is
-// looked for at the fallback, the next shorter beginning.
+// (state, word) has what the step adds to a cost in addition to the potential of the state that it leaves: minus
+// the potential of the next state, minus the scores of all phrases that the word completes. A word without an arc
+// is looked up at the fallback, the next shorter beginning.
 //
 // All values are multiples of 1/1024 below 2^13, so their sums are exact, and along a path they telescope.
 #pragma once

@@ -1,7 +1,7 @@
 // The arithmetic of scores, written once for both engines.
 //
 // A cost is a negative natural-log probability in IEEE float32. Every sum below has one association and one
-// rounding per operation. Both compilers are told not to contract a product and a sum into one instruction
+// rounding per operation. Both compilers have flags not to contract a product and a sum into one instruction
 // (-fmad=false, -ffp-contract=off), so equal inputs give equal bytes on every machine.
 #pragma once
 

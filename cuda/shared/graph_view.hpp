@@ -1,7 +1,7 @@
 // A compiled decoding graph as both engines read it: columns of plain arrays, owned elsewhere.
 //
 // The arcs of a state are contiguous: its epsilon arcs first, in their original order, then its emitting arcs,
-// stably sorted by column. An arc's position is its id, which settles ties and survives save and load. The columns
+// stably sorted by column. An arc's position is its id, which breaks ties and survives save and load. The columns
 // that a search reads often take 10 bytes an arc (next state, weight, column). Output labels are read seldom and
 // are stored apart.
 #pragma once

@@ -4,7 +4,7 @@
 // The first wait is for the chain of a history: all states that it backs off to, with their back-off weights,
 // stored side by side. The second wait is, for all of these states at once, for the two buckets that may hold the
 // arc of the label. The code that fills the table puts each arc into one of its two buckets (cuckoo hashing; Pagh
-// and Rodler 2001), so a look-up need not search further. The empty history lists every label and has no buckets:
+// and Rodler 2001), so a look-up searches no further. The empty history lists every label and has no buckets:
 // its arcs are an array, which is read at the same time.
 //
 // Answers are those of lm_view.hpp, by the same sums.

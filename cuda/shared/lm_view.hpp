@@ -121,7 +121,7 @@ ARCBEAM_HD LmStep lm_found(float backoffs, const LmArc& arc, std::uint32_t from)
 
 ARCBEAM_HD LmStep lm_unknown(float backoffs) { return {backoffs + kUnknownCost, kLmEmptyHistory, kLmEmptyHistory}; }
 
-// Labels are 1 .. num_labels; label 0 is a word that the model does not know, if it has no <unk>. The loop ends,
+// Labels are 1 .. num_labels; label 0 is a word that the model lacks, if it has no <unk>. The loop ends,
 // because back-off states descend.
 ARCBEAM_HD LmStep lm_step(const LmView& lm, std::uint32_t state, std::uint32_t label) {
     float backoffs = 0.0F;

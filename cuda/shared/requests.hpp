@@ -1,4 +1,4 @@
-// How lanes ask the host for answers while they search: plain structs that host and kernel share.
+// How lanes request answers from the host while they search: plain structs that host and kernel share.
 //
 // A lane has a table of answers in the device's memory, and a request buffer in mapped memory of the host. It
 // writes questions there and releases `posted`; the host acquires it and writes an answer for each. The answers
@@ -12,12 +12,12 @@
 
 namespace arcbeam {
 
-// What lanes have to ask the host for.
+// What lanes request from the host.
 enum class Asks : std::uint32_t {
     nobody = 0,  // nothing: the model's view is on the device
     arcs = 1,    // the index is on the device; the host has arcs and back-off weights
     model = 2,   // the host has the model, and numbers its states
-    either = 3,  // of a kernel alone: the parameters tell which of these
+    either = 3,  // of a kernel alone: the parameters have which of these
 };
 
 // With Asks::arcs, a question is for an arc (its cost and next state) or for a state's back-off weight; see
@@ -64,7 +64,7 @@ struct RequestView {
 
 // An answer buffer: the number of batches of answers that have come, as 32 bits in a line of its own; one arrival
 // for each slot; answers. Head and arrivals are all bits 0 when the buffer is new. It has room for everything that
-// all lanes of a half may ask for at once.
+// all lanes of a half may request at once.
 constexpr std::uint32_t kHalves = 2U;  // of the lanes: the even ones, and the odd ones
 constexpr std::uint32_t kAnswerBufferHeadBytes = 128U;
 constexpr std::uint64_t answer_buffer_start_bytes(std::uint64_t slots) {

@@ -34,7 +34,7 @@ constexpr std::uint32_t kKeepsSmallCost = 0x80000000U;
 struct RescoringView {
     LmView large;
     LmView small;
-    const std::uint32_t* large_labels;  // [words of the graph]; label 0 for a word that the model does not know
+    const std::uint32_t* large_labels;  // [words of the graph]; label 0 for a word that the model lacks
     const std::uint32_t* small_labels;
     float large_scale;
     float small_scale;

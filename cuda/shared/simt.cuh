@@ -31,7 +31,7 @@ constexpr std::uint32_t kAllThreads = 0xffffffffU;
 // The threads that have to see an access. An access orders only threads that its scope includes, on both sides.
 enum class Scope : std::uint8_t { block, cluster, device, system };
 
-// What an atomic access orders besides itself.
+// Which other accesses an atomic access orders.
 enum class Order : std::uint8_t { relaxed, acquire, release, acquire_release };
 
 }  // namespace arcbeam::simt

@@ -1,7 +1,7 @@
 // Which of two candidates for one key wins, written once for both engines (law 2 of docs/design/rules.md). The
 // smaller cost wins, then the smaller arc id: the position of the arc in the compiled graph, which survives saving
 // and loading. So no tie depends on a thread, a queue or an address. Ties that remain with a large language model
-// are settled by the source's history: cuda/rescore/order.cuh and cpu_reference/decode/models.hpp.
+// are broken by the source's history: cuda/rescore/order.cuh and cpu_reference/decode/models.hpp.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // A barrier of the whole grid, whose blocks are all resident (a cooperative launch).
 //
-// If a block does not come, the barrier gives up in all blocks: then wait() returns false, the status word says so,
+// If a block does not come, the barrier gives up in all blocks: then wait() returns false, the status word is set,
 // and the kernel must return.
 #pragma once
 
@@ -27,7 +27,7 @@ class GridBarrier {
     }
 
   private:
-    static constexpr std::uint32_t kLooks = 512U;  // before it sleeps between looks
+    static constexpr std::uint32_t kLooks = 512U;  // polls before it sleeps in between
 
     ARCBEAM_DEVICE bool is_complete() const {
         // This compares a difference, because the count may wrap around.

@@ -143,7 +143,7 @@ struct LoopParams {
     std::uint32_t* status;         // 0 at first; 1: a barrier has waited in vain
     std::uint32_t* ending;         // an Ending
     std::uint32_t* cancelled;      // [2], 0 at first: the value of `cancel` that all blocks use in a round
-    const std::uint32_t* cancel;   // the host sets it to ask for an end
+    const std::uint32_t* cancel;   // the host sets it to request an end
     std::uint64_t patience;        // clock cycles that a barrier waits
     std::uint32_t num_lanes;
     std::uint32_t room;  // records of a lane

@@ -9,7 +9,7 @@
 // together, where each token by itself would have to search for its arc.
 //
 // The state after each token is kept until the next label is known, and read when its own scores are worked out.
-// Blocks learn the label at different times, so the states after it are written to the other of two buffers.
+// Blocks read the label at different times, so the states after it are written to the other of two buffers.
 #pragma once
 
 #include <type_traits>
@@ -103,7 +103,7 @@ struct FusedLabels {
         }
     }
 
-    // The rows of the listed lanes, by the warps of the grid. It starts with the last warps behind those that make
+    // The rows of the listed lanes, by the warps of the grid. It starts with the last warps after those that make
     // records, because the first ones have tiles to do. `scratch` belongs to the warp. A barrier of the grid must
     // follow.
     ARCBEAM_DEVICE void fill(const Lanes& lanes, float* scratch) const {
@@ -139,7 +139,7 @@ struct FusedLabels {
     // The tokens from `first` on.
     ARCBEAM_DEVICE void fill_part(const Lanes& lanes, std::uint32_t lane, std::uint32_t first,
                                   float* scratch) const {
-        float biases[kEach] = {};  // a share of -0 becomes 0, which no key tells apart
+        float biases[kEach] = {};  // a share of -0 becomes 0, which has the same key
         for (std::uint32_t model = 0U; model < kFusionModels; ++model) {
             if (params->used[model] == 0U) {
                 continue;
@@ -224,7 +224,7 @@ struct FusedLabels {
                 simt::load_readonly(automaton.backoffs + state)};
     }
 
-    // A row with fewer arcs, among which are all of a part: each thread looks at one of 32.
+    // A row with fewer arcs, among which are all of a part: each thread reads one of 32.
     [[nodiscard]] ARCBEAM_DEVICE static Row narrowed(const TokenAutomaton& automaton, const Row& all,
                                                      std::uint32_t first) {
         if (all.end - all.begin <= kFillTokens) {

@@ -209,7 +209,7 @@ struct Lanes {
         return Plan::test;
     }
 
-    // Fetches the results of all tests at once; false if the host asks for an end. There are barriers of the block
+    // Fetches the results of all tests at once; false if the host requests an end. There are barriers of the block
     // before and after.
     ARCBEAM_DEVICE bool fetch(const LoopParams& params, const std::uint64_t* keys,
                               const std::uint32_t* cancelled) const {

@@ -98,7 +98,7 @@ struct LstmStage {
     }
 
   private:
-    // The values that a step needs besides the products, fetched before the products are computed.
+    // The values that a step needs in addition to the products, fetched before the products are computed.
     struct Ahead {
         float added[kGates];  // to the product with the layer below; in the first layer it replaces that product
         float cell;

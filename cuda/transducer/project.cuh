@@ -11,7 +11,7 @@
 
 namespace arcbeam::transducer {
 
-// Looks for values that are not finite in the frames of a group, by one warp.
+// Finds values that are not finite in the frames of a group, by one warp.
 template <bool kHalf>
 ARCBEAM_DEVICE void check_group(const ProjectParams& params, FrameGroup group, const EncoderView& view) {
     constexpr int kFrames = static_cast<int>(FrameGroup::kFrames);

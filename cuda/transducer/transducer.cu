@@ -2,7 +2,7 @@
 //
 // project   any grid: the encoder's projections of all frames
 // kept      all blocks resident: weights are kept in shared memory, each block a share of every matrix; the values
-//           that they are multiplied by are in global memory, behind barriers of the grid
+//           that they are multiplied by are in global memory, after barriers of the grid
 // many      as kept, but weights are streamed, and tiles are shared out over the grid
 //
 // In neither precision do the bytes of a result depend on which of the loops runs, or on blocks, threads, windows

@@ -1,5 +1,5 @@
-// Looks for the endpoint of a stream's sentence (shared/endpoint.hpp) frame by frame. A look depends on the frames
-// of the sentence alone, wherever its chunks end.
+// Checks for the endpoint of a stream's sentence (shared/endpoint.hpp) frame by frame. A check depends on the
+// frames of the sentence alone, wherever its chunks end.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ class EndpointWatch {
     // Whether frames count although the search has died.
     [[nodiscard]] bool looks_on() const { return rules_.num_rules != 0U; }
 
-    // The sentence has another frame; says whether it ends there. Frames after that must not be given. `settled`:
+    // Adds a frame to the sentence; returns whether it ends there. Frames after that must not be given. `settled`:
     // the entry of the log that all paths share, if the arcs to it have not left the log.
     template <typename Graph, typename Ends>
     bool ends_at(const Graph& graph, const Ends& ends, const Buffer<Token>& tokens, const TokenLog& log,
@@ -58,7 +58,7 @@ class EndpointWatch {
         return has_fired();
     }
 
-    // Frames of silence at the end of what is settled.
+    // Frames of silence at the end of the settled arcs.
     [[nodiscard]] std::uint64_t settled_silence() const { return settled_silence_; }
 
     // All paths share these arcs, too.

@@ -1,4 +1,4 @@
-// What a search knows between two chunks as plain arrays, the same whatever engine, threads and chunks led to it
+// The state of a search between two chunks as plain arrays, the same whatever engine, threads and chunks led to it
 // (law 10).
 //
 // Tokens are sorted by their keys. Histories are not among the arrays: the words of a token's path give them.
@@ -51,7 +51,7 @@ std::vector<std::uint32_t> by_keys(const Buffer<Token>& tokens, Precedes precede
     return order;
 }
 
-// Writes tokens and log, behind whose settled entries the tokens' paths part. `settled`: the entry behind which the
+// Writes tokens and log, after whose settled entries the tokens' paths part. `settled`: the entry after which the
 // log begins; by default the one without a source.
 template <typename Precedes>
 void save_paths(const Buffer<Token>& tokens, const TokenLog& log, Precedes precedes, SavedSearch& saved,

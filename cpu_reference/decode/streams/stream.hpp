@@ -1,5 +1,5 @@
-// A stream of speech between two chunks (law 10): what a search knows between two frames. All else that a lane has
-// is room for a frame, so any lane can go on with any stream.
+// A stream of speech between two chunks (law 10): the state of a search between two frames. All else that a lane
+// has is room for a frame, so any lane can go on with any stream.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ enum class Extent : std::uint8_t { kAlive, kAll };
 struct SearchState {
     Buffer<Token> tokens;  // of the last frame; their log entries are the last of the log
     TokenLog log;
-    std::unique_ptr<LinkLog> links;  // where a lattice has been asked for
+    std::unique_ptr<LinkLog> links;  // if a lattice was requested
     double offset = 0.0;             // what the costs of tokens are relative to
 
     // Begins the logs.
@@ -43,7 +43,7 @@ struct SearchState {
         offset = 0.0;
     }
 
-    // The entry behind which the paths of a stream's answers begin, if the arcs to it are still in the log.
+    // The entry after which the paths of a stream's answers begin, if the arcs to it are still in the log.
     [[nodiscard]] std::uint32_t settled() const { return links == nullptr ? kNoSource : links->settled(); }
 
     // What another stream begins with.
@@ -210,8 +210,8 @@ class Stream {
             stream_.watch.settle(graph, stream_.settled.data() + before, stream_.settled.size() - before);
         }
 
-        // The lattice of a sentence that ends here, or so far. At the end it takes what the search knows, which is
-        // no longer needed.
+        // The lattice of a sentence that ends here, or so far. At the end it takes the state of the search, which
+        // is no longer needed.
         template <typename Graph, typename Ends>
         Lattice lattice(const Graph& graph, const Ends& ends, const End& end, const Path& path, bool ends_here) {
             if (!ends_here) {

@@ -1,7 +1,7 @@
 // A lane that has a whole cluster. Its first block owns it and decodes frames of few tokens alone, in its own
 // shared memory, while the other blocks wait. For a frame of many tokens the owner calls the others, and all work
-// on it as one team, in the owner's shared memory or in global memory. control.posted says what they are called
-// for.
+// on it as one team, in the owner's shared memory or in global memory. control.posted is the work of
+// the team.
 //
 //     owner    frame, frame, post |  frame by the team  |  frame, frame, ..., post |
 //     others   wait               |  frame by the team  |  wait                    |     (| is a cluster barrier)
@@ -121,7 +121,7 @@ ARCBEAM_DEVICE void add_counts(Control& control, Counts& counts) {
     counts = Counts{};
 }
 
-// The owner asks the others to add their counts, and perhaps to leave for good.
+// The owner has the others add their counts, and perhaps leave for good.
 ARCBEAM_DEVICE void call(Control& control, Task task) {
     if (simt::thread_rank() == 0U) {
         simt::store(&control.posted.task, task);

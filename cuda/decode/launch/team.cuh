@@ -1,5 +1,5 @@
 // The threads that work on a frame: the block that owns the lane, or all blocks of its cluster. A stage is written
-// for a Team, and so knows how many threads share its loops, how far an atomic must reach, and which barrier to
+// for a Team, which defines how many threads share its loops, how far an atomic must reach, and which barrier to
 // take.
 #pragma once
 

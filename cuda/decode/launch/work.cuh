@@ -1,4 +1,4 @@
-// What a block does in a launch: it takes utterances from the queue, longest first, for its lane. A Search says
+// What a block does in a launch: it takes utterances from the queue, longest first, for its lane. A Search defines
 // what differs from search to search; plain.cuh has the simplest, and lists what one has to have.
 #pragma once
 

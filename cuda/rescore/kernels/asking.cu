@@ -1,4 +1,5 @@
-// The search kernel of rescore.cu for a large model that the host has: lanes ask the host, see requests.hpp.
+// The search kernel of rescore.cu for a large model that the host has: lanes send requests to the host, see
+// requests.hpp.
 #include "rescore/search.cuh"
 
 ARCBEAM_KERNEL_OCCUPANCY(arcbeam_asking_wide, 512, 1, arcbeam::AskingModel<false>) {

@@ -1,5 +1,5 @@
 // The search kernel of rescore.cu where the host has the arcs of the large model and its back-off weights: lanes
-// ask the host for these, see requests.hpp.
+// request these from the host, see requests.hpp.
 #include "rescore/search.cuh"
 
 ARCBEAM_KERNEL_OCCUPANCY(arcbeam_asking_arcs_wide, 512, 1, arcbeam::AskingArcs<false>) {

@@ -1,5 +1,5 @@
-// The search kernel with a large language model that lanes ask the host for, and a boost for each utterance, with
-// new words or without. It asks for arcs or for what a model says, as its parameters tell: lanes wait for answers
+// The search kernel with a large language model that the host has, and a boost for each utterance, with
+// new words or without. It requests arcs or scores, by its parameters: lanes wait for answers
 // most of the time, so there is one kernel to compile and not four.
 #include "rescore/new_words.cuh"
 

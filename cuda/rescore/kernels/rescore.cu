@@ -2,7 +2,7 @@
 // history), and words are looked up. Three entries differ in the shape of their launch, as there.
 //
 // launch  any number of lanes; blocks of any number of whole warps; dynamic shared memory as
-//         rescoring_shared_bytes() says
+//         rescoring_shared_bytes() returns
 // The bytes of a result depend on none of these.
 #include "rescore/search.cuh"
 

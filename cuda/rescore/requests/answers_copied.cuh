@@ -1,4 +1,4 @@
-// Answers that copies bring to the device, for lanes that ask for arcs (Fukunaga et al. 2019). A batch of answers
+// Answers that copies bring to the device, for lanes that request arcs (Fukunaga et al. 2019). A batch of answers
 // is a copy of arrivals and answers, followed (as log-probs are, see decode/arrival.cuh) by a copy that counts it.
 #pragma once
 

@@ -1,4 +1,5 @@
-// Answers that lanes read over the bus, where the host has written them. This is for lanes that ask KenLM.
+// Answers that lanes read over the bus, where the host has written them. This is for lanes whose requests KenLM
+// answers.
 #pragma once
 
 #include "shared/requests.hpp"

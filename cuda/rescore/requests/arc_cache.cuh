@@ -7,7 +7,7 @@
 //     stamp state | stamp label | stamp cost | stamp next state
 //
 // Each answer that is written gets the next stamp. A stamp comes again after 2^32 - 1 answers, long after the words
-// with the old one have been read. So words of two different answers that meet in an entry can be told apart: an
+// with the old one have been read. So words of two different answers that meet in an entry differ: an
 // entry counts only if all four words have the same stamp. No thread waits, and no answer depends on the cache.
 #pragma once
 

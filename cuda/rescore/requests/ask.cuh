@@ -6,10 +6,10 @@
 
 namespace arcbeam {
 
-// Marks a candidate in the list of those that ask: it is not answered yet
+// Marks a candidate in the list of those that are looked up: it is not answered yet
 constexpr std::uint32_t kOpen = 0x80000000U;
 
-// Looks a word up in the lane's table, and lists a question if the word has not been asked for yet. Returns whether
+// Looks a word up in the lane's table, and lists a request if there is none for the word yet. Returns whether
 // the answer is there.
 ARCBEAM_DEVICE bool ask(std::uint32_t state, std::uint32_t label, RescoringControl& control, LookupCounts& counts,
                         LmStep& step) {
@@ -28,7 +28,7 @@ ARCBEAM_DEVICE bool ask(std::uint32_t state, std::uint32_t label, RescoringContr
     return answer.next_state != kUnanswered;
 }
 
-// Like answer_some(), for a model that the host has. Candidates that stay open are marked. `again`: looks only at
+// Like answer_some(), for a model that the host has. Candidates that stay open are marked. `again`: examines only
 // marked ones.
 template <bool kTogether, class Params>
 ARCBEAM_DEVICE LookupCounts ask_some(const Params& params, const Questions questions, RescoringControl& control,

@@ -1,6 +1,6 @@
 // Stage lookup where the host has the arcs of the large model and its back-off weights (Fukunaga et al. 2019). The
-// index says which of these pieces a word needs. Each piece is looked up in the arc cache and in the lane's own
-// table, and all missing ones are asked for in one round. The lane adds the pieces up, in the order that the rules
+// index has which of these pieces a word needs. Each piece is looked up in the arc cache and in the lane's own
+// table, and all missing ones are requested in one round. The lane adds the pieces up, in the order that the rules
 // prescribe.
 //
 // If any piece of a word is missing, all pieces of the word are claimed in the table. Those that the cache had are
@@ -20,7 +20,7 @@ struct LmPlace {
 // Where step_by() finds what it needs. For the small model that is the view. For the large model, the index gives
 // the place (unless it is known already), and the cache and the table give the pieces that they have.
 struct Pieces {
-    const ArcCacheView& cache;  // of size 0 if it is not to be asked
+    const ArcCacheView& cache;  // of size 0 if it is not used
     const Requests& requests;
     bool is_large;
     bool has_place;
@@ -90,7 +90,7 @@ ARCBEAM_DEVICE void ask_for(const RescoringParams& params, const Requests& reque
 }
 
 // Like answer_some(), where the large model is read in pieces. Words that lack a piece stay open and are marked.
-// `again`: looks only at marked ones. `open` says whether this thread has marked any.
+// `again`: examines only marked ones. `open`: whether this thread has marked any.
 template <std::uint32_t kHalf, class Params>
 ARCBEAM_DEVICE LookupCounts ask_some_arcs(const Params& params, const Questions& questions,
                                           RescoringControl& control, bool again, bool& open) {
@@ -142,7 +142,7 @@ ARCBEAM_DEVICE LookupCounts ask_some_arcs(const Params& params, const Questions&
         Reads reads;
         const LmStep found = step_by<kHalf>(lm, state, wanted, seeks, together, reads, pieces);
         step = seeks ? found : step;
-        const std::uint32_t lacks = together.votes(pieces.missing);  // of the half that asks the large model
+        const std::uint32_t lacks = together.votes(pieces.missing);  // of the half that reads the large model
         const bool is_open = (lacks | simt::shuffle_xor(simt::kAllThreads, lacks, kHalf)) != 0U;
         const LmStep other{simt::shuffle_xor(simt::kAllThreads, step.cost, kHalf),
                            simt::shuffle_xor(simt::kAllThreads, step.next_state, kHalf), 0U};

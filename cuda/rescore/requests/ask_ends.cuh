@@ -1,11 +1,11 @@
-// The cost of the end of a sentence, where lanes ask the host: all last tokens ask in one round.
+// The cost of the end of a sentence, where lanes send requests to the host: those of all last tokens in one round.
 #pragma once
 
 #include "rescore/requests/ask_arcs.cuh"
 
 namespace arcbeam {
 
-// Asks for the pieces that the end of a sentence needs after a history.
+// Requests the pieces that the end of a sentence needs after a history.
 template <class Params>
 ARCBEAM_DEVICE void ask_end(const Params& params, std::uint32_t history, RescoringControl& control) {
     const LmView& lm = params.lms.large;
@@ -23,7 +23,7 @@ ARCBEAM_DEVICE void ask_end(const Params& params, std::uint32_t history, Rescori
     }
 }
 
-// Asks for the end after the histories of the final tokens; afterwards the lane's table has the answers. False if
+// Requests the end after the histories of the final tokens; afterwards the lane's table has the answers. False if
 // the lane has to stop. A barrier was passed.
 template <class Params>
 ARCBEAM_DEVICE bool ask_ends(const Params& params, const RescoringLane& lane) {

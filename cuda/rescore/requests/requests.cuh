@@ -1,7 +1,7 @@
 // The requests of a lane: a table of what the host has answered, and rounds of questions.
 //
 // Within a frame nothing is lost from the table. So a frame that was given up because an answer was missing finds
-// everything it has asked for when it is redone. The table is emptied between frames.
+// everything it has requested when it is redone. The table is emptied between frames.
 #pragma once
 
 #include "rescore/hypotheses.cuh"
@@ -76,7 +76,7 @@ ARCBEAM_DEVICE void close_requests(const RescoringParams& params, const Rescorin
 
 struct Claimed {
     std::uint32_t place;  // kNoIndex: the table is full
-    bool is_new;          // the caller has to ask
+    bool is_new;          // the caller has to send a request
 };
 
 ARCBEAM_DEVICE std::uint64_t answer_key(std::uint32_t state, std::uint32_t label) {
@@ -240,7 +240,7 @@ ARCBEAM_DEVICE bool take_late_answers(const Params& params, RescoringControl& co
                         control);
 }
 
-// Sends the listed questions; says whether all are answered, and whether there was anything to send. If an answer
+// Sends the listed requests; returns whether all are answered, and whether there was anything to send. If an answer
 // is missing, or there was no room to list a question, the frame has to be given up and the lane has to stop. All
 // threads call this; barriers are passed, the first before anything else.
 struct Sent {

@@ -1,4 +1,4 @@
-// The arc cache of lanes that ask for arcs (Fukunaga et al. 2019). It holds single arcs and back-off weights of
+// The arc cache of lanes that request arcs (Fukunaga et al. 2019). It holds single arcs and back-off weights of
 // states, which the paper enters under (state, label 0). Direct-mapped, the newest wins, shared by all lanes. Words
 // that back off from the same state, or end in the same arc, share the entries.
 //
@@ -7,8 +7,8 @@
 //     number + 1 | weight        number + 1 | next state
 //
 // The values of an arc or a state never change, and an arc and a state of the same number never share an entry,
-// because their hashes differ in the highest bit. So each word says by itself what it belongs to, and words of two
-// answers that meet in an entry can be told apart. No thread waits, and no answer depends on the cache.
+// because their hashes differ in the highest bit. So each word has what it belongs to, and words of two
+// answers that meet in an entry differ. No thread waits, and no answer depends on the cache.
 #pragma once
 
 #include <cstring>

@@ -91,24 +91,10 @@ SMEARING = {"none": 0, "max": 1, "logadd": 2}
 
 
 cdef class BaselineEngine(LogProbEngine):
-    """A pool of lanes over one lexicon and language model. Calls from several Python threads take turns.
-
-    The result for an utterance is (complete, answers), best first; an answer is (score, am_score, lm_score,
-    words [(label, start, end)], tokens uint16[frames]).
-
-    Parameters
-    ----------
-    options : LexiconOptions, or LexiconFreeOptions without a lexicon
-    lexicon : None, or (columns uint16, offsets uint32, labels uint32, scores float32) of its spellings
-    lm : KenLmModel or None
-    words : uint32[labels]
-        The language model's number of each label; the last label stands for unknown words.
-    blank, silence, separator : int
-        Columns.
-    collect_above : int
-        Entries of a lane's log from which on it drops what no hypothesis descends from.
-    threads : int
-    """
+    """A pool of lanes over one lexicon and language model. Calls from several Python threads take turns."""
+    # A result: (complete, answers), best first; an answer: (score, am_score, lm_score, [(label, start, end)], tokens
+    # uint16[frames]). lexicon: None, or (columns uint16, offsets uint32, labels uint32, scores float32).
+    # words: the model's number of each label, the last for unknown words. collect_above: entries of a lane's log.
 
     cdef Engine* engine
     cdef unique_ptr[Trie] trie

@@ -1,7 +1,6 @@
-"""Beam search over a lexicon or over tokens with a KenLM language model, as Flashlight does it: the baseline.
+"""Beam search over a lexicon or over tokens with a KenLM, as Flashlight's text decoders do it (Kahn et al. 2022).
 
-The search is that of Flashlight's text decoders (Kahn et al. 2022, *Flashlight: Enabling Innovation in Tools for
-Machine Learning*), with their option names; ``docs/guide/baseline.md`` lists the differences.
+``docs/guide/baseline.md`` lists the differences.
 """
 
 from __future__ import annotations

@@ -17,36 +17,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Spellings:
-    """Words and their spellings, with the names of :class:`arcbeam.recipe.lexicon.Lexicon`.
-
-    Attributes
-    ----------
-    words : tuple of str
-    word_index : uint32 [spellings]
-        The word of each spelling, as a position in `words`.
-    offsets : uint32 [spellings + 1]
-        Where each spelling begins in `columns`; the last offset is the end of all.
-    columns : uint16 [offsets[-1]]
-    separator_column : int or None
-    """
+    """Words and their spellings, with the names of :class:`arcbeam.recipe.lexicon.Lexicon`."""
 
     words: tuple[str, ...]
-    word_index: npt.NDArray[np.uint32]
-    offsets: npt.NDArray[np.uint32]
-    columns: npt.NDArray[np.uint16]
+    word_index: npt.NDArray[np.uint32]  # [spellings]
+    offsets: npt.NDArray[np.uint32]  # [spellings + 1]
+    columns: npt.NDArray[np.uint16]  # [offsets[-1]]
     separator_column: int | None
 
     @classmethod
     def of(cls, lexicon: Any, tokens: TokenTable) -> Self:
-        """Spellings of a lexicon, of one in a file, or of a dictionary of words and their tokens.
-
-        Raises
-        ------
-        TypeError
-            None of these, or a dictionary with something else in it.
-        ValueError
-            No words, a word without tokens, an unknown token or the blank, or arrays that do not fit together.
-        """
+        """From a Lexicon, its file, or a dictionary of words and their tokens; TypeError, ValueError."""
         if isinstance(lexicon, Mapping):
             words, *arrays = _flatten(lexicon, tokens)
             return cls._check(words, arrays, None, tokens)

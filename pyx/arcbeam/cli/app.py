@@ -189,7 +189,7 @@ def decode(
 
         speed = decode_all(
             decoder, read_all(found), write_all, check=check, batch_size=batch_size, referee=referee, update=update,
-            asked=answers.asked() | {"lattice": lattice is not None},
+            requested=answers.requested() | {"lattice": lattice is not None},
             boosts=boosts,
         )  # fmt: skip
     speed.run_seconds = time.perf_counter() - began

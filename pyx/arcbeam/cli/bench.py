@@ -21,11 +21,7 @@ def is_checkout(folder: Path) -> bool:
 
 
 def find_checkout(named: Path | None = None) -> Path:
-    """Return the root of arcbeam's source.
-
-    The named folder counts (the argument, then the environment variable). Otherwise it is the current folder or one
-    around it, or the source from which this package is imported.
-    """
+    """Return the root of arcbeam's source: named, of the environment, around the current folder, or of this package."""
     if named is None and os.environ.get(ENVIRONMENT):
         named = Path(os.environ[ENVIRONMENT])
     if named is not None:

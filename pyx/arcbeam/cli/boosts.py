@@ -16,20 +16,10 @@ List = TypeVar("List")
 
 
 class BoostFiles(Generic[List]):
-    """Finds the boost of an utterance. A file that several utterances name is read once.
-
-    Parameters
-    ----------
-    read : function of a path
-        Reads a list.
-    common : path or None
-        The list of all utterances that `by_utterance` does not name.
-    by_utterance : path or None
-        A file whose lines are an utterance, white space, and the path of a list, seen from the folder of that file.
-    """
+    """Finds the boost of an utterance. A file that several utterances name is read once."""
 
     def __init__(self, read: Callable[[Path], List], common: Path | None, by_utterance: Path | None) -> None:
-        self._reader = read
+        self._reader = read  # of a list; `common` is that of utterances that `by_utterance` does not name
         self._read: dict[Path, List] = {}
         self._common = None if common is None else self._list(common)
         entries: dict[str, _Entry] = {} if by_utterance is None else _read_map(by_utterance)

@@ -18,19 +18,7 @@ Shown: TypeAlias = "Callable[[Partial | TransducerPartial], None]"
 def captions(
     name: str, in_sentences: bool, fields: Callable[[Any], Mapping[str, object]] | None = None
 ) -> Iterator[Shown]:
-    """Yields a function that shows the next result of an utterance.
-
-    Parameters
-    ----------
-    name : str
-        The utterance.
-    in_sentences : bool
-        Whether it is cut into sentences. Those without words are not printed as text. Without sentences an utterance
-        has one final result.
-    fields : function of a result, or None
-        More of JSON. None: final results are printed as text and, on a terminal, the others in place, with what is
-        stable in bold.
-    """
+    """Yields a function that shows the next result of an utterance; `fields` adds to JSON, None prints text."""
     write_utf8()
     if fields is not None:
         yield lambda partial: print(

@@ -32,21 +32,7 @@ def cut(
     check: Callable[[list[Utterance]], None],
     seconds: float | None = None,
 ) -> Iterator[tuple[str, Iterator[np.ndarray]]]:
-    """Yields each utterance's name and its chunks.
-
-    Parameters
-    ----------
-    found : list of Input
-        As `find_frames` returns them.
-    frames : int
-        Of a chunk; the last one may be shorter.
-    width : int
-        Values of a frame on the standard input.
-    check : function of a list of utterances
-        Fails on an utterance of a file that does not fit the model.
-    seconds : float or None
-        Of a frame: a chunk comes when it would have been said. None: it comes at once.
-    """
+    """Yields each utterance's name and its chunks of `frames`, as fast as speech if `seconds` of a frame are given."""
     if not found:
         yield STDIN, _paced(_from_pipe(sys.stdin.buffer, frames, width), seconds)
         return

@@ -1,8 +1,6 @@
-"""Code that all commands share for the terminal: exit codes for errors, notes, progress.
+"""Code that all commands share for the terminal: notes and progress, on stderr, and exit codes for errors.
 
-Results go to stdout and nothing else does; notes, summaries and progress go to stderr. Exit codes: 0 success, 1 an
-error reported in one line, 2 usage (also a missing optional package), 130 interrupted, 141 the reader of our output has
-gone, 143 terminated.
+0 success, 1 error, 2 usage or a missing package, 130 interrupted, 141 the reader of stdout has gone, 143 terminated.
 """
 
 import difflib
@@ -77,10 +75,7 @@ def check_output(output: Path) -> None:
 
 
 def guarded(command: Command) -> Command:
-    """Turn every failure of a command into one line on stderr and an exit code, and every warning into a note.
-
-    If the command has a ``debug`` argument and it is set, the traceback is printed as well.
-    """
+    """Turn every failure of a command into one line on stderr and an exit code, and every warning into a note."""
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -146,10 +141,7 @@ def _silence_stdout() -> None:
 
 @contextmanager
 def progress(what: str, count: Callable[[], int | None]) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar on stderr if that is a terminal, else a line every ten seconds.
-
-    Yields ``update(done)``. `count` returns the total, or None if it is unknown; it is called once something is shown.
-    """
+    """Show a progress bar on stderr if that is a terminal, else a line every ten seconds; yields ``update(done)``."""
     if not sys.stderr.isatty():
         with _lines(what, count) as update:
             yield update

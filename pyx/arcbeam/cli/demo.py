@@ -131,16 +131,16 @@ def mark_errors(reference: list[str], transcript: list[str], alignment: list[Any
     """Return transcript and reference with errors in capitals, and a gap where the other one has an extra word."""
     from rich.text import Text
 
-    said, heard = Text(), Text()
+    reference_text, transcript_text = Text(), Text()
     for chunk in alignment:
         left = transcript[chunk.hyp_start_idx : chunk.hyp_end_idx]
         right = reference[chunk.ref_start_idx : chunk.ref_end_idx]
         if chunk.type == "equal":
-            heard.append(" ".join(left) + " ")
-            said.append(" ".join(right) + " ")
+            transcript_text.append(" ".join(left) + " ")
+            reference_text.append(" ".join(right) + " ")
         else:
-            heard.append(" ".join(w.upper() for w in left) or GAP, style="bold red").append(" ")
-            said.append(" ".join(w.upper() for w in right) or GAP, style="bold green").append(" ")
-    heard.rstrip()
-    said.rstrip()
-    return heard, said
+            transcript_text.append(" ".join(w.upper() for w in left) or GAP, style="bold red").append(" ")
+            reference_text.append(" ".join(w.upper() for w in right) or GAP, style="bold green").append(" ")
+    transcript_text.rstrip()
+    reference_text.rstrip()
+    return transcript_text, reference_text

@@ -113,12 +113,7 @@ def build(
     max_bytes: str | None = None,
     **options: Any,
 ) -> "Graph":
-    """Build a graph with `arcbeam.recipe`, which reports its steps on stderr.
-
-    At most one of `lexicon` (a file of pronunciations), `word_list` (a file of words) and `lm_words` (the words of the
-    LM) is given; with none of them the vocabulary is open. Words are cut into pieces by `sentencepiece_model` if there
-    is one, else into characters with `separator` between words.
-    """
+    """Build a graph with `arcbeam.recipe`; without lexicon, word list and `lm_words` the vocabulary is open."""
     from arcbeam.graph.graph import Graph
     from arcbeam.graph.symbols import TokenTable
     from arcbeam.recipe.lexicon import Lexicon, words_of_arpa

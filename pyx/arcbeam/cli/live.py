@@ -23,11 +23,7 @@ def follow(
     begin: "Callable[[str], Stream | TransducerStream]",
     caption: Callable[[str], AbstractContextManager[Shown]],
 ) -> None:
-    """Decodes the chunks of each utterance, shows each result, and notes how long the chunks took.
-
-    `begin` makes the stream of an utterance, and `caption` what shows its results; `frames` are those of a chunk. Where
-    speech is interrupted, what has been said is shown first.
-    """
+    """Decodes and shows the chunks of each utterance, and notes their times; after an interrupt the rest is shown."""
     seconds: list[float] = []
     is_empty = True
     for name, chunks in utterances:

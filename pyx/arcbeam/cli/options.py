@@ -208,7 +208,7 @@ class Answers:
         help="How --frame-confidence makes the confidence of a label of its frames', and of a word of its "
         "labels'.")] = DEFAULT.confidence_aggregation
 
-    def asked(self) -> dict[str, Any]:
+    def requested(self) -> dict[str, Any]:
         """Options of `CtcDecoder.decode` and `stream`."""
         return {
             "nbest": self.nbest or None, "confidence": self.confidence, "mbr": self.mbr,

@@ -1,17 +1,6 @@
 """Writers of transcripts: one function a format, from an utterance and its hypothesis to text.
 
-=========  =================================================================================================
-``text``   ``id transcript``, as Kaldi's ``text`` files
-``trn``    ``transcript (id)``, for sclite
-``ctm``    ``id 1 start duration word``, times in seconds, one word a line; needs the frame shift; with --confidence
-           a sixth column has the word's
-``json``   one JSON object a line: id, text, words with their times (frames always, seconds where the frame shift
-           is known), scores (natural logs; the higher the better), reached_final, complete, frames; confidences,
-           the n-best list, minimum Bayes risk, the confusion network and labels if they are requested
-=========  =================================================================================================
-
-If a search died, every format has the words up to its last live frame. JSON then has complete: false and, because it
-cannot express infinity, score: null.
+If a search died, there are words up to its last live frame. JSON has null for its score, which is not finite.
 """
 
 import errno
@@ -53,16 +42,7 @@ class Format(StrEnum):
 
 
 class Output:
-    """A file that transcripts go to, in blocks of whole utterances.
-
-    Parameters
-    ----------
-    file : binary file without a buffer
-    name : str
-        What messages call it.
-    block : int
-        Bytes that are gathered before they are written.
-    """
+    """A binary file without a buffer that transcripts go to, in blocks of whole utterances."""
 
     def __init__(self, file: RawIOBase, name: str, block: int = BLOCK) -> None:
         self._file, self._name, self._block = file, name, block
@@ -92,10 +72,7 @@ class Output:
                 left = left[count:]
 
     def break_off(self, cut: bool) -> int:
-        """Write what has been gathered, if that is possible, and return how many whole utterances have been written.
-
-        With `cut` they are all that the file keeps.
-        """
+        """Write what has been gathered, and return how many whole utterances were written; `cut` keeps only them."""
         with suppress(OSError):
             self.flush()
         size = os.fstat(self._file.fileno()).st_size if cut else self._written
@@ -113,11 +90,7 @@ def write_utf8() -> None:
 
 @contextmanager
 def open_output(path: str) -> Iterator[Output]:
-    """Open `path` for text in UTF-8; "-" is stdout, which stays open.
-
-    The file gets its name when it is complete. If writing breaks off, the utterances so far stay in ``PATH.partial``,
-    and a note on stderr says so.
-    """
+    """Open `path` for UTF-8 ("-": stdout); if writing breaks off, whole utterances stay in ``PATH.partial``."""
     if path == STDOUT:
         sys.stdout.flush()
         file: Any = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)

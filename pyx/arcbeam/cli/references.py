@@ -1,7 +1,6 @@
-"""Readers of reference transcripts: from files to ``{utterance id: transcript}``.
+"""Readers of references, ``{utterance id: transcript}``: ``.tsv``, ``.trn`` (transcript (id)), else ``id transcript``.
 
-``.tsv`` is ``id<TAB>transcript``; ``.trn`` is ``transcript (id)``; any other name is ``id transcript``, the format of
-Kaldi's ``text`` and LibriSpeech's ``.trans.txt``. A folder stands for all ``.trans.txt`` below it.
+A folder stands for all ``.trans.txt`` below it, which is LibriSpeech's name for the last kind.
 """
 
 import io
@@ -16,13 +15,7 @@ TRN = re.compile(r"(.*)\(([^()\s]+)\)$")
 
 
 def read_references(paths: Iterable[Path]) -> dict[str, str]:
-    """Read the transcripts of all `paths`.
-
-    Returns
-    -------
-    dict of str to str
-        Transcript of each utterance id, words separated by single spaces.
-    """
+    """Read the transcripts of all `paths`, by utterance id, words separated by single spaces."""
     references: dict[str, str] = {}
     for path in paths:
         for file in _files(path):

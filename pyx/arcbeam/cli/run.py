@@ -25,21 +25,7 @@ NAMED = 5
 
 @dataclass
 class Speed:
-    """The amount that was decoded, and the time it took.
-
-    Attributes
-    ----------
-    utterances, frames : int
-        How many were decoded.
-    seconds : float
-        Wall time within the decoder, without reading and writing files.
-    run_seconds : float
-        Wall time with reading and writing them, if it is known; 0 if not.
-    unfinished : int
-        How many did not end in a final state.
-    dead : list of str
-        Utterances whose search died before the last frame.
-    """
+    """The amount that was decoded, and the time it took."""
 
     utterances: int = 0
     frames: int = 0
@@ -128,14 +114,10 @@ def decode_all(
     batch_size: int,
     referee: Scorer | None = None,
     update: Callable[[int], None] = lambda done: None,
-    asked: Mapping[str, Any] = MappingProxyType({}),
+    requested: Mapping[str, Any] = MappingProxyType({}),
     boosts: "Callable[[str], Boost | BoostingTree | None] | None" = None,
 ) -> Speed:
-    """Decode `utterances` in batches and `write` each hypothesis, in order.
-
-    `check` fails on a batch that does not fit the model, or could not be written. `asked` are more options of `decode`;
-    `boosts` returns the boost of an utterance.
-    """
+    """Decode `utterances` in batches and `write` each hypothesis, in order; `check` may fail on a batch."""
     speed = Speed()
     for batch in batches(utterances, batch_size):
         if referee:
@@ -143,7 +125,7 @@ def decode_all(
         check(batch)
         start = time.perf_counter()
         boost = {} if boosts is None else {"boost": [boosts(utterance.id) for utterance in batch]}
-        hypotheses = decode_batch(decoder, batch, **asked, **boost)
+        hypotheses = decode_batch(decoder, batch, **requested, **boost)
         speed.seconds += time.perf_counter() - start
         for utterance, hypothesis in decoded(batch, hypotheses):
             write(utterance, hypothesis)
@@ -191,13 +173,10 @@ def check_width(graph: "Graph", batch: Iterable[Utterance]) -> None:
             )
 
 
-def decode_batch(decoder: Any, batch: list[Utterance], **asked: Any) -> list[Any]:
-    """Return the hypotheses of a decoder of either kind. If an utterance cannot be decoded, its hypothesis says so.
-
-    Its warnings become notes in which utterances have their names. `asked` is passed to the decoder.
-    """
+def decode_batch(decoder: Any, batch: list[Utterance], **requested: Any) -> list[Any]:
+    """Return the hypotheses of a decoder of either kind; one may have an error. Warnings become notes."""
     with warnings.catch_warnings(record=True) as caught:
-        hypotheses = decoder.decode([u.log_probs for u in batch], errors="return", **asked)
+        hypotheses = decoder.decode([u.log_probs for u in batch], errors="return", **requested)
     for warning in caught:  # in which a file of phrases may be called "utterance 7.txt"
         text = re.sub(r"(?<=utterance )\d+(?=, frame )", lambda at: repr(batch[int(at[0])].id), str(warning.message))
         note(f"note: {text}")

@@ -1,7 +1,4 @@
-"""Word error rate with its parts, by jiwer.
-
-Words are compared as they are written, except that case may be ignored; there is no other normalisation.
-"""
+"""Word error rate with its parts, by jiwer; words are compared as they are written, except that case may be ignored."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,24 +8,14 @@ from arcbeam.core.packages import require
 
 @dataclass
 class Score:
-    """Counts of a scoring; add utterances with `add`.
-
-    Attributes
-    ----------
-    substitutions, insertions, deletions : int
-        Word errors.
-    words, utterances : int
-        The number of words and utterances in the references.
-    wrong : int
-        The number of utterances with any error.
-    """
+    """Counts of a scoring; add utterances with `add`."""
 
     substitutions: int = 0
     insertions: int = 0
     deletions: int = 0
     words: int = 0
     utterances: int = 0
-    wrong: int = 0
+    wrong: int = 0  # utterances with any error
     ignore_case: bool = False
     alignments: list = field(default_factory=list, repr=False)
     keep_alignments: bool = False

@@ -77,11 +77,11 @@ def stream(
     opt.check_needs(context)
     opt.check_memory_limit(context, device)
     opt.check_seconds(frame_shift, real_time, endpoint)
-    for name, asked in (
+    for name, requested in (
         ("nbest", answers.nbest), ("confidence", answers.confidence), ("mbr", answers.mbr), ("posteriors", posteriors),
         ("frame-confidence", answers.frame_confidence is not None),
     ):  # fmt: skip
-        if asked and format is not Shown.json:
+        if requested and format is not Shown.json:
             raise typer.BadParameter("expected --format json, which alone shows it", param_hint=f"'--{name}'")
     resolve(answers.frame_confidence, "--frame-confidence")
     settings = opt.decoder_options(
@@ -114,7 +114,7 @@ def stream(
     def begin(name: str) -> "Stream":
         return decoder.stream(
             boost=None if boosts is None else boosts(name), endpoint=rules, interim_answers=interim_answers,
-            posteriors=posteriors, **answers.asked(),
+            posteriors=posteriors, **answers.requested(),
         )  # fmt: skip
 
     follow(

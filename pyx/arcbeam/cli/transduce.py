@@ -1,7 +1,4 @@
-"""The command ``arcbeam transduce``: takes encoder output of an RNN-T or TDT model, returns transcripts.
-
-With ``--chunk-frames`` it returns what is known of the words after each chunk.
-"""
+"""The command ``arcbeam transduce``: takes encoder output of an RNN-T or TDT model, returns transcripts."""
 
 import json
 import time

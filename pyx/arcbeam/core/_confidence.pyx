@@ -16,15 +16,7 @@ cdef extern from "common/aggregation.hpp" namespace "arcbeam" nogil:
 
 
 def aggregated(const float[::1] confidences, const int64_t[::1] begins, const int64_t[::1] ends, str aggregation):
-    """One confidence for each range ``[begins[i], ends[i])``, 0 for an empty one: float32[ranges].
-
-    Parameters
-    ----------
-    confidences : float32[n]
-    begins, ends : int64[ranges]
-        From 0 to n.
-    aggregation : {"mean", "min", "max", "prod"}
-    """
+    """float32[ranges]: one confidence for each range ``[begins[i], ends[i])`` within n, 0 for an empty one."""
     cdef Aggregation kind = {"mean": Aggregation.kMean, "min": Aggregation.kMin, "max": Aggregation.kMax,
                              "prod": Aggregation.kProd}[aggregation]
     found = np.empty(begins.shape[0], np.float32)

@@ -7,15 +7,7 @@ cdef dict reasons = {}  # functions that return an error, by the thread in which
 
 
 def interrupt(unsigned long thread, reason):
-    """Ends the call of an engine in which a thread is, and its later ones, with the error that `reason()` returns.
-
-    Parameters
-    ----------
-    thread : int
-        Its ``threading.get_ident()``.
-    reason : function, or None
-        None lets the thread call engines again.
-    """
+    """Ends a thread's (`get_ident()`) present and later calls of engines with the error `reason()`; None resumes."""
     if reason is None:
         reasons.pop(thread, None)
     else:

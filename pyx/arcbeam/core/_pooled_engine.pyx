@@ -1,4 +1,4 @@
-"""An engine of the CPU: its pool of threads, which lives in one process, and the wait for a batch."""
+"""An engine of the CPU: its pool of threads, which belongs to one process, and the wait for a batch."""
 
 import threading
 
@@ -20,10 +20,7 @@ cdef class PooledEngine:
         self.process_of_lock = getpid()
 
     cpdef object decoding_lock(self):
-        """The lock to decode under; a thread that holds it may take it again.
-
-        A forked child gets a lock of its own: the thread that held the parent's lock at the fork does not exist there.
-        """
+        """The reentrant lock to decode under; a forked child, which lacks the thread that held it, gets its own."""
         if self.process_of_lock != getpid():
             mine = threading.RLock()
             if self.process_of_lock != getpid():  # no other thread has made one in the meantime
@@ -62,10 +59,7 @@ cdef class PooledEngine:
         return 0
 
     cdef int finish(self) except -1:
-        """Waits for the batch.
-
-        After Ctrl-C its arrays may be freed once this returns, so it first waits until no thread reads them any more.
-        """
+        """Waits for the batch; after Ctrl-C, until no thread reads its arrays any more."""
         cdef cbool done = False
         try:
             while not done:

@@ -1,7 +1,4 @@
-"""Options of functions: an error for unknown ones that lists the known ones, and options that a dataclass declares.
-
-Python's own message names the unknown option alone.
-"""
+"""Options of functions: an error for unknown ones that lists the known ones, and options that a dataclass declares."""
 
 from __future__ import annotations
 
@@ -23,16 +20,7 @@ _REST = re.compile(r"^\*\*options\n(?:    .*\n)+", re.MULTILINE)
 def lists_options(
     kind: type[Any] | None = None, /, **hints: str
 ) -> Callable[[Callable[P, Returned]], Callable[P, Returned]]:
-    """Decorates a function or method: TypeError for unknown options, which lists the known ones.
-
-    Parameters
-    ----------
-    kind : dataclass, optional
-        Its fields are the options that the function takes as ``**options``, but for those that it has itself. Its
-        signature then has them with the dataclass's defaults, and its docstring as `explains` says.
-    **hints : str
-        What is said of an unknown option, after its name: how it is called now, or what to use instead.
-    """
+    """Decorates a function: TypeError that lists known options; `kind`'s fields go into signature and docstring."""
 
     def decorate(function: Callable[P, Returned]) -> Callable[P, Returned]:
         signature = inspect.signature(function)
@@ -63,10 +51,7 @@ def lists_fields(kind: Kind) -> Kind:
 
 
 def explains(kind: type[Any]) -> Callable[[Returned], Returned]:
-    """Decorates what takes the options of a dataclass: in its docstring their entries take the place of ``**options``.
-
-    Entries that the docstring has itself are left out.
-    """
+    """Decorates what takes the options of a dataclass: in its docstring their entries replace ``**options``."""
 
     def decorate(taker: Returned) -> Returned:
         if taker.__doc__ and kind.__doc__:  # which Python's -OO drops

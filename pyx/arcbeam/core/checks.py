@@ -74,10 +74,7 @@ def check_bool(name: str, value: object) -> None:
 
 
 def keep_plain_values(options: Any) -> None:
-    """Makes numbers and bools of other libraries, such as NumPy's, Python's own in a frozen dataclass of options.
-
-    It comes after the checks, so that what is kept, compared and saved is the same whatever kind of number was given.
-    """
+    """Makes numbers and bools of other libraries, such as NumPy's, Python's own in a frozen dataclass of options."""
     for field in dataclasses.fields(options):
         object.__setattr__(options, field.name, _plain(getattr(options, field.name)))
 

@@ -46,11 +46,10 @@ BY_NAME = {name: ConfidenceMethod(name=name) for name in NAMES}
 
 @dataclass(frozen=True)
 class Measure:
-    """A method for a number of tokens, as the engine takes it: scale * f + shift.
+    """A method for a number of tokens, as the engine takes it: scale * f + shift."""
 
-    f, or its exponential, is factor * statistic + offset; ``statistic`` is the ``"largest"`` log-prob x, the sum of
-    e^(alpha x) x (``"weighted"``), of e^(alpha x) (``"power"``), or the log of that (``"log power"``).
-    """
+    # f, or its exponential, is factor * statistic + offset; the statistic is the "largest" log-prob x, the sum of
+    # e^(alpha x) x ("weighted"), of e^(alpha x) ("power"), or the log of that ("log power").
 
     statistic: str
     exponential: bool

@@ -12,10 +12,7 @@ def split_piece(piece: str, separator: str | None) -> tuple[bool, str]:
 
 
 def join_pieces(pieces: Sequence[str], separator: str | None) -> list[tuple[str, int, int]]:
-    """Puts words together from pieces: (word, index of its first piece, index of its last).
-
-    A piece that starts with the separator opens a word; one that is the separator alone only ends the word before.
-    """
+    """Words of pieces: (word, its first piece, its last); the separator opens a word, or alone ends the one before."""
     words: list[tuple[str, int, int]] = []
     open_word = False
     for i, piece in enumerate(pieces):
@@ -34,10 +31,7 @@ def join_pieces(pieces: Sequence[str], separator: str | None) -> list[tuple[str,
 
 
 def stuck_at(text: str, pieces: Container[str], longest: int, mark: str | None) -> str:
-    """What no way of cutting a text into pieces gets beyond: a character, with the mark of a word's start before it.
-
-    `longest` is the number of characters of the longest piece.
-    """
+    """What no way of cutting a text gets beyond: a character, with the mark of a word's start before it."""
     reached = [True] + [False] * len(text)
     for end in range(1, len(text) + 1):
         reached[end] = any(reached[at] and text[at:end] in pieces for at in range(max(0, end - longest), end))

@@ -16,16 +16,7 @@ _TEXT = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{1,20})?)\s*([A-Za-z]*)\s*", re.AS
 
 
 def as_bytes(name: str, value: object, *, at_least: int = 0) -> int:
-    """A size as bytes: a whole number of them, or a text such as ``"2GiB"``, ``"1.5 GB"`` or ``"4096"``.
-
-    kB, MB, GB and TB are powers of 1000, KiB, MiB, GiB and TiB of 1024; capitals do not matter. A size that is not a
-    whole number of bytes is rounded down.
-
-    Raises
-    ------
-    TypeError, ValueError
-        The value is neither of the two, or too small or too large; the message calls it `name`.
-    """
+    """A size as bytes: a whole number, or a text such as "2GiB" or "1.5 GB", rounded down; TypeError, ValueError."""
     rule = f"{name}: expected a number of bytes, at least {at_least}, or a size such as '2GiB' or '500MB'"
     if isinstance(value, str):
         found = _TEXT.fullmatch(value)

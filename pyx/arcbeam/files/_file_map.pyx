@@ -1,7 +1,4 @@
-"""Maps files to be read. Any part that a file loses reads as zeros, and the process goes on.
-
-This module also computes the checksum of their sections.
-"""
+"""Maps files to be read, and computes checksums; any part that a file loses reads as zeros, and the process goes on."""
 
 from cpython.buffer cimport PyBuffer_FillInfo
 from libc.errno cimport errno
@@ -27,13 +24,7 @@ cdef extern from "arcbeam/files/_file_map/map_guard.hpp" namespace "arcbeam" nog
 
 
 cdef class MapGuard:
-    """Guards a map that other code has made. That code must unmap it only after this object has gone.
-
-    Parameters
-    ----------
-    address, size : int
-        In bytes.
-    """
+    """Guards a map that other code has made, and that it must not unmap before this object has gone."""
 
     cdef Guard* guard
 
@@ -51,20 +42,7 @@ cdef class MapGuard:
 
 
 cdef class FileMap:
-    """A file as a buffer of bytes, guarded while anything reads it. It holds no descriptor.
-
-    Parameters
-    ----------
-    file : int
-        A descriptor, which may be closed afterwards.
-    size : int
-        Bytes of the file, at least one.
-
-    Raises
-    ------
-    OSError
-        The file cannot be mapped.
-    """
+    """A file as a buffer of bytes, guarded while anything reads it; the descriptor may be closed. OSError."""
 
     cdef void* start
     cdef Py_ssize_t size

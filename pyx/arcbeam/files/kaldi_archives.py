@@ -1,4 +1,4 @@
-"""The frame of Kaldi's archives: the ids before their entries, and indexes (``.scp``), which name the entries' places.
+"""Kaldi's archives: the ids before their entries, and indexes (``.scp``), which name the places of entries.
 
 An ``.scp`` line that is a shell command would be run by Kaldi; it is refused.
 """
@@ -64,10 +64,7 @@ def _locate(archive: str, index: Path) -> Path:
 
 
 def read_id(file: BinaryIO, path: Path) -> str | None:
-    """Reads the id of the next entry and the space or tab after it; None at the end of the file.
-
-    An id may also end with its line, which is left to be read: what follows is text then.
-    """
+    """Reads the id of the next entry and the space or tab (not the line feed) after it; None at the end of the file."""
     start = file.tell()
     name = bytearray()
     while byte := file.read(1):

@@ -1,10 +1,6 @@
 """Kaldi archives of matrices: ``.ark`` (binary, compressed or text) and ``.scp`` (the place of each matrix).
 
-In: a path. Out: (utterance id, float32 or float64 array [frames, columns]) one at a time, in file order.
-
-Sizes in a binary header are checked against the file before anything is allocated. Only matrices are read. An archive
-entry that is a Python pickle and an ``.scp`` line that is a shell command would run any code that the file contains, so
-both are refused.
+Sizes are checked against the file before memory is allocated; pickles and shell commands are refused.
 """
 
 import os
@@ -49,10 +45,7 @@ def _entries(file: Any, path: Path) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def read_scp(path: Path) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield each matrix that an index names, in the order of the index.
-
-    A relative path in it is looked up in the working folder, as Kaldi does, and then in the folder of the index.
-    """
+    """Yield each matrix of an index, in its order; relative paths: of the working folder, then of the index's."""
     opened: BinaryIO | None = None
     opened_path: Path | None = None
     try:

@@ -1,17 +1,6 @@
-"""Readers of log-probs: NumPy files, Kaldi archives, folders of them.
+"""Readers of log-probs: NumPy files, Kaldi archives, folders of them, as a stream of `Utterance` read on demand.
 
-In: paths. Out: a stream of `Utterance`, in the order of the arguments and of each file, read on demand.
-
-=============  =======================================================================================
-``.npz`` (a)   ``log_probs`` [all frames, columns] or [batch, frames, columns], ``lengths``, ``ids``
-``.npz`` (b)   one array [frames, columns] per utterance; its name is the utterance id
-``.npy``       [frames, columns]: the id is the file's stem; [batch, frames, columns]: ``stem-0`` ...
-``.ark``       Kaldi archive of matrices; also written ``ark:FILE``
-``.scp``       index into Kaldi archives; also written ``scp:FILE``
-folder         its files of these kinds by name; an archive that an index in the same folder names is read once
-=============  =======================================================================================
-
-float16 and float32 are taken as they are, float64 is rounded to float32, and any other type is refused.
+Of a folder, an archive that an index names is read once. float64 is rounded to float32; other types are refused.
 """
 
 import os

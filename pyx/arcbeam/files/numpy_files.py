@@ -96,13 +96,7 @@ def _header_of(data: bytes, size: int, name: str) -> Header:
 
 
 class Rows:
-    """An array of an archive: its parts along the first axis, read one after the other.
-
-    Attributes
-    ----------
-    dtype : numpy.dtype
-    shape : tuple of int
-    """
+    """An array of an archive: its parts along the first axis, read one after the other."""
 
     def __init__(self, path: Path, name: str, header: Header, file: IO[bytes], ahead: bytes) -> None:
         self.dtype, self.shape = header.dtype, header.shape
@@ -130,19 +124,7 @@ class Rows:
 
 
 class Archive:
-    """The arrays of a .npz file by name, read one by one.
-
-    Parameters
-    ----------
-    path : Path
-    max_bytes : int, str or None
-        The most bytes that they may have together; see `arcbeam.files.reading.Budget`.
-
-    Attributes
-    ----------
-    names : list of str
-        In the order of the file.
-    """
+    """The arrays of a .npz file by name, read one by one; `max_bytes` limits them together, see `Budget`."""
 
     def __init__(self, path: Path, max_bytes: int | str | None = None) -> None:
         self.path = path

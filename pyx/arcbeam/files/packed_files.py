@@ -53,19 +53,7 @@ class _Streams:
 
 
 class PackedFile:
-    """A plain, gzip, xz or bzip2 file, open to be read once from its beginning.
-
-    Parameters
-    ----------
-    path : path
-    max_bytes : int, str or None
-        The most bytes that it may unpack to, see `arcbeam.files.reading.Budget`; a plain file may have any size.
-
-    Attributes
-    ----------
-    most : int
-        An upper limit of its bytes: the size of a plain file, or else the most that it may unpack to.
-    """
+    """A plain, gzip, xz or bzip2 file, open to be read once from its beginning; see `Budget` for `max_bytes`."""
 
     def __init__(self, path: str | os.PathLike[str], max_bytes: int | str | None = None) -> None:
         self.path = os.fspath(path)  # not a number, which would be an open file's
@@ -79,7 +67,7 @@ class PackedFile:
             self._file.close()
             raise
         self._budget = None if self._packed is None else budget
-        self.most = size if self._packed is None else budget.most
+        self.most = size if self._packed is None else budget.most  # bytes that it may unpack to
 
     def _open(self, xz_bytes: int) -> _Readable | None:
         head = self._file.read(8)

@@ -16,19 +16,7 @@ Key = TypeVar("Key")
 def read_phrases(
     path: str | os.PathLike[str], score: float, key_of: Callable[[str], Key], check: Callable[[Key, float], float]
 ) -> dict[Key, float]:
-    """The phrases of a file with their scores; empty lines mean nothing.
-
-    Parameters
-    ----------
-    path
-        UTF-8 text.
-    score : float
-        That of lines without one.
-    key_of : function
-        Brings a phrase into its one form; ValueError if it is none.
-    check : function of a phrase and its score
-        Returns the score; ValueError if it is out of range.
-    """
+    """Phrases with their scores, by default `score`; `key_of` and `check` normalise them and raise ValueError."""
     phrases: dict[Key, float] = {}
     for number, line in read_lines(path):
         if not line.strip():

@@ -1,7 +1,6 @@
 """Files from anywhere: how a damaged one is reported, and how many bytes one may unpack to.
 
-Every loader reads inside of :class:`reading`, which is the one place where the exceptions of other readers become
-`FormatError`; whatever decompresses or copies counts its bytes with a :class:`Budget`.
+Every loader reads in :class:`reading`; whatever decompresses or copies counts its bytes with a :class:`Budget`.
 """
 
 from __future__ import annotations
@@ -36,13 +35,7 @@ def check_is_file(path: str | os.PathLike[str]) -> None:
 
 
 class naming:
-    """A context that puts the name of a file in front of its FormatErrors and GraphErrors if they lack it.
-
-    Parameters
-    ----------
-    path : path
-        The name that messages give the file.
-    """
+    """A context that puts the name of a file in front of its FormatErrors and GraphErrors if they lack it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.name = os.fsdecode(path)
@@ -56,20 +49,10 @@ class naming:
 
 
 class reading(naming):
-    """A context in which the content of a file is read: it turns readers' errors into FormatErrors that name the file.
+    """A context in which the content of a file is read: readers' errors become FormatErrors that name the file."""
 
-    Errors that are no fault of the content pass: the other exceptions of arcbeam, a MemoryError (sizes are checked
-    before memory is allocated, so it really ran out), warnings that are treated as errors, and an OSError of the
-    system, which gets the name of the file if it has none. So no code of the caller may run in this context, neither
-    functions nor checks of arguments.
-
-    Parameters
-    ----------
-    path : path
-        The name that messages give the file.
-    expected : str
-        The kind of file that is expected, with its article: "an ARPA file".
-    """
+    # No code of the caller may run in this context, neither functions nor checks of arguments. Errors that are no fault
+    # of the content pass; a MemoryError too: sizes are checked before memory is allocated, so it really ran out.
 
     def __init__(self, path: str | os.PathLike[str], expected: str) -> None:
         super().__init__(path)
@@ -102,22 +85,7 @@ def reason_of(error: BaseException) -> str:
 
 
 class Budget:
-    """The limit of the bytes that a file may unpack to when it is read.
-
-    Parameters
-    ----------
-    path
-        The name that messages give the file.
-    size : int
-        Bytes of the file itself.
-    max_bytes : int, str or None
-        Bytes, or a size such as ``"2GiB"``. None: 20 times the size of the file, but at least 32 MiB.
-
-    Attributes
-    ----------
-    most : int
-        The bytes that may be taken in all.
-    """
+    """The limit of the bytes that a file may unpack to; by default 20 times its `size`, but at least 32 MiB."""
 
     def __init__(self, path: object, size: int, max_bytes: int | str | None = None) -> None:
         self.path = path

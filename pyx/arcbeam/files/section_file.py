@@ -1,13 +1,5 @@
 """Files of named arrays: their layout, writing, and memory-mapped reading. Graphs and language models are such files.
 
-Little endian throughout::
-
-    header    64 bytes   magic (8 bytes), version u4, number of sections u4, size of the file u8,
-                         checksum of the section table u8, checksum of the 32 bytes before it u8, zeros
-    sections  64 bytes each: name (32 bytes, padded with zeros), offset u8, size u8, checksum u8, zeros
-    data      the sections, each at a multiple of 64 bytes, zeros between them
-
-A section is one array of its `Kind`, or ``about``: a JSON object with the numbers and names that are not arrays.
 Checksums find accidental damage; the reader of a file validates its arrays before using them.
 """
 
@@ -26,6 +18,9 @@ from arcbeam.files._file_map import FileMap, checksum
 from arcbeam.files.watch import FileWatch
 from arcbeam.files.writing import replacing
 
+# Little endian. Header: magic, version, number of sections, size of the file, checksum of the section table, checksum
+# of the 32 bytes before. Section: name, offset, size, checksum. Data: the sections, each at a multiple of 64 bytes,
+# zeros between them. A section is one array of its `Kind`, or "about": a JSON object with all that is not an array.
 HEADER = struct.Struct("<8sIIQQQ24x")
 SECTION = struct.Struct("<32sQQQ8x")
 HEADER_USED = 40  # bytes of the header that are not zeros to the end
@@ -36,21 +31,7 @@ MOST_SECTIONS = 64
 
 @dataclass(frozen=True)
 class Kind:
-    """The content of files of one kind.
-
-    Attributes
-    ----------
-    name : str
-        The name for messages, with its article: "a graph of arcbeam".
-    magic : bytes
-        The first eight bytes.
-    version : int
-    sections : mapping of str to dtype
-    about : mapping of str to tuple of type
-        The keys of ``about`` and the types that each may have.
-    again : str
-        The advice for a file of another version.
-    """
+    """The content of files of one kind."""
 
     name: str
     magic: bytes
@@ -65,22 +46,10 @@ class Kind:
 
 
 class Mapped:
-    """A mapped file. If it shrinks, the lost part reads as zeros; `check` finds that, and other changes in place.
+    """A mapped file. If it shrinks, the lost part reads as zeros; `check` finds that, and other changes in place."""
 
-    A file that is replaced under its name leaves the mapped one as it was. The file is not kept open.
-
-    Parameters
-    ----------
-    path : path
-    file : int
-        A descriptor of the file, which may be closed afterwards.
-
-    Attributes
-    ----------
-    path : str
-    data : memoryview
-        The bytes of the file; they stay as long as there are views of them.
-    """
+    # A file that is replaced under its name leaves the mapped one as it was. The descriptor may be closed; `data` stays
+    # as long as there are views of it.
 
     def __init__(self, path: str | os.PathLike[str], file: int) -> None:
         first = os.fstat(file)

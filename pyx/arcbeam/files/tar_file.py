@@ -1,7 +1,6 @@
-"""Reads a few files of a tar archive from anywhere, in one pass.
+"""Reads a few files of a tar archive from anywhere, in one pass; only plain members, the rest is skipped by its length.
 
-Python's tarfile believes what an archive says: sizes, sparse files, headers of any size, copied for each member. This
-module reads only plain members, and skips everything else by its length.
+Python's tarfile trusts an archive: its sizes, sparse files, headers of any size, copied for each member.
 """
 
 from __future__ import annotations
@@ -24,25 +23,14 @@ SIZE_RECORD = re.compile(rb"(?:^|\n)[0-9]{1,5} size=([0-9]{1,19})\n")
 
 
 def read_members(
-    path: str | os.PathLike[str], wanted: Collection[str], expected: str, max_bytes: int | str | None = None
+    path: str | os.PathLike[str], names: Collection[str], expected: str, max_bytes: int | str | None = None
 ) -> dict[str, bytes]:
-    """Content of the regular files whose names, without folders, are wanted; the first of those with equal names.
-
-    Parameters
-    ----------
-    path : path
-        A tar archive: plain, gzip, xz or bzip2.
-    wanted : collection of str
-    expected : str
-        The kind of file that is expected, for messages: "a .nemo archive".
-    max_bytes : int, str or None
-        The most that a packed archive may unpack to; see `arcbeam.files.packed_files.PackedFile`.
-    """
+    """Content of the regular files whose names, without folders, are given; the first of those with equal names."""
     found: dict[str, bytes] = {}
     with PackedFile(path, max_bytes) as file, reading(path, expected):
         for name, size in _members(file):
             base = name.rpartition("/")[2]
-            if base in wanted and base not in found:
+            if base in names and base not in found:
                 found[base] = _read(file, size)
                 _skip(file, -size % BLOCK)
             else:

@@ -8,22 +8,11 @@ from typing import NamedTuple
 
 
 class Part(NamedTuple):
-    """A part of a file that this process maps, as the system reports it.
-
-    Attributes
-    ----------
-    begin, end : int
-        Addresses.
-    device : str
-        The device of the file, such as ``"fd:01"``; both numbers are hexadecimal.
-    inode : int
-    name : str
-        The file's present name, followed by " (deleted)" if it has none any more.
-    """
+    """A part of a file that this process maps, as the system reports it."""
 
     begin: int
     end: int
-    device: str
+    device: str  # such as "fd:01", in hexadecimal
     inode: int
     name: str
 
@@ -43,17 +32,10 @@ def mapped_parts() -> Iterator[Part]:
 
 
 class FileWatch:
-    """A file, known by its name when it was opened, and by the names that it is given afterwards.
+    """A file, known by its name when it was opened, and by the names that it is given afterwards."""
 
-    Once it has no name, because it was deleted or replaced, only a process that has it open can change it; if a part of
-    it is lost then, only the guard of its map notices.
-
-    Parameters
-    ----------
-    path : path
-    first : os.stat_result
-        The status of the file when it was opened.
-    """
+    # Once it has no name, because it was deleted or replaced, only a process that has it open can change it; if a part
+    # of it is lost then, only the guard of its map notices.
 
     def __init__(self, path: str | os.PathLike[str], first: os.stat_result) -> None:
         self.path = os.path.abspath(path)
@@ -61,13 +43,7 @@ class FileWatch:
         self._name: str | None = self.path
 
     def change(self, address: int | None) -> str | None:
-        """The change to the file, as the end of a sentence; None if it is unchanged.
-
-        Parameters
-        ----------
-        address : int or None
-            The address at which it is mapped, by which a new name is found.
-        """
+        """The change to the file, as the end of a sentence, or None; a new name is found by the map's `address`."""
         now, first = self._now(address), self._first
         if now is None or (now.st_size, now.st_mtime_ns) == (first.st_size, first.st_mtime_ns):
             return None

@@ -1,7 +1,6 @@
 """Files that appear under their names only when they are complete, and that one process at a time writes.
 
-Until then the content has a name of its own next to the file, which is locked. However a process ends, the system frees
-its lock, so what a killed one leaves is written anew by the next.
+Until then the content has another name, and is locked: what a killed process leaves is written anew by the next.
 """
 
 import errno
@@ -19,11 +18,8 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of file systems tha
 
 @contextmanager
 def beside(path: str | os.PathLike[str], *, keep: bool = False) -> Iterator[str]:
-    """The name of a file to write, which is renamed to `path` if there is no error; until then `path` is unchanged.
-
-    After an error the file is removed; with `keep` it is called ``PATH.partial`` and stays, unless it is empty. If
-    `path` is not a regular file but, for example, a pipe or a device, its own name is the one to write to.
-    """
+    """The name of a file to write, which becomes `path` if there is no error; that of a pipe or device stays."""
+    # After an error the file is removed; with `keep` it is called PATH.partial and stays, unless it is empty.
     given = os.fsdecode(path)
     if given.startswith(("/dev/", "/proc/")) or (os.path.exists(given) and not os.path.isfile(given)):
         if os.path.isdir(given):

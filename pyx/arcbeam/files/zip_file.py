@@ -13,21 +13,7 @@ PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others take as much mem
 
 
 class ZipMembers:
-    """The members of an archive; to be used within `arcbeam.files.reading.reading`.
-
-    Parameters
-    ----------
-    file : path, or file object that can seek
-    size : int
-        Bytes of the file.
-    budget : Budget
-        The limit of everything that is read from it.
-
-    Attributes
-    ----------
-    names : list of str
-        In the order of the archive.
-    """
+    """The members of an archive, read within `reading` and counted by `budget`; `size` is that of the file."""
 
     def __init__(self, file: str | os.PathLike[str] | IO[bytes], size: int, budget: Budget) -> None:
         self._archive = zipfile.ZipFile(file)

@@ -1,7 +1,6 @@
-"""Border to the graph layer in C++: arrays to pointers, GIL released, one call, one check.
+"""The border to the graph layer in C++: arrays to pointers, GIL released, one call, one check.
 
-Arrays come in as buffers of bytes. The callers (``graph.py``, ``openfst.py``, ``graph_file.py``) make them with the
-dtypes that ``cpu_reference/graph/columns.hpp`` states, and this module checks the sizes again.
+Arrays come in as bytes of the dtypes in ``cpu_reference/graph/columns.hpp``; their sizes are checked again.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
@@ -220,8 +219,7 @@ def _order(arcs, num_states, finals):
 
 
 def compile_arrays(arcs, num_states, start, finals, label_to_column, num_columns):
-    """Columns and largest depth of a graph given as five arrays (source u4, destination u4, input i4, output i4,
-    weight f4) and its final costs f4 [num_states]."""
+    """Columns and largest depth of a graph of arcs (source u4, destination u4, input i4, output i4, weight f4)."""
     graph, raw_array = _order(arcs, num_states, finals)
     cdef RawArcs raw
     raw.first = address(raw_array, RAW_ARC_DTYPE, len(raw_array), "raw arcs")
@@ -269,12 +267,7 @@ cdef symbols_of(const unsigned char[::1] data, const SymbolSpans& spans, source,
 
 
 def read_openfst(const unsigned char[::1] data, source, label_to_column, num_columns_of):
-    """Parses, compiles and checks an OpenFst file.
-
-    ``num_columns_of(input symbols)`` returns the number of columns for the embedded input symbols ((keys, symbols) or
-    None), or None if the number is not known.
-    Returns (columns by name, start, largest depth, input symbols, output symbols).
-    """
+    """(columns, start, largest depth, input and output symbols); `num_columns_of(input symbols)` may return None."""
     cdef Bytes file
     cdef OpenFstFile fst
     cdef uint64_t num_states = 0

@@ -48,7 +48,7 @@ cdef extern from "graph/open_graph.hpp" namespace "arcbeam" nogil:
 
 
 cdef inline GraphView view_of(graph):
-    """The view of an arcbeam.Graph, valid as long as the graph lives."""
+    """The view of an arcbeam.Graph, valid as long as the graph exists."""
     cdef GraphView view
     view.states = <const StateRecord*> <uintptr_t> graph.states.ctypes.data
     view.targets = <const ArcTarget*> <uintptr_t> graph.targets.ctypes.data
@@ -63,7 +63,7 @@ cdef inline GraphView view_of(graph):
 
 
 cdef inline NewWordsView new_words_view_of(new_words):
-    """The view of an arcbeam.graph.new_words.NewWords, valid as long as that lives."""
+    """The view of an arcbeam.graph.new_words.NewWords, valid as long as that exists."""
     cdef NewWordsView view
     view.states = <const StateRecord*> <uintptr_t> new_words.states.ctypes.data
     view.targets = <const ArcTarget*> <uintptr_t> new_words.targets.ctypes.data
@@ -77,7 +77,7 @@ cdef inline NewWordsView new_words_view_of(new_words):
 
 
 cdef inline OpenGraph open_view_of(graph):
-    """The view of an arcbeam.Graph, or of an arcbeam.graph.new_words.OpenGraph, valid as long as that lives."""
+    """The view of an arcbeam.Graph, or of an arcbeam.graph.new_words.OpenGraph, valid as long as that exists."""
     new_words = getattr(graph, "new_words", None)
     if new_words is None:
         return OpenGraph(view_of(graph))

@@ -142,13 +142,7 @@ cdef class SpelledWords:
 
 
 cdef class Pieces:
-    """The tokens that words can be cut into.
-
-    Parameters
-    ----------
-    columns : dict of str to int
-        The column of each token by its text.
-    """
+    """The tokens that words can be cut into, with their columns."""
 
     cdef CppPieces pieces
 
@@ -160,15 +154,7 @@ cdef class Pieces:
                 continue
 
     def spelled(self, list texts, size_t most, size_t max_bytes):
-        """Spells texts, each in at most `most` ways.
-
-        Returns
-        -------
-        spelled : SpelledWords or None
-            None: spellings took more than `max_bytes`, before all texts were spelled.
-        stuck : dict of int to str
-            By the place of each text without a spelling, the rest of it that no way gets beyond.
-        """
+        """(SpelledWords or None above `max_bytes`, and by the place of a text without a spelling the rest of it)."""
         cdef SpelledWords made = SpelledWords()
         cdef vector[string_view] views
         cdef vector[size_t] reached
@@ -191,24 +177,14 @@ cdef class Pieces:
 
 
 cdef string_view utf8_of(str text) except *:
-    """The text as UTF-8, which lives as long as it."""
+    """The text as UTF-8, valid as long as the text."""
     cdef Py_ssize_t size
     cdef const char* begin = PyUnicode_AsUTF8AndSize(text, &size)
     return string_view(begin, size)
 
 
 cdef class Tree:
-    """The states and arcs of new words, of which a request has a copy for each exit of its graph's slot.
-
-    Parameters
-    ----------
-    spelled : SpelledWords
-    first_word : int
-        The id of the first word.
-    blank : int or None
-    loops, repeats_need_blank : bool
-        How tokens follow each other, by the topology of the graph.
-    """
+    """The states and arcs of new words, of which a request has a copy for each exit of its graph's slot."""
 
     cdef CppTree* tree
 
@@ -231,24 +207,8 @@ cdef class Tree:
 
     def copies(self, size_t first_state, size_t first_arc, const uint32_t[::1] exits, const uint32_t[::1] depths,
                size_t entering):
-        """Writes a copy for each exit.
-
-        Parameters
-        ----------
-        first_state, first_arc : int
-            The ids with which they begin; the first arcs are those that lead to them, which the caller writes.
-        exits, depths : uint32 [copies]
-            Where each leads, and the depth of its root.
-        entering : int
-            The number of arcs that lead to them.
-
-        Returns
-        -------
-        firsts : uint32 [copies]
-            The first state of each.
-        states, targets, columns, words, finals
-            As of `Graph`.
-        """
+        """A copy for each exit: first states (uint32 [copies]), states, targets, columns, words, finals."""
+        # exits, depths: where each copy leads, and the depth of its root. The caller writes the `entering` first arcs.
         cdef size_t copies = exits.shape[0], size = self.tree.states(), arcs = self.tree.arcs(), i
         cdef Copy copy
         cdef Columns to

@@ -140,7 +140,7 @@ cdef class GrowingPath:
 
 cdef struct PathPlace:
     size_t settled  # arcs of the growing path
-    const uint32_t* arcs  # and those behind them
+    const uint32_t* arcs  # and those after them
     size_t size
 
 cdef list texts_of(list paths, const vector[PathPlace]& places)

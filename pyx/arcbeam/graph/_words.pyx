@@ -22,12 +22,7 @@ cdef size_t NOT_KEPT = <size_t> -1
 
 
 cdef class WordReader:
-    """Reads the words of paths of one graph.
-
-    Parameters
-    ----------
-    graph : arcbeam.Graph, or arcbeam.graph.new_words.OpenGraph
-    """
+    """Reads the words of paths of one Graph or OpenGraph."""
 
     def __init__(self, graph):
         new_words = getattr(graph, "new_words", None)
@@ -83,18 +78,8 @@ cdef class WordReader:
         return text.data()[:text.size()].decode("utf-8")
 
     def words(self, const uint32_t[::1] arcs, frame_shift, word, const double[::1] confidences=None):
-        """The words of a path with their frames and, if the frame shift is given, their seconds.
-
-        Parameters
-        ----------
-        arcs : uint32[n]
-        frame_shift : float or None
-        word : callable
-            Makes the items of the result from text, first frame, end frame, the same two in seconds or None, and the
-            confidence or None.
-        confidences : float64[output labels of the path], optional
-            A word of several labels has the smallest of theirs.
-        """
+        """The words of a path, made by `word(text, first frame, end, start_s, end_s, confidence)`."""
+        # confidences: float64[output labels of the path]; a word of several labels has the smallest of theirs.
         cdef PathTokens tokens = path_tokens(self.source, path_of(arcs))
         cdef vector[Span] spans = label_spans(self.source, tokens)
         return self.spoken(tokens.labels.data(), tokens.labels.size(), spans.data(), frame_shift, word, confidences)
@@ -179,8 +164,7 @@ cdef class WordReader:
         return write_words(self.source, labels.data(), labels.size(), text)[words - 1].last + 1
 
     def tokens(self, const uint32_t[::1] arcs):
-        """What a path reads, repeats and blanks taken out: columns, and the first frame and the end of each, int64[n].
-        """
+        """What a path reads, repeats and blanks taken out: columns, first frames and ends, int64[n]."""
         cdef PathTokens tokens = path_tokens(self.source, path_of(arcs))
         found = np.empty((3, tokens.columns.size()), np.int64)
         cdef int64_t[:, ::1] into = found
@@ -198,18 +182,9 @@ cdef PathView path_of(const uint32_t[::1] arcs):
 
 
 cdef class GrowingPath:
-    """A path to which arcs are added, with the text of those that it has: what is settled of a sentence.
-
-    Text is read from an arc once, and a word that is stable is not read again. What lies behind the arcs changes, and is given with each question; old questions,
-    about fewer arcs than there are now, can still be asked.
-
-    Parameters
-    ----------
-    open_reader : callable
-        Returns the WordReader; called when words are first asked for.
-    arcs : uint32[n], optional
-        The first ones.
-    """
+    """The settled part of a sentence: a path to which arcs are added, with its text."""
+    # Each arc and stable word is read once. The arcs that follow the path change, so each call has them; `count` may be
+    # that of an earlier state of the path.
 
     def __init__(self, open_reader, const uint32_t[::1] arcs=None):
         self.open_reader = open_reader
@@ -220,7 +195,7 @@ cdef class GrowingPath:
         return self.settled.size()
 
     def arcs(self, size_t count, const uint32_t[::1] rest=None):
-        """uint32[count + rest]: the first arcs, and the rest behind them."""
+        """uint32[count + rest]: the first arcs, and the rest after them."""
         cdef size_t size = 0 if rest is None else rest.shape[0]
         found = np.empty(count + size, np.uint32)
         cdef uint32_t[::1] into = found
@@ -231,10 +206,10 @@ cdef class GrowingPath:
         return found
 
     def text(self, size_t count, const uint32_t[::1] rest):
-        """The words of the first arcs, and of the rest behind them, with a space between them."""
+        """The words of the first arcs, and of the rest after them, with a space between them."""
         cdef vector[PathPlace] places
-        cdef PathView behind = path_of(rest)
-        places.push_back(PathPlace(count, behind.arcs, behind.size))
+        cdef PathView view = path_of(rest)
+        places.push_back(PathPlace(count, view.arcs, view.size))
         return texts_of([self], places)[0]
 
     def stable(self, size_t count):
@@ -300,10 +275,7 @@ cdef class GrowingPath:
 
 
 cdef list texts_of(list paths, const vector[PathPlace]& places):
-    """The texts of as many different growing paths, each to some place and with the arcs behind it.
-
-    The arcs behind are read without the GIL; other threads may go on with the paths meanwhile.
-    """
+    """The texts of different growing paths up to some place, with the arcs after it, which are read without the GIL."""
     cdef GrowingPath path
     cdef const PathPlace* place
     cdef vector[Rest] rests

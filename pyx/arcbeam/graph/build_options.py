@@ -36,7 +36,7 @@ class BuildOptions:
     Parameters
     ----------
     topology : str
-        "compact", "normal", "eesen" or "identity"; see `arcbeam.recipe.topology`.
+        "compact", "normal", "eesen" or "identity"; see ``docs/guide/graphs.md``.
     token_self_loops : bool
         Whether a token may last more than one frame. ``identity`` never lets it.
     lm_scale : float

@@ -1,7 +1,6 @@
 """arcbeam's own file format for graphs: a file of sections (`arcbeam.files.section_file`), written and read as a graph.
 
-A damaged file with matching checksums is still harmless: every array is validated before it is used, like arcs from
-elsewhere.
+A damaged file with matching checksums is still harmless: every array is validated before it is used.
 """
 
 import hashlib
@@ -119,10 +118,7 @@ def add_table(arrays: dict[str, npt.NDArray[Any]], name: str, table: SymbolTable
 
 
 def read(path: str | os.PathLike[str], *, in_memory: bool = False) -> tuple[dict[str, Any], section_file.Mapped | None]:
-    """Maps a file and checks it; returns the arguments of `Graph`, whose arrays lie in the map, and the map.
-
-    With `in_memory` the arrays are copies, and there is no map.
-    """
+    """Maps a file and checks it: the arguments of `Graph`, and the map that has the arrays; None with `in_memory`."""
     with reading(path, KIND.name):
         arrays, about, mapped = section_file.read(path, KIND)
         if not in_memory:

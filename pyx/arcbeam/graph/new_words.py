@@ -26,37 +26,11 @@ Place = tuple[SpelledWords, int]  # a word with its spellings
 
 
 class NewWords:
-    """The states and arcs of a request's new words. Ids go on from the graph's.
+    """The states and arcs of a request's new words, numbered after the graph's, in at most `max_bytes`."""
 
-    The spellings form a tree. A token has a state with a loop, and another one for the blanks after it if it is not
-    the last. A word is written by the first arc that belongs to it alone, or else by the epsilon arc at its end.
-
-    Parameters
-    ----------
-    graph : Graph
-        With an open slot.
-    spellings : mapping of str to Place
-        The spellings of each word. Words are numbered in the order of their code points.
-    max_bytes : int
-        The most that they may take.
-    name : str
-        The end of a message's "the new words".
-
-    Attributes
-    ----------
-    states : structured [states + 1]
-        As of `Graph`.
-    targets, columns, words : [arcs]
-        As of `Graph`. Arc k leads from the k-th entrance to a first state.
-    finals : float32 [states]
-        +inf.
-    entrances : uint32 [E]
-        The graph's.
-    first_state, first_arc, first_word : int
-        The ids with which the new ones begin.
-    symbols : SymbolTable
-    pronunciations : Pronunciations
-    """
+    # The spellings form a tree. A token has a state with a loop, and another one for the blanks after it if it is not
+    # the last. A word is written by the first arc that belongs to it alone, or else by the epsilon arc at its end.
+    # Arc k leads from the k-th entrance to a first state.
 
     def __init__(self, graph: Graph, spellings: Mapping[str, Place], max_bytes: int, name: str = "") -> None:
         assert graph.open_slot is not None
@@ -104,7 +78,7 @@ def _numbered(names: Sequence[str], first: int) -> SymbolTable:
 
 
 def _loops_of(graph: Graph) -> tuple[bool, bool]:
-    """Whether tokens have loops, and need a blank where they repeat, by the topology (`arcbeam.recipe.topology`)."""
+    """Whether tokens have loops, and need a blank where they repeat, by the topology (``docs/guide/graphs.md``)."""
     topology = graph.meta.get("topology", "compact")
     loops = bool(graph.meta.get("token_self_loops", 1)) and topology != "identity"
     return loops, topology == "normal"
@@ -117,13 +91,7 @@ def first_new_word(graph: Graph) -> int:
 
 
 class OpenGraph:
-    """A graph with the new words of a request, with what reading paths and lattices needs of a `Graph`.
-
-    Parameters
-    ----------
-    graph : Graph
-    new_words : NewWords
-    """
+    """A graph with the new words of a request, with what reading paths and lattices needs of a `Graph`."""
 
     def __init__(self, graph: Graph, new_words: NewWords) -> None:
         self.graph, self.new_words = graph, new_words

@@ -11,20 +11,10 @@ from arcbeam.core.errors import GraphError
 
 @dataclass(frozen=True)
 class OpenSlot:
-    """Where the words of a request enter a graph, and where they leave it. The graph has no arcs for that of its own.
+    """Where new words of a request enter and leave a graph, which has no arcs of its own for that."""
 
-    Attributes
-    ----------
-    entrances : uint32 [E]
-        States, ascending.
-    weights : float32 [E]
-        The cost of any new word that enters there.
-    exits : uint32 [E]
-        The state in which such a word ends. Its epsilon depth, and those after it, count the arc that leads there.
-    """
-
-    entrances: npt.NDArray[np.uint32]
-    weights: npt.NDArray[np.float32]
+    entrances: npt.NDArray[np.uint32]  # [E], ascending states
+    weights: npt.NDArray[np.float32]  # [E]
     exits: npt.NDArray[np.uint32]
 
     def check(self, states: npt.NDArray[Any], num_states: int) -> None:
@@ -50,10 +40,7 @@ class OpenSlot:
 
 
 def deepen(columns: dict[str, npt.NDArray[Any]], max_depth: int, exits: npt.NDArray[np.uint32]) -> int:
-    """Makes the epsilon depths of exits, and those after them, count an arc that leads there from depth 0.
-
-    Returns the largest depth then.
-    """
+    """Makes the epsilon depths of exits, and after them, count an arc from depth 0 to them; returns the largest."""
     states, next_states = columns["states"], columns["targets"]["next_state"]
     depth = states["depth"]
     changed = np.unique(exits)
@@ -63,8 +50,8 @@ def deepen(columns: dict[str, npt.NDArray[Any]], max_depth: int, exits: npt.NDAr
         max_depth = max(max_depth, int(depth[changed].max()))
         arcs = [np.arange(*states[["first_arc", "first_emitting"]][s].item(), dtype=np.int64) for s in changed]
         needed = np.repeat(depth[changed] + 1, [len(own) for own in arcs])
-        behind = next_states[np.concatenate(arcs)]
-        raised = np.unique(behind[depth[behind] < needed])
-        np.maximum.at(depth, behind, needed)
+        reached = next_states[np.concatenate(arcs)]
+        raised = np.unique(reached[depth[reached] < needed])
+        np.maximum.at(depth, reached, needed)
         changed = raised
     return max_depth

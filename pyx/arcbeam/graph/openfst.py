@@ -54,24 +54,7 @@ def read_bytes(
     label_to_column: npt.ArrayLike | None = None,
     num_columns: int | None = None,
 ) -> Compiled:
-    """Parses, compiles and checks the bytes of an OpenFst file.
-
-    Parameters
-    ----------
-    data
-        Bytes, or anything with their buffer.
-    source
-        The name that messages give it, usually a path.
-    tokens
-        The model's columns. If they are missing, embedded input symbols are used if they have the form of columns
-        (epsilon with id 0, then one token per column) and no `label_to_column` is given.
-    blank
-        The blank's token or column, for embedded input symbols.
-    label_to_column
-        int [labels]: the column that each input label reads; entry 0 (epsilon) is not read.
-    num_columns
-        The number of columns of the log-probs, if no token table gives it.
-    """
+    """Parses, compiles and checks an OpenFst file; without `tokens` its input symbols may name the columns."""
     embedded: list[list[str]] = []
 
     def width(symbols: Symbols) -> int | None:
@@ -235,25 +218,7 @@ def write_vector(
     input_symbols: bytes = b"",
     output_symbols: bytes = b"",
 ) -> None:
-    """Writes an OpenFst vector file with the standard arc type.
-
-    Parameters
-    ----------
-    path
-        Where to write.
-    start
-        The start state.
-    sources, destinations, ilabels, olabels
-        int [arcs]. The arcs of a state keep their order.
-    weights
-        [arcs], costs; written as float32.
-    finals
-        ``{state: cost}``, or costs [states] with +inf where not final.
-    num_states
-        Number of states; None takes the largest state that is mentioned.
-    input_symbols, output_symbols
-        What `symbol_bytes` makes of tables that the file is to contain.
-    """
+    """Writes an OpenFst vector file with the standard arc type; arcs of a state keep their order."""
     arcs = as_arcs(sources, destinations, ilabels, olabels, weights)
     if num_states is None:
         num_states = count_states(arcs, start, finals)
@@ -271,15 +236,7 @@ def write_vector(
 
 
 def symbol_bytes(name: str, symbols: Iterable[tuple[int, str]]) -> bytes:
-    """A table of symbols as OpenFst files contain it.
-
-    Parameters
-    ----------
-    name
-        The name of the table.
-    symbols
-        Pairs of id and symbol.
-    """
+    """A table of symbols as OpenFst files contain it."""
     keys, texts = [], []
     for key, symbol in symbols:
         keys.append(key)

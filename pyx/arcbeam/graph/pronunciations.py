@@ -13,21 +13,11 @@ from arcbeam.core.errors import GraphError
 
 @dataclass(frozen=True)
 class Pronunciations:
-    """How words are written in tokens; used to find where in time a word begins and ends.
+    """How words are written in tokens; used to find where in time a word begins and ends."""
 
-    Attributes
-    ----------
-    words
-        uint32 [P]: the output label of each pronunciation; a word may have several.
-    offsets
-        uint32 [P + 1]: pronunciation p is ``columns[offsets[p]:offsets[p + 1]]``.
-    columns
-        uint16 [offsets[P]]: columns of the log-probs.
-    """
-
-    words: npt.NDArray[np.uint32]
-    offsets: npt.NDArray[np.uint32]
-    columns: npt.NDArray[np.uint16]
+    words: npt.NDArray[np.uint32]  # [P] output labels; a word may have several pronunciations
+    offsets: npt.NDArray[np.uint32]  # [P + 1]
+    columns: npt.NDArray[np.uint16]  # [offsets[P]]
 
     @classmethod
     def from_lists(cls, spellings: Iterable[tuple[int, Sequence[int]]]) -> Self:

@@ -36,11 +36,7 @@ def unspelled_words(words: npt.NDArray[np.uint32], pronunciations: Pronunciation
 def spell(
     fields: dict[str, Any], lexicon: "str | os.PathLike[str] | Lexicon", max_bytes: int | str | None
 ) -> tuple[Pronunciations, str | None, int | None]:
-    """The spellings of a graph's words by a lexicon, and the separator between words with its column, if any.
-
-    `fields` are those of the graph. Warns of words that the lexicon lacks. :meth:`arcbeam.Graph.load` has the rules
-    and the errors.
-    """
+    """The pronunciations of a graph's words by a lexicon, and the separator with its column; see `Graph.load`."""
     from arcbeam.lm.kenlm import case_hint
     from arcbeam.recipe.lexicon import WORD_START, Lexicon, find_separator
 

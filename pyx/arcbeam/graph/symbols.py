@@ -386,10 +386,7 @@ def find_blank(tokens: Sequence[str], blank: str | int | None) -> int | None:
 
 
 def is_far_beyond(most: int, count: int) -> bool:
-    """Whether a table with an entry for each id up to `most` is too large for `count` things that have an id.
-
-    Such a table could take gigabytes because of a file of a few bytes.
-    """
+    """Whether a table up to id `most` would be too large for `count` ids: gigabytes because of a small file."""
     return most > max(FEW_IDS, IDS_A_THING * count)
 
 

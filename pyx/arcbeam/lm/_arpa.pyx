@@ -117,23 +117,9 @@ cdef _array(vector[Element]& values, dtype):
 
 
 cdef class ArpaReader:
-    """Reads an ARPA file block by block.
-
-    Parameters
-    ----------
-    words : sequence of bytes, or None
-        The known words, in UTF-8; word i gets the label i + 1. N-grams with other words are left out and counted.
-        None: the words are those of the file.
-    name : str
-        The file's name, for messages.
-    most_bytes : int
-        An upper limit of the text's bytes, so that a header with more n-grams than fit is refused.
-
-    Raises
-    ------
-    ValueError
-        A word occurs twice, or is ``<s>`` or ``</s>``.
-    """
+    """Reads an ARPA file block by block; words: UTF-8, word i has the label i + 1, or None for the file's."""
+    # N-grams with other words are left out and counted. ValueError for a word twice, <s> and </s>. `most_bytes` limits
+    # the text, so that a header with more n-grams than fit is refused.
 
     cdef Reader* reader
     cdef object name
@@ -194,11 +180,8 @@ cdef class ArpaReader:
         }
 
     def automaton(self, double scale, double word_cost, uint32_t backoff_label):
-        """The back-off automaton: offsets, targets, labels, costs, finals (arrays) and the start state.
-
-        Arcs of state s are ``[offsets[s], offsets[s + 1])``, sorted by label; the back-off arc has
-        `backoff_label` and comes first if that is 0, else last. Costs are natural logs.
-        """
+        """The back-off automaton: offsets, targets, labels, costs, finals (arrays) and the start state."""
+        # Arcs of a state are sorted by label, the back-off arc first if its label is 0, else last. Costs: natural logs.
         if not self.finished:
             raise RuntimeError("automaton() comes after finish()")
         cdef AutomatonOptions options
@@ -213,10 +196,7 @@ cdef class ArpaReader:
                 _array[float](made.finals, np.float32), made.start)
 
     def language_model(self):
-        """The columns of `arcbeam.LanguageModel` by name, and the facts about them, as two dicts.
-
-        Only for a reader of an open vocabulary; ``words.ends`` and ``words.text`` are the words.
-        """
+        """The columns of `arcbeam.LanguageModel` by name, and the facts about them; of an open vocabulary alone."""
         if not self.finished:
             raise RuntimeError("language_model() comes after finish()")
         cdef LmColumns made

@@ -14,7 +14,7 @@ cdef extern from "decode/models.hpp" namespace "arcbeam::twin" nogil:
 
 
 cdef inline KenLmView kenlm_view_of(rescoring):
-    """The view of an arcbeam.ctc.rescoring.Rescoring, valid as long as that lives; NULL and NULL without a KenLM."""
+    """The view of an arcbeam.ctc.rescoring.Rescoring, valid as long as that exists; NULL and NULL without a KenLM."""
     cdef KenLmModel model = rescoring.kenlm
     cdef const uint32_t[::1] ranks = rescoring.ranks
     if model is None:

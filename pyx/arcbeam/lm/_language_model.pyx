@@ -81,15 +81,7 @@ def walk(columns, about, uint32_t state, const uint32_t[::1] labels):
 
 
 def listed(columns, about):
-    """All arcs and back-off arcs, plainly.
-
-    Returns
-    -------
-    first_arcs : uint32[states + 1]
-    labels : uint32[arcs]
-        Ascending within a state.
-    backoff_states : uint32[states]
-    """
+    """first_arcs uint32[states + 1], labels uint32[arcs], ascending in a state, and backoff_states uint32[states]."""
     cdef LmView view = lm_view_of(columns, about)
     first, backoff = np.empty(view.num_states + 1, np.uint32), np.empty(view.num_states, np.uint32)
     label = np.empty(view.num_arcs, np.uint32)

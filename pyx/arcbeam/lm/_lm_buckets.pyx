@@ -55,23 +55,7 @@ cdef int fill(const LmView& lm, const BucketSizes& sizes, unsigned char* memory,
 
 
 cdef class Buckets:
-    """The buckets of a model, in memory of their own: for tests, and to measure their size and speed.
-
-    Parameters
-    ----------
-    columns, about
-        Of an arcbeam.LanguageModel.
-    fullness : float
-        The share of the entries that are in use.
-    threads : int, optional
-
-    Attributes
-    ----------
-    chains : array [states, links] of LINK
-    words : array [labels] of ARC
-    entries : array [parts, buckets, 4] of ENTRY
-    seed : int
-    """
+    """The buckets of a model, in memory of their own: for tests, and to measure their size and speed."""
 
     cdef LmBuckets view
     cdef readonly object chains, words, entries

@@ -55,7 +55,7 @@ cdef extern from "shared/rescoring.hpp" namespace "arcbeam" nogil:
 
 
 cdef inline LmView lm_view_of(columns, about):
-    """The view of the columns (arrays by name) of a language model, valid as long as the arrays live."""
+    """The view of the columns (arrays by name) of a language model, valid as long as the arrays exist."""
     cdef LmView view
     view.labels_low = <const uint16_t*> <uintptr_t> columns["labels.low"].ctypes.data
     view.labels_high = <const uint32_t*> <uintptr_t> columns["labels.high"].ctypes.data
@@ -78,7 +78,7 @@ cdef inline LmView lm_view_of(columns, about):
 
 
 cdef inline RescoringView rescoring_view_of(rescoring):
-    """The view of an arcbeam.ctc.rescoring.Rescoring, valid while that lives; without `large` for KenLM."""
+    """The view of an arcbeam.ctc.rescoring.Rescoring, valid while that exists; without `large` for KenLM."""
     cdef RescoringView view
     memset(&view, 0, sizeof(view))
     if rescoring.kenlm is None:

@@ -25,15 +25,7 @@ def is_binary(path: Path) -> bool:
 
 
 def check_counts(text: Path, path: Path) -> None:
-    """FormatError if the header of an ARPA claims more n-grams than fit in the file: KenLM makes room for them at once.
-
-    Parameters
-    ----------
-    text : Path
-        The file, decompressed.
-    path : Path
-        The name that messages give it.
-    """
+    """FormatError if the header of an ARPA (`text`) has more n-grams than fit: KenLM makes room for them at once."""
     size = text.stat().st_size
     with text.open("rb") as file:
         while (line := file.readline(LONGEST_LINE)) and b"-grams:" not in line:
@@ -53,10 +45,7 @@ def check_counts(text: Path, path: Path) -> None:
 
 
 class WatchedFile:
-    """A file that `load` maps in the library. If it shrinks, the lost part reads as zeros; `check` finds that.
-
-    A file that is replaced under its name leaves the mapped one as it was.
-    """
+    """A file that `load` maps in the library. If it shrinks, the lost part reads as zeros; `check` finds that."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,5 +1,4 @@
 """Builds decoding graphs: kaldifst composes topology (T), lexicon (L) and language model (G) into one graph (TLG).
 
-The extra ``build`` installs what this room needs; decoding a saved graph needs none of it. May import:
-core, files, lm.
+Decoding a saved graph needs nothing of it, nor the extra ``build``. May import: core, files, lm.
 """

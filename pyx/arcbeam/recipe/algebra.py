@@ -35,12 +35,9 @@ def determinize_and_minimize(fst: Any, reporter: Any) -> Any:
 
 
 def topology_reader(topology: ArcArrays, unmark: ArcArrays) -> Any:
-    """T that writes marked tokens and #0 in addition to plain tokens.
-
-    The composition puts T's own epsilons (and arcs that read without writing) before #0, so back-off arcs are followed
-    as late as possible: between the last frame of one token and the first frame of the next. So no blank loop lies in
-    between, which would keep backed-off tokens alive from frame to frame.
-    """
+    """T that writes marked tokens and #0 in addition to plain tokens."""
+    # The composition puts T's own epsilons before #0, so a back-off comes as late as possible: after the last frame of
+    # a token. No blank loop lies in between, which would keep backed-off tokens alive from frame to frame.
     kaldifst = _kaldifst()
     right = unmark.to_kaldifst()
     kaldifst.arcsort(right, sort_type="ilabel")
@@ -59,10 +56,7 @@ def remove_epsilons(fst: Any) -> Any:
 
 
 def arcs_without_epsilons(graph: Compiled) -> int:
-    """How many arcs removing the epsilons leaves, at most.
-
-    A state takes over the emitting arcs of all that its epsilon paths reach; arcs that coincide are counted twice.
-    """
+    """At most how many arcs remain once epsilons are removed; arcs that coincide are counted twice."""
     states, num_states = graph.columns["states"], len(graph.columns["finals"])
     first = states["first_arc"].astype(np.int64)
     first_emitting = states["first_emitting"][:-1].astype(np.int64)

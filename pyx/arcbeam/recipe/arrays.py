@@ -16,24 +16,13 @@ from arcbeam.core.packages import require
 
 @dataclass
 class ArcArrays:
-    """Arcs in any order, one array for each field; costs are natural logs. Start state and finals are separate.
+    """Arcs in any order, one array for each field; start state and finals are separate."""
 
-    Attributes
-    ----------
-    sources, targets : int32 [arcs]
-    inputs, outputs : int32 [arcs]
-        Labels, 0 for epsilon.
-    costs : float32 [arcs]
-    finals : float32 [states]
-        +inf for a state that is not final.
-    start : int
-    """
-
-    sources: npt.NDArray[np.int32]
+    sources: npt.NDArray[np.int32]  # [arcs]
     targets: npt.NDArray[np.int32]
-    inputs: npt.NDArray[np.int32]
+    inputs: npt.NDArray[np.int32]  # 0 for epsilon, as in `outputs`
     outputs: npt.NDArray[np.int32]
-    costs: npt.NDArray[np.float32]
+    costs: npt.NDArray[np.float32]  # natural logs
     finals: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
     start: int = 0
 

@@ -33,20 +33,7 @@ def read_text(
     reporter: Reporter,
     max_bytes: int | str | None,
 ) -> tuple[Any, str]:
-    """An `ArpaReader` that has read a file, and the digest of its text. `say` reports progress now and then.
-
-    Parameters
-    ----------
-    path : path
-        Plain, gzip, xz or bzip2.
-    words : list of bytes or None
-        The known words, as `ArpaReader` takes them.
-    say : callable
-    reporter : Reporter
-        The clock of the progress reports.
-    max_bytes : int, str or None
-        The most bytes that a packed file may unpack to; see `arcbeam.files.packed_files.PackedFile`.
-    """
+    """An `ArpaReader` that has read a file, and the digest of its text; `say` reports progress now and then."""
     from arcbeam.lm._arpa import ArpaReader  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     digest = new_digest()

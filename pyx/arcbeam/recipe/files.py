@@ -13,11 +13,7 @@ LONGEST_LINE = 1 << 20
 
 
 def lines(path: str | os.PathLike[str], max_bytes: int | str | None = None) -> Iterator[tuple[int, str]]:
-    """Numbered lines (from 1) of a UTF-8 file, without their line ends; a byte order mark is skipped.
-
-    Raises FormatError for a line of more than a MiB, and for a packed file that unpacks to more than `max_bytes`; see
-    `arcbeam.files.packed_files.PackedFile`.
-    """
+    """Numbered lines (from 1) without their ends or a byte order mark; FormatError for a line of more than a MiB."""
     number = 0
     rest = b""
     for block in blocks(path, max_bytes):

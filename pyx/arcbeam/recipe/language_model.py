@@ -20,27 +20,12 @@ from arcbeam.recipe.progress import Reporter
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """An ARPA model that has been read.
+    """An ARPA model that has been read."""
 
-    Attributes
-    ----------
-    acceptor : ArcArrays
-        G. Labels are the words' positions + 1. Back-off arcs have the given label, on the input side only.
-        Costs are natural logs, scaled, with the word insertion penalty on every word's arc.
-    words_in_lm : bool [words]
-        Whether the model has each of the words.
-    tally : dict
-        ``ngrams`` by order as in the header, ``unknown_words`` (unigrams outside the lexicon), ``unknown_ngrams`` left
-        out because of these, ``misplaced_ngrams`` with <s> or </s> in a wrong place, ``added_ngrams`` (contexts that
-        the file lacks, added with their backed-off probability), ``words_without_unigram``, ``has_sentence_end``.
-    digest : str
-        The digest of the file's text; `arcbeam.LanguageModel` has the same.
-    """
-
-    acceptor: ArcArrays
-    words_in_lm: npt.NDArray[np.bool_]
+    acceptor: ArcArrays  # G: labels are positions of words + 1, costs are scaled
+    words_in_lm: npt.NDArray[np.bool_]  # [words]
     tally: dict[str, Any]
-    digest: str
+    digest: str  # of the text, as in `arcbeam.LanguageModel`
 
 
 def read_language_model(
@@ -53,23 +38,7 @@ def read_language_model(
     reporter: Reporter | None = None,
     max_bytes: int | str | None = None,
 ) -> LanguageModel:
-    """Read an ARPA file (plain, gzip, xz or bzip2) into its automaton.
-
-    Parameters
-    ----------
-    path : path
-    words : sequence of str
-        The known words; n-grams with other words are left out and counted.
-    scale : float
-        Factor of the model's log probabilities.
-    word_insertion_penalty : float
-        Added to the cost of every word, in natural-log units: above 0 means fewer words.
-    backoff_label : int
-        Input label of the back-off arcs; their output label is 0.
-    reporter : Reporter, optional
-    max_bytes : int, str or None
-        The most bytes that a packed file may unpack to; see `arcbeam.files.packed_files.PackedFile`.
-    """
+    """Reads an ARPA file; n-grams with other words are left out and counted. The penalty is a natural log."""
     clock = reporter or Reporter(False)
     known = [w.encode() for w in words]
     reader, digest = read_text(path, known, lambda text: clock.say("lm", f"{text} read"), clock, max_bytes)

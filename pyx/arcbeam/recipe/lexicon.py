@@ -237,10 +237,7 @@ class Lexicon:
 
 
 def find_separator(tokens: TokenTable) -> str | None:
-    """The token that stands for the space between words, or None. ValueError if there are several.
-
-    If tokens begin with SentencePiece's mark for the beginning of a word, the result is that mark.
-    """
+    """The token between words, or SentencePiece's mark if tokens begin with it, or None; ValueError for several."""
     column = _column_finder(tokens)
     if any(token.startswith(WORD_START) and token != WORD_START for token in tokens.tokens):
         return WORD_START
@@ -251,10 +248,7 @@ def find_separator(tokens: TokenTable) -> str | None:
 
 
 def read_words(path: str | os.PathLike[str], max_bytes: int | str | None = None) -> list[str]:
-    """Words of a file: one a line, or Kaldi's ``word id``; reserved symbols and duplicates are left out.
-
-    `max_bytes` limits what a packed file may unpack to, as in `Lexicon.from_file`.
-    """
+    """Words of a file: one a line, or Kaldi's ``word id``; reserved symbols and duplicates are left out."""
     words: dict[str, None] = {}
     for number, line in files.lines(path, max_bytes):
         parts = files.fields(line)
@@ -267,10 +261,7 @@ def read_words(path: str | os.PathLike[str], max_bytes: int | str | None = None)
 
 
 def words_of_arpa(path: str | os.PathLike[str], max_bytes: int | str | None = None) -> list[str]:
-    """The words for which an ARPA model has unigrams, without <s>, </s> and <unk>.
-
-    `max_bytes` limits what a packed file may unpack to, as in `Lexicon.from_file`.
-    """
+    """The words for which an ARPA model has unigrams, without <s>, </s> and <unk>."""
     words: list[str] = []
     inside = False
     number = 0

@@ -1,9 +1,6 @@
-"""L: from tokens to words, with marks that keep its composition with G determinizable.
+"""L: from tokens to words; the last token of a word gets a label of its own, a mark, if determinization needs it.
 
-If two words have the same tokens, determinization would never end. The same holds for a word that begins another word,
-if nothing has to separate words. The usual remedy is a disambiguation symbol after the word, which becomes an epsilon
-arc. Here the word's *last token* gets its own label instead, a marked token, which `Labels.unmark` turns into the plain
-token again. So no epsilon arc remains, and the word is written on an arc that reads a frame.
+A mark needs no epsilon arc, as a disambiguation symbol after the word would. `Labels.unmark` makes it the token again.
 """
 
 from __future__ import annotations
@@ -24,18 +21,10 @@ SEPARATOR_RULES = ("none", "optional", "loop", "one", "many")
 
 @dataclass
 class Labels:
-    """Input labels of L: columns + 1, then the back-off symbol #0, then marked tokens.
-
-    Attributes
-    ----------
-    num_columns : int
-    marked : dict of (int, int) to int
-        Maps (column, number from 1) to the label of that marked token. The pseudo-token of an open slot is that of the
-        column after all others, with the number 1.
-    """
+    """Input labels of L: columns + 1, then the back-off symbol #0, then marked tokens."""
 
     num_columns: int
-    marked: dict[tuple[int, int], int]
+    marked: dict[tuple[int, int], int]  # by (column, number from 1); the slot's column comes after all others
 
     @property
     def slot(self) -> int:
@@ -62,16 +51,7 @@ class Labels:
 
 
 def ambiguous(lexicon: Lexicon, chosen: npt.NDArray[np.intp], prefixes: bool) -> dict[int, int]:
-    """The pronunciations that need a mark, each with its number from 1.
-
-    Parameters
-    ----------
-    lexicon : Lexicon
-    chosen : int [n]
-        The pronunciations to consider.
-    prefixes : bool
-        Whether a pronunciation that begins another one also needs a mark.
-    """
+    """The pronunciations that need a mark, by its number from 1; with `prefixes` also those that begin another one."""
     text = lexicon.columns.astype("<u2").tobytes()
     keys = [text[2 * lexicon.offsets[i] : 2 * lexicon.offsets[i + 1]] for i in chosen]
     same: dict[bytes, list[int]] = defaultdict(list)
@@ -93,35 +73,14 @@ def make_lexicon_fst(
     mark_prefixes: bool = False,
     slot: bool = False,
 ) -> tuple[ArcArrays, Labels]:
-    """Make L.
-
-    Parameters
-    ----------
-    lexicon : Lexicon
-    num_columns : int
-    words_in_lm : bool [words]
-        Words of G; other words are left out.
-    rule : str
-        One of `SEPARATOR_RULES`.
-    mark_prefixes : bool
-        Whether words that begin other words are marked. They always are if no separator has to follow a word: otherwise
-        determinization would never end, or would take very long (with pieces that show where a word begins).
-    slot : bool
-        Whether there is one more word, of the label after that of #0, that the pseudo-token spells.
-
-    Returns
-    -------
-    ArcArrays
-        Input labels are those of `Labels`. Output labels are those of the words, followed by that of #0. A word is
-        written on its first arc.
-    Labels
-    """
+    """Makes L, which writes a word on its first arc; `slot`: a word for the pseudo-token, of the label after #0."""
     if rule not in SEPARATOR_RULES:
         raise ValueError(f"expected a separator rule among {SEPARATOR_RULES}, got {rule!r}")
     if rule != "none" and lexicon.separator_column is None:
         raise ValueError(f"the separator rule {rule!r} needs a separator token, but the lexicon has none")
     chosen = np.flatnonzero(words_in_lm[lexicon.word_index])
     labels = Labels(num_columns, {})
+    # Without a separator after each word, determinization of unmarked prefixes would not end, or take very long.
     marks = ambiguous(lexicon, chosen, mark_prefixes or rule not in ("one", "many"))
 
     # States: 0 before a word, 1 after it (the same state if nothing has to separate words), 2 and so on within

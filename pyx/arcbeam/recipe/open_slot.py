@@ -1,13 +1,6 @@
 """Finds the open slot of a graph, which is that of a build without the slot, byte for byte.
 
-T o LG is composed twice: with the pseudo-token, and without it. Both are walked in step, round the arcs of the
-pseudo-token, so the states of one are known in the other:
-
-    with       s --pseudo-token--> t        s is an entrance, t the exit
-    without    s'                  t'       what is kept, with s' and t' as entrance and exit
-
-The exit counts the arc of new words in its epsilon depth. So that the depth of t' does not change, the exit is a copy
-of it if no epsilon arc leads to it. States that only the pseudo-token leads to are added, too.
+T o LG is composed with the pseudo-token, s --pseudo-token--> t, and without it. Walking both in step finds s' and t'.
 """
 
 from __future__ import annotations
@@ -25,14 +18,7 @@ Columns = dict[str, npt.NDArray[Any]]
 
 
 class _Arcs:
-    """The arcs of a graph, or some of them, by the state that they leave.
-
-    Parameters
-    ----------
-    columns
-        Of the graph.
-    chosen : bool [arcs]
-    """
+    """The arcs of a graph, or of `chosen` (bool [arcs]), by the state that they leave."""
 
     def __init__(self, columns: Columns, chosen: npt.NDArray[np.bool_]) -> None:
         first = columns["states"]["first_arc"].astype(np.int64)
@@ -75,17 +61,9 @@ class _Arcs:
 def add_slot(
     without: Columns, start: int, max_depth: int, composed: Columns, start_composed: int, column: int
 ) -> tuple[Columns, int, OpenSlot]:
-    """A graph with the slot of another: its columns, its largest epsilon depth, and the slot.
-
-    Parameters
-    ----------
-    without, start, max_depth
-        The columns of the graph composed without the pseudo-token, its start state, and its largest depth.
-    composed, start_composed
-        The columns of the graph composed with it, and its start state.
-    column : int
-        The pseudo-token's.
-    """
+    """The columns of `without` with the slot of `composed`, the largest epsilon depth, and the slot."""
+    # The exit counts the arc of new words in its epsilon depth. So that no depth of the graph changes, the exit is a
+    # copy of t' if no epsilon arc leads to t'. States that only the pseudo-token leads to are added, too.
     from arcbeam.graph.open_slot import OpenSlot, deepen
 
     is_slot = composed["columns"] == column

@@ -36,13 +36,7 @@ def print_event(event: BuildEvent) -> None:
 
 
 class Reporter:
-    """Adds the time to events and passes them on.
-
-    Parameters
-    ----------
-    progress : callable, None or False
-        Called with a `BuildEvent`; None writes lines to stderr, False is silent.
-    """
+    """Adds the time to events and passes them on: to stderr for None, to nothing for False."""
 
     def __init__(self, progress: Progress | bool | None = None) -> None:
         self._progress = None if progress is False else print_event if progress in (None, True) else progress

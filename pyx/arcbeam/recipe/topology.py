@@ -1,22 +1,6 @@
-"""CTC topologies: the transducer T from the frames' tokens to tokens.
+"""CTC topologies: the transducer T from the frames' tokens to tokens; ``docs/guide/graphs.md`` has their rules.
 
-Labels are columns + 1 on both sides (0 is epsilon). `GK23` is Galvez and Kaldewey 2023, section 2 and figure 3;
-`Laptev` is Laptev, Majumdar and Ginsburg 2022, "CTC Variations Through New WFST Topologies".
-
-=========  ====================================================================================  ===============
-name       rule                                                                                  size, N tokens
-=========  ====================================================================================  ===============
-compact    blank loops on the hub; a token has a state with a loop and an epsilon arc back       N + 1 states,
-           (Laptev's compact-CTC). Two equal tokens in a row need no blank between them.         3N + 1 arcs
-normal     CTC as it is defined: a repeated token needs a blank between, and there are no        N + 1 states,
-           epsilons.                                                                             N^2 + 2N + 1 arcs
-eesen      as EESEN has it: blanks before and after a token loop on states of their own. Says    N + 3 states,
-           the same as compact.                                                                  3N + 4 arcs
-identity   one state: each frame is a token or a blank, nothing repeats.                         1 state, N + 1
-=========  ====================================================================================  ===============
-
-Without token self-loops (Laptev's selfless-CTC) a token lasts one frame; ``identity`` has no state that could hold
-a loop, so that option does not change it.
+Labels are columns + 1 (0: epsilon). Laptev, Majumdar and Ginsburg 2022; Galvez and Kaldewey 2023, section 2.
 """
 
 from __future__ import annotations
@@ -35,26 +19,7 @@ if TYPE_CHECKING:
 def make_topology(
     name: str, num_columns: int, blank: int | None, token_self_loops: bool = True, slot: bool = False
 ) -> ArcArrays:
-    """Make T.
-
-    Parameters
-    ----------
-    name : {"compact", "normal", "eesen", "identity"}
-    num_columns : int
-        Columns of the log-probs.
-    blank : int or None
-        Column of the CTC blank. None leaves the blank arcs out, which only ``identity`` allows.
-    token_self_loops : bool
-        Whether a token may last more than one frame.
-    slot : bool
-        Add a pseudo-token, of the label after those of the columns, for words that stand in the open slot. It may
-        follow any token, and any token may follow it, with blanks between them or without.
-
-    Returns
-    -------
-    ArcArrays
-        Start state 0, every final cost and weight 0.
-    """
+    """Makes T: start state 0, all costs 0; `slot` adds the pseudo-token, of the label after the columns'."""
     maker = _MAKERS.get(name)
     if maker is None:
         known = ", ".join(repr(n) for n in TOPOLOGIES)

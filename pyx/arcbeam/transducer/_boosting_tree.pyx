@@ -34,23 +34,7 @@ cdef extern from "arcbeam/transducer/_boosting_tree/boosting_tree.hpp" namespace
 
 def build(const uint32_t[::1] tokens, const size_t[::1] ends, const double[::1] scores, const double[::1] logs, *,
           double depth_scaling, double unk_score, uint32_t num_tokens):
-    """The boosting tree of phrases.
-
-    Parameters
-    ----------
-    tokens : uint32[all phrases' tokens]
-        Below `num_tokens`; they are not checked.
-    ends : uintp[phrases]
-        Of each phrase's tokens; none is empty.
-    scores : float64[phrases]
-    logs : float64[longest phrase + 1]
-        Natural logs, of 1 on.
-
-    Returns
-    -------
-    first_arcs, arc_tokens, arcs, backoffs : uint32, uint32, ARC, ARC
-        As ``cuda/shared/token_automaton.hpp`` has them.
-    """
+    """first_arcs, arc_tokens, arcs and backoffs of the tree; phrases are not checked, logs[i] is ln(i + 1)."""
     cdef BoostingTree tree
     cdef Phrases phrases = Phrases(NULL, NULL, NULL, 0)
     if ends.shape[0]:

@@ -24,7 +24,7 @@ cdef extern from "shared/token_automaton.hpp" namespace "arcbeam::transducer" no
 
 
 cdef inline TokenAutomaton automaton_of(automaton):
-    """The view of an arcbeam.transducer.token_automaton.TokenAutomaton, valid as long as that lives."""
+    """The view of an arcbeam.transducer.token_automaton.TokenAutomaton, valid as long as that exists."""
     cdef TokenAutomaton view
     view.first_arcs = <const uint32_t*> <uintptr_t> automaton.first_arcs.ctypes.data
     view.arc_tokens = <const uint32_t*> <uintptr_t> automaton.arc_tokens.ctypes.data

@@ -13,7 +13,7 @@ from arcbeam.transducer._token_automaton cimport TokenArc
 from arcbeam.transducer._boosting_tree import ARC as _ARC
 
 cdef enum:
-    HISTORIES = 256  # between two looks at signals
+    HISTORIES = 256  # between two checks for signals
 
 
 cdef extern from "arcbeam/transducer/_token_ngrams/token_ngrams.hpp" namespace "arcbeam::transducer" nogil:
@@ -32,23 +32,7 @@ cdef extern from "arcbeam/transducer/_token_ngrams/token_ngrams.hpp" namespace "
 
 
 cdef class TokenNgramReader:
-    """Asks a KenLM model for its n-grams over tokens.
-
-    Parameters
-    ----------
-    model : KenLmModel
-    words : uint32[known tokens]
-        The model's number of each token's word; there is at least one.
-    tokens : uint32[known tokens]
-        Ascending.
-    most : int
-        A limit on the number of n-grams.
-
-    Raises
-    ------
-    ValueError
-        There are more.
-    """
+    """Reads the n-grams over tokens of a KenLM; `tokens` ascend, `words` are theirs; ValueError above `most`."""
 
     cdef KenLmModel model
     cdef TokenNgrams* ngrams
@@ -71,10 +55,7 @@ cdef class TokenNgramReader:
         return np.float32(self.ngrams.unknown_weight())
 
     def automaton(self, uint32_t num_tokens, uint32_t blank, float missing_weight):
-        """The arrays first_arcs, arc_tokens, arcs and backoffs of a TokenAutomaton, and its start.
-
-        Tokens that have no word get `missing_weight`.
-        """
+        """first_arcs, arc_tokens, arcs, backoffs and start; tokens that have no word get `missing_weight`."""
         cdef TokenArrays made
         with nogil:
             made = self.ngrams.automaton(num_tokens, blank, missing_weight)

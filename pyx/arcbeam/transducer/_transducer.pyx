@@ -252,25 +252,7 @@ cdef class CpuEngine(PooledEngine):
         return {"weights": self.network.nbytes}
 
     def decode(self, const int64_t[:, ::1] utterances, list states, bint on_host=True, list fusions=None):
-        """Decodes a batch.
-
-        Parameters
-        ----------
-        utterances : int64[batch, 4]
-            Address, row stride in values, frames, and whether the values are float16. The memory must stay.
-        states : list of None or (hidden, cell, context, skip, frames)
-        on_host : bool
-            Whether the addresses are the host's, as they are for an engine of the CPU.
-        fusions : list of Fusion, optional
-            For each utterance.
-
-        Returns
-        -------
-        found : list of (take, i)
-            take(i) is (tokens, frames, durations, log_probs, confidences, state).
-        bad : list of (utterance, frame, column), or (utterance, frame) if the network computed it
-            Where values are not finite, by utterance: what the utterance has written before is not to be used.
-        """
+        """Decodes a batch: (found, bad), as `CudaEngine.decode` does."""
         with self.decoding_lock():
             self.ready()
             return self._decode(utterances, states, fusions)
@@ -352,10 +334,7 @@ cdef copied(const void* data, size_t size, dtype):
 
 
 def apply(str function, const float[::1] x, kernels=None):
-    """One of the functions ``exp``, ``log``, ``tanh``, ``sigmoid`` and ``bfloat16`` of the shared headers, of each value.
-
-    With kernels named, all but ``exp`` and ``log`` come from that vector unit's loops.
-    """
+    """Applies a function of the shared headers; `kernels` names the vector unit (not for exp and log)."""
     y = np.empty(x.shape[0], dtype=np.float32)
     cdef float[::1] into = y
     cdef float[::1] zeros = np.zeros(x.shape[0], dtype=np.float32)

@@ -1,10 +1,6 @@
-"""The words of a sentence's tokens, to which tokens are only added: each word is put together once.
+"""The words of a sentence to which tokens are only added: a word is put together once, when a space after it closes it.
 
-A word is what stands between two spaces. It lasts from the first token that adds a letter to it to the last one; a
-token with letters of two words is of both, and a token of spaces alone of none. It is closed by a space after it,
-because no later token can take that back::
-
-    tokens   ▁th  e  ▁  ▁cat  s        closed: "the", by the token "▁"; open: "cats"
+A word lasts from the first token that adds a letter to it to the last one; a token may belong to two words.
 """
 
 from __future__ import annotations
@@ -55,11 +51,7 @@ class _Taken(NamedTuple):
 
 
 class GrowingWords:
-    """The words of the tokens of a sentence.
-
-    All calls take all tokens of the sentence up to some place. The results of a stream share one of these, and may be
-    read in any order and by any thread.
-    """
+    """The words of the tokens of a sentence; a stream's results share one, and any thread may read it."""
 
     def __init__(self, pieces: Pieces) -> None:
         self._pieces, self._lock = pieces, threading.Lock()

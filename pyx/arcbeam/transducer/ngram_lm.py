@@ -45,21 +45,8 @@ def token_words(words: Sequence[str | None] | None, tokens: int, blank: int) -> 
 
 
 def token_automaton(model: NgramLm, words: Sequence[str | None] | None, tokens: int, blank: int) -> TokenAutomaton:
-    """The automaton of an n-gram model over the tokens of a decoder.
-
-    Tokens that the model lacks share the probability of ``<unk>`` evenly, and lead to the empty history, as in NeMo.
-
-    A KenLM model gives the scores of the ARPA that it was made of: KenLM keeps the same float32 values, unless it has
-    quantised them. It has a state for each n-gram with a back-off weight, also where no n-gram continues it.
-
-    Parameters
-    ----------
-    model : path, LanguageModel, KenLM, or what this function has returned
-        A path leads to an ARPA, a KenLM binary or a file of LanguageModel.save.
-    words : sequence of str or None, optional
-        The word of the model for each token; by default NeMo's, the character 100 + token.
-    tokens, blank : int
-    """
+    """The automaton of an n-gram model over a decoder's tokens; `words`: by token, else NeMo's chr(100 + token)."""
+    # Tokens that the model lacks share the probability of <unk> evenly, and lead to the empty history, as in NeMo.
     if isinstance(model, TokenAutomaton):
         if model.num_tokens != tokens:
             raise ValueError(f"ngram_lm_model: expected a model of {tokens} tokens, got one of {model.num_tokens}")
@@ -123,11 +110,9 @@ def _of_language_model(lm: LanguageModel, words: list[str | None], blank: int) -
 
 
 def _check_words(words: list[str | None], labels: dict[int, int]) -> None:
-    """ValueError if the model has few of the tokens' words, or two tokens have the same one; labels are by token.
-
-    A model of words or of pieces has some of the characters that stand for tokens, too. Tokens without a word count as
-    neither, so a user can name those that a small model lacks.
-    """
+    """ValueError if the model has few of the tokens' words, or two tokens have the same one; labels are by token."""
+    # A model of words or pieces also has some of the characters that stand for tokens. Tokens without a word count as
+    # neither, so a user can name those that a small model lacks.
     token_of: dict[int, int] = {}
     for token, label in labels.items():
         if label in token_of:

@@ -19,15 +19,7 @@ TRIES = 5  # for each segmentation, as in NeMo
 
 
 class TokensOf:
-    """Text to tokens.
-
-    Attributes
-    ----------
-    size : int or None
-        The number of tokens, if the tokenizer gives it.
-    model : object or None
-        The SentencePiece model, if it is one.
-    """
+    """Text to tokens; `size` and `model` are None if the tokenizer does not have them."""
 
     def __init__(self, tokenizer: PhraseTokenizer) -> None:
         self.size: int | None = None
@@ -113,12 +105,10 @@ def _fewest_pieces(pieces: Sequence[str]) -> Callable[[str], Sequence[int]]:
 
 
 class Sampler:
-    """Draws segmentations of phrases from a SentencePiece model, as its own sampling does, but the same in any process.
+    """Draws segmentations as SentencePiece samples them, but the same in any process."""
 
-    Of a unigram model, a segmentation has a probability in proportion to that of its pieces to the power of `alpha`
-    (Kudo 2018, section 3.2). Of a BPE model, each merge is left out with the probability `alpha` (Provilkov et al.
-    2020, *BPE-Dropout*).
-    """
+    # Unigram model: by the probability of the pieces to the power of `alpha` (Kudo 2018, section 3.2). BPE model: each
+    # merge is left out with the probability `alpha` (Provilkov et al. 2020, BPE-Dropout).
 
     def __init__(self, model: Any, alpha: float, seed: int) -> None:
         self._model, self._alpha, self._seed = model, alpha, seed

@@ -15,17 +15,7 @@ State: TypeAlias = tuple[np.ndarray, np.ndarray, list[int], int, int]
 
 
 def states_of(state: Any, batch: int, shapes: Mapping[str, tuple[int, ...]], tokens: int) -> list[State | None]:
-    """The states in the engines' form, one for each utterance: None, or (hidden, cell, context, skip, frames).
-
-    Parameters
-    ----------
-    state : sequence of TransducerState or None, or None
-    batch : int
-        The number of utterances.
-    shapes : mapping of str to tuple of int
-        The shapes of ``hidden``, ``cell`` and ``context``.
-    tokens : int
-    """
+    """The states in the engines' form, one an utterance; `shapes` are those of hidden, cell and context."""
     if state is None:
         return [None] * batch
     if isinstance(state, TransducerState) or not isinstance(state, Sequence):

@@ -16,14 +16,7 @@ WORD_START = "\u2581"
 
 
 def detokenizer(tokenizer: Any, tokens: int) -> Callable[[Sequence[int]], str]:
-    """The function that turns token ids into text; :class:`Pieces` where it is known what each token adds.
-
-    Parameters
-    ----------
-    tokenizer : path of a SentencePiece model, list of pieces by token, or function of a list of ids
-    tokens : int
-        Size of the vocabulary, the blank included.
-    """
+    """The function from token ids to text: `Pieces` if known; `tokens`: size of the vocabulary with the blank."""
     if isinstance(tokenizer, (str, os.PathLike)):
         return _sentencepiece(os.fspath(tokenizer), tokens)
     if isinstance(tokenizer, Sequence) and not isinstance(tokenizer, bytes):
@@ -46,21 +39,11 @@ def detokenizer(tokenizer: Any, tokens: int) -> Callable[[Sequence[int]], str]:
 # A class, not a lambda, because decoders are pickled from process to process.
 @dataclass(frozen=True)
 class Pieces:
-    """What each token adds to a text.
+    """What each token adds to a text; a token after `surfaces`, the blank, adds nothing."""
 
-    Attributes
-    ----------
-    surfaces : tuple of bytes
-        UTF-8, or a part of a character; words are apart by spaces.
-    tokens : int
-        Size of the vocabulary; a token after `surfaces`, the blank, adds nothing.
-    pieces : tuple of str or None
-        The pieces, where they were given as a list.
-    """
-
-    surfaces: tuple[bytes, ...]
+    surfaces: tuple[bytes, ...]  # UTF-8, or a part of a character; words are apart by spaces
     tokens: int
-    pieces: tuple[str, ...] | None = None
+    pieces: tuple[str, ...] | None = None  # if given as a list
 
     @cached_property
     def parts(self) -> list[list[bytes]]:

@@ -13,25 +13,13 @@ import numpy.typing as npt
 
 @dataclass(frozen=True, eq=False)
 class TokenAutomaton:
-    """A back-off automaton over tokens, as ``cuda/shared/token_automaton.hpp`` says.
-
-    Attributes
-    ----------
-    first_arcs : uint32[states + 1]
-    arc_tokens : uint32[arcs]
-    arcs : (next_state, weight)[arcs]
-    backoffs : (next_state, weight)[states]
-    num_tokens : int
-        Tokens from this one on are not scored.
-    start : int
-        The state at the start of a stream.
-    """
+    """A back-off automaton over tokens, as ``cuda/shared/token_automaton.hpp`` says."""
 
     first_arcs: npt.NDArray[np.uint32]
     arc_tokens: npt.NDArray[np.uint32]
-    arcs: npt.NDArray[Any]
+    arcs: npt.NDArray[Any]  # (next_state, weight), as in `backoffs`
     backoffs: npt.NDArray[Any]
-    num_tokens: int
+    num_tokens: int  # from this one on, tokens are not scored
     start: int = 0
 
     @property

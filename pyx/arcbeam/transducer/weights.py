@@ -23,22 +23,9 @@ def padded(count: int, to: int) -> int:
 def device_weights(
     prediction: LstmPrediction | StatelessPrediction, joint: Joint, precision: str = "float32"
 ) -> dict[str, Any]:
-    """Named arrays: matrices with padding, biases or None, and the tables of everything that depends on a token alone.
-
-    Parameters
-    ----------
-    prediction, joint
-        Networks of bfloat16 values (:func:`arcbeam.transducer.precision.rounded`) if that is the precision.
-    precision : str
-
-    Returns
-    -------
-    dict
-        ``encoder``, ``prediction``, ``output`` and for an LSTM ``recurrent_l0``, ``input_l1``, ``recurrent_l1`` and so
-        on: float32[rows, stride], or uint16 with the bits of bfloat16; all but the recurrent ones with their
-        ``..._bias``. ``tables``: float32[tokens, 4 * units], or [context, tokens, units] of a stateless network with
-        its ``convolution_bias``.
-    """
+    """The arrays by name: padded matrices, biases or None, and tables of all that depends on a token alone."""
+    # encoder, prediction, output; of an LSTM recurrent_l0, input_l1, ...: float32 or bfloat16 bits [rows, stride]; all
+    # but the recurrent ones have a ..._bias. tables: float32[tokens, 4 * units], or [context, tokens, units].
     arrays: dict[str, Any] = {}
 
     def matrix_of(weight: np.ndarray) -> np.ndarray:

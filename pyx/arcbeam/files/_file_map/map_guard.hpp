@@ -2,7 +2,7 @@
 //
 // Reading a page beyond the end of a mapped file raises SIGBUS. If the address lies in a guarded map, the handler
 // replaces the map from that page on by zeros; otherwise it leaves the signal to the previous handler. Zeros are
-// harmless to a search (every state, arc and label with number zero exists), and the reader of a map asks
+// harmless to a search (every state, arc and label with number zero exists), and the reader of a map checks
 // afterwards whether it is broken.
 //
 // There are as many guards as maps. A handler may neither wait for a lock nor allocate memory, so guards lie in

@@ -24,7 +24,7 @@ void Spelled::add(const Spelled& other, std::size_t word) {
 struct Pieces::Way {
     std::uint32_t tokens;
     std::uint16_t column;  // of the first
-    std::uint32_t rank;    // of the way that goes on behind it
+    std::uint32_t rank;    // of the way that goes on after it
     std::uint32_t end;     // where that begins
 
     bool operator<(const Way& other) const {
@@ -71,10 +71,10 @@ std::size_t Pieces::spell(std::string_view text, std::size_t most, Spelled& spel
             if (column_of_[node] < 0) {
                 continue;
             }
-            const Place& behind = places[at + 1U];
-            for (std::size_t way = behind.begin; way < behind.end; ++way) {
+            const Place& following = places[at + 1U];
+            for (std::size_t way = following.begin; way < following.end; ++way) {
                 found.push_back({1U + ways[way].tokens, static_cast<std::uint16_t>(column_of_[node]),
-                                 static_cast<std::uint32_t>(way - behind.begin),
+                                 static_cast<std::uint32_t>(way - following.begin),
                                  static_cast<std::uint32_t>(at + 1U)});
             }
         }

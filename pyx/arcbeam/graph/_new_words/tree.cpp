@@ -50,7 +50,7 @@ struct Tree::Nodes {
     std::vector<std::uint16_t> column{kEpsilon};
     std::vector<std::uint32_t> word{0};  // that passes through; kSeveral if there are more
     std::vector<std::uint32_t> parent{0};
-    std::vector<std::uint32_t> behind;  // the first node behind its subtree
+    std::vector<std::uint32_t> subtree_end;  // the first node after its subtree
     std::vector<std::uint32_t> state;
     std::vector<std::size_t> endings{0};  // node n has the words [endings[n], endings[n + 1])
     std::vector<std::uint32_t> words;     // that end in nodes
@@ -84,9 +84,9 @@ struct Tree::Nodes {
     }
 
     [[nodiscard]] std::size_t size() const { return column.size(); }
-    [[nodiscard]] bool is_leaf(std::uint32_t node) const { return behind[node] == node + 1U; }
+    [[nodiscard]] bool is_leaf(std::uint32_t node) const { return subtree_end[node] == node + 1U; }
 
-    // Numbers the states; those of blanks come behind their tokens'.
+    // Numbers the states; those of blanks come after their tokens'.
     void number(const Rules& rules) {
         state.resize(size());
         std::uint32_t next = 0;
@@ -109,10 +109,10 @@ struct Tree::Nodes {
     }
 
     void find_ends() {
-        behind.resize(size());
-        std::iota(behind.begin(), behind.end(), 1U);
+        subtree_end.resize(size());
+        std::iota(subtree_end.begin(), subtree_end.end(), 1U);
         for (std::size_t node = size(); node-- > 1;) {
-            behind[parent[node]] = std::max(behind[parent[node]], behind[node]);
+            subtree_end[parent[node]] = std::max(subtree_end[parent[node]], subtree_end[node]);
         }
     }
 };
@@ -130,7 +130,7 @@ void Tree::add_arcs(const Nodes& nodes, std::uint32_t node, const Rules& rules) 
     const bool is_shared = is_root || nodes.word[node] == kSeveral;  // so that no word has been written before
     const std::uint32_t state = nodes.state[node];
     const auto enter_children = [&](bool even_repeats) {
-        for (std::uint32_t child = node + 1U; child < nodes.behind[node]; child = nodes.behind[child]) {
+        for (std::uint32_t child = node + 1U; child < nodes.subtree_end[node]; child = nodes.subtree_end[child]) {
             if (even_repeats || nodes.column[child] != nodes.column[node]) {
                 const bool is_first = is_shared && nodes.word[child] != kSeveral;
                 arcs_.push_back({nodes.state[child], is_first ? nodes.word[child] : 0U, nodes.column[child]});
@@ -152,10 +152,10 @@ void Tree::add_arcs(const Nodes& nodes, std::uint32_t node, const Rules& rules) 
     }
     end_state(begin);
     if (has_blanks) {
-        const std::size_t behind = arcs_.size();
+        const std::size_t begin_of_blanks = arcs_.size();
         arcs_.push_back({state + 1U, 0U, rules.blank});
         enter_children(true);
-        end_state(behind);
+        end_state(begin_of_blanks);
     }
 }
 

@@ -35,9 +35,9 @@ struct Columns {
     std::uint32_t* words;
 };
 
-// A token has a state, with a loop where the rules have them, and another one for the blanks behind it if it is not
+// A token has a state, with a loop where the rules have them, and another one for the blanks after it if it is not
 // the last. A word is written by the first arc that belongs to it alone, or else by the epsilon arc at its end.
-// States and arcs are those of the root, then those of its children by their columns, each with all that is behind
+// States and arcs are those of the root, then those of its children by their columns, each with all that follows
 // it. The arcs of a state are epsilon arcs by their words, then the others by their columns; of equal ones the
 // loop, the arc to another token, the one to the blanks, and in a state of blanks its loop, come in this order.
 class Tree {

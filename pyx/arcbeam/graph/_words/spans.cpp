@@ -11,10 +11,10 @@ Span written_span(const PathTokens& tokens, std::size_t word, std::int64_t earli
     const std::int64_t start = std::max(tokens.labels_at[word], earliest);
     const bool is_last = word + 1U == tokens.labels_at.size();
     const std::int64_t limit = is_last ? latest : std::min(latest, tokens.labels_at[word + 1U]);
-    const auto behind = std::lower_bound(frames.begin(), frames.end(), limit,
+    const auto beyond = std::lower_bound(frames.begin(), frames.end(), limit,
                                          [](const Span& span, std::int64_t at) { return span.start < at; });
-    const bool has_token = behind != frames.begin() && std::prev(behind)->start >= start;
-    const std::int64_t end = has_token ? std::prev(behind)->end : start + 1;
+    const bool has_token = beyond != frames.begin() && std::prev(beyond)->start >= start;
+    const std::int64_t end = has_token ? std::prev(beyond)->end : start + 1;
     return {start, std::max(start + 1, std::min(end, limit))};
 }
 
@@ -27,7 +27,7 @@ class Speller {
           count_(static_cast<std::int64_t>(tokens.columns.size())),
           from_(first_token),
           next_token_(first_token) {
-        // A word is looked at from several places, so its spellings are sought once.
+        // A word is examined from several places, so its spellings are found once.
         spellings_.reserve(tokens.labels.size());
         for (const std::uint32_t label : tokens.labels) {
             const Spellings& all = source.spellings_of(label);
@@ -90,7 +90,7 @@ class Speller {
         std::size_t end;
     };
 
-    // Whether more tokens behind the path could not change what find() says of a word.
+    // Whether no further tokens of the path could change what find() returns for a word.
     [[nodiscard]] bool is_certain(std::size_t word, bool is_spelled, const Span& found) const {
         if (word + 1U == tokens_.labels.size()) {
             return false;
@@ -121,7 +121,7 @@ class Speller {
                 return true;
             }
         }
-        // Where labels are written ahead of their tokens, the next one tells nothing.
+        // Where labels are written ahead of their tokens, the next one shows nothing.
         const std::int64_t limit = closed > from_ ? closed : count_;
         const std::int64_t written = tokens_.tokens_with[word];
         found.end = limit + 1;
@@ -167,7 +167,7 @@ class Speller {
         return explained >= 0 ? explained : longest >= 0 ? longest : later;
     }
 
-    // Whether the tokens behind a word, with the one of the arc that closes it, begin the next word; behind the
+    // Whether the tokens after a word, with the one of the arc that closes it, begin the next word; after the
     // last word, whether there are none.
     [[nodiscard]] bool explains_rest(std::size_t word, std::int64_t end) const {
         const std::int64_t at = behind_separators(end);
@@ -216,8 +216,8 @@ class Speller {
     bool follows_ = true;                     // the word before was found, so the next one follows it
     std::size_t settled_ = 0;
     bool last_is_spelled_ = true;  // of the settled words
-    std::size_t next_ = 0;         // the word behind the last settled one that is spelled
-    std::int64_t next_token_ = 0;  // and the first token behind that
+    std::size_t next_ = 0;         // the word after the last settled one that is spelled
+    std::int64_t next_token_ = 0;  // and the first token after that
 };
 
 // The columns of a graph without new words, where an arc needs no comparison to be found.

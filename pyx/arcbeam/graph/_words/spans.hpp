@@ -58,19 +58,17 @@ Passed advance(const WordSource& source, const PathView& path, std::size_t label
 // A word is *closed* by the arc that writes the next word, or by the end of the path. Its spelling is one that is
 // read by then; only if none is, the first that is complete later. So whatever follows cannot change the span.
 //
-// 1. A spelling follows the word before, but for separators. Of several it is the longest behind which the next
-// word
-//    begins; if there is none, the longest. The last word of a path that ends too early may lack its last tokens.
-// 2. Otherwise, as behind a word without a spelling, it is the occurrence that had begun when the label was
-// written,
-//    the last of them; if there is none, the first after.
+// 1. A spelling follows the word before, but for separators. Of several it is the longest after which the next
+//    word begins; if there is none, the longest. The last word of a path that ends too early may lack its last
+//    tokens.
+// 2. Otherwise, as after a word without a spelling, it is the occurrence that had begun when the label was
+//    written, the last of them; if there is none, the first after.
 // 3. A word that is not found so spans the frames from the one that writes it to the last token before the next
-// word.
-//    That is the rule for all words if the graph has no pronunciations.
+//    word. That is the rule for all words if the graph has no pronunciations.
 std::vector<Span> label_spans(const WordSource& source, const PathTokens& tokens);
 
-// How many labels, from the first, are closed and keep their spans whatever arcs follow the path. The words behind
-// can be found without what lies before label `next`, which follows a settled one, and token `next_token`.
+// How many labels, from the first, are closed and keep their spans whatever arcs follow the path. The words after
+// them can be found without what lies before label `next`, which follows a settled one, and token `next_token`.
 struct SettledLabels {
     std::size_t count;
     std::size_t next;

@@ -38,12 +38,12 @@ struct KeptText {
     bool is_ascii = true;
     std::string text;
 
-    // Reads the arcs of the path behind those that it has.
+    // Reads the arcs of the path after those that it has.
     void read(const WordSource& source, const PathView& path);
 };
 
 // The words of the first arcs of a path that stay whatever follows (law 10). What is stable is not read again: only
-// the arcs from the first one on that words behind depend on.
+// the arcs from the first one on that later words depend on.
 class StableWords {
   public:
     std::size_t count = 0;
@@ -60,8 +60,8 @@ class StableWords {
   private:
     PathPoint point_;  // from which the path is read
     bool has_begun_ = false;
-    std::size_t passed_labels_ = 0;  // behind it, of stable words that were written ahead of tokens
-    std::int64_t token_ = 0;         // behind it, where the first word that is not passed begins at the earliest
+    std::size_t passed_labels_ = 0;  // after it, of stable words that were written ahead of tokens
+    std::int64_t token_ = 0;         // after it, where the first word that is not passed begins at the earliest
     std::size_t words_ = 0;          // that are passed
     std::size_t words_size_ = 0;     // of their text
 };
@@ -85,7 +85,7 @@ struct Rest {
     std::size_t until = 0;  // where it ends in the text of all
 };
 
-// Writes the text of one rest behind the other.
+// Writes the texts of the rests, one after the other.
 void write_rests(std::vector<Rest>& rests, std::string& text);
 
 }  // namespace arcbeam::words

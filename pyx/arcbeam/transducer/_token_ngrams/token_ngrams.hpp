@@ -1,7 +1,7 @@
 // The n-grams of a KenLM model over a transducer's tokens, and the automaton that they make.
 //
-// KenLM lists nothing, so n-grams are asked for. It keeps every suffix of an n-gram, and so the words that may
-// follow a history are among those that follow its longest proper suffix: they alone are asked for, lengths in
+// KenLM has no list of n-grams, so they are looked up. It keeps every suffix of an n-gram, and so the words that
+// may follow a history are among those that follow its longest proper suffix: they alone are looked up, lengths in
 // ascending order.
 #pragma once
 

@@ -32,18 +32,10 @@ TABLES = "tables of the prediction network"
 
 @dataclass(frozen=True)
 class Source:
-    """The source of weights.
-
-    Attributes
-    ----------
-    name : str
-        The name that messages give it.
-    budget : Budget or None
-        The limit of what it may unpack to, if it is a file.
-    """
+    """The source of weights; messages call it `name`."""
 
     name: str
-    budget: Budget | None = None
+    budget: Budget | None = None  # of what a file may unpack to
 
     @property
     def error(self) -> type[ValueError]:
@@ -67,10 +59,8 @@ class Source:
             Budget(self.name, self.budget.size, self.budget.most).take(count, what)
 
     def check_tables(self, prediction: LstmPrediction | StatelessPrediction) -> None:
-        """FormatError if a file's weights are small, but the tables that decoding makes of them would be huge.
-
-        Whatever depends on a token alone is tabulated: 4 gates for each unit of an LSTM, or every place of a context.
-        """
+        """FormatError if a file's weights are small, but the tables that decoding makes of them would be huge."""
+        # Whatever depends on a token alone is tabulated: 4 gates for each unit of an LSTM, or every place of a context.
         places = 4 if isinstance(prediction, LstmPrediction) else prediction.context
         self.check_bytes(4 * places * prediction.units * prediction.tokens, TABLES)
 
@@ -89,15 +79,7 @@ def is_safetensors(path: str | os.PathLike[str]) -> bool:
 
 
 def read_checkpoint(path: str | os.PathLike[str], max_bytes: int | str | None = None) -> Any:
-    """The content of a checkpoint: usually a dictionary of tensors, which are numpy arrays.
-
-    Parameters
-    ----------
-    path : path
-        A file of ``torch.save`` or safetensors.
-    max_bytes : int, str or None
-        The most that a file of ``torch.save`` may unpack to, see `read_torch_file`; safetensors are not compressed.
-    """
+    """The content of a file of ``torch.save`` or safetensors: usually a dictionary of tensors, as numpy arrays."""
     check_is_file(path)
     name = os.fsdecode(path)
     if not is_safetensors(path):

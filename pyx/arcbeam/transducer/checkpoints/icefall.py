@@ -27,10 +27,7 @@ KEYS = {
 def read_icefall(
     source: str | os.PathLike[str] | Mapping[str, Any], relu: bool | None, max_bytes: int | str | None = None
 ) -> tuple[Source, StatelessPrediction, Joint]:
-    """The source of a checkpoint or a state dict, and its networks.
-
-    See :meth:`arcbeam.TransducerDecoder.from_icefall`.
-    """
+    """The source of a checkpoint or a state dict, and its networks; see `TransducerDecoder.from_icefall`."""
     if isinstance(source, Mapping):
         return _from_state_dict(source, Source("state dict"), relu)
     if not isinstance(source, (str, os.PathLike)):

@@ -67,24 +67,21 @@ def read_nemo(
     given: Collection[str] = (),
     max_bytes: int | str | None = None,
 ) -> NemoModel:
-    """The model of a ``.nemo`` archive, a safetensors file or a state dict.
-
-    See :meth:`arcbeam.TransducerDecoder.from_nemo`; `given` are the options that override the configuration.
-    """
-    asked = _Asked(activation, durations, {*given} if durations is None else {*given, "durations"})
+    """The model of a ``.nemo`` archive, a safetensors file or a state dict; `given` options override its own."""
+    overrides = _Overrides(activation, durations, {*given} if durations is None else {*given, "durations"})
     if isinstance(source, Mapping):
-        return _from_state_dict(source, Source("state dict"), {}, asked)
+        return _from_state_dict(source, Source("state dict"), {}, overrides)
     if not isinstance(source, (str, os.PathLike)):
         raise TypeError(f"expected the path of a .nemo archive or a state dict, got {type(source).__name__}")
     file = file_source(source, max_bytes)
     if is_safetensors(source):
-        return _from_state_dict(read_checkpoint(source), file, {}, asked)
+        return _from_state_dict(read_checkpoint(source), file, {}, overrides)
     config, weights = _read_archive(os.fsdecode(source), max_bytes)
-    return _from_state_dict(weights, file, config, asked)
+    return _from_state_dict(weights, file, config, overrides)
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Overrides:
     """The options that the caller gives."""
 
     activation: str | None
@@ -103,7 +100,7 @@ def _read_archive(name: str, max_bytes: int | str | None) -> tuple[Any, Any]:
     return config, weights
 
 
-def _from_state_dict(weights: Any, source: Source, config: Any, asked: _Asked) -> NemoModel:
+def _from_state_dict(weights: Any, source: Source, config: Any, overrides: _Overrides) -> NemoModel:
     name = source.name
     _refuse_other_modules(name, config)
     ours = source.take_tensors(weights, ("decoder.", "joint."))
@@ -119,11 +116,11 @@ def _from_state_dict(weights: Any, source: Source, config: Any, asked: _Asked) -
     joint_weights = {part: _take(source, ours, key) for part, key in keys.items()}
     keys |= {"embedding": f"{PREDICTION}embed.weight"}
     keys |= {our_key: f"{LSTM}{our_key}" for our_key in (key.removeprefix(LSTM) for key in ours if LSTM in key)}
-    options = options_of(name, config, asked.options)
+    options = options_of(name, config, overrides.options)
     # A TDT's configuration may list blanks for losses that it was not trained with.
     blanks = MULTI_BLANK[:1] if "durations" in options else MULTI_BLANK
-    if asked.durations is not None:
-        options["durations"] = list(asked.durations)
+    if overrides.durations is not None:
+        options["durations"] = list(overrides.durations)
     outputs = len(joint_weights["output_weight"])
     with named_as(name, keys, source.error):
         prediction = _prediction(source, ours, {outputs, outputs - len(options.get("durations", ()))})
@@ -133,7 +130,7 @@ def _from_state_dict(weights: Any, source: Source, config: Any, asked: _Asked) -
     wide = next((path for path in blanks if get(config, path)), None)
     if wide is not None and outputs != prediction.tokens:
         raise FormatError(f"{name}: unsupported multi-blank transducer: {wide} is {get(config, wide)}")
-    if outputs == prediction.tokens and asked.durations is None:
+    if outputs == prediction.tokens and overrides.durations is None:
         options.pop("durations", None)  # the configuration of an RNN-T may list some
     elif "durations" not in options:
         raise ValueError(
@@ -141,7 +138,7 @@ def _from_state_dict(weights: Any, source: Source, config: Any, asked: _Asked) -
             f"configuration, give durations="
         )
     check_pieces(name, options, prediction.tokens)
-    activation = asked.activation or activation_of(name, config)
+    activation = overrides.activation or activation_of(name, config)
     with named_as(name, keys, source.error):
         joint = Joint(**joint_weights, activation=activation)
     return NemoModel(source, keys, prediction, joint, prediction.tokens - 1, options)

@@ -24,22 +24,12 @@ ACTIVATION = "joint.jointnet.activation"
 
 
 def read_config(text: bytes, name: str, max_bytes: int | str | None = None) -> Any:
-    """The values of a configuration.
-
-    Parameters
-    ----------
-    text : bytes
-        YAML. Aliases, with which a few kilobytes can stand for gigabytes, are refused; NeMo writes none.
-    name : str
-        The name that messages give it.
-    max_bytes : int, str or None
-        The most bytes that it may have; None for 2 MiB.
-    """
+    """The values of a YAML configuration; FormatError for aliases, and above `max_bytes` (None: 2 MiB)."""
     yaml = require("yaml", "a .nemo archive", "pyyaml")
 
     class Loader(yaml.SafeLoader):  # type: ignore[name-defined]
         def compose_node(self, parent: Any, index: Any) -> Any:
-            if self.check_event(yaml.AliasEvent):
+            if self.check_event(yaml.AliasEvent):  # with which a few kilobytes can stand for gigabytes
                 raise FormatError(f"{name}: expected values without aliases, got *{self.peek_event().anchor}")
             node = super().compose_node(parent, index)
             # Numbers in base 60 take time that grows with the square of their length.
@@ -68,16 +58,7 @@ def get(config: Any, path: str, default: Any = None) -> Any:
 
 
 def options_of(name: str, config: Any, given: Collection[str]) -> dict[str, Any]:
-    """The decoder's options that a configuration sets, ``tokenizer`` among them.
-
-    Parameters
-    ----------
-    name : str
-        The name that messages give the model.
-    config
-    given : collection of str
-        Options that the caller sets: their values in the configuration do not matter.
-    """
+    """The decoder's options that a configuration sets, ``tokenizer`` among them; those `given` are not checked."""
     options: dict[str, Any] = {}
     with reading(f"{name}: {CONFIG}", EXPECTED):
         for path in DURATIONS:

@@ -1,8 +1,6 @@
-"""Reads a pickle as data: dictionaries, lists, tuples, numbers and texts. Nothing that it names is looked up or called.
+"""Reads a pickle of protocol 2 to 5 as data: dictionaries, lists, tuples, numbers and texts; nothing is called.
 
-This is an interpreter of our own for the operations that Python's pickler writes in protocols 2 to 5. Its memory grows
-only in proportion to the pickle: lengths are checked before they are believed, and places in the memo are bounded. The
-numbers and the keys of dictionaries can be compared, hashed and printed without harm.
+Memory grows in proportion to the pickle: lengths are checked before they are believed, places in the memo are bounded.
 """
 
 from __future__ import annotations
@@ -41,17 +39,7 @@ _DICTIONARIES = (Name("collections", "OrderedDict"), Name("builtins", "dict"))
 
 
 class Reader:
-    """One pickle, read once.
-
-    Parameters
-    ----------
-    data : bytes
-    make : callable
-        ``make(name, arguments)`` returns the stand-in for an object that the pickle makes by calling a `Name` with a
-        tuple, or `DROPPED` if the object is of no use. It is called for all objects but dictionaries.
-    persistent : callable
-        ``persistent(id)`` returns the stand-in for an object that is stored elsewhere.
-    """
+    """One pickle, read once; `make(name, arguments)` and `persistent(id)` return the stand-ins for its objects."""
 
     def __init__(
         self, data: bytes, make: Callable[[Name, tuple[Any, ...]], Any], persistent: Callable[[Any], Any]

@@ -42,18 +42,7 @@ class _Storage:
 
 
 def read_torch_file(file: str | os.PathLike[str] | IO[bytes], name: str, max_bytes: int | str | None = None) -> Any:
-    """The objects that ``torch.save`` wrote: dictionaries, numbers and strings as they are, tensors as numpy arrays.
-
-    Tensors are read-only views of the storages that they share. Objects of other types are `pickled_data.DROPPED`.
-
-    Parameters
-    ----------
-    file : path, or file object that can seek
-    name : str
-        The name that messages give it.
-    max_bytes : int, str or None
-        Bytes, or a size such as ``"20GiB"``, that the file may unpack to. None: 20 times its size, but at least 32 MiB.
-    """
+    """What ``torch.save`` wrote, as data: tensors are read-only numpy arrays; objects of other types are `DROPPED`."""
     if isinstance(file, (str, os.PathLike)):
         with open(os.fspath(file), "rb") as opened:
             return read_torch_file(opened, name, max_bytes)

@@ -26,25 +26,17 @@ cdef class Table:
 
     cdef TokenAutomaton view
     cdef DeviceBuffer memory
-    cdef object automaton  # a weak reference, which forgets the table
+    cdef object automaton  # a weak reference, which removes the table
 
 
 cdef class FusionMemory:
-    """The automata that a decoder has met and that still live, sent once; and the rows of one group after the other.
-
-    Parameters
-    ----------
-    pool : MemoryPool
-    stream : Stream
-    alphas : (float, float)
-        The factors of n-gram model and boosting tree.
-    """
+    """The live automata that a decoder has used, sent once; and the rows of one group after the other."""
 
     def __cinit__(self, MemoryPool pool not None, Stream stream not None, alphas):
         self.pool, self.stream = pool, stream
         self.work = DeviceBuffer(pool, stream, "the addends of labels")
         self.head = HostBuffer(pool.context)
-        self.tables = {}  # by id of what lives; a WeakKeyDictionary takes four times as long to ask
+        self.tables = {}  # by id of the live automaton; a lookup in a WeakKeyDictionary takes four times as long
         memset(&self.params, 0, sizeof(self.params))
         self.params.alphas[0], self.params.alphas[1] = alphas
 

@@ -32,15 +32,7 @@ BAD_INPUT = 1
 
 
 cdef class Group:
-    """The memory of one group after the other; `params` are those of the next launch.
-
-    Parameters
-    ----------
-    pool : MemoryPool
-    stream : Stream
-        The CUDA stream of all copies.
-    precision : Precision
-    """
+    """The memory of one group after the other, copied on `stream`; `params` are those of the next launch."""
 
     def __cinit__(self, MemoryPool pool not None, Stream stream not None, Precision precision):
         self.pool, self.stream, self.precision = pool, stream, precision
@@ -302,10 +294,7 @@ cdef class Group:
         return 0
 
     cdef int collect(self, members, list states, fused, list results, list bad) except -1:
-        """Takes over the results of all lanes at once: (take, lane) for each member; adds to `bad` what is not finite.
-
-        `fused` : uint32[lanes, 2] or None, the states of n-gram model and boosting tree.
-        """
+        """Takes over all lanes: (take, lane) by member, in `bad` what is not finite; `fused`: uint32[lanes, 2]."""
         cdef uint32_t n = self.params.num_lanes, layers = self.params.network.num_layers, longest = 0, i, l
         cdef size_t width = value_bytes(self.precision), values = self.params.network.units, at
         cdef const unsigned char* control = <const unsigned char*> self.control_host.data

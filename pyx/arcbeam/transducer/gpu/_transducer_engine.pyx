@@ -24,25 +24,12 @@ from arcbeam.core.errors import CapacityError, CudaError, CudaOutOfMemoryError
 from arcbeam.transducer.weights import padded
 
 cdef enum:
-    SLICE_MS = 100  # of waiting between looks at signals
+    SLICE_MS = 100  # of waiting between checks for signals
     ROOM = 1  # arcbeam::transducer::Ending
 
 
 cdef class CudaEngine(BatchEngine):
-    """A transducer's weights on one device. Calls from several Python threads take turns.
-
-    Parameters
-    ----------
-    weights : dict
-        The result of :func:`arcbeam.transducer.weights.device_weights`.
-    ordinal : int
-        The device's number.
-    precision : str
-    tokens, units, features, joint, layers, context, relu, activation
-        Sizes and kinds of the network; joint: of the joint network's hidden layer; layers=0: a stateless one.
-    blank, max_symbols, durations, frame_looping, confidence, alphas
-        As for the CPU's engine.
-    """
+    """A transducer's `device_weights` on one device; layers=0: a stateless network. Calling threads take turns."""
 
     cdef Event done
     cdef Function project, kernel
@@ -145,25 +132,11 @@ cdef class CudaEngine(BatchEngine):
             return found
 
     def decode(self, utterances, list states, bint on_host, list fusions=None):
-        """Decodes a batch.
-
-        Parameters
-        ----------
-        utterances : int64[batch, 4]
-            Address, row stride in values, frames, and whether the values are float16. The memory must stay.
-        states : list of None or (hidden, cell, context, skip, frames)
-        on_host : bool
-            Whether the addresses are the host's. Otherwise the engine's stream must have been told to wait for them.
-        fusions : list of Fusion, optional
-            For each utterance.
-
-        Returns
-        -------
-        found : list of (take, i)
-            take(i) is (tokens, frames, durations, log_probs, confidences, state).
-        bad : list of (utterance, frame, column, value), or (utterance, frame) if the network computed it
-            Where values are not finite, by utterance: what the utterance has written before is not to be used.
-        """
+        """Decodes a batch: (found, bad)."""
+        # utterances: address, row stride in values, frames, whether float16; device memory is read on the stream.
+        # states: None or (hidden, cell, context, skip, frames).
+        # found: (take, i); take(i) is (tokens, frames, durations, log_probs, confidences, state).
+        # bad, values that are not finite: (utterance, frame, column, value), or (utterance, frame) of the network's.
         with self.decoding_lock():
             return self.decode_with_retry((utterances, states, on_host, fusions))
 

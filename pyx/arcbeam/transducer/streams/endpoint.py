@@ -1,8 +1,6 @@
-"""Where the sentences of a transducer's stream end: rules over the frames that have followed its last token.
+"""Where the sentences of a transducer's stream end: rules over the frames that have followed the last token.
 
-Every 0.2 s of a sentence its rules are checked, in their order; the first one that holds ends the sentence there. A
-greedy search takes no token back, and no token depends on a later frame. So what a check would have found follows from
-the tokens of a chunk that has been decoded as a whole: those on frames before it.
+Rules are checked every 0.2 s, in order. Tokens are final, so all checks of a chunk follow from its tokens.
 """
 
 from __future__ import annotations
@@ -26,29 +24,14 @@ class Rule(NamedTuple):
 
 
 class End(NamedTuple):
-    """The end of a sentence.
-
-    Attributes
-    ----------
-    frames : int
-        Of the sentence.
-    fired : int
-        The number of the rule, from 1.
-    """
+    """The end of a sentence: its frames, and the number of the rule, from 1."""
 
     frames: int
     fired: int
 
 
 class TransducerRules(NamedTuple):
-    """The rules of an `Endpoint` for streams of transducers.
-
-    Attributes
-    ----------
-    rules : tuple of Rule
-    every : int
-        Frames between two checks.
-    """
+    """The rules of an `Endpoint` for streams of transducers, and the frames between two checks."""
 
     rules: tuple[Rule, ...]
     every: int
@@ -81,29 +64,21 @@ class TransducerRules(NamedTuple):
     def first_end(
         self, tokens_on: npt.NDArray[np.int64], durations: npt.NDArray[np.int32] | None, before: int, frames: int
     ) -> End | None:
-        """The first check at which a rule holds, of those after `before` frames of the sentence and up to `frames`.
-
-        Parameters
-        ----------
-        tokens_on : int64[n]
-            The frames of the sentence that its tokens were written on.
-        durations : int32[n] or None
-            None for an RNN-T, whose tokens last one frame.
-        """
-        for look in self._looks(before, frames):
-            count = int(np.searchsorted(tokens_on, look))
-            silence = look
+        """The first check after `before` frames and up to `frames` at which a rule holds; RNN-T: no durations."""
+        for checked_at in self._checks(before, frames):
+            count = int(np.searchsorted(tokens_on, checked_at))
+            silence = checked_at
             if count:
                 lasts = 1 if durations is None else max(1, int(durations[count - 1]))
-                silence = max(0, look - int(tokens_on[count - 1]) - lasts)
+                silence = max(0, checked_at - int(tokens_on[count - 1]) - lasts)
             for number, rule in enumerate(self.rules, 1):
                 if (
                     (count > 0 or not rule.must_contain_nonsilence)
                     and silence >= rule.min_trailing_silence
-                    and look >= rule.min_utterance_length
+                    and checked_at >= rule.min_utterance_length
                 ):
-                    return End(look, number)
+                    return End(checked_at, number)
         return None
 
-    def _looks(self, before: int, frames: int) -> Iterator[int]:
+    def _checks(self, before: int, frames: int) -> Iterator[int]:
         yield from range((before // self.every + 1) * self.every, frames + 1, self.every)

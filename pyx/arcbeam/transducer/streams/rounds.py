@@ -1,7 +1,6 @@
 """A round of streams of a transducer: their chunks are decoded together, and sentences end where rules say so.
 
-Each chunk is decoded as a whole, whatever its sentence's end. Where one ends within, its frames up to there are decoded
-once more, for the state after them; the others wait. So a round without an end takes one call of the engine.
+Chunks are decoded whole; frames up to an end are decoded again for the state there. No end: one call of the engine.
 """
 
 from __future__ import annotations
@@ -44,15 +43,15 @@ class Round:
             if sentence.rules is None or at in refused or at in stopped:
                 continue
             if at in wrong:
-                self._decoded_by_looks(at, found, wrong, sentence_ends)
+                self._decoded_by_checks(at, found, wrong, sentence_ends)
             elif (end := sentence.first_end(found[at])) is not None:
                 sentence_ends[at] = end
         self._cut(sentence_ends, found)
         for at in stopped:
             if (error := self._not_finite(at)) is not None:
                 wrong[at] = error
-        behind = {at: 0 for at in stopped if at not in wrong}
-        behind |= {at: end.frames - sentences[at].frames for at, end in sentence_ends.items()}
+        waits_from = {at: 0 for at in stopped if at not in wrong}
+        waits_from |= {at: end.frames - sentences[at].frames for at, end in sentence_ends.items()}
         after = list(sentences)
         for at, sentence in enumerate(sentences):
             if at in wrong:
@@ -60,9 +59,9 @@ class Round:
             if at not in stopped:
                 fired = sentence_ends[at].fired if at in sentence_ends else 0
                 sentence = sentence.after(found[at], ends[at], fired)
-            if at in behind:
-                waits = behind[at] < self._utterances.table[at, 2]
-                sentence = sentence.with_waiting([Waiting(self._rows(at, behind[at]))] if waits else [], ends[at])
+            if at in waits_from:
+                waits = waits_from[at] < self._utterances.table[at, 2]
+                sentence = sentence.with_waiting([Waiting(self._rows(at, waits_from[at]))] if waits else [], ends[at])
             after[at] = sentence
         return after, {at: wrong[at] for at in sorted(wrong)}
 
@@ -100,24 +99,21 @@ class Round:
         for at, one in zip(cut, again, strict=True):
             found[at] = one
 
-    def _decoded_by_looks(
+    def _decoded_by_checks(
         self,
         at: int,
         found: list[TransducerHypothesis],
         wrong: dict[int, Fault],
         ends: dict[int, End],
     ) -> None:
-        """Where a network's output was not finite, perhaps after an end: decodes from check to check, up to the first.
-
-        So it does not depend on chunks whether that is met.
-        """
+        """After a value that is not finite: decodes from check to check up to an end, whatever the chunks."""
         sentence = self._sentences[at]
         if sentence.rules is None or self._not_finite(at) is not None:
             return
         frames = int(self._utterances.table[at, 2])
         every, before = sentence.rules.every, sentence.frames
-        for look in range((before // every + 1) * every - before, frames + 1, every):
-            one = self._of(at, 0, look, sentence.state)
+        for checked_at in range((before // every + 1) * every - before, frames + 1, every):
+            one = self._of(at, 0, checked_at, sentence.state)
             if one.error is not None:
                 return
             if (end := sentence.first_end(one)) is not None:

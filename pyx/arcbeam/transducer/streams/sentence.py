@@ -1,7 +1,4 @@
-"""A sentence of a transducer's stream after some chunk. It does not change: the next chunk makes another one.
-
-So a stream advances in one step, which nothing interrupts: it refers to the next of these.
-"""
+"""A sentence of a transducer's stream after some chunk; immutable, so that a stream advances in one step."""
 
 from __future__ import annotations
 
@@ -47,10 +44,7 @@ class Sentence:
     def begun(
         cls, form: HypothesisForm, endpoint: Endpoint | None, boost: BoostingTree | None, start: TransducerState | None
     ) -> Self:
-        """A sentence without tokens, from the state at its start; None at the start of the stream.
-
-        Raises ValueError as `TransducerRules.of` does.
-        """
+        """A sentence without tokens; state None: the stream's start. ValueError as `TransducerRules.of`."""
         rules = None if endpoint is None else TransducerRules.of(endpoint, form.frame_shift)
         written: dict[str, npt.NDArray[Any]] = {name: np.empty(0, dtype) for name, dtype in form.fields.items()}
         first_frame = 0 if start is None else start.frames

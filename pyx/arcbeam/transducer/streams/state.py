@@ -84,17 +84,7 @@ def write(sentence: Sentence, waiting: npt.NDArray[np.float32], search: GreedySe
 
 
 def read(data: object, search: GreedySearch, boost: BoostingTree | None) -> Sentence:
-    """The sentence that a stream was saved in, once it is known to be in order and of this decoder.
-
-    Raises
-    ------
-    TypeError
-        Not bytes.
-    FormatError
-        The bytes are no state of a transducer's stream, or are damaged or cut short.
-    ValueError
-        The stream was decoded with another network, n-gram model, tree or option.
-    """
+    """The saved sentence; TypeError: no bytes, FormatError: damaged, ValueError: of another decoder or tree."""
     arrays, about = unpack(KIND, data)
     _check_made_with(about, search, boost)
     names = search.form.fields
