@@ -205,13 +205,6 @@ def test_other_words_of_ours_are_not_timed(spoken, monkeypatch):
             list(experiment.run(Context(2, options=spoken | {"contenders": "arcbeam_cpu,arcbeam_cuda"})))
 
 
-def test_what_is_missing_has_a_row_of_table1(workload, monkeypatch):
-    monkeypatch.setitem(sys.modules, "benchmarks.adapters.riva", None)
-    rows = list(gk23_table1.run(Context(options=workload | {"contenders": "riva"})))
-    missing = [row for row in rows if str(row.get("status", "")).startswith("missing: ")]
-    assert missing and {row["adapter"] for row in missing} == {"riva"}
-
-
 def test_a_corpus_of_your_own_becomes_log_probs(spoken, small):  # noqa: F811
     context = Context(options=spoken | {"corpus": "mine"})
     made = gk23.from_corpus(context, small, 2)

@@ -47,11 +47,6 @@ def test_an_unknown_experiment_is_named_with_what_there_is(capsys):
     assert "faster_decoder" in error
 
 
-def test_list_names_all(capsys):
-    assert main(["--list"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == registry.names()
-
-
 def test_a_result_file_comes_back(tmp_path):
     path = tmp_path / "cpu" / "wer.jsonl"
     record.write(path, record.header("wer", "command", repeats=3), [{"set": "demo", "greedy": 4.7}])
