@@ -158,8 +158,6 @@ def test_a_terminal_shows_what_is_stable_in_bold(run, transduce):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["m.nemo", "in.npz", "--real-time"], 2, "needs --chunk-frames"),
-        (["m.nemo", "in.npz", "--endpoint", "sherpa"], 2, "needs --chunk-frames"),
         (["m.nemo", "-"], 2, "needs --chunk-frames"),
         (["m.nemo", "in.npz", "--chunk-frames", "5", "--batch-size", "256"], 2, "'--batch-size': leave it out"),
         (["m.nemo", "in.npz", "--chunk-frames", "5", "-f", "ctm"], 2, "expected text or json with --chunk-frames"),

@@ -1,7 +1,4 @@
-import bz2
-import gzip
 import itertools
-import lzma
 import math
 
 import numpy as np
@@ -83,12 +80,6 @@ def test_words_outside_are_counted(tmp_path):
     assert model.tally["words_without_unigram"] == 1
     assert model.words_in_lm.tolist() == [True, False]
     assert follow(model.acceptor, 3, [1]) == pytest.approx(math.log(10.0) * (0.25 + 0.625 + 0.875))
-
-
-@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress, lambda data: data])
-def test_packed_files_are_known_by_their_content(tmp_path, pack):
-    model = read(tmp_path, pack(GOOD.encode()))
-    assert model.acceptor.num_states == 5
 
 
 def test_no_end_of_sentence(tmp_path):
