@@ -4,11 +4,10 @@ while it is closed and replaced. What comes out of streams that are not harmed h
 
 import random
 import struct
-import threading
 import time
 
 from arcbeam import BatcherClosedError
-from tests.batching.clients import FAULTS, Tally, batcher_of, cut, speak
+from tests.batching.clients import FAULTS, batcher_of, cut, speak, together
 from tests.batching.stand_ins import PATIENCE_S
 from tests.files.mutants import TELLING, mutate
 from tests.graph import sealing
@@ -115,36 +114,20 @@ def reset(service, rng, tally):
 
 def under_attack(speech, utterances, threads=THREADS, seed=0):
     """Threads that attack a Batcher, which is closed and replaced, with so many utterances each; what happened."""
-    service = Service(speech, max_batch=24, max_frames=7)
-    tallies, wrong = [Tally() for _ in range(threads)], []
+    service, rng = Service(speech, max_batch=24, max_frames=7), random.Random(seed)
+    done, renewed = [0] * threads, []
 
-    def attacker(number):
-        rng = random.Random(f"{seed} {number}")
-        try:
-            for _ in range(utterances):
-                if wrong:
-                    return
-                attack(service, rng, tallies[number])
-        except BaseException as error:
-            wrong.append(error)
-            raise
+    def act(number, rng, tally):
+        attack(service, rng, tally)
+        done[number] += 1
+        return done[number] < utterances
 
-    attackers = [threading.Thread(target=attacker, args=(number,)) for number in range(threads)]
-    for thread in attackers:
-        thread.start()
-    rng, renewed = random.Random(seed), 0
-    while any(thread.is_alive() for thread in attackers):
+    def renew():
         time.sleep(rng.uniform(0.0, 0.1))
-        service.renew(rng)
-        renewed += 1
-    for thread in attackers:
-        thread.join()
+        renewed.append(service.renew(rng))
+
+    happened = together(threads, seed, act, renew)
     service.close()
-    if wrong:
-        raise wrong[0]
-    happened = Tally(renewed=renewed)
-    for tally in tallies:
-        for what, count in tally.items():
-            happened[what] = happened.get(what, 0) + count
+    happened["renewed"] = len(renewed)
     assert set(ATTACKS) <= set(happened) and set(happened) & set(FAULTS)
     return happened

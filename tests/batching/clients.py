@@ -165,36 +165,44 @@ def expect_no_more(batcher, stream, chunk):
         raise AssertionError("a stream went on behind a chunk that is missing")
 
 
-def crowd(batcher, speech, clients, seed, seconds, faults=True, watch=None):
-    """Clients that speak one utterance after another for some seconds, at least one each; what happened."""
-    tallies, wrong, end = [Tally() for _ in range(clients)], [], time.monotonic() + seconds
+def together(count, seed, act, watch=None):
+    """Threads that each `act` again and again, until that is false or one has failed; what happened in all of them."""
+    tallies, wrong = [Tally() for _ in range(count)], []
 
     def client(number):
         rng = random.Random(f"{seed} {number}")
         try:
-            while not wrong:
-                speak(batcher, speech, rng, tallies[number], faults)
-                if time.monotonic() >= end:
-                    return
+            while not wrong and act(number, rng, tallies[number]):
+                pass
         except BaseException as error:
             wrong.append(error)
             raise
 
-    threads = [threading.Thread(target=client, args=(number,)) for number in range(clients)]
+    threads = [threading.Thread(target=client, args=(number,)) for number in range(count)]
     for thread in threads:
         thread.start()
-    while watch is not None and (alive := [thread for thread in threads if thread.is_alive()]):
+    while watch is not None and any(thread.is_alive() for thread in threads):
         watch()
-        alive[0].join(0.25)
     for thread in threads:
         thread.join()
     if wrong:
         raise wrong[0]
     happened = Tally()
     for tally in tallies:
-        for what, count in tally.items():
-            happened[what] = happened.get(what, 0) + count
+        for what, number in tally.items():
+            happened[what] = happened.get(what, 0) + number
     return happened
+
+
+def crowd(batcher, speech, clients, seed, seconds, faults=True, watch=None):
+    """Clients that speak one utterance after another for some seconds, at least one each; what happened."""
+    end = time.monotonic() + seconds
+
+    def act(_, rng, tally):
+        speak(batcher, speech, rng, tally, faults)
+        return time.monotonic() < end
+
+    return together(clients, seed, act, watch)
 
 
 def batcher_of(speech, **options):

@@ -75,6 +75,7 @@ def soak(minutes, clients=CLIENTS, say=lambda text: None):
         sizes.append((time.monotonic() - begin, resident_bytes()))
         if len(sizes) % 40 == 0:
             say(f"{sizes[-1][0]:.0f} s, {sizes[-1][1] / 2**20:.1f} MiB")
+        time.sleep(0.25)
 
     others = threading.Thread(target=run, args=("transducer", transducer(), None))
     others.start()

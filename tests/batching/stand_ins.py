@@ -85,6 +85,11 @@ class Decoder:
         for _ in range(rounds):
             self.gate.release()
 
+    def next_round(self):
+        """Lets the one that has begun through, and waits for another."""
+        self.let_through()
+        self.wait_until_a_round_begins()
+
     def open(self):
         """No more gate."""
         self.is_gated = False

@@ -79,15 +79,6 @@ def test_sentences_are_those_of_reset(kind, seed, max_frames, clients):
                 batcher.submit(stream, None).result(PATIENCE_S)
 
 
-def test_many_sentences_in_one_chunk(kind):
-    [(wanted, _)] = by_hand(kind, kind.speech, [len(kind.speech)])
-    with Batcher(kind.decoder, auto_reset=True) as batcher:
-        stream = kind.decoder.stream(endpoint=kind.rules)
-        found = batcher.submit(stream, kind.speech, last=True).result(PATIENCE_S)
-    assert list(map(kind.seen, found.sentences)) == wanted and len(wanted) > 2
-    assert "auto_reset=True" in repr(batcher)
-
-
 def test_without_rules_the_last_chunk_ends_the_sentence(kind):
     with Batcher(kind.decoder, auto_reset=True) as batcher:
         stream = kind.decoder.stream()
@@ -95,6 +86,7 @@ def test_without_rules_the_last_chunk_ends_the_sentence(kind):
         last = batcher.submit(stream, None, last=True).result(PATIENCE_S)
     assert first.sentences == () and first.partial.num_frames == 9 and not first.partial.is_final
     assert last.sentences == (last.partial,) and last.partial.is_final
+    assert "auto_reset=True" in repr(batcher)
 
 
 def test_answers_of_sentences():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Batcher, BatcherClosedError, CtcDecoder, Graph
+from arcbeam import Batcher, BatcherClosedError, CtcDecoder
 from tests.batching.clients import batcher_of, ctc, transducer
 from tests.batching.stand_ins import PATIENCE_S, Decoder, held, text
 from tests.decode import graphs
@@ -77,8 +77,7 @@ def test_the_load(decoder):
     batcher.submit(streams[1], range(3))
     stats = batcher.stats()
     assert (stats.waiting, stats.waiting_frames, stats.waiting_streams) == (3, 11, 2)
-    decoder.let_through()
-    decoder.wait_until_a_round_begins()
+    decoder.next_round()
     before, stats = stats.oldest_wait_seconds, batcher.stats()
     assert (stats.waiting, stats.waiting_frames, stats.waiting_streams) == (2, 5, 1)
     assert stats.oldest_wait_seconds > before > 0
@@ -93,8 +92,7 @@ def test_a_cut_chunk_that_is_cancelled_stops_after_its_round(decoder):
     batcher, _ = held(decoder, max_frames=2)
     stream = decoder.stream("a")
     long, behind = batcher.submit(stream, range(5)), batcher.submit(stream, 9)
-    decoder.let_through()
-    decoder.wait_until_a_round_begins()
+    decoder.next_round()
     assert long.cancel() and long.cancelled()
     decoder.open()
     with pytest.raises(ValueError, match="a chunk before it was cancelled, and was not decoded to its end"):
@@ -112,8 +110,7 @@ def test_in_its_last_round_a_cut_chunk_is_not_cancelled(decoder):
     long = batcher.submit(decoder.stream("a"), range(3))
     for _ in range(2):
         assert not long.running()
-        decoder.let_through()
-        decoder.wait_until_a_round_begins()
+        decoder.next_round()
     assert long.running() and not long.cancel()
     decoder.open()
     assert text(long) == "a 2"
@@ -123,8 +120,7 @@ def test_in_its_last_round_a_cut_chunk_is_not_cancelled(decoder):
 def test_what_is_left_of_a_cut_chunk_is_given_up(decoder):
     batcher, _ = held(decoder, max_frames=2)
     long = batcher.submit(decoder.stream("a"), range(5))
-    decoder.let_through()
-    decoder.wait_until_a_round_begins()
+    decoder.next_round()
     long.add_done_callback(lambda _: decoder.open())
     batcher.close(drain=False)
     with pytest.raises(BatcherClosedError, match="closed before this chunk was decoded"):
@@ -261,14 +257,6 @@ def test_a_function_of_a_future_that_does_not_return_is_not_waited_for(decoder):
     released.set()
     batcher.close()
     assert not batcher._thread.is_alive()
-
-
-def test_widths_of_long_chunks_may_differ():
-    decoder = CtcDecoder(Graph(**GRAPH.fields() | {"width_is_exact": False}), **OPTIONS)
-    wide = [np.pad(one, ((0, 0), (0, i))) for i, one in enumerate(BATCH)]
-    with Batcher(decoder, max_wait_ms=5, max_frames=6) as batcher:
-        futures = [batcher.submit(decoder.stream(), one, last=True) for one in wide]
-        assert [future.result(PATIENCE_S).score for future in futures] == [one.score for one in decoder.decode(BATCH)]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -5,8 +5,6 @@ import random
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arcbeam import Batcher, CtcDecoder, Graph
-from tests.batching import soak as of_soak
 from tests.batching.clients import batcher_of, crowd, ctc, cut, transducer
-from tests.batching.soak import growth, soak
+from tests.batching.soak import soak
 from tests.batching.stand_ins import PATIENCE_S
 from tests.conftest import ROOT
 from tests.decode import test_endpoints
@@ -157,11 +154,12 @@ def test_a_stream_whose_chunks_are_given_up_may_be_decoded(speech, how):
     speech.check(stream.decode_chunk(whole, last=True), 0, 0)
 
 
-def test_widths_may_differ():
+@pytest.mark.parametrize("max_frames", [6, 500])
+def test_widths_may_differ(max_frames):
     """Where a graph does not say how many columns there are, each client may have its own number."""
     decoder = CtcDecoder(Graph(**GRAPH.fields() | {"width_is_exact": False}), **OPTIONS)
     wide = [np.pad(one, ((0, 0), (0, i))) for i, one in enumerate(BATCH)]
-    with Batcher(decoder, max_wait_ms=5) as batcher:
+    with Batcher(decoder, max_wait_ms=5, max_frames=max_frames) as batcher:
         futures = [batcher.submit(decoder.stream(), one, last=True) for one in wide]
         assert [future.result(PATIENCE_S).score for future in futures] == [one.score for one in decoder.decode(BATCH)]
 
@@ -200,25 +198,6 @@ def test_a_short_soak():
     found = soak(0.03, clients=8)
     assert set(found.happened) == set(found.work) == {"ctc", "transducer"} and found.sizes
     assert all(chunks >= rounds > 0 for rounds, chunks in found.work.values())
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize("whose", ["ctc", "transducer"])
-def test_a_soak_that_leaves_chunks_has_failed(monkeypatch, whose):
-    @contextmanager
-    def batcher(speech, max_batch):
-        yield SimpleNamespace(stats=lambda: SimpleNamespace(waiting=int(speech == whose), rounds=1, decoded=1))
-
-    monkeypatch.setattr(of_soak, "batcher_of", batcher)
-    monkeypatch.setattr(of_soak, "crowd", lambda *_, **__: {})
-    for name in ("ctc", "transducer"):
-        monkeypatch.setattr(of_soak, name, lambda name=name: name)
-    with pytest.raises(AssertionError):
-        soak(0)
-
-
-def test_growth_by_hand():
-    assert growth([(at, 5 if at < 2 else 100 + at // 4) for at in range(17)]) == 103 - 101
 
 
 @pytest.mark.long

@@ -41,8 +41,7 @@ def test_what_comes_while_a_round_is_decoded_is_the_next_round(decoder):
     batcher, _ = held(decoder)
     streams = [decoder.stream(f"s{i}") for i in range(40)]
     futures = [batcher.submit(stream, 0) for stream in streams]
-    decoder.let_through()
-    decoder.wait_until_a_round_begins()
+    decoder.next_round()
     late = batcher.submit(streams[0], 1)  # of a stream that is being decoded
     decoder.open()
     assert text(late) == "s0 1"
@@ -121,22 +120,6 @@ def test_a_cancelled_task_takes_its_chunk_back(decoder):
     batcher.close()
 
 
-def test_asyncio(decoder):
-    async def speak(batcher, name):
-        stream = batcher.decoder.stream(name)
-        return [(await batcher.decode_chunk(stream, i, last=i == 2)).text for i in range(3)]
-
-    async def everybody():
-        with Batcher(decoder) as batcher:
-            found = await asyncio.gather(*(speak(batcher, f"s{i}") for i in range(10)))
-            await asyncio.to_thread(batcher.close)
-            return found
-
-    decoder.open()
-    assert asyncio.run(everybody()) == [[f"s{i} {k}" for k in range(3)] for i in range(10)]
-    assert len(decoder.rounds) < 30
-
-
 def test_a_refused_chunk_is_its_own_affair(decoder):
     batcher, _ = held(decoder)
     streams = [decoder.stream(name) for name in "abc"]
@@ -189,8 +172,7 @@ def test_a_stream_that_has_gone_on_before_an_error_is_not_decoded_again(decoder)
     batcher, _ = held(decoder)
     streams = [decoder.stream(name) for name in "ab"]
     futures = [batcher.submit(stream, 0) for stream in streams]
-    decoder.let_through()
-    decoder.wait_until_a_round_begins()
+    decoder.next_round()
     decoder.faults["b 0"] = MemoryError("no room")
     streams[1].num_frames = 1  # while the round is being decoded
     decoder.open()
@@ -265,8 +247,7 @@ def test_what_clients_do_in_their_functions_is_their_own_affair(decoder, raised)
     settled = batcher.submit(decoder.stream("b"), 0)
     settled.set_result(None)
     running = batcher.submit(decoder.stream("c"), 0)
-    decoder.let_through()
-    decoder.wait_until_a_round_begins()
+    decoder.next_round()
     running.set_result(None)
     decoder.open()
     assert text(mine) == "a 0"

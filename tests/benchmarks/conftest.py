@@ -5,15 +5,16 @@ import warnings
 import numpy as np
 import pytest
 
-from arcbeam import Graph, KenLM, LanguageModel, SymbolTable
+from arcbeam import KenLM, LanguageModel
 from arcbeam.gpu.tuned import search_plan
 from benchmarks import adapters
 from benchmarks.adapters import gpu
-from benchmarks.data import datasets, graphs
+from benchmarks.data import graphs
 from benchmarks.engine import rescoring_models
 from benchmarks.harness import registry
 from tests.benchmarks.closed_models import write_closed_arpa
 from tests.benchmarks.on_emulated_gpu import Peer
+from tests.benchmarks.tiny import WORDS, dataset_of, give, graph_of_words
 from tests.cuda_host.conftest import fake_library  # noqa: F401
 from tests.decode import kenlm_files
 from tests.decode.conftest import emulated_gpu  # noqa: F401
@@ -35,16 +36,11 @@ def small(emulated_gpu, monkeypatch, tmp_path):  # noqa: F811
     texts = [h.text for h in gpu.decoder(graph, gpu.WIDE, device="cpu").decode(batch)]
 
     def dataset(name, utterances=None):
-        made = datasets.Dataset(
-            name, np.concatenate(batch).astype(np.float16), np.array(LENGTHS), [f"u{i}" for i in range(len(batch))],
-            texts, 0.04, [],
-        )  # fmt: skip
-        return gpu.cycled(made, utterances or len(batch))
+        return gpu.cycled(dataset_of(name, batch, texts, np.float16), utterances or len(batch))
 
+    give(monkeypatch, files, dataset)
     monkeypatch.setattr(gpu, "WORKLOADS", gpu.WORKLOADS[:1])
     monkeypatch.setattr(registry.load("gpu_riva"), "WORKLOADS", gpu.WORKLOADS[:1])
-    monkeypatch.setattr(graphs, "get", lambda name, progress=None: files)
-    monkeypatch.setattr(datasets, "load", dataset)
     monkeypatch.setattr(gpu, "rows_or_failure", lambda what, function, *arguments: function(*arguments))
     made = adapters.make
     monkeypatch.setattr(adapters, "make", lambda name: Peer if name in ("riva", "nemo") else made(name))
@@ -54,29 +50,22 @@ def small(emulated_gpu, monkeypatch, tmp_path):  # noqa: F811
 @pytest.fixture
 def closed_arpa(monkeypatch, tmp_path):
     """The ARPA that large models are made from: one that can be made larger, and KenLM's with it."""
-    words = [f"w{i}" for i in range(1, 50)]
     arpa = tmp_path / "lm" / rescoring_models.LARGE.removesuffix(".xz")
     arpa.parent.mkdir()
     monkeypatch.setattr(rescoring_models, "LARGE", arpa.name)
     monkeypatch.setattr(rescoring_models, "data_folder", lambda: tmp_path)
-    return write_closed_arpa(arpa, words)
+    return write_closed_arpa(arpa, WORDS)
 
 
 @pytest.fixture
-def rescored(small, closed_arpa, monkeypatch):
+def rescored(small, closed_arpa, monkeypatch, tmp_path):
     """A graph with words, and its language models; the large one."""
     kenlm_files.need_kenlm()
-    words = [f"w{i}" for i in range(1, 50)]
-    language_model = random_model(np.random.default_rng(0), words, 1, share=0.2)
+    language_model = random_model(np.random.default_rng(0), WORDS, 1, share=0.2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its probabilities sum to anything
         large = LanguageModel.build(closed_arpa, progress=False)
-    files = graphs.get("any")
-    symbols = SymbolTable.from_list(["<eps>", *words])
-    fields = files.graph.fields() | {"word_symbols": symbols, "meta": {"lm_digest": language_model.digest}}
-    Graph(**fields).save(files.arcbeam.with_name("words.arcbeam"))
-    named = graphs.GraphFiles("words", files.arcbeam.with_name("words.arcbeam"), files.fst)
-    monkeypatch.setattr(graphs, "get", lambda name, progress=None: named)
+    give(monkeypatch, graph_of_words(tmp_path / "words.arcbeam", language_model=language_model))
     models = {"language_model": large, "graph_language_model": language_model}
     monkeypatch.setattr(rescoring_models, "load", lambda graph: models)
     kenlm = KenLM(closed_arpa)

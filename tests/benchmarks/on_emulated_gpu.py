@@ -60,6 +60,19 @@ class Peer:
         return [Answer(h.text, -h.score, h.reached_final) for h in decoded]
 
 
+def missing(name):
+    """In the place of `adapters.make`."""
+    raise ImportError(f"No module named {name!r}")
+
+
+def in_this_process(what, function, *arguments):
+    """In the place of `gpu.rows_or_failure`."""
+    try:
+        yield from function(*arguments)
+    except (MemoryError, RuntimeError) as error:
+        yield what | {"status": f"failed: {error}"}
+
+
 def rows_of(name, repeats=1, utterances=6, **options):
     experiment = registry.load(name)
     rows = list(experiment.run(Context(repeats, utterances, options)))

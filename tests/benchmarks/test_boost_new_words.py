@@ -8,6 +8,7 @@ from benchmarks.data import datasets, graphs
 from benchmarks.experiments import boost_new_words
 from benchmarks.harness.registry import Context
 from benchmarks.tasks import boosting
+from tests.benchmarks.tiny import dataset_of, give
 
 TOKENS = ["<space>", *"abcdefg", "<blank>"]
 FREQUENT, RARE = ["bad", "cab", "dad"], ["gaga", "cafe", "bead", "fade", "edge", "babe"]
@@ -35,12 +36,7 @@ def speech(monkeypatch, tmp_path):
     boost_new_words.without([]).save(files.arcbeam)
     batch = [spoken(text) for text in SAID]
 
-    def dataset(name, utterances=None):
-        lengths = np.array([len(one) for one in batch])
-        return datasets.Dataset(name, np.concatenate(batch), lengths, list("wxyz"), SAID, 0.04, TOKENS)
-
-    monkeypatch.setattr(graphs, "get", lambda name, progress=None: files)
-    monkeypatch.setattr(datasets, "load", dataset)
+    give(monkeypatch, files, lambda name, utterances=None: dataset_of(name, batch, SAID, tokens=TOKENS))
     monkeypatch.setattr(boosting, "frequent_words", lambda: frozenset(FREQUENT))
 
 

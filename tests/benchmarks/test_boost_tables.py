@@ -4,10 +4,9 @@ import lzma
 import struct
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
-from arcbeam import Boost, Graph, SymbolTable
+from arcbeam import Boost
 from arcbeam.ctc.options import DEFAULT_BOOST
 from benchmarks.data import datasets, graphs
 from benchmarks.experiments import boost_magnitude, boost_phrases, boost_rare_words, boost_score
@@ -15,9 +14,10 @@ from benchmarks.harness import record
 from benchmarks.harness.registry import Context
 from benchmarks.report.results import found
 from benchmarks.tasks import boosting
-from tests.decode.random_graphs import random_graph, random_log_probs
+from tests.benchmarks.on_emulated_gpu import missing
+from tests.benchmarks.tiny import WORDS, dataset_of, give, graph_of_words
+from tests.decode.random_graphs import random_log_probs
 
-WORDS = [f"w{i}" for i in range(1, 50)]
 FREQUENT = frozenset(WORDS[:10])
 UTTERANCES = 8
 
@@ -25,21 +25,11 @@ UTTERANCES = 8
 @pytest.fixture
 def tiny(monkeypatch, tmp_path):
     """The graph and every set are tiny ones; the references are what the search says, and a word more."""
-    fields = random_graph(4, states=120, columns=12).fields()
-    path = tmp_path / "tiny.arcbeam"
-    Graph(**fields | {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS])}).save(path)
+    files = graph_of_words(tmp_path / "tiny.arcbeam")
     batch = [random_log_probs(seed, 10, 12) for seed in range(UTTERANCES)]
-    texts = [h.text for h in boosting.decoder(Graph.load(path), 17.0).decode(batch)]
-
-    def dataset(name, utterances=None):
-        values = np.concatenate(batch).astype(np.float32)
-        ids = [f"u{i}" for i in range(UTTERANCES)]
-        said = [f"{text} w{20 + i}" for i, text in enumerate(texts)]
-        return datasets.Dataset(name, values, np.full(UTTERANCES, 10), ids, said, 0.04, [])
-
-    files = graphs.GraphFiles("tiny", path, tmp_path / "tiny.fst")
-    monkeypatch.setattr(graphs, "get", lambda name, progress=None: files)
-    monkeypatch.setattr(datasets, "load", dataset)
+    texts = [h.text for h in boosting.decoder(files.graph, 17.0).decode(batch)]
+    said = [f"{text} w{20 + i}" for i, text in enumerate(texts)]
+    give(monkeypatch, files, lambda name, utterances=None: dataset_of(name, batch, said))
     monkeypatch.setattr(boosting, "frequent_words", lambda: FREQUENT)
     return files.graph
 
@@ -261,9 +251,6 @@ def test_rows_beside_peers(few, monkeypatch):
 
 
 def test_without_the_peers_there_are_rows_that_say_so(few, monkeypatch):
-    def missing(name):
-        raise ImportError(f"No module named {name!r}")
-
     monkeypatch.setattr(boost_rare_words.contest.adapters, "make", missing)
     rows = list(boost_rare_words.run(Context(repeats=1)))
     peers = ["pyctcdecode", *boost_rare_words.NEMO]

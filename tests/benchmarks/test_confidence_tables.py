@@ -5,38 +5,27 @@ import struct
 import numpy as np
 import pytest
 
-from arcbeam import Graph, SymbolTable
+from arcbeam import Graph
 from benchmarks.adapters import distinct
-from benchmarks.data import datasets, graphs
 from benchmarks.experiments import confidence_calibration, lattice_cpu, nbest_peers
 from benchmarks.harness import plots
 from benchmarks.harness.registry import Context
 from benchmarks.tasks import oracle
+from tests.benchmarks.tiny import dataset_of, give, graph_of_words
 from tests.decode.random_graphs import random_graph, random_log_probs
 
-WORDS = [f"w{i}" for i in range(1, 50)]
 UTTERANCES = 40
 
 
 @pytest.fixture
 def tiny(monkeypatch, tmp_path):
     """Every graph and every set is a tiny one, whose references are not what the search says."""
-    fields = random_graph(4, states=120, columns=12).fields()
-    path = tmp_path / "tiny.arcbeam"
-    Graph(**fields | {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS])}).save(path)
+    files = graph_of_words(tmp_path / "tiny.arcbeam")
     batch = [random_log_probs(seed, 10, 12) for seed in range(UTTERANCES)]
     random = np.random.default_rng(1)
-    found = lattice_cpu.arcbeam.CtcDecoder(Graph.load(path), device="cpu").decode(batch, nbest=50)
+    found = lattice_cpu.arcbeam.CtcDecoder(files.graph, device="cpu").decode(batch, nbest=50)
     texts = [one.nbest[int(random.integers(len(one.nbest)))].text for one in found]
-
-    def dataset(name, utterances=None):
-        values = np.concatenate(batch).astype(np.float32)
-        ids = [f"u{i}" for i in range(UTTERANCES)]
-        return datasets.Dataset(name, values, np.full(UTTERANCES, 10), ids, texts, 0.04, [])
-
-    files = graphs.GraphFiles("tiny", path, tmp_path / "tiny.fst")
-    monkeypatch.setattr(graphs, "get", lambda name, progress=None: files)
-    monkeypatch.setattr(datasets, "load", dataset)
+    give(monkeypatch, files, lambda name, utterances=None: dataset_of(name, batch, texts))
 
 
 def test_calibration_error_by_hand():

@@ -97,14 +97,6 @@ def test_a_missing_package_has_a_row(small, monkeypatch):
     assert "kaldi_decoder" in adapters.missing("kaldi_decoder")
 
 
-def test_a_missing_device_has_a_row(small, monkeypatch):
-    def no_device(files, options):
-        raise adapters.Unavailable("torch sees no CUDA device")
-
-    monkeypatch.setattr(adapters, "make", lambda name: no_device)
-    assert contest.seat(Contender("gpu", "any"), small, OPTIONS).row["status"] == "missing: torch sees no CUDA device"
-
-
 def test_who_does_not_fit_says_so(small, monkeypatch):
     def made(error):
         def make(name):
@@ -113,6 +105,7 @@ def test_who_does_not_fit_says_so(small, monkeypatch):
         monkeypatch.setattr(adapters, "make", make)
         return contest.seat(Contender("x", "any"), small, OPTIONS).row["status"]
 
+    assert made(adapters.Unavailable("torch sees no CUDA device")) == "missing: torch sees no CUDA device"
     assert made(ValueError("the blank comes last")) == "cannot: the blank comes last"
     assert made(DataMissing("say lm=FILE")) == "cannot: say lm=FILE"
     assert made(RuntimeError("error\n 700")) == "failed: RuntimeError: error 700"

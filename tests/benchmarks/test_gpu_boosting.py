@@ -2,30 +2,24 @@
 
 import pytest
 
-from arcbeam import Graph, LanguageModel, SymbolTable
+from arcbeam import LanguageModel
 from arcbeam.gpu.tuned import search_plan
 from benchmarks.adapters import gpu as on_gpu
-from benchmarks.data import graphs
 from benchmarks.experiments import gpu_boost_lists, gpu_boosting, gpu_transducer_boosting
 from benchmarks.harness.registry import Context
 from benchmarks.tasks import phrase_lists
 from data import token_ngrams
 from tests.benchmarks.on_emulated_gpu import rows_of
 from tests.benchmarks.test_gpu_transducers import SIZES, synthetic
+from tests.benchmarks.tiny import give, graph_of_words
 from tests.simt.build import LONG
 from tests.transducer.conftest import gpu  # noqa: F401
-
-WORDS = [f"w{i}" for i in range(1, 50)]
 
 
 @pytest.fixture
 def worded(small, monkeypatch, tmp_path):
     """The tiny graph with the names of its words, and short lists."""
-    files = graphs.get("any")
-    path = tmp_path / "words.arcbeam"
-    Graph(**files.graph.fields() | {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS])}).save(path)
-    named = graphs.GraphFiles("words", path, files.fst)
-    monkeypatch.setattr(graphs, "get", lambda name, progress=None: named)
+    give(monkeypatch, graph_of_words(tmp_path / "words.arcbeam"))
     for module, names in ((gpu_boosting, {"PHRASES": 12, "NEW_WORDS": 2}), (gpu_boost_lists, {"PHRASES": 12})):
         for name, value in names.items():
             monkeypatch.setattr(module, name, value)

@@ -4,26 +4,22 @@ import struct
 
 import pytest
 
-from arcbeam import Graph, SymbolTable
 from benchmarks import adapters
 from benchmarks.adapters import gpu
-from benchmarks.data import datasets, graphs
+from benchmarks.data import datasets
 from benchmarks.experiments import gpu_lattice
 from benchmarks.harness import registry
 from benchmarks.harness.registry import Context
 from benchmarks.tasks import oracle
-from tests.benchmarks.on_emulated_gpu import Entry, Peer, rows_of
+from tests.benchmarks.on_emulated_gpu import Entry, Peer, missing, rows_of
+from tests.benchmarks.tiny import give, graph_of_words
 from tests.decode.random_graphs import random_log_probs
 
 
 @pytest.fixture
-def small(small, monkeypatch):
+def small(small, monkeypatch, tmp_path):
     """The words have names, the numbers that they are."""
-    files = graphs.get("any")
-    named = files.arcbeam.with_name("named.arcbeam")
-    symbols = SymbolTable.from_list(["<eps>", *map(str, range(1, 50))])
-    Graph(**files.graph.fields() | {"word_symbols": symbols}).save(named)
-    monkeypatch.setattr(graphs, "get", lambda name, progress=None: graphs.GraphFiles("named", named, files.fst))
+    give(monkeypatch, graph_of_words(tmp_path / "named.arcbeam", [*map(str, range(1, 50))]))
     return small
 
 
@@ -120,10 +116,7 @@ def test_there_is_a_picture_whatever_there_is(tmp_path, rows):
 
 
 def test_no_riva(small, monkeypatch):
-    def make(name):
-        raise ImportError(f"No module named {name!r}")
-
-    monkeypatch.setattr(adapters, "make", make)
+    monkeypatch.setattr(adapters, "make", missing)
     for row in registry.load("gpu_lattice").run(Context(1, 3)):
         assert row["status"] == "missing: No module named 'riva'"
         assert row["lattice_ratio"] > 0 and "nbest_ratio" not in row

@@ -7,7 +7,7 @@ from benchmarks.adapters import Answer, gpu
 from benchmarks.data import datasets, graphs
 from benchmarks.harness import registry
 from benchmarks.harness.registry import Context
-from tests.benchmarks.on_emulated_gpu import Peer, rows_of
+from tests.benchmarks.on_emulated_gpu import Peer, in_this_process, missing, rows_of
 
 
 def test_riva(small):
@@ -20,10 +20,7 @@ def test_riva(small):
 
 
 def test_riva_that_is_missing_or_wrong(small, monkeypatch):
-    def make(name):
-        raise ImportError(f"No module named {name!r}")
-
-    monkeypatch.setattr(adapters, "make", make)
+    monkeypatch.setattr(adapters, "make", missing)
     rows = list(registry.load("gpu_riva").run(Context(1, 3)))
     assert all(row["status"] == "missing: No module named 'riva'" and row["rtfx"] > 0 for row in rows)
 
@@ -57,14 +54,8 @@ def test_riva_without_room_for_so_many_tokens(small, monkeypatch):
                 raise MemoryError("std::bad_alloc")
             super().__init__(files, options, **more)
 
-    def rows_or_failure(what, function, *arguments):
-        try:
-            yield from function(*arguments)
-        except MemoryError as error:
-            yield what | {"status": f"failed: {error}"}
-
     monkeypatch.setattr(adapters, "make", lambda name: Small)
-    monkeypatch.setattr(gpu, "rows_or_failure", rows_or_failure)
+    monkeypatch.setattr(gpu, "rows_or_failure", in_this_process)
     rows = list(registry.load("gpu_riva").run(Context(1, 2)))
     assert all("status" not in row and row["ratio"] > 0 and len(row["tried"]) == 3 for row in rows)
 
@@ -97,14 +88,8 @@ def test_peers_that_break_leave_our_figures(small, monkeypatch):
         def decode(self, prepared):
             raise RuntimeError("CUDA error 700")
 
-    def rows_or_failure(what, function, *arguments):
-        try:
-            yield from function(*arguments)
-        except RuntimeError as error:
-            yield what | {"status": f"failed: {error}"}
-
     monkeypatch.setattr(adapters, "make", lambda name: Broken)
-    monkeypatch.setattr(gpu, "rows_or_failure", rows_or_failure)
+    monkeypatch.setattr(gpu, "rows_or_failure", in_this_process)
     monkeypatch.setattr(registry.load("gpu_nemo"), "OUR_BEAMS", ((17.0, 10_000),))
     for name in ("gpu_riva", "gpu_nemo"):
         for row in registry.load(name).run(Context(1, 2)):

@@ -1,4 +1,4 @@
-"""The experiment on streams, line by line, on an emulated GPU: tiny inputs."""
+"""The experiments on streams and on their answers, line by line, on an emulated GPU: tiny inputs."""
 
 import numpy as np
 import pytest
@@ -8,16 +8,21 @@ from benchmarks.harness import registry
 from tests.benchmarks.on_emulated_gpu import rows_of
 
 
+def small_one(monkeypatch, name, **more):
+    found = registry.load(name)
+    for key, value in {"FRAMES": 2, "WARM_UP": 1, "RING": 7, "TURN": 4, **more}.items():
+        monkeypatch.setattr(found, key, value)
+    return found
+
+
 @pytest.fixture
 def experiment(small, monkeypatch):
-    found = registry.load("gpu_streams")
-    monkeypatch.setattr(found, "WORK", (("any", "any", gpu.NARROW, (1, 3)),))
-    monkeypatch.setattr(found, "SERVED", (3,))
-    monkeypatch.setattr(found, "FRAMES", 2)
-    monkeypatch.setattr(found, "WARM_UP", 1)
-    monkeypatch.setattr(found, "RING", 7)
-    monkeypatch.setattr(found, "TURN", 4)
-    return found
+    return small_one(monkeypatch, "gpu_streams", WORK=(("any", "any", gpu.NARROW, (1, 3)),), SERVED=(3,))
+
+
+@pytest.fixture
+def of_answers(small, monkeypatch):
+    return small_one(monkeypatch, "gpu_stream_answers", WORK=("any", "any", gpu.NARROW, (3,)))
 
 
 def test_rows(experiment):
@@ -65,3 +70,17 @@ def test_as_many_end_in_every_round(experiment):
     forever = experiment.Speakers(Decoder(), 2, turn=None)
     forever.go_on(0, forever.last(0))
     assert forever.streams == [1, 2] and forever.begins == [0, 0]
+
+
+def test_rows_of_answers(of_answers):
+    rows = rows_of("gpu_stream_answers", rounds="6")
+    assert [row["asked"] for row in rows] == [asked for asked, _ in of_answers.ASKED]
+    for row in rows:
+        assert row["times"] == row["ms"] / rows[0]["ms"] and row["p99"] >= row["ms"]
+
+
+def test_other_answers_are_no_row(of_answers, monkeypatch):
+    seen = iter(range(99))
+    monkeypatch.setattr(of_answers, "answers", lambda partial: next(seen))
+    with pytest.raises(gpu.Wrong, match="stream 0: answers differ from the twin's"):
+        rows_of("gpu_stream_answers", rounds="6")

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 import arcbeam
-from arcbeam import Graph, SymbolTable
 from benchmarks.adapters import gpu
 from benchmarks.adapters.gpu import ChildFailed
-from benchmarks.data import datasets, graphs
+from benchmarks.data import graphs
 from benchmarks.engine import machine_code, placements, rescoring_models
 from benchmarks.harness import registry
 from benchmarks.harness.registry import Context
 from benchmarks.tasks import version_worker, versions
+from tests.benchmarks.tiny import WORDS, dataset_of, give, graph_of_words
 from tests.decode.language_models import random_model
-from tests.decode.random_graphs import random_graph, random_log_probs
+from tests.decode.random_graphs import random_log_probs
 
 PACKAGE = Path(arcbeam.__file__).parent
 LENGTHS = (4, 7, 1, 5, 6, 3)
@@ -65,20 +65,14 @@ def version(tmp_path):
 @pytest.fixture
 def tiny(monkeypatch, tmp_path):
     """Every graph and every set is a tiny one, with language models; the experiment."""
-    words = [f"w{i}" for i in range(1, 50)]
-    models = {key: random_model(np.random.default_rng(seed), words, 1) for seed, key in enumerate("ls")}
+    models = {key: random_model(np.random.default_rng(seed), WORDS, 1) for seed, key in enumerate("ls")}
     files = {"language_model": tmp_path / "large.lm", "graph_language_model": tmp_path / "small.lm"}
     for path, model in zip(files.values(), models.values(), strict=True):
         model.save(path)
-    fields = random_graph(4, states=120, columns=12).fields()
-    fields |= {"word_symbols": SymbolTable.from_list(["<eps>", *words]), "meta": {"lm_digest": models["s"].digest}}
-    Graph(**fields).save(tmp_path / "tiny.arcbeam")
-    of_graph = graphs.GraphFiles("tiny", tmp_path / "tiny.arcbeam", tmp_path / "tiny.fst")
     batch = [random_log_probs(seed, frames, 12) for seed, frames in enumerate(LENGTHS)]
-    ids = [f"u{i}" for i in range(len(batch))]
-    dataset = datasets.Dataset("set", np.concatenate(batch), np.array(LENGTHS), ids, ids, 0.04, [])
-    monkeypatch.setattr(graphs, "get", lambda name, progress=None: of_graph)
-    monkeypatch.setattr(datasets, "load", lambda name, utterances=None: dataset)
+    dataset = dataset_of("set", batch, [f"u{i}" for i in range(len(batch))])
+    of_graph = graph_of_words(tmp_path / "tiny.arcbeam", language_model=models["s"])
+    give(monkeypatch, of_graph, lambda name, utterances=None: dataset)
     monkeypatch.setattr(rescoring_models, "files", lambda graph: files)
     return registry.load("gpu_versions")
 

@@ -100,137 +100,111 @@ def batch(size, search="17 / 10,000"):
     return figure("h100/gpu_batch", "rtfx", batch=size, search=search)
 
 
-def said(text, *values, holds=True):
-    """The quote with its figures; one that no page has where what it says is no longer true."""
-    return text.format(*values) if holds else f"not so any more: {text}"
+def if_so(holds, text):
+    """The quote; one that no page has where what it says is no longer true."""
+    return text if holds else f"not so any more: {text}"
 
 
 def of_transducers():
     words, pairs = partial(tree, "wer", "RNN-T"), "phrases of 2 words"
     other = partial(tree, "wer", "TDT")
-    yield said(
-        "makes {:.1f} % word errors without a tree: with each utterance's rare words alone 1 gives {:.1f} %.",
-        words(0.0),
-        words(1.0, 0),
-    )
-    yield said(
-        "With 1,000 others it gives {:.1f} % and {:.0f} false alarms in a hundred utterances",
-        words(1.0),
-        tree("false", "RNN-T", 1.0),
-    )
-    yield said("0.25 gives {:.1f} % and none.", words(0.25), holds=tree("false", "RNN-T", 0.25) == 0)
-    yield said(
-        "A small TDT makes {:.1f} % without a tree, and {:.1f}, {:.1f} and {:.1f} % with these.",
-        other(0.0),
-        other(1.0, 0),
-        other(1.0),
-        other(0.25),
-    )
-    yield said("{:.1f} % at 0.5 with 1,000 others and the RNN-T", words(0.5, kind=pairs))
+    alone = f"with each utterance's rare words alone 1 gives {words(1.0, 0):.1f} %."
+    yield f"makes {words(0.0):.1f} % word errors without a tree: {alone}"
+    false = tree("false", "RNN-T", 1.0)
+    yield f"With 1,000 others it gives {words(1.0):.1f} % and {false:.0f} false alarms in a hundred utterances"
+    yield if_so(tree("false", "RNN-T", 0.25) == 0, f"0.25 gives {words(0.25):.1f} % and none.")
+    these = f"{other(1.0, 0):.1f}, {other(1.0):.1f} and {other(0.25):.1f} % with these."
+    yield f"A small TDT makes {other(0.0):.1f} % without a tree, and {these}"
+    yield f"{words(0.5, kind=pairs):.1f} % at 0.5 with 1,000 others and the RNN-T"
 
 
 def of_not_yet():
-    yield said(
-        "the default makes [{:.0f} to {:.0f} false alarms in a hundred utterances]",
-        tree("false", "RNN-T", 1.0),
-        tree("false", "TDT", 1.0),
-    )
+    rnnt, tdt = (tree("false", model, 1.0) for model in ("RNN-T", "TDT"))
+    yield f"the default makes [{rnnt:.0f} to {tdt:.0f} false alarms in a hundred utterances]"
 
 
 def of_beam_and_scales():
-    scales = [figure("cpu/wer", f"scale_{scale}", set="ljspeech-200") for scale in ("1", "1.5", "2")]
-    yield said("the errors on ljspeech-200 are {:.2f}, {:.2f} and {:.2f} % at scales 1, 1.5 and 2", *scales)
+    one, more, two = (figure("cpu/wer", f"scale_{scale}", set="ljspeech-200") for scale in ("1", "1.5", "2"))
+    yield f"the errors on ljspeech-200 are {one:.2f}, {more:.2f} and {two:.2f} % at scales 1, 1.5 and 2"
     yield from map(beams, (8, 10, 12, 14, 16))
 
 
 def of_boosting():
     default, plain_ = (figure("cpu/boost_score", "recall_17", list="1,000 others", score=s) for s in (7.0, 0.0))
-    yield said("{:.1f} % of the listed words that were said are found, {:.1f} % without a boost", default, plain_)
-    right = [magnitude(f"{key}", "accurate", beam=17.0) for key in ("wer_without", "wer_half", "best", "wer_best")]
-    yield said("fall from {:.2f} to {:.2f} % at beam 17 (the best score, {:.0f}, gives {:.2f} %)", *right)
-    without, half = (magnitude(key, "inaccurate", beam=17.0) for key in ("wer_without", "wer_half"))
-    yield said("by less than 0.05 %", holds=abs(half - without) < 0.05)
-    yield said("more than a fourth of the words are wrong", holds=magnitude("wer_8", "accurate", magnitude=12.0) > 25)
-    false = [magnitude("false_17", "mixed", magnitude=score) for score in (8.5, 4.0, 0.0)]
-    yield said(
-        "8.5 makes {:.0f} false alarms in a hundred utterances of test-other-100 at beam 17, and 4 makes "
-        "{:.0f}; without a boost there are {:.0f}",
-        *false,
+    yield f"{default:.1f} % of the listed words that were said are found, {plain_:.1f} % without a boost"
+    without, half, best, least = (
+        magnitude(key, "accurate", beam=17.0) for key in ("wer_without", "wer_half", "best", "wer_best")
     )
-    pairs = phrases("wer", 2, 0), phrases("wer", 2, 7), phrases("wer", 2, 7, "one by one")
-    yield said("fall from {:.2f} to {:.2f} %, and to {:.2f} % where the rare words", *pairs)
-    yield said(
-        "phrases of two words give {:.2f} %, those of three {:.2f} %, without a false alarm",
-        phrases("wer", 2, 14),
-        phrases("wer", 3, 14, others=0),
-        holds=phrases("false", 2, 14) == phrases("false", 3, 14, others=0) == 0,
+    yield f"fall from {without:.2f} to {half:.2f} % at beam 17 (the best score, {best:.0f}, gives {least:.2f} %)"
+    without, half = (magnitude(key, "inaccurate", beam=17.0) for key in ("wer_without", "wer_half"))
+    yield if_so(abs(half - without) < 0.05, "by less than 0.05 %")
+    yield if_so(magnitude("wer_8", "accurate", magnitude=12.0) > 25, "more than a fourth of the words are wrong")
+    high, low, none = (magnitude("false_17", "mixed", magnitude=score) for score in (8.5, 4.0, 0.0))
+    yield (
+        f"8.5 makes {high:.0f} false alarms in a hundred utterances of test-other-100 at beam 17, and 4 makes "
+        f"{low:.0f}; without a boost there are {none:.0f}"
+    )
+    without, both, single = phrases("wer", 2, 0), phrases("wer", 2, 7), phrases("wer", 2, 7, "one by one")
+    yield f"fall from {without:.2f} to {both:.2f} %, and to {single:.2f} % where the rare words"
+    two, three = (partial(phrases, words=2, score=14), partial(phrases, words=3, score=14, others=0))
+    yield if_so(
+        two("false") == three("false") == 0,
+        f"phrases of two words give {two('wer'):.2f} %, those of three {three('wer'):.2f} %, without a false alarm",
     )
     yield rare_row("beam 17, the default score", "arcbeam, beam 17", "the default")
     yield rare_row("pyctcdecode, its best settings", "pyctcdecode, tuned")
     yield rare_row("NeMo's beam search, its best settings", "NeMo, beam search")
     yield rare_row("the same with a 6-gram of letters", "NeMo, beam search with an LM")
     yield rare_row("NeMo's greedy decoding, its best settings", "NeMo, greedy")
-    known, new = "pyctcdecode, tuned", "pyctcdecode, tuned, new lists"
-    yield said(
-        "pyctcdecode takes {:.0f} times the processor time of arcbeam with beam 17 and the default score, and "
-        "{:.0f} times that with beam 12 ({:.1f} % word errors); where all lists are new, {:.0f} and {:.0f} "
-        "times.",
-        peer_times("arcbeam, beam 17", known),
-        peer_times("arcbeam, beam 12", known),
-        *rare("arcbeam, beam 12", "the default", "wer"),
-        peer_times("arcbeam, beam 17, new lists", new),
-        peer_times("arcbeam, beam 12, new lists", new),
+    wide, narrow = (peer_times(f"arcbeam, beam {beam}", "pyctcdecode, tuned") for beam in (17, 12))
+    wide_new, narrow_new = (
+        peer_times(f"arcbeam, beam {beam}, new lists", "pyctcdecode, tuned, new lists") for beam in (17, 12)
     )
-    yield said(
-        "the score that makes {:.0f} % of false alarms on clear recordings makes {:.0f} % on hard ones",
-        calibrated("there"),
-        calibrated("false_alarms"),
+    [wer] = rare("arcbeam, beam 12", "the default", "wer")
+    yield (
+        f"pyctcdecode takes {wide:.0f} times the processor time of arcbeam with beam 17 and the default score, and "
+        f"{narrow:.0f} times that with beam 12 ({wer:.1f} % word errors); where all lists are new, {wide_new:.0f} and "
+        f"{narrow_new:.0f} times."
     )
-    yield said(
-        "{:.0f} % are found at beam 17, and {:.0f} % with the same lists and the whole vocabulary; but "
-        "there are {:.0f} false alarms in a hundred utterances, where the whole vocabulary has none.",
-        new_words("recall", why="default"),
-        new_words("recall", vocabulary="whole"),
-        new_words("false", why="default"),
-        holds=new_words("false", vocabulary="whole") == 0,
+    there, elsewhere = calibrated("there"), calibrated("false_alarms")
+    yield f"the score that makes {there:.0f} % of false alarms on clear recordings makes {elsewhere:.0f} % on hard ones"
+    new, whole = (partial(new_words, **how) for how in ({"why": "default"}, {"vocabulary": "whole"}))
+    yield if_so(
+        whole("false") == 0,
+        f"{new('recall'):.0f} % are found at beam 17, and {whole('recall'):.0f} % with the same lists and the whole "
+        f"vocabulary; but there are {new('false'):.0f} false alarms in a hundred utterances, where the whole "
+        "vocabulary has none.",
     )
     costly = [row for row in rows_of("cpu/boost_new_words") if row["why"] == "tuned" and (row["slot"] or 0) < -15]
     found = {row["beam"]: row["recall"] for row in costly if row["others"] == 100}
-    yield said(
-        "With the {:.0f} that the model gave `<unk>`, {:.0f} % were found at beam 17, and none at 12",
-        -costly[0]["slot"],
-        found[17.0],
-        holds=found[12.0] == 0,
-    )
+    cost = f"With the {-costly[0]['slot']:.0f} that the model gave `<unk>`"
+    yield if_so(found[12.0] == 0, f"{cost}, {found[17.0]:.0f} % were found at beam 17, and none at 12")
 
 
 def of_gpu():
-    yield said("batches of 4,096 are {:.0f} times as fast as those of 256", batch(4096) / batch(256))
+    yield f"batches of 4,096 are {batch(4096) / batch(256):.0f} times as fast as those of 256"
     gains = [batch(size, "12 / 5,000") / batch(size) for size in (256, 512, 1024, 2048, 4096)]
-    yield said("12 / 5,000 is {:.1f} to {:.1f} times as fast as 17 / 10,000", min(gains), max(gains))
-    times = [
-        figure("h100/gpu_single", key, graph="char-3gram", search="17 / 10,000", kind="short")
-        for key in ("us_a_frame", "twin_us_a_frame")
-    ]
-    yield said("takes {:.0f} times as long on an H100 as on one core at beam 17 (`gpu_single`)", times[0] / times[1])
+    yield f"12 / 5,000 is {min(gains):.1f} to {max(gains):.1f} times as fast as 17 / 10,000"
+    single = partial(figure, "h100/gpu_single", graph="char-3gram", search="17 / 10,000", kind="short")
+    times = single("us_a_frame") / single("twin_us_a_frame")
+    yield f"takes {times:.0f} times as long on an H100 as on one core at beam 17 (`gpu_single`)"
 
 
 def of_large_language_models():
-    errors = {
-        row["hypotheses"]: row["errors"]
-        for row in rows_of("cpu/rescoring_wer")
-        if (row["models"], row["beam"]) == ("small and large, 1.2", 17.0)
-    }
-    yield said(
-        "is as accurate as no limit. 3 costs three words of 5,341",
-        holds=errors[8] == errors["no limit"] == errors[3] - 3,
+    rows = [row for row in rows_of("cpu/rescoring_wer") if row["models"] == "small and large, 1.2"]
+    errors = {row["hypotheses"]: row["errors"] for row in rows if row["beam"] == 17.0}
+    is_enough = errors[8] == errors["no limit"] == errors[3] - 3
+    yield if_so(is_enough, "is as accurate as no limit. 3 costs three words of 5,341")
+    cheap, both = "CPU, one core, no rescoring", "CPU, one core"
+    at_8, at_14 = ([errors_at(beam, who) for who in (both, cheap)] for beam in (8.0, 14.0))
+    yield (
+        f"at beam 8 it makes {at_8[0]} errors where the small one alone makes {at_8[1]}; at 14 it is {at_14[0]} and "
+        f"{at_14[1]}"
     )
-    both = [errors_at(beam, who) for beam in (8.0, 14.0) for who in ("CPU, one core", "CPU, one core, no rescoring")]
-    yield said("at beam 8 it makes {} errors where the small one alone makes {}; at 14 it is {} and {}", *both)
     size = partial(figure, "cpu/kl14_table1", model="large model")
-    yield said("A 4-gram of {:.0f} million n-grams has {:.0f} MB", size("total") / 1e6, size("lm_mb"))
-    yield said("(a trie of the 4-gram above has {:,.0f} MB, probing {:,.0f} MB)", size("trie_mb"), size("probing_mb"))
-    yield said("its index, {:.0f} % of its size", size("index_share"))
+    yield f"A 4-gram of {size('total') / 1e6:.0f} million n-grams has {size('lm_mb'):.0f} MB"
+    yield f"(a trie of the 4-gram above has {size('trie_mb'):,.0f} MB, probing {size('probing_mb'):,.0f} MB)"
+    yield f"its index, {size('index_share'):.0f} % of its size"
 
 
 def of_lattices():
@@ -242,38 +216,29 @@ def of_lattices():
 
 def of_more_answers():
     where = {"graph": "spm512-3gram", "set": "an4-test", "lattice_beam": 8.0}
-    errors = [figure("cpu/confidence_calibration", key, **where) for key in ("ece_before", "ece")]
-    yield said("on another, an4-test, from {:.2f} to {:.2f} %", *errors)
-    size, frames = (
-        figure("cpu/long_lattice", key, graph="char-3gram", minutes=60.0) for key in ("bytes_a_frame", "frames")
-    )
-    yield said("on a CPU {:.0f} bytes a frame with letters", size)
-    yield said("{:.0f} MB for an hour of {:,} frames", size * frames / 1e6, frames)
+    before, after = (figure("cpu/confidence_calibration", key, **where) for key in ("ece_before", "ece"))
+    yield f"on another, an4-test, from {before:.2f} to {after:.2f} %"
+    hour = partial(figure, "cpu/long_lattice", graph="char-3gram", minutes=60.0)
+    size, frames = hour("bytes_a_frame"), hour("frames")
+    yield f"on a CPU {size:.0f} bytes a frame with letters"
+    yield f"{size * frames / 1e6:.0f} MB for an hour of {frames:,} frames"
 
 
 def of_streams():
     kept, half, most = (partial(stream, key) for key in ("before_end", "delay_median", "delay_p95"))
     clear, hard, short = "ljspeech-200", "test-other-100", "an4-test"
-    yield said(
-        "{:.0f} % of the words of read sentences became stable before their sentence ended: half of these "
-        "{:.1f} s after they were said, 95 % within {:.1f} s.",
-        kept(hard),
-        half(hard) / 1e3,
-        most(hard) / 1e3,
-        holds=kept(clear) >= kept(hard) and half(clear) <= half(hard),
+    yield if_so(
+        kept(clear) >= kept(hard) and half(clear) <= half(hard),
+        f"{kept(hard):.0f} % of the words of read sentences became stable before their sentence ended: half of these "
+        f"{half(hard) / 1e3:.1f} s after they were said, 95 % within {most(hard) / 1e3:.1f} s.",
     )
-    yield said("it was {:.0f} %, in {:.1f} and {:.1f} s.", kept(short), half(short) / 1e3, most(short) / 1e3)
-    yield said("found all pauses of 1.5 s", holds=max(endpoints("missed", "sherpa", 1.5)) == 0)
-    yield said("cut up to {:.0f} % of the utterances at pauses within them", max(endpoints("false", "sherpa", 1.5)))
-    yield said("found 96 % or more of those of 1 s", holds=max(endpoints("missed", "Kaldi", 1.0, 1.0)) <= 4)
+    yield f"it was {kept(short):.0f} %, in {half(short) / 1e3:.1f} and {most(short) / 1e3:.1f} s."
+    yield if_so(max(endpoints("missed", "sherpa", 1.5)) == 0, "found all pauses of 1.5 s")
+    yield f"cut up to {max(endpoints('false', 'sherpa', 1.5)):.0f} % of the utterances at pauses within them"
+    yield if_so(max(endpoints("missed", "Kaldi", 1.0, 1.0)) <= 4, "found 96 % or more of those of 1 s")
     after, false = endpoints("delay_median", "Kaldi", 1.0), endpoints("false", "Kaldi", 1.0)
-    yield said(
-        "{:.1f} to {:.1f} s after the last word; they cut {:.0f} to {:.0f} % of the utterances within",
-        min(after),
-        max(after),
-        min(false),
-        max(false),
-    )
+    cut = f"they cut {min(false):.0f} to {max(false):.0f} % of the utterances within"
+    yield f"{min(after):.1f} to {max(after):.1f} s after the last word; {cut}"
 
 
 QUOTES = {

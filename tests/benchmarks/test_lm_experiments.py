@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from arcbeam import Graph, LanguageModel, SymbolTable
+from arcbeam import LanguageModel
 from arcbeam.core.errors import CapacityError, UnsupportedError
 from arcbeam.ctc.decoder import DecodeStats
 from benchmarks.data import graphs
@@ -16,22 +16,17 @@ from benchmarks.harness.registry import Context
 from benchmarks.tasks import lm_task
 from data import arpa_orders
 from tests.benchmarks.on_emulated_gpu import has_matplotlib
+from tests.benchmarks.tiny import WORDS, give, graph_of_words
 from tests.decode.language_models import random_model
 from tests.decode.random_graphs import random_log_probs
 
 
 @pytest.fixture
-def models(small, monkeypatch):
+def models(small, monkeypatch, tmp_path):
     """The tiny graph with words, its unigram, and a bigram that rescores."""
     rng = np.random.default_rng(0)
-    words = [f"w{i}" for i in range(1, 50)]
-    large, language_model = (random_model(rng, words, order, share=0.2) for order in (2, 1))
-    files = graphs.get("any")
-    symbols = SymbolTable.from_list(["<eps>", *words])
-    fields = files.graph.fields() | {"word_symbols": symbols, "meta": {"lm_digest": language_model.digest}}
-    path = files.arcbeam.with_name("words.arcbeam")
-    Graph(**fields).save(path)
-    monkeypatch.setattr(graphs, "get", lambda name, progress=None: graphs.GraphFiles("words", path, files.fst))
+    large, language_model = (random_model(rng, WORDS, order, share=0.2) for order in (2, 1))
+    give(monkeypatch, graph_of_words(tmp_path / "words.arcbeam", language_model=language_model))
     made = {"language_model": large, "graph_language_model": language_model}
     monkeypatch.setattr(rescoring_models, "load", lambda graph: made)
 

@@ -47,11 +47,6 @@ def test_an_unknown_experiment_is_named_with_what_there_is(capsys):
     assert "faster_decoder" in error
 
 
-def test_list_names_all(capsys):
-    assert main(["--list"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == registry.names()
-
-
 def test_a_result_file_comes_back(tmp_path):
     path = tmp_path / "cpu" / "wer.jsonl"
     record.write(path, record.header("wer", "command", repeats=3), [{"set": "demo", "greedy": 4.7}])
@@ -97,49 +92,6 @@ def test_a_table_shows_what_the_rows_hold():
     ]
 
 
-def test_one_turn_has_no_spread():
-    columns = [
-        Column("s", "s", "{:.1f}", timing.ms_spread),
-        Column("l", "l"),
-        Column("no", "x", "{}", lambda row: None),
-    ]
-    rows = [{"s": [2.0, 2.0], "l": [1, 2]}, {"wall": [0.003]}]
-    assert list(tables.table(columns, rows, 1))[2:] == ["| one turn | 1 to 2 |", "| one turn |  |"]
-    assert list(tables.table(columns, rows, 3))[2:] == ["| 2.0 to 2.0 | 1 to 2 |", "| 3.0 to 3.0 |  |"]
-    assert tables.provenance(HEAD | {"repeats": 1}).count("; one repeat; ") == 1
-
-
-def test_older_rows_get_their_spread_from_their_turns():
-    row = {"rtfx": 50.0, "wall": [2.0, 1.0, 4.0]}
-    assert timing.ms_spread(row) == [1000.0, 4000.0]
-    assert timing.rtfx_spread(row) == [25.0, 100.0]
-    assert timing.ms_spread({}) is None and timing.rtfx_spread({"rtfx": 1.0}) is None
-    assert Column("s", "s", "{:g}", timing.ms_spread).text(row | {"s": [1, 2]}) == "1 to 2"
-
-
-def test_what_a_paragraph_tells_of_a_run():
-    """And nothing of what an older header lacks."""
-    old = tables.provenance(HEAD)
-    assert "seeds" not in old and "after" not in old and "commit abc with changes, 1.5 s" in old
-    gpu = {"name": "G", "driver": "1", "sm_mhz": 345.0, "most_sm_mhz": 1980.0, "memory_mhz": 3201.0, "watts": 78.0}
-    gpu["most_watts"] = 700.0
-    after = {"sm_mhz": 1980.0, "memory_mhz": 3201.0, "watts": 300.0, "celsius": 40.0}
-    seeds = {"set": 0, "numberings": [0, 1, 2], "more": [1, 5], "transducer/rnnt.npz": "sha256 " + "ab" * 32}
-    new = tables.provenance(
-        HEAD | {"gpu": gpu, "gpu_after": after, "commit_remark": "set afterwards", "dirty": False, "seeds": seeds}
-    )
-    assert "commit abc (set afterwards), 1.5 s" in new
-    assert (
-        "345 of 1980 MHz, memory at 3201 MHz, 78 of 700 W before; 1980 MHz, memory at 3201 MHz, 300 W after; P" in new
-    )
-    assert new.endswith("; seeds: set 0, numberings 0 to 2, more 1, 5, transducer/rnnt.npz sha256 abababababab.")
-
-
-def test_a_remark_stands_below_its_table(tmp_path):
-    record.write(tmp_path / "cpu" / "wer.jsonl", HEAD | {"remark": "one row is odd"}, [{"set": "demo", "greedy": 4.7}])
-    assert "\nRemark: one row is odd.\n" in table_of(tmp_path, "wer")
-
-
 def test_the_header_names_what_compiled_and_the_clocks_after_the_run(monkeypatch):
     head = record.header("wer", "command", kernels=("search",), repeats=3)
     assert head["versions"]["nvcc"] == (record.built_with() or "not known")
@@ -155,13 +107,6 @@ def test_the_header_names_what_compiled_and_the_clocks_after_the_run(monkeypatch
     of_cpu = record.header("wer", "command", repeats=3)
     record.close(of_cpu, 1.0, {})
     assert "gpu_after" not in of_cpu
-
-
-def test_compilers_are_read_from_extensions():
-    linked = b"\0GCC: (Debian 12.2.0-14+deb12u1) 12.2.0\0GCC: (GNU) 14.2.1 20240801\0Ubuntu clang version 18.1.3\0"
-    assert record.COMPILERS.findall(linked) == [
-        b"GCC: (Debian 12.2.0-14+deb12u1) 12.2.0", b"GCC: (GNU) 14.2.1", b"clang version 18.1.3",
-    ]  # fmt: skip
 
 
 def test_a_turn_does_not_collect_what_was_there_before():

@@ -12,7 +12,6 @@ from arcbeam.graph.symbols import TokenTable
 from tests.cli.test_score import distance
 
 pytest.importorskip("kaldifst")
-FRAME_SHIFT = 0.02
 
 
 @pytest.fixture(scope="session")
@@ -31,15 +30,6 @@ def run_real(run, kept_graphs, monkeypatch):
 def graph(run_real, kept_graphs):
     assert run_real("demo").exit_code == 0
     return next(kept_graphs.glob("demo-*"))
-
-
-@pytest.fixture
-def recordings():
-    folder = demo.data_folder()
-    with np.load(folder / "log_probs.npz") as archive:
-        ends = np.cumsum(archive["lengths"])
-        found = np.split(archive["log_probs"], ends[:-1])
-        return dict(zip(archive["ids"].tolist(), found, strict=True))
 
 
 @pytest.fixture
@@ -106,46 +96,6 @@ def test_demo_without_its_data(run, monkeypatch, tmp_path):
     result = run("demo")
     assert result.exit_code == 1
     assert "error: the recordings of the demo are not in this installation" in result.stderr
-
-
-def test_word_error_rate_of_real_speech(run_real, graph, references, tmp_path):
-    output = tmp_path / "text"
-    result = decode(run_real, graph, "-o", output, "-r", demo.data_folder() / "reference.tsv")
-    transcripts = {line.split()[0]: line.partition(" ")[2] for line in output.read_text().splitlines()}
-    assert list(transcripts) == list(references)
-    errors, words = word_errors(references, transcripts)
-    assert f"WER {100 * errors / words:.2f} % [ {errors} / {words}:" in result.stdout
-
-
-def test_times_of_real_speech(run_real, graph, recordings):
-    text = {line.split()[0]: line.split()[1:] for line in decode(run_real, graph).stdout.splitlines()}
-    timed = {name: [] for name in recordings}
-    for line in decode(run_real, graph, "-f", "ctm", "--frame-shift", FRAME_SHIFT).stdout.splitlines():
-        name, channel, start, duration, word = line.split()
-        assert channel == "1"
-        timed[name].append((float(start), float(duration), word))
-    assert {name: [word for *_, word in words] for name, words in timed.items()} == text
-    for name, words in timed.items():
-        end = 0.0
-        for start, duration, _ in words:
-            assert start >= end - 1e-6
-            assert 0 < duration < 3
-            end = start + duration
-        assert end <= len(recordings[name]) * FRAME_SHIFT + 1e-6
-        assert end > 0.5 * len(recordings[name]) * FRAME_SHIFT
-
-
-def test_json_of_real_speech(run_real, graph, recordings):
-    for line in decode(run_real, graph, "-f", "json", "--frame-shift", FRAME_SHIFT).stdout.splitlines():
-        found = json.loads(line)
-        assert found["frames"] == len(recordings[found["id"]])
-        assert " ".join(word["word"] for word in found["words"]) == found["text"]
-        assert found["score"] == pytest.approx(found["acoustic_score"] + found["graph_score"], abs=0.01)
-        assert found["score"] < 0
-        assert found["reached_final"]
-        for word in found["words"]:
-            assert word["start"] == pytest.approx(word["start_frame"] * FRAME_SHIFT, abs=1e-6)
-            assert 0 <= word["start_frame"] < word["end_frame"] <= found["frames"]
 
 
 def test_greedy():

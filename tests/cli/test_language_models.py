@@ -1,7 +1,6 @@
 """``arcbeam decode`` with a large language model: files of every kind, on the demo's speech, and what is wrong."""
 
 import json
-import lzma
 
 import numpy as np
 import pytest
@@ -120,16 +119,6 @@ def test_options_are_checked(decode, options, message):
     assert message in " ".join(result.stderr.replace("│", " ").split())
 
 
-def test_one_without_the_other(run):
-    for options, message in [
-        (("--language-model", "x.lm"), "'--language-model': needs --graph-language-model"),
-        (("--graph-language-model", "x.lm"), "'--graph-language-model': needs --language-model"),
-    ]:
-        result = run("decode", "graph.arc", "in.npz", *options)
-        assert result.exit_code == 2
-        assert message in " ".join(result.stderr.replace("│", " ").split())
-
-
 def test_files_that_are_none(run, decode, models):
     kenlm_files.need_kenlm()
     (models / "noise").write_bytes(b"\x00" * 100)
@@ -166,36 +155,3 @@ def test_words_that_the_model_lacks(decode, models):
     kept = fields_of(decode("narrow.arpa", "--unknown-words", "small"))
     assert kept["two"]["rescoring_score"] == 0.0
     assert fields_of(decode("narrow.arpa", "--unknown-words", "unk"))["two"]["rescoring_score"] < -1
-
-
-def test_on_the_demos_speech(run, demo_data, tmp_path):
-    """The graph's own model in its place changes nothing, twice as heavy it does; whatever the file."""
-    pytest.importorskip("kaldifst", reason="kaldifst is not installed: arcbeam[build]")
-    references = dict(line.split("\t") for line in (demo_data / "reference.tsv").read_text().splitlines())
-    listed = lzma.decompress((demo_data / "novels.3gram.arpa.xz").read_bytes()).decode()
-    known = {line.split("\t")[1] for line in listed.splitlines() if line.count("\t")}
-    spoken = sorted({w for text in references.values() for w in text.split() if w in known})
-    (tmp_path / "words.txt").write_text("\n".join(spoken) + "\n")
-    arpa, graph, large = demo_data / "novels.3gram.arpa.xz", tmp_path / "graph.arc", tmp_path / "large.lm"
-    built = run(
-        "build-graph",
-        "--tokens",
-        demo_data / "tokens.txt",
-        "--word-list",
-        tmp_path / "words.txt",
-        "--lm",
-        arpa,
-        "-o",
-        graph,
-    )
-    assert built.exit_code == 0, built.output
-    assert run("build-lm", arpa, "-o", large).exit_code == 0
-    speech = "decode", graph, demo_data / "log_probs.npz", "--acoustic-scale", 1.5, "--device", "cpu"
-    plain = run(*speech).stdout
-    assert len(plain.split()) > 80
-    for model in (large, arpa):
-        both = "--language-model", model, "--graph-language-model", large, "--hypotheses-per-state", 3
-        assert run(*speech, *both).stdout == plain
-    heavy = run(*speech, *both, "--lm-scale", 3, "--reference", demo_data / "reference.tsv")
-    assert heavy.stdout != plain
-    assert "WER" in heavy.stderr

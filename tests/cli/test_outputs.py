@@ -38,21 +38,12 @@ def written(format, hypothesis, name="utt"):
     return file.getvalue()
 
 
-def test_formats():
-    assert written(Format.text, HYPOTHESIS) == "utt he was\n"
-    assert written(Format.trn, HYPOTHESIS) == "he was (utt)\n"
-    assert written(Format.ctm, HYPOTHESIS) == "utt 1 0.020 0.080 he\nutt 1 0.120 0.180 was\n"
+def test_json():
     assert json.loads(written(Format.json, HYPOTHESIS)) == {
         "id": "utt", "text": "he was", "score": 3.5, "partial_score": 3.5, "acoustic_score": 1.0, "graph_score": 2.25,
         "rescoring_score": 0.25, "reached_final": True, "complete": True,
         "frames": 20, "words": [WORDS[0]._asdict(), WORDS[1]._asdict() | {"end": 0.3}],
     }  # fmt: skip
-
-
-def test_empty_transcript():
-    assert written(Format.text, NOTHING) == "utt\n"
-    assert written(Format.trn, NOTHING) == "(utt)\n"
-    assert written(Format.ctm, NOTHING) == ""
     found = json.loads(written(Format.json, NOTHING))
     assert (found["score"], found["partial_score"], found["complete"]) == (None, -1.25, False)
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from arcbeam.cli import console
-from arcbeam.cli.console import Failure
 from arcbeam.cli.run import Scorer, Speed, check_width, decode_all, decode_batch
 from arcbeam.core.errors import FormatError
 from arcbeam.files.log_probs import Utterance
@@ -87,61 +86,6 @@ def test_summary():
     run = Speed(3, 1000, 0.5, run_seconds=2.0)
     assert run.describe(0.02, "cpu").endswith("(RTFx 40) on cpu; with reading and writing 2.00 s (RTFx 10)")
     assert run.describe(None, "cpu").endswith("on cpu; with reading and writing 2.00 s (500 frames/s)")
-
-
-def test_nothing_to_decode():
-    with pytest.raises(Failure, match="contains no utterances"):
-        decode([])
-
-
-def test_wrong_width_names_the_utterance():
-    wide = Utterance("wide", np.zeros((2, 4), np.float32), Path("in.npz"))
-    with pytest.raises(ValueError, match=r"in.npz: utterance 'wide' has 4 columns, the graph expects 3"):
-        decode([UTTERANCES[0], wide])
-    loose = SimpleNamespace(num_columns=5, width_is_exact=False)
-    with pytest.raises(ValueError, match="expects at least 5"):
-        check_width(loose, [wide])
-
-
-def test_bad_values_name_the_utterance():
-    bad = Utterance("bad", np.full((2, 3), np.nan, np.float32), Path("in.npz"))
-    with pytest.raises(ValueError, match=r"in.npz: utterance 'bad': log_probs: .*, got nan in frame 0, column 0$"):
-        decode([UTTERANCES[0], bad])
-
-
-def test_what_comes_before_bad_values_in_their_batch_is_written():
-    bad, lines = Utterance("bad", np.full((2, 3), np.nan, np.float32), Path("in.npz")), []
-    with pytest.raises(ValueError, match="utterance 'bad'"):
-        decode_all(Spelling([]), [*UTTERANCES[:2], bad, UTTERANCES[2]], lambda u, h: lines.append(u.id),
-                   check=partial(check_width, GRAPH), batch_size=4)  # fmt: skip
-    assert lines == ["u1", "u2"]
-
-
-def test_scores():
-    referee = Scorer(REFERENCES)
-    decode(UTTERANCES, referee)
-    assert referee.finish() == []
-    assert (referee.score.errors, referee.score.insertions, referee.score.words) == (1, 1, 5)
-
-
-def test_input_without_reference_fails_before_decoding():
-    referee = Scorer({"u1": "a b", "u3": "c"})
-    with pytest.raises(Failure, match=r"the reference lacks 1 utterance: u2; --allow-missing"):
-        decode(UTTERANCES, referee)
-
-
-def test_reference_without_input():
-    referee = Scorer({**REFERENCES, **{f"v{n}": "" for n in range(7)}})
-    decode(UTTERANCES, referee)
-    with pytest.raises(Failure, match=r"of the reference \(7 utterances: v0, v1, v2, v3, v4 and 2 more\)"):
-        referee.finish()
-
-
-def test_allow_missing_scores_the_rest():
-    referee = Scorer({"u2": "c b", "v": "a"}, allow_missing=True)
-    decode(UTTERANCES, referee)
-    assert referee.finish() == ["not scored: 2 without a reference, 1 without a transcript"]
-    assert (referee.score.errors, referee.score.utterances) == (1, 1)
 
 
 def test_capitals_are_pointed_out():

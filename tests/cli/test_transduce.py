@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from arcbeam import BoostingTree, TransducerDecoder
-from tests.transducer.archives import icefall_names, nemo_file, nemo_names, torch_file
+from tests.cli.transducer_models import write_icefall
+from tests.transducer.archives import icefall_names, nemo_file, nemo_names
 from tests.transducer.arpas import random_arpa
 from tests.transducer.networks import random_arrays, random_frames
 
@@ -24,9 +25,7 @@ def models(tmp_path):
     pytest.importorskip("yaml", reason="the package pyyaml reads a model's configuration")
     arrays = random_arrays(6, blank=12, blank_bias=2.0)
     nemo_file(tmp_path / "m.nemo", CONFIG, nemo_names(arrays))
-    stateless = random_arrays(6, layers=0, context=2, groups=3, blank_bias=2.0)
-    del stateless["convolution_bias"]
-    (tmp_path / "m.pt").write_bytes(torch_file({"model": icefall_names(stateless)}))
+    write_icefall(tmp_path / "m.pt")
     np.savez(tmp_path / "in.npz", **FRAMES)
     return tmp_path
 

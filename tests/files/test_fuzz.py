@@ -1,20 +1,23 @@
 """Mutated files of every loader: a FormatError that names the file, or something that can be used; never a crash.
 
-Graphs have tests of their own (``tests/graph/test_fuzz.py``), as have pickles (``tests/transducer``). The mutations are
-drawn from fixed seeds; a failing one is kept in the file that the message names.
+Log-probs that come out are decoded, and lists of phrases boost a decode. Graphs have tests of their own
+(``tests/graph/test_fuzz.py``), as have pickles (``tests/transducer``). The mutations are drawn from fixed seeds; a
+failing one is kept in the file that the message names.
 """
 
 import bz2
 import gzip
 import io
 import lzma
+import re
 import warnings
 import zipfile
 
 import numpy as np
 import pytest
 
-from arcbeam import KenLM, LanguageModel, TokenTable, TransducerDecoder
+from arcbeam import Boost, CtcDecoder, Graph, KenLM, LanguageModel, SymbolTable, TokenTable, TransducerDecoder
+from arcbeam.cli.boosts import word_boosts
 from arcbeam.cli.graphs import read_label_table
 from arcbeam.cli.references import read_references
 from arcbeam.files.log_probs import count, find_inputs, read_all
@@ -34,7 +37,19 @@ WORDS = "a 1\nab 2\ncab 3\nüber 4\n".encode()
 RNG = np.random.default_rng(5)
 UTTERANCES = {f"utt-{n}": np.log(RNG.dirichlet(np.ones(5), n + 2)).astype(np.float32) for n in range(3)}
 
-pytestmark = pytest.mark.usefixtures("little_memory")
+PHRASES = b"new york\t3.5\na ab\nab\t-1e0\n\nnew ab a\t2\n"
+DECODER = CtcDecoder(
+    Graph.from_arcs(
+        [(0, 0, column + 1, column, 0.25 * column) for column in range(5)],
+        finals={0: 0.0},
+        tokens=TokenTable.from_list(["<blank>", "a", "b", "c", "d"]),
+        word_symbols=SymbolTable.from_list(["<eps>", "a", "ab", "new", "york"]),
+    ),
+    device="cpu",
+    threads=1,
+)
+
+pytestmark = [pytest.mark.usefixtures("little_memory"), pytest.mark.filterwarnings("ignore::UserWarning")]
 
 
 def build(path):
@@ -43,18 +58,39 @@ def build(path):
         LanguageModel.build(path, progress=False).score("a b a")
 
 
+def read_automaton(path):
+    acceptor = read_language_model(path, ["a", "b"], backoff_label=3).acceptor
+    assert acceptor.start < acceptor.num_states and np.isfinite(acceptor.costs).all()
+    assert (acceptor.targets < acceptor.num_states).all()
+
+
 def read_inputs(path):
     inputs = find_inputs([str(path)])
     count(inputs)
     for utterance in read_all(inputs):
         assert utterance.log_probs.ndim == 2 and utterance.log_probs.dtype in (np.float16, np.float32)
-        utterance.log_probs.sum()
+        try:
+            [found] = DECODER.decode([utterance.log_probs[:100]], nbest=3, confidence=True)
+        except ValueError as error:
+            assert re.match(r"log_probs(\[0\])?: expected", str(error)), error
+        else:
+            assert isinstance(found.text, str)
+
+
+def read_phrases(path):
+    DECODER.decode([UTTERANCES["utt-2"]], boost=Boost.read(path))
+
+
+def read_map(path):
+    path.with_name("phrases.txt").write_bytes(PHRASES)
+    boosts = word_boosts(None, path, 1.0, None)
+    assert all(boosts(name) is None or len(boosts(name)) for name in UTTERANCES)
 
 
 TEXTS = {
     "language model": (GOOD.encode(), "lm.arpa", build),
     "words of an ARPA": (GOOD.encode(), "lm.arpa", words_of_arpa),
-    "automaton": (GOOD.encode(), "lm.arpa", lambda path: read_language_model(path, ["a", "b"], backoff_label=3)),
+    "automaton": (GOOD.encode(), "lm.arpa", read_automaton),
     "lexicon": (LEXICON, "lexicon.txt", lambda path: Lexicon.from_file(path, TOKENS, probabilities=False)),
     "word list": (WORDS, "words.txt", read_words),
 }
@@ -75,6 +111,8 @@ LINES = {
     "label table": (b"0 0\n1 2\n3 1\n", "labels.txt", read_label_table),
     "references": (b"utt-1\ta b\nutt-2\tc\n", "a.tsv", lambda path: read_references([path])),
     "transcripts": (b"a b (utt-1)\nc (utt-2)\n", "a.trn", lambda path: read_references([path])),
+    "phrases": (PHRASES, "a.txt", read_phrases),
+    "map": (b"utt-0 phrases.txt\nutt-1\tphrases.txt\nutt-2 phrases.txt\n", "a.txt", read_map),
 }
 
 
@@ -140,7 +178,8 @@ def test_npy(tmp_path):
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 def test_npz(tmp_path, compression):
     named = {f"{name}.npy": npy(value) for name, value in UTTERANCES.items()}
-    for seed, members in enumerate((packed_arrays(), named)):
+    padded = {"log_probs.npy": npy(np.zeros((3, 4, 5), np.float16)), "lengths.npy": npy(np.array([4, 0, 2]))}
+    for seed, members in enumerate((packed_arrays(), named, padded)):
         attack(seed, npz(members, compression), tmp_path / "a.npz", read_inputs, MUTANTS)
 
         def change(rng, _, members=members):

@@ -78,9 +78,3 @@ def test_graph_files_with_checksums_made_to_fit(tmp_path):
 def test_symbol_files(tmp_path, read):
     text = "<eps> 0\n<blk> 1\na 2\nüber 3\n  4\nb\t5\r\n#0 6\n".encode()
     assert 0 < attack(read.__qualname__, text, tmp_path / "mutant", read, MUTANTS) < MUTANTS
-
-
-def test_the_decoder_still_works(tmp_path):
-    path = tmp_path / "graph"
-    examples.example().save(path)
-    load_and_decode(path)

@@ -46,7 +46,7 @@ def test_everything_survives(path):
     assert loaded.info() == graph.info()
     assert loaded.pronunciations.of(1) == [[0, 1], [0, 0, 1]] and loaded.pronunciations.of(4) == [[]]
     pieces = examples.example(join="pieces", separator="▁", separator_column=None, blank="b", meta={})
-    pieces.save(path)
+    pieces.save(os.fsencode(path))
     examples.same(pieces, Graph.load(path))
     assert Graph.load(path).blank == 1
 
@@ -102,15 +102,6 @@ def test_tables_given_to_load_replace_those_in_the_file(path):
         Graph.load(path, label_to_column=[0, 1], join="words")
 
 
-def test_unknown_options(path):
-    with pytest.raises(TypeError, match="unknown option wrods: expected one of path, words, tokens, blank, label_to"):
-        Graph.load(path, wrods=["", "one"])
-    with pytest.raises(TypeError, match="unknown option separetor: expected one of arcs, start, finals"):
-        Graph.from_arcs([(0, 0, 1, 0, 0.0)], finals={0: 0.0}, separetor=None)
-    with pytest.raises(TypeError, match="unknown option lmscale: expected one of tokens, lexicon, lm, topology"):
-        Graph.build("tokens.txt", None, "lm.arpa", lmscale=1.0)
-
-
 def test_a_mapped_graph_is_pickled_by_path(path):
     loaded = Graph.load(path)
     data = pickle.dumps(loaded)
@@ -137,6 +128,7 @@ def test_save_replaces_the_file_as_a_whole(path, monkeypatch):
             loaded.save(path)
     assert path.read_bytes() == before and os.listdir(path.parent) == ["graph"]
     examples.example(meta={"new": 1}).save(path)  # while the old file is mapped
+    loaded.check_file()
     examples.same(loaded, examples.example())
     assert Graph.load(path).meta == {"new": 1} and os.listdir(path.parent) == ["graph"]
     umask = os.umask(0)
@@ -146,16 +138,10 @@ def test_save_replaces_the_file_as_a_whole(path, monkeypatch):
         loaded.save(path.parent / "no" / "such" / "folder")
 
 
-def test_refuses_other_versions_and_other_files(path):
-    data = bytearray(path.read_bytes())
-    struct.pack_into("<I", data, 8, 2)
-    path.write_bytes(data)
-    with pytest.raises(FormatError, match="expected version 1 of the format, got 2"):
+def test_refuses_other_files(path):
+    path.write_bytes(b"PK\x03\x04 and so on")
+    with pytest.raises(FormatError, match="expected a graph of arcbeam or an OpenFst"):
         Graph.load(path)
-    for contents in (b"", b"x", b"PK\x03\x04 and so on", bytes(100)):
-        path.write_bytes(contents)
-        with pytest.raises(FormatError, match="expected a graph of arcbeam or an OpenFst"):
-            Graph.load(path)
     path.write_bytes(lm_file.KIND.magic + bytes(100))
     with pytest.raises(FormatError, match=r"got a language model of arcbeam, which LanguageModel.load"):
         Graph.load(path)
@@ -164,27 +150,6 @@ def test_refuses_other_versions_and_other_files(path):
         graph_file.read(path)
     with pytest.raises(OSError, match="directory"):
         Graph.load(path.parent)
-    with pytest.raises(FileNotFoundError):
-        Graph.load(path.parent / "none")
-
-
-def test_refuses_every_truncation_and_extension(path):
-    data = path.read_bytes()
-    for size in range(8, len(data), 3):
-        path.write_bytes(data[:size])
-        with pytest.raises(FormatError, match=f"truncated: expected {len(data)} bytes, got {size}|header of 64 bytes"):
-            Graph.load(path)
-    path.write_bytes(data + b"\0")
-    with pytest.raises(FormatError, match=f"too long: expected {len(data)} bytes, got {len(data) + 1}"):
-        Graph.load(path)
-
-
-def test_refuses_every_flipped_byte(path):
-    data = path.read_bytes()
-    for at in range(len(data)):
-        path.write_bytes(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
-        with pytest.raises(FormatError):
-            Graph.load(path)
 
 
 def test_refuses_padding_that_is_not_zero(path):
@@ -227,6 +192,7 @@ FORGED = {
     "symbol ids": ("symbols.ids", 2, None, 1, "ids do not ascend"),
     "symbol text": ("symbols.text", 0, None, 0xFF, "not UTF-8"),
     "token offsets": ("tokens.offsets", 0, None, 1, "do not fit together"),
+    "token twice": ("tokens.text", 1, None, ord("a"), "token 'a' occurs twice, in columns 0 and 1$"),
 }
 
 
@@ -236,7 +202,7 @@ def test_forged_arrays(path, name):
     data = path.read_bytes()
     array = sealing.array(data, section)
     path.write_bytes(sealing.replace(data, section, patched(array, at, field, value)))
-    with pytest.raises((FormatError, GraphError), match=message):
+    with pytest.raises((FormatError, GraphError), match=rf"^{path}: .*{message}"):
         Graph.load(path)
 
 
@@ -322,8 +288,8 @@ path, size = sys.argv[1], int(sys.argv[2])
 graph = Graph.load(path)
 decoder, frames = CtcDecoder(graph), np.full((1, 5, graph.num_columns), -np.log(graph.num_columns), np.float32)
 decoder.decode(frames)
-if sys.argv[3] == "search":  # as if it shrank after the check
-    check, Graph.check_file = Graph.check_file, lambda self: setattr(Graph, "check_file", check)
+# As if it shrank after the check.
+check, Graph.check_file = Graph.check_file, lambda self: setattr(Graph, "check_file", check)
 os.truncate(path, 0)
 os.truncate(path, size)
 for use in (lambda: decoder.decode(frames), lambda: CtcDecoder(graph), lambda: graph.save(path + ".other")):
@@ -334,27 +300,19 @@ for use in (lambda: decoder.decode(frames), lambda: CtcDecoder(graph), lambda: g
 """
 
 
-@pytest.mark.parametrize("when", ["before", "search"])
 @pytest.mark.parametrize("part", ["empty", "third", "whole"])
-def test_a_file_that_is_changed_in_place_while_it_is_mapped(tmp_path, part, when):
+def test_a_file_that_is_changed_in_place_during_a_search(tmp_path, part):
     path, n = tmp_path / "graph", 20_000
     chain = np.arange(n)
     Graph.from_arcs((chain, chain + 1, chain % 3 + 1, chain * 0, chain * 0.0), finals={n: 0.0}).save(path)
     whole = path.stat().st_size
     size = {"empty": 0, "third": whole // 3, "whole": whole}[part]
     os.utime(path, ns=(1, 1))
-    done = subprocess.run([sys.executable, "-c", CHANGED, path, str(size), when], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", CHANGED, path, str(size)], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     what = "was changed in place" if part == "whole" else f"shrank from {whole} to {size} bytes"
     assert [f"the file {what} while it was mapped" in line for line in done.stdout.splitlines()] == [True] * 3
     assert not path.with_name("graph.other").exists()
-
-
-def test_a_replaced_file_leaves_the_mapped_one_alone(path):
-    graph = Graph.load(path)
-    examples.example(meta={"new": 1}).save(path)
-    graph.check_file()
-    examples.same(graph, examples.example())
 
 
 SYMBOLS = SymbolTable.from_list(["<eps>"])
@@ -367,34 +325,3 @@ def test_numbers_are_no_paths(read):
     with pytest.raises(TypeError, match="not int"):
         read(file)
     os.close(file)
-
-
-def test_where_no_file_can_be(tmp_path):
-    graph, wanted = examples.example(), tmp_path / "none" / "graph"
-    with pytest.raises(FileNotFoundError) as caught:
-        graph.save(wanted)
-    assert caught.value.filename == str(wanted)
-    with pytest.raises(IsADirectoryError, match=str(tmp_path)):
-        graph.save(tmp_path)
-    assert list(tmp_path.iterdir()) == []
-    graph.save(os.fsencode(tmp_path / "graph"))
-    examples.same(Graph.load(tmp_path / "graph"), graph)
-
-
-def test_a_token_that_occurs_twice(tmp_path):
-    """As the forged names of two columns."""
-    path = tmp_path / "graph"
-    graph = examples.example()
-    graph.save(path)
-    data = path.read_bytes()
-    text = sealing.array(data, "tokens.text").copy()
-    offsets = sealing.array(data, "tokens.offsets")
-    sizes = np.diff(offsets)
-    first, second = next(
-        (i, j) for i in range(len(sizes)) for j in range(i + 1, len(sizes)) if sizes[i] == sizes[j]
-    )  # fmt: skip
-    text[offsets[second] : offsets[second + 1]] = text[offsets[first] : offsets[first + 1]]
-    path.write_bytes(sealing.replace(data, "tokens.text", text))
-    name = graph.tokens[first]
-    with pytest.raises(FormatError, match=rf"^{path}: token '{name}' occurs twice, in columns {first} and {second}$"):
-        Graph.load(path)

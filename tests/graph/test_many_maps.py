@@ -50,19 +50,28 @@ def model(tmp_path):
     return tmp_path / "model"
 
 
+# What the processes below begin with.
+BEGIN = """
+import gc, os, resource, sys
+import numpy as np
+from arcbeam import CtcDecoder, FormatError, Graph, KenLM, LanguageModel
+def told(use):
+    try:
+        use()
+    except FormatError as error:
+        print(error)
+"""
+
+
 def run(body, *arguments):
     """Of a process of its own, which a signal would end: its lines."""
-    command = [sys.executable, "-c", body, *map(str, arguments)]
+    command = [sys.executable, "-c", BEGIN + body, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines()
 
 
 SHRINKS = """
-import os, sys
-import numpy as np
-from arcbeam import CtcDecoder, FormatError, Graph, LanguageModel
-from arcbeam.core.errors import GraphError
 small, late, kind, many = sys.argv[1:]
 load = Graph.load if kind == "graph" else LanguageModel.load
 before = [Graph.load(small) for _ in range(int(many))]
@@ -82,10 +91,7 @@ else:
     print(not again.columns["arcs"]["weight"][-1000:].any())
 type(one).check_file = check
 for changed in (one, again):
-    try:
-        changed.check_file()
-    except FormatError as error:
-        print(error)
+    told(changed.check_file)
 for graph in before + after:
     graph.check_file()
     graph.targets.tobytes()
@@ -109,16 +115,11 @@ def test_kenlm_behind_many(small, tmp_path):
     binary = kenlm_files.write_binary(arpa, tmp_path / "lm.binary", kenlm_files.TRIE)
     said = run(
         """
-import os, sys
-from arcbeam import FormatError, Graph, KenLM
 kept = [Graph.load(sys.argv[1]) for _ in range(int(sys.argv[3]))]
 model = KenLM(sys.argv[2])
 os.truncate(sys.argv[2], 0)
 print(model.model.score(model.indices([f"w{i}" for i in range(30)]), True, True) <= 0)
-try:
-    model.score("w1 w2")
-except FormatError as error:
-    print(error)
+told(lambda: model.score("w1 w2"))
 """,
         small, binary, MANY,
     )  # fmt: skip
@@ -133,18 +134,13 @@ def test_a_graph_that_shrinks_while_it_is_read(tmp_path):
     openfst.write_vector(tmp_path / "fst", 0, chain, chain + 1, chain % 3 + 1, chain * 0, chain * 0.0, {n: 0.0})
     said = run(
         """
-import os, sys
-from arcbeam import FormatError, Graph
 from arcbeam.graph import _graph
 read = _graph.read_openfst
 def shrinking(*given):
     os.truncate(sys.argv[1], 4096)
     return read(*given)
 _graph.read_openfst = shrinking
-try:
-    Graph.load(sys.argv[1])
-except FormatError as error:
-    print(error)
+told(lambda: Graph.load(sys.argv[1]))
 """,
         tmp_path / "fst",
     )
@@ -156,8 +152,6 @@ def test_more_pages_are_lost_than_a_process_has_maps(tmp_path):
     (tmp_path / "sparse").touch()
     said = run(
         """
-import sys
-import numpy as np
 from arcbeam.files._file_map import FileMap
 size, page = 1 << 30, 4096
 with open(sys.argv[1], "r+b") as file:
@@ -184,8 +178,6 @@ def test_mapped_files_are_not_kept_open(small, model):
     """Loading more of them than there are descriptors."""
     said = run(
         """
-import os, resource, sys
-from arcbeam import Graph, LanguageModel
 kept = [Graph.load(sys.argv[1]), LanguageModel.load(sys.argv[2])]
 opened = len(os.listdir("/proc/self/fd"))
 resource.setrlimit(resource.RLIMIT_NOFILE, (opened + 8, opened + 8))
@@ -219,8 +211,6 @@ def test_an_array_is_guarded_without_its_graph(long):
     """Its file may shrink when the graph has gone."""
     said = run(
         """
-import gc, os, sys
-from arcbeam import Graph
 targets = Graph.load(sys.argv[1]).targets
 gc.collect()
 os.truncate(sys.argv[1], 4096)
@@ -269,17 +259,12 @@ def test_a_file_without_a_name_is_left_alone(small, tmp_path):
 def test_what_a_file_without_a_name_loses_is_found(long):
     said = run(
         """
-import os, sys
-from arcbeam import FormatError, Graph
 graph = Graph.load(sys.argv[1])
 with open(sys.argv[1], "r+b") as still_open:
     os.unlink(sys.argv[1])
     still_open.truncate(4096)
 graph.targets.tobytes()
-try:
-    graph.check_file()
-except FormatError as error:
-    print(error)
+told(graph.check_file)
 """,
         long,
     )

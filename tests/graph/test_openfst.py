@@ -86,19 +86,10 @@ def test_write_vector_counts_states(tmp_path):
 
 def repack(data, *, const, **changes):
     """A file with some fields of its header changed."""
-    names = (
-        "magic",
-        "type_length",
-        "type",
-        "arc_length",
-        "arc",
-        "version",
-        "flags",
-        "properties",
-        "start",
-        "states",
+    names = [
+        "magic", "type_length", "type", "arc_length", "arc", "version", "flags", "properties", "start", "states",
         "arcs",
-    )
+    ]  # fmt: skip
     layout = HEADER.replace("6s", "5s") if const else HEADER
     fields = dict(zip(names, struct.unpack_from(layout, data), strict=True)) | changes
     return struct.pack(layout, *fields.values()) + data[struct.calcsize(layout) :]
@@ -202,70 +193,57 @@ def test_label_to_column(tmp_path):
         Graph.load(path, label_to_column=[0, 5, 5])
 
 
-VECTOR = {
-    "empty": (lambda data: b"", "got an empty file"),
-    "another magic": (lambda data: repack(data, const=False, magic=1), "arcbeam or an OpenFst"),
-    "another type": (
-        lambda data: repack(data, const=False, type=b"editty"),
-        'FST type is "editty"; expected "vector" or',
-    ),
-    "another arc type": (lambda data: repack(data, const=False, arc=b"lattice4"), 'arc type is "lattice4"; expected'),
-    "another version": (
-        lambda data: repack(data, const=False, version=3),
-        "version of the vector file is 3; expected 2",
-    ),
-    "length of a name": (
-        lambda data: repack(data, const=False, type_length=1 << 30),
-        "byte 4: the length of the FST type",
-    ),
-    "negative length": (
-        lambda data: repack(data, const=False, type_length=-1),
-        "byte 4: the length of the FST type is -1",
-    ),
-    "cut in the header": (lambda data: data[:40], "byte 40: the file ends within the start state|byte 3.*ends within"),
-    "cut in the states": (lambda data: data[:-20], "truncated|ends|room"),
-    "cut in a state": (lambda data: data[:-5], "byte .*: the file ends within state 3|room for"),
-    "too long": (lambda data: data + b"x", "expected the file to end here after 4 states, got 1 more bytes"),
-    "too many states": (
-        lambda data: repack(data, const=False, states=1 << 30),
-        "header says 1073741824 states, but the",
-    ),
-    "more states than numbers": (lambda data: repack(data, const=False, states=1 << 62), "can be numbered"),
-    "fewer than -1 states": (lambda data: repack(data, const=False, states=-2), "header says -2 states"),
-    "one state less": (lambda data: repack(data, const=False, states=3), "after 3 states, got"),
-    "no start": (lambda data: repack(data, const=False, start=-1), "no start state"),
-    "start too large": (lambda data: repack(data, const=False, start=4), "start state is 4.* 0 to 3"),
-    "no symbols": (lambda data: repack(data, const=False, flags=1), "expected an input symbol table"),
-}
+VECTOR_HEADERS = [
+    ({"magic": 1}, "arcbeam or an OpenFst"),
+    ({"type": b"editty"}, 'FST type is "editty"; expected "vector" or'),
+    ({"arc": b"lattice4"}, 'arc type is "lattice4"; expected'),
+    ({"version": 3}, "version of the vector file is 3; expected 2"),
+    ({"type_length": 1 << 30}, "byte 4: the length of the FST type"),
+    ({"type_length": -1}, "byte 4: the length of the FST type is -1"),
+    ({"states": 1 << 30}, "header says 1073741824 states, but the"),
+    ({"states": 1 << 62}, "can be numbered"),
+    ({"states": -2}, "header says -2 states"),
+    ({"states": 3}, "after 3 states, got"),
+    ({"start": -1}, "no start state"),
+    ({"start": 4}, "start state is 4.* 0 to 3"),
+    ({"flags": 1}, "expected an input symbol table"),
+]
+CONST_HEADERS = [
+    ({"states": 1 << 30}, "header says 1073741824 states and 9 arcs, but only"),
+    ({"arcs": 1 << 30}, "but only"),
+    ({"arcs": 10}, "expected the file to end here after 4 states and 10 arcs"),
+    ({"arcs": 8}, "expected the file to end here"),
+    ({"states": -1}, "header says -1 states"),
+    ({"arcs": -1}, "-1 arcs"),
+    ({"version": 3}, "version of the const file is 3; expected 1 or 2"),
+]
 
 
-@pytest.mark.parametrize("name", VECTOR)
-def test_bad_vector_files(name, tmp_path):
-    spoil, message = VECTOR[name]
-    path = tmp_path / "fst"
-    path.write_bytes(spoil(file_of(EXAMPLE, tmp_path).read_bytes()))
+@pytest.mark.parametrize(
+    ("fst", "changes", "message"),
+    [(EXAMPLE, *case) for case in VECTOR_HEADERS] + [(kaldifst.StdConstFst(EXAMPLE), *case) for case in CONST_HEADERS],
+)
+def test_bad_headers(fst, changes, message, tmp_path):
+    path = file_of(fst, tmp_path)
+    path.write_bytes(repack(path.read_bytes(), const=fst is not EXAMPLE, **changes))
     with pytest.raises((FormatError, GraphError), match=message):
         Graph.load(path)
 
 
-CONST = {
-    "too many states": ({"states": 1 << 30}, "header says 1073741824 states and 9 arcs, but only"),
-    "too many arcs": ({"arcs": 1 << 30}, "but only"),
-    "one arc more": ({"arcs": 10}, "expected the file to end here after 4 states and 10 arcs"),
-    "one arc less": ({"arcs": 8}, "expected the file to end here"),
-    "unknown states": ({"states": -1}, "header says -1 states"),
-    "unknown arcs": ({"arcs": -1}, "-1 arcs"),
-    "another version": ({"version": 3}, "version of the const file is 3; expected 1 or 2"),
-}
-
-
-@pytest.mark.parametrize("name", CONST)
-def test_bad_const_files(name, tmp_path):
-    changes, message = CONST[name]
-    data = file_of(kaldifst.StdConstFst(EXAMPLE), tmp_path).read_bytes()
-    path = tmp_path / "const"
-    path.write_bytes(repack(data, const=True, **changes))
-    with pytest.raises(FormatError, match=message):
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda data: b"", "got an empty file"),
+        (lambda data: data[:40], "byte 40: the file ends within the start state|byte 3.*ends within"),
+        (lambda data: data[:-20], "truncated|ends|room"),
+        (lambda data: data[:-5], "byte .*: the file ends within state 3|room for"),
+        (lambda data: data + b"x", "expected the file to end here after 4 states, got 1 more bytes"),
+    ],
+)
+def test_vector_files_of_another_size(spoil, message, tmp_path):
+    path = file_of(EXAMPLE, tmp_path)
+    path.write_bytes(spoil(path.read_bytes()))
+    with pytest.raises((FormatError, GraphError), match=message):
         Graph.load(path)
 
 

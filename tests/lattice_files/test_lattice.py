@@ -108,15 +108,9 @@ def test_without_a_frame_shift_there_are_no_times():
 
 
 def test_pickles_have_the_arrays_and_not_the_graph():
-    lattice = random_lattice(2)
-    data = pickle.dumps(lattice)
+    data = pickle.dumps(random_lattice(2))
     assert b"arcbeam.graph" not in data
-    again = pickle.loads(data)
-    assert not {"_batch", "_index", "_found"} & set(vars(again))
-    for name in ARRAYS:
-        assert getattr(again, name).tobytes() == getattr(lattice, name).tobytes()
-    assert again.to_kaldi() == lattice.to_kaldi()
-    assert again.to_dot() == lattice.to_dot()
+    assert not {"_batch", "_index", "_found"} & set(vars(pickle.loads(data)))
 
 
 def of_search(name):

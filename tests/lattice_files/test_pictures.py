@@ -3,11 +3,13 @@
 import itertools
 import math
 import re
+import sys
 from collections import Counter
 
 import numpy as np
 import pytest
 
+from arcbeam import MissingDependencyError
 from arcbeam.lattices import pictures, word_graph
 from arcbeam.lattices.pictures import Box, Line, Picture
 from tests.lattice_files.random_lattices import nothing, random_lattice
@@ -187,22 +189,15 @@ def test_bad_requests(options, message):
         random_lattice(0).to_dot(**options)
 
 
-def test_plot_without_matplotlib(monkeypatch):
-    import sys
-
-    from arcbeam import MissingDependencyError
-
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingDependencyError, match="pip install matplotlib"):
-        random_lattice(0).plot()
-
-
-def test_openfst_without_a_package(monkeypatch):
-    import sys
-
-    from arcbeam import MissingDependencyError
-
-    for package in ("kaldifst", "pywrapfst"):
+@pytest.mark.parametrize(
+    ("packages", "draw", "said"),
+    [
+        (["matplotlib"], lambda lattice: lattice.plot(), "pip install matplotlib"),
+        (["kaldifst", "pywrapfst"], lambda lattice: lattice.to_openfst(), r"pip install 'arcbeam\[build\]'"),
+    ],
+)
+def test_without_a_package(monkeypatch, packages, draw, said):
+    for package in packages:
         monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingDependencyError, match=r"pip install kaldifst"):
-        random_lattice(0).to_openfst()
+    with pytest.raises(MissingDependencyError, match=said):
+        draw(random_lattice(0))

@@ -86,14 +86,6 @@ def test_a_table_that_is_full_to_the_last_entry():
     check(model, buckets)
 
 
-def test_the_demo(demo_data, tmp_path):
-    pytest.importorskip("kaldifst", reason="building the graph needs arcbeam[build]")
-    model = LanguageModel.build(next(demo_data.glob("*.arpa*")), progress=False)
-    buckets = Buckets(model.columns, model.about)
-    check(model, buckets)
-    check_walk(model, buckets, 50_000)
-
-
 def test_three_million_ngrams(arcbeam_data):
     model = LanguageModel.build(arcbeam_data / "lm" / "books.3gram.arpa.xz", progress=False)
     buckets = Buckets(model.columns, model.about)

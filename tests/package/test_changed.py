@@ -39,15 +39,6 @@ def test_every_place_exists():
     assert [place for place in named if "*" not in place and not (changed.ROOT / place).exists()] == []
 
 
-def test_a_file_of_the_decoder_concerns_the_tests_of_its_topic_and_some_of_every_kind():
-    decoder = set(changed.DECODER)
-    assert set(changed.concerned(["pyx/arcbeam/ctc/decoder.py"])) == decoder
-    of_boost = set(changed.concerned(["pyx/arcbeam/ctc/boost/_boost.pyx"]))
-    assert of_boost > decoder | {"tests/decode/test_boost.py", "tests/decode/test_new_words.py"}
-    assert "tests/decode/test_stream_lattices.py" in changed.concerned(["pyx/arcbeam/ctc/streams/saved_lattice.py"])
-    assert not [place for place in of_boost if place.startswith(("tests/gpu/", "tests/benchmarks/"))]
-
-
 @pytest.mark.parametrize("room", changed.CTC_ROOMS)
 def test_every_room_of_the_decoder_has_tests(room):
     assert (changed.ROOT / "pyx/arcbeam/ctc" / room).is_dir()

@@ -68,6 +68,13 @@ def with_nvcc(build, tmp_path, monkeypatch):
     return install
 
 
+@pytest.fixture
+def forced(with_nvcc, monkeypatch):
+    """There is an nvcc, which compiles for all that it knows."""
+    with_nvcc()
+    monkeypatch.setenv("ARCBEAM_CUDA", "1")
+
+
 def record_of(build, tmp_path):
     build.build_kernels(tmp_path / "kernels")
     return json.loads((tmp_path / "kernels" / "build.json").read_text())
@@ -198,9 +205,7 @@ def test_the_driver_is_asked_in_a_process_of_its_own(build, tmp_path, monkeypatc
     assert build.gpus_here() == ["90", "100"]
 
 
-def test_only_what_changed_is_compiled_again(build, with_nvcc, tmp_path, monkeypatch):
-    with_nvcc()
-    monkeypatch.setenv("ARCBEAM_CUDA", "1")
+def test_only_what_changed_is_compiled_again(build, forced, tmp_path, monkeypatch):
     first = record_of(build, tmp_path)
     assert record_of(build, tmp_path) == first
     assert len(compiled(tmp_path)) == 1
@@ -221,9 +226,7 @@ def test_only_what_changed_is_compiled_again(build, with_nvcc, tmp_path, monkeyp
     assert len(compiled(tmp_path)) == 4
 
 
-def test_lines_that_have_moved_are_compiled_again_and_are_the_same_kernel(build, with_nvcc, tmp_path, monkeypatch):
-    with_nvcc()
-    monkeypatch.setenv("ARCBEAM_CUDA", "1")
+def test_lines_that_have_moved_are_compiled_again_and_are_the_same_kernel(build, forced, tmp_path):
     unit = tmp_path / "cuda" / "decode" / "decode.cu"
     first = record_of(build, tmp_path)
     unit.write_text("// A remark moves what follows.\n" + unit.read_text())
@@ -235,9 +238,7 @@ def test_lines_that_have_moved_are_compiled_again_and_are_the_same_kernel(build,
     assert len(compiled(tmp_path)) == 3
 
 
-def test_a_kernel_that_is_gone_leaves_no_fatbin(build, with_nvcc, tmp_path, monkeypatch):
-    with_nvcc()
-    monkeypatch.setenv("ARCBEAM_CUDA", "1")
+def test_a_kernel_that_is_gone_leaves_no_fatbin(build, forced, tmp_path):
     (tmp_path / "cuda" / "old.cu").write_text("")
     assert set(record_of(build, tmp_path)["kernels"]) == {"decode", "old"}
     (tmp_path / "cuda" / "old.cu").unlink()
@@ -267,9 +268,7 @@ def test_an_error_of_nvcc_is_quoted(build, with_nvcc, tmp_path, monkeypatch):
         record_of(build, tmp_path)
 
 
-def test_two_kernels_of_one_name(build, with_nvcc, tmp_path, monkeypatch):
-    with_nvcc()
-    monkeypatch.setenv("ARCBEAM_CUDA", "1")
+def test_two_kernels_of_one_name(build, forced, tmp_path):
     (tmp_path / "cuda" / "decode.cu").write_text("")
     with pytest.raises(SystemExit, match="got twice: decode"):
         record_of(build, tmp_path)

@@ -54,9 +54,3 @@ def test_a_python_without_venv_is_told_what_to_install(tmp_path):
     assert got.returncode != 0
     assert "cannot make a virtual environment" in got.stderr
     assert f"apt-get install python3.{sys.version_info.minor}-venv" in got.stderr
-
-
-def test_help_names_every_target():
-    got = subprocess.run(["make", "help"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    for target in ("demo", "test", "lint", "format", "sanitize", "clean"):
-        assert f"make {target}" in got

@@ -29,21 +29,20 @@ def demo(demo_data, tmp_path_factory):
     return datasets.read(demo_data, "demo", 0.02, demo_data / "tokens.txt").first(5), demo_data
 
 
-@pytest.mark.parametrize("options", OPTIONS)
-def test_demo(demo, options):
-    dataset, folder = demo
-    lm = folder / "novels.3gram.arpa.xz"
-    tokens, lexicon = baseline_equal.letters(folder / "tokens.txt", words_of_arpa(lm))
-    task = Task(tokens, lexicon, baseline_equal.plain_arpa(lm), lexicon.separator_column, OPTIONS[options])
-    check(baseline_equal.compare_on(task, dataset.utterances))
+def task_of(folder, options, with_lexicon):
+    lm, search = folder / "novels.3gram.arpa.xz", OPTIONS[options]
+    if with_lexicon:
+        tokens, lexicon = baseline_equal.letters(folder / "tokens.txt", words_of_arpa(lm))
+        return Task(tokens, lexicon, baseline_equal.plain_arpa(lm), lexicon.separator_column, dict(search))
+    search = {name: value for name, value in search.items() if name not in WORD_OPTIONS}
+    return Task(TokenTable.read(folder / "tokens.txt"), None, None, 0, search)
 
 
+@pytest.mark.parametrize("with_lexicon", [True, False])
 @pytest.mark.parametrize("options", OPTIONS)
-def test_demo_without_a_lexicon(demo, options):
+def test_demo(demo, options, with_lexicon):
     dataset, folder = demo
-    search = {name: value for name, value in OPTIONS[options].items() if name not in WORD_OPTIONS}
-    task = Task(TokenTable.read(folder / "tokens.txt"), None, None, 0, search)
-    check(baseline_equal.compare_on(task, dataset.utterances))
+    check(baseline_equal.compare_on(task_of(folder, options, with_lexicon), dataset.utterances))
 
 
 def by_torchaudio(path, blank):
@@ -56,13 +55,7 @@ def by_torchaudio(path, blank):
 @pytest.mark.parametrize("with_lexicon", [True, False])
 def test_timesteps(demo, with_lexicon):
     dataset, folder = demo
-    lm, search = folder / "novels.3gram.arpa.xz", dict(OPTIONS["best path"])
-    if with_lexicon:
-        tokens, lexicon = baseline_equal.letters(folder / "tokens.txt", words_of_arpa(lm))
-        task = Task(tokens, lexicon, baseline_equal.plain_arpa(lm), lexicon.separator_column, search)
-    else:
-        search = {name: value for name, value in search.items() if name not in WORD_OPTIONS}
-        task = Task(TokenTable.read(folder / "tokens.txt"), None, None, 0, search)
+    task = task_of(folder, "best path", with_lexicon)
     ours, theirs = Baseline(task), FlashlightText(task)
     compared = 0
     for utterance in dataset.utterances:

@@ -9,6 +9,7 @@ from arcbeam.transducer.ngram_lm import token_automaton
 from benchmarks.adapters import nemo_sources
 from tests.peers import nemo_label_looping
 from tests.peers.test_nemo_label_looping import BLANK, DURATIONS, networks, run
+from tests.peers.test_nemo_label_looping import computer as plain_computer
 from tests.transducer.arpas import random_arpa
 from tests.transducer.nemo_tree_reference import phrases_of
 from tests.transducer.networks import random_frames
@@ -41,12 +42,7 @@ def their_tree(fusion, phrases, context_score, depth_scaling, unk_score):
 
 
 def computer(looping, arrays, durations, models, alphas):
-    options = {"decoder": nemo_label_looping.Decoder(arrays), "joint": nemo_label_looping.Joint(arrays)}
-    options |= {"blank_index": BLANK, "max_symbols_per_step": 3, "allow_cuda_graphs": False}
-    options |= {"fusion_models": models, "fusion_models_alpha": alphas}
-    if durations is None:
-        return looping.GreedyBatchedRNNTLabelLoopingComputer(**options)
-    return looping.GreedyBatchedTDTLabelLoopingComputer(**options, durations=durations, include_duration=True)
+    return plain_computer(looping, arrays, durations, 3, fusion_models=models, fusion_models_alpha=alphas)
 
 
 @pytest.mark.parametrize("unk_score", [0.0, -0.5])

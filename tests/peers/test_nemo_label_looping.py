@@ -30,10 +30,10 @@ def networks(seed, durations):
     )
 
 
-def computer(looping, arrays, durations, max_symbols, method=None, decoder=None):
+def computer(looping, arrays, durations, max_symbols, method=None, decoder=None, **more):
     decoder = decoder or nemo_label_looping.Decoder(arrays)
     options = {"decoder": decoder, "joint": nemo_label_looping.Joint(arrays)}
-    options |= {"blank_index": BLANK, "max_symbols_per_step": max_symbols, "allow_cuda_graphs": False}
+    options |= {"blank_index": BLANK, "max_symbols_per_step": max_symbols, "allow_cuda_graphs": False, **more}
     if method is not None:
         options |= {"preserve_step_confidence": True, "exclude_blank_from_confidence": True}
         options |= {"confidence_method_cfg": method}

@@ -3,7 +3,6 @@
 import gzip
 import math
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,14 +10,13 @@ import pytest
 from arcbeam import CtcDecoder, FormatError, Graph
 from arcbeam.graph.symbols import TokenTable
 from arcbeam.recipe.arrays import ArcArrays
-from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
+from arcbeam.recipe.lexicon import Lexicon
 from arcbeam.recipe.lexicon_fst import SEPARATOR_RULES
 from arcbeam.recipe.recipe import LEAST_SLOT_SCORE
 from arcbeam.recipe.topology import TOPOLOGIES
 from tests.decode.equality import same
 from tests.recipe.definitions import said, strings
 
-DEMO = Path(__file__).resolve().parents[2] / "data" / "demo"
 TOKENS = TokenTable.from_list(["<space>", "a", "b", "<blank>"])
 SPACE, A, B, BLANK = 1, 2, 3, 4
 TOLERANCE = 0.02  # quantization in minimization moves a cost by 2^-11 an arc
@@ -161,18 +159,6 @@ def test_unused_it_changes_nothing(files, topology):
             assert read(one) == read(other)
     without = Graph(**graph.fields() | {"open_slot": None})
     same(CtcDecoder(graph, device="cpu").decode(batch), CtcDecoder(without, device="cpu").decode(batch))
-
-
-def test_the_rest_of_a_real_graph_is_the_one_without_a_slot():
-    table, model = TokenTable.read(DEMO / "tokens.txt"), DEMO / "novels.3gram.arpa.xz"
-    words = Lexicon.spell(words_of_arpa(model), table)
-    graph, plain = (Graph.build(table, words, model, progress=False, open_slot=slot) for slot in (True, False))
-    for name in ("states", "targets", "columns", "words", "finals"):  # the exit needs no copy here
-        assert getattr(graph, name).tobytes() == getattr(plain, name).tobytes()
-    with np.load(DEMO / "log_probs.npz") as log_probs:
-        batch = np.split(log_probs["log_probs"], np.cumsum(log_probs["lengths"])[:-1])
-    got, wanted = (CtcDecoder(one, acoustic_scale=1.5, device="cpu").decode(batch, nbest=3) for one in (graph, plain))
-    same(got, wanted)
 
 
 def test_saved_and_pickled(files):

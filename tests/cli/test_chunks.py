@@ -1,0 +1,134 @@
+"""What ``arcbeam stream`` and ``arcbeam transduce --chunk-frames`` have in common: all that comes in chunks."""
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import SAID
+from tests.cli.transducer_models import FRAMES, write_models
+
+
+class Kind(NamedTuple):
+    """Two commands on ``in.npz``: one that decodes all frames at once, and one that decodes chunks."""
+
+    whole: list
+    chunks: list
+    bad: tuple  # the length of chunks, and a frame with a column or feature that is no number
+    expected: str  # of a number
+
+
+KINDS = {
+    "stream": Kind(
+        ["decode", "graph.arc"], ["stream", "graph.arc"], (4, 5, 2),
+        "log_probs: expected finite values or -inf, got nan in frame 1, column 2",
+    ),
+    "transduce": Kind(
+        ["transduce", "m.nemo"], ["transduce", "m.nemo"], (10, 23, 5),
+        "encoder_output: expected finite values, got nan in frame 3, feature 5",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(params=KINDS)
+def kind(request, run, tmp_path, monkeypatch):
+    """In a folder of its own, which has the input where that is encoder output."""
+    if request.param == "transduce":
+        write_models(tmp_path)
+        monkeypatch.chdir(tmp_path)
+    return KINDS[request.param]
+
+
+@pytest.fixture
+def whole(run, kind):
+    """The lines of all frames of a file at once."""
+
+    def lines(name):
+        result = run(*kind.whole, name)
+        assert result.exit_code == 0, result.output + result.stderr
+        return result.stdout.splitlines()
+
+    return lines
+
+
+def first_utterance():
+    return next(iter(np.load("in.npz").items()))
+
+
+@pytest.mark.parametrize("frames", [1, 3, 7, 1000])
+def test_text_is_that_of_all_frames_at_once(run, kind, whole, frames):
+    result = run(*kind.chunks, "in.npz", "--chunk-frames", frames)
+    assert result.stdout.splitlines() == whole("in.npz")
+    assert [line.split()[0] for line in result.stdout.splitlines()] in (list(SAID), list(FRAMES))
+    assert f"chunks of {frames} frames" in result.stderr
+
+
+def test_real_time(run, kind, whole):
+    start = time.monotonic()
+    result = run(*kind.chunks, "in.npz", "--chunk-frames", 5, "--real-time", "--frame-shift", "0.01")
+    assert time.monotonic() - start >= 0.01 * sum(map(len, np.load("in.npz").values()))
+    assert result.stdout.splitlines() == whole("in.npz")
+
+
+def test_standard_input(run, kind, whole):
+    name, rows = first_utterance()
+    said, data = whole("in.npz")[0].removeprefix(f"{name} "), rows.astype(np.float32).tobytes()
+    given = (*kind.chunks, "-", "--chunk-frames", 4)
+    assert run(*given, input=data).stdout == f"- {said}\n"
+    cut = run(*given, input=data + b"abc")
+    assert (cut.exit_code, cut.stdout) == (1, f"- {said}\n")
+    width = rows.shape[1]
+    message = f"expected frames of {width} float32 values, {4 * width} bytes each, got 3 bytes more after the last"
+    assert message in cut.stderr and "is it float16" in cut.stderr
+    np.save("one.npy", rows)
+    with open("one.npy", "rb") as file:
+        saved = run(*given, input=file.read())
+    assert (saved.exit_code, saved.stdout) == (1, "")
+    assert "got a .npy file; give the file's name instead of -" in saved.stderr
+    nothing = run(*given, input=b"")
+    assert nothing.exit_code == 1 and "the input contains no frames" in nothing.stderr
+
+
+def test_ctrl_c_shows_what_was_said(run, kind, whole, monkeypatch):
+    name, rows = first_utterance()
+    np.savez("begin.npz", **{name: rows[:6]})
+    wanted, sleeps = whole("begin.npz"), iter([0, 0, 0])
+
+    def sleep(seconds):
+        if next(sleeps, None) is None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    result = run(*kind.chunks, "in.npz", "--real-time", "--frame-shift", "0.02", "--chunk-frames", 2)
+    assert (result.exit_code, result.stdout.splitlines()) == (130, wanted)
+
+
+def test_a_bad_frame_is_named_and_what_came_before_is_shown(run, kind, whole):
+    _, rows = first_utterance()
+    frames, frame, column = kind.bad
+    begin = frame // frames * frames
+    np.savez("begin.npz", bad=rows[:begin])
+    bad = rows.copy()
+    bad[frame, column] = np.nan
+    np.savez("bad.npz", bad=bad)
+    result = run(*kind.chunks, "bad.npz", "--chunk-frames", frames)
+    assert (result.exit_code, result.stdout.splitlines()) == (1, whole("begin.npz"))
+    assert f"utterance 'bad', chunk from frame {begin} on: {kind.expected}" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["in.npz", "--chunk-frames", "0"], 2, "--chunk-frames"),
+        (["-", "--chunk-frames", "99999999999999999999"], 2, "less than or equal to 100000"),
+        (["-", "in.npz", "--chunk-frames", "5"], 2, "expected - alone"),
+        (["absent.npz", "--chunk-frames", "5"], 1, "absent.npz"),
+        (["spaced.npz", "--chunk-frames", "5"], 1, "use --format json"),
+    ],
+)
+def test_bad_arguments(run, kind, arguments, code, said):
+    np.savez("spaced.npz", **{"one two": first_utterance()[1]})
+    result = run(*kind.chunks, *arguments)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert said in " ".join(result.stderr.replace("│", " ").split())
