@@ -35,6 +35,14 @@ def check(finals, wholes, firsts=None):
         assert final.sausage == whole.sausage
         if whole.mbr is not None:
             check_mbr(final, whole, first, shift)
+        for name in ("frame_confidence", "token_confidence", "word_confidence"):
+            values, wanted = getattr(final, name), getattr(whole, name)
+            assert values is wanted is None or values.tobytes() == wanted.tobytes(), name
+        assert (final.labels is None) == (whole.labels is None)
+        for label, other in zip(final.labels or [], whole.labels or [], strict=True):
+            begins, ends = other.start_frame + first, other.end_frame + first
+            seconds = (None, None) if shift is None else (begins * shift, ends * shift)
+            assert label == (other.label, begins, ends, *seconds, other.confidence)
         if first == 0:
             said = final.to_dict()
             assert {name: said[name] for name in whole.to_dict()} == whole.to_dict()
