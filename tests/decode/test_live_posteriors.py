@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Batcher, Boost, CtcDecoder, Graph, SymbolTable
+from arcbeam import Boost, CtcDecoder, Graph, SymbolTable
 from arcbeam.ctc import engines
 from arcbeam.ctc.cpu._decode import CpuStream
 from tests.decode import graphs, oracle, rescoring_oracle, test_boost, test_endpoints, test_new_words
@@ -259,16 +259,6 @@ def test_refused_chunks():
     [refused] = decoder.decode_chunks([stream], [wrong], errors="return")
     assert refused.error is not None and refused.posteriors.tolist() == []
     assert stream.partial is before and len(before.posteriors) > 0
-
-
-def test_a_batcher_passes_them_on():
-    one = CtcDecoder(GRAPH, **OPTIONS)
-    alone = one.stream(posteriors=True)
-    wanted = [alone.decode_chunk(chunk).posteriors.tobytes() for chunk in np.array_split(BATCH[5], 6)]
-    with Batcher(one) as batcher:
-        stream = one.stream(posteriors=True)
-        futures = [batcher.submit(stream, chunk) for chunk in np.array_split(BATCH[5], 6)]
-        assert [future.result(60).posteriors.tobytes() for future in futures] == wanted
 
 
 class Short(CpuStream):

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import CtcDecoder, Endpoint, EndpointRule
+from arcbeam import Batcher, CtcDecoder, Endpoint, EndpointRule, Graph
 from arcbeam.ctc import engines
 from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs, test_endpoints
 from tests.decode.emulated_gpu import TIGHT
-from tests.decode.moving import ASKED
+from tests.decode.moving import ASKED, agree
 from tests.decode.small_search import ROOMY
 from tests.decode.test_endpoints import RULES, SPEECH
 from tests.decode.test_new_words import PHRASES, boost_of, open_graphs
@@ -115,3 +115,18 @@ def test_new_words(data, graph, phrases, batch):
     boosts = [own if i % 2 == 0 else None for i in range(len(batch))]
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
     conform([one], batch, rng, boosts, most=4, asked=data.draw(st.sampled_from([[{}], ASKED])))
+
+
+def test_a_batcher_passes_all_of_it_on(device):
+    """Results on the way and at the end, whatever streams are asked for; a chunk that is refused is its own alone."""
+    decoder = CtcDecoder(Graph(**GRAPH.fields() | {"blank": 0}), **OPTIONS | {"device": device})
+    asked = [{}, *ASKED, {"posteriors": True}, {"frame_confidence": "entropy"}, {"frame_confidence": "max_prob"}]
+    streams, alone = ([decoder.stream(**outputs) for outputs in asked] for _ in range(2))
+    with Batcher(decoder, max_wait_ms=1) as batcher:
+        for at, chunk in enumerate(np.array_split(BATCH[5], 3)):
+            bad = batcher.submit(decoder.stream(frame_confidence="entropy"), np.full_like(chunk, np.nan))
+            futures = [batcher.submit(stream, chunk, last=at == 2) for stream in streams]
+            for future, stream in zip(futures, alone, strict=True):
+                agree(future.result(60), stream.decode_chunk(chunk, last=at == 2))
+            with pytest.raises(ValueError, match="got nan"):
+                bad.result(60)

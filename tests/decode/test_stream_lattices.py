@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Batcher, Boost, CtcDecoder, Graph, KenLM
+from arcbeam import Boost, CtcDecoder, Graph, KenLM
 from arcbeam.ctc import engines
 from tests.decode import graphs, kenlm_files, lattice_oracle, rescoring_oracle, test_endpoints
 from tests.decode.equality import as_the_oracle as path_as_the_oracle
@@ -129,14 +129,6 @@ def test_interim_answers_need_a_question():
         plain.interim_answers = True
     plain.interim_answers = False
     assert plain.decode_chunk(BATCH[0]).nbest is None
-
-
-def test_interim_answers_of_a_batcher():
-    decoder = CtcDecoder(GRAPH, **OPTIONS)
-    with Batcher(decoder) as batcher:
-        futures = [batcher.submit(decoder.stream(**ASKED, interim_answers=True), logp[:12]) for logp in BATCH]
-        found = [future.result() for future in futures]
-    check(found, CtcDecoder(unending(GRAPH), **OPTIONS).decode([logp[:12] for logp in BATCH], **ASKED))
 
 
 def test_of_real_speech(demo, demo_data):  # noqa: F811
@@ -331,18 +323,6 @@ def test_a_lost_result_is_said(device, monkeypatch):
 
 def no_memory(*_):
     raise MemoryError
-
-
-def test_a_batcher_passes_them_on():
-    decoder = CtcDecoder(GRAPH, **OPTIONS)
-    with Batcher(decoder) as batcher:
-        streams = [decoder.stream(**(ASKED if i % 2 else {})) for i in range(4)]
-        for stream in streams:
-            batcher.submit(stream, BATCH[5][:30])
-        finals = [batcher.submit(stream, BATCH[5][30:], last=True).result(60) for stream in streams]
-    same(finals[::2], decoder.decode([BATCH[5]] * 2))
-    check(finals[1::2], decoder.decode([BATCH[5]] * 2, **ASKED))
-    assert finals[0].nbest is None
 
 
 @pytest.mark.parametrize("nbest", [0, -1, 2.5, "3"])

@@ -118,18 +118,6 @@ def test_memory_is_told_and_goes_back(gpu):
     assert decoder.memory().streams == 0
 
 
-def test_a_batcher(gpu):
-    """Its thread is another than the one that made the decoder and the streams."""
-    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
-    with Batcher(decoder, max_wait_ms=1) as batcher:
-        streams = [decoder.stream() for _ in BATCH]
-        for half in range(2):
-            chunks = [np.array_split(utterance, 2)[half] for utterance in BATCH]
-            futures = [batcher.submit(s, c, last=half == 1) for s, c in zip(streams, chunks, strict=True)]
-            found = [future.result(60) for future in futures]
-    same(found, CtcDecoder(GRAPH, device="cpu", **OPTIONS).decode(BATCH))
-
-
 def test_a_batcher_that_cuts_long_chunks(gpu):
     """They lie in either memory; one on the GPU that is cut is copied from there."""
     decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
