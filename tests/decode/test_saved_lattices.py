@@ -162,17 +162,3 @@ def test_what_a_stream_is_asked_for_moves_with_it():
         assert decoder.restore(moved.save()).interim_answers
     of_numpy = decoder.stream(nbest=np.int64(3), interim_answers=True)
     assert decoder.restore(of_numpy.save())._sentence.asked == of_numpy._sentence.asked
-
-
-def test_posteriors_of_streams_that_keep_lattices():
-    """They are those of what is alive, whether the lattice has moved or not."""
-    decoder = CtcDecoder(GRAPH, **OPTIONS)
-    stays, plain = decoder.stream(posteriors=True, lattice=True), decoder.stream(posteriors=True)
-    moves = stays
-    for at in range(0, 60, 12):
-        chunk = BATCH[5][at : at + 12]
-        wanted = plain.decode_chunk(chunk).posteriors.tobytes()
-        found = [stream.decode_chunk(chunk) for stream in {id(one): one for one in (stays, moves)}.values()]
-        assert [one.posteriors.tobytes() for one in found] == [wanted] * len(found)
-        moves = decoder.restore(moves.save(), posteriors=True)
-        assert moves.partial.posteriors.tobytes() == wanted

@@ -26,7 +26,8 @@ slow = settings(
     deadline=None, max_examples=examples(150),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )  # fmt: skip
-OUTPUTS = pytest.mark.parametrize("asked", [({},), ASKED], ids=["best paths", "lattices"])
+POSTERIORS = [{"posteriors": True}, {"posteriors": True, "lattice": True, "interim_answers": True}]
+OUTPUTS = pytest.mark.parametrize("asked", [[{}], ASKED, POSTERIORS], ids=["best paths", "lattices", "posteriors"])
 
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 
@@ -101,7 +102,7 @@ def test_any_graph(places, data, graph, batch, beam, lattice_beam, shift):
         max_relative_cost=st.sampled_from([0.0, 0.5, 1.0, math.inf]),
     )
     rules = data.draw(st.one_of(st.none(), st.dictionaries(st.sampled_from("abc"), rule, min_size=1).map(Endpoint)))
-    asked = data.draw(st.sampled_from([[{}], ASKED, [{"posteriors": True}]]))
+    asked = data.draw(st.sampled_from([[{}], ASKED, POSTERIORS]))
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
     conform(places(data, graph, frame_shift=shift, **options), batch, rng, None, 4, rules, asked, share=0.3)
 
