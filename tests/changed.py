@@ -27,8 +27,8 @@ DECODER = tuple(
 )
 # Rooms of the decoder, and words in the names of tests that concern them.
 CTC_ROOMS = {
-    "boost": ("boost", "new_words"),
-    "lattice": ("lattice", "answers", "pruning"),
+    "boost": ("boost", "new_words", "oracles"),
+    "lattice": ("lattice", "answers", "oracles", "pruning"),
     "confidence": ("confidence", "calibration"),
     "streams": ("stream", "saved", "sentences", "endpoint", "rounds", "live_posteriors"),
 }

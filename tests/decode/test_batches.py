@@ -8,16 +8,13 @@ import threading
 import numpy as np
 import pytest
 
-from arcbeam import Boost, CtcDecoder, Graph, GraphError, SymbolTable
+from arcbeam import Boost, CtcDecoder, GraphError
 from arcbeam.ctc import batches as batches_of
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.decode.small_search import ROOMY
+from tests.decode.test_streams import GRAPH, WORDS
 
 PATIENCE_S = 60  # for what has to come; no test waits for it to pass
-WORDS = [f"w{i}" for i in range(1, 50)]
-GRAPH = Graph(
-    **random_graph(4, states=120, columns=12).fields() | {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS])}
-)
 BATCHES = [[random_log_probs(10 * at + i, frames, 12) for i, frames in enumerate((5, 0, 9, 1, 7))] for at in range(4)]
 OPTIONS = {"beam": 6.0, "max_active": 60, "frame_shift": 0.04}
 WRITTEN = sorted({WORDS[label - 1] for label in GRAPH.words.tolist() if label})

@@ -10,13 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import Boost, CtcDecoder, FormatError, Graph, GraphError, SymbolTable, UnsupportedError
-from tests.decode import graphs, lattice_oracle, rescoring_oracle
+from tests.decode import graphs
 from tests.decode.boost_oracle import Boosts
-from tests.decode.equality import as_the_oracle, same
+from tests.decode.equality import same
 from tests.decode.lattices import lattices, packed
-from tests.decode.test_lattice import BEAMS, COLLECT, decoder
-from tests.decode.test_lattice import as_the_oracle as lattice_as_the_oracle
-from tests.decode.test_rescoring import WORDS, composed, language_models, with_words
+from tests.decode.test_rescoring import WORDS, composed
 from tests.hypothesis_examples import examples
 
 slow = settings(deadline=None, max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow])
@@ -84,59 +82,6 @@ def said(words):
     logp = np.full((len(words) + 1, 4), -np.inf, np.float32)
     logp[np.arange(len(words) + 1), [*(word - 1 for word in words), 3]] = 0.0
     return logp
-
-
-@slow
-@given(
-    graphs.graphs(blank=3),
-    PHRASES,
-    st.lists(graphs.log_probs(), min_size=1, max_size=3),
-    st.sampled_from([0.0, 0.5, 2.0, 17.0, math.inf]),
-    st.sampled_from([None, None, 1, 4]),
-    DEPTH_SCALINGS,
-    st.sampled_from(BEAMS),
-    st.sampled_from(COLLECT),
-)
-def test_agrees_with_the_oracle(graph, phrases, batch, beam, max_active, depth_scaling, lattice_beam, collect_above):
-    graph = worded(graph)
-    boost, known = boost_of(graph, phrases, depth_scaling)
-    options = {"beam": beam, "max_active": max_active}
-    oracle = Boosts(known, depth_scaling=depth_scaling)
-    one = decoder(graph, collect_above=collect_above, lattice_beam=lattice_beam, **options)
-    for logp, got in zip(batch, one.decode(batch, boost=boost), strict=True):
-        as_the_oracle(got, rescoring_oracle.decode(graph, oracle, logp, **options))
-    for logp, found in zip(batch, lattices(one, batch, boost=boost), strict=True):
-        wanted = lattice_oracle.decode(graph, logp, deviations=oracle, lattice_beam=lattice_beam, **options)
-        lattice_as_the_oracle(found, wanted)
-
-
-@slow
-@given(
-    graphs.graphs(blank=3),
-    PHRASES,
-    language_models(),
-    st.lists(graphs.log_probs(), min_size=1, max_size=3),
-    st.sampled_from([0.5, 2.0, 17.0, math.inf]),
-    st.sampled_from([None, 1, 2, 3]),
-    st.sampled_from([None, None, 1, 4]),
-    st.sampled_from(BEAMS),
-    st.sampled_from(COLLECT),
-)
-def test_agrees_with_the_oracle_with_a_language_model(
-    graph, phrases, models, batch, beam, n, max_active, lattice_beam, collect_above
-):
-    large, small = models
-    graph = with_words(graph, small)
-    boost, known = boost_of(graph, phrases)
-    oracle = Boosts(known, rescoring_oracle.Deviations(graph, large, small))
-    options = {"beam": beam, "hypotheses_per_state": n, "max_active": max_active}
-    models = {"language_model": large, "graph_language_model": small}
-    one = decoder(graph, collect_above=collect_above, lattice_beam=lattice_beam, **models, **options)
-    for logp, got in zip(batch, one.decode(batch, boost=boost), strict=True):
-        as_the_oracle(got, rescoring_oracle.decode(graph, oracle, logp, **options))
-    for logp, found in zip(batch, lattices(one, batch, boost=boost), strict=True):
-        wanted = lattice_oracle.decode(graph, logp, deviations=oracle, lattice_beam=lattice_beam, **options)
-        lattice_as_the_oracle(found, wanted)
 
 
 @slow

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from arcbeam import Boost, CtcDecoder, Graph, GraphError, SymbolTable
-from tests.decode.random_graphs import random_graph, random_log_probs
+from tests.decode.random_graphs import random_log_probs
+from tests.decode.test_streams import GRAPH
 
-WORDS = [f"w{i}" for i in range(1, 50)]
-FIELDS = random_graph(4, states=120, columns=12).fields()
-GRAPH = Graph(**FIELDS | {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS])})
 BATCH = [random_log_probs(seed, 8, 12) for seed in range(120)]
 
 
@@ -131,7 +129,7 @@ def test_bad_input_is_refused():
     with pytest.raises(ValueError, match="got none of 1"), pytest.warns(UserWarning, match="left out"):
         Boost(["absent"]).calibrate(decoder(), BATCH)
     with pytest.raises(GraphError, match="no word symbols"):
-        boost.calibrate(CtcDecoder(Graph(**{**FIELDS, "word_symbols": None}), device="cpu"), BATCH)
+        boost.calibrate(CtcDecoder(Graph(**{**GRAPH.fields(), "word_symbols": None}), device="cpu"), BATCH)
 
 
 def test_phrases_that_no_score_keeps_silent():

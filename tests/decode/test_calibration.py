@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 import arcbeam
-from arcbeam import CtcDecoder, Graph, SymbolTable
+from arcbeam import CtcDecoder, Graph
 from arcbeam.ctc.confidence.calibration import normalised_cross_entropy, right_words
-from tests.decode.random_graphs import random_graph, random_log_probs
+from tests.decode.random_graphs import random_log_probs
+from tests.decode.test_streams import GRAPH
 
-WORDS = [f"w{i}" for i in range(1, 50)]
-FIELDS = random_graph(4, states=120, columns=12).fields()
-GRAPH = Graph(**FIELDS | {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS])})
 BATCH = [random_log_probs(seed, 8, 12) for seed in range(300)]
 
 
@@ -115,5 +113,5 @@ def test_wrong_references():
     with pytest.raises(ValueError, match="words that are all wrong; give more speech"):
         arcbeam.calibrate_confidence(decoder(), BATCH, [""] * len(BATCH))
     with pytest.raises(ValueError, match="expected a graph with symbols of words"):
-        plain = CtcDecoder(Graph(**{**FIELDS, "word_symbols": None}), device="cpu")
+        plain = CtcDecoder(Graph(**{**GRAPH.fields(), "word_symbols": None}), device="cpu")
         arcbeam.calibrate_confidence(plain, BATCH, wanted)

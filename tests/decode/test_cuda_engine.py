@@ -44,26 +44,6 @@ def test_a_second_device(gpu):
         CtcDecoder(GRAPH, device="cuda:2")
 
 
-def test_padded_batches_and_lengths(gpu):
-    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
-    batch = np.stack([graphs.random_log_probs(seed, 8, 12) for seed in range(3)])
-    same(decoder.decode(batch, [8, 0, 5]), on_cpu(batch, [8, 0, 5]))
-    wide = np.stack([batch, batch], axis=-1)[..., 0]  # values of a frame that lie apart
-    same(decoder.decode(wide), on_cpu(batch))
-    apart = np.concatenate([batch, batch], axis=-1)[..., :12]  # rows that lie apart
-    same(decoder.decode(apart), on_cpu(batch))
-    same(decoder.decode([]), [])
-
-
-@pytest.mark.parametrize("wrap", [DeviceArray, np.asarray])
-def test_float16_equals_its_float32_copy(gpu, wrap):
-    half = [logp.astype(np.float16) for logp in BATCH]
-    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
-    mixed = [wrap(half[0]), *(wrap(logp.astype(np.float32)) for logp in half[1:])]
-    same(decoder.decode(mixed), on_cpu(half))
-    same(decoder.decode([wrap(logp) for logp in half]), on_cpu([logp.astype(np.float32) for logp in half]))
-
-
 def test_arrays_on_the_device_are_not_copied(gpu):
     decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
     same(decoder.decode([DeviceArray(logp) for logp in BATCH]), on_cpu())
@@ -114,14 +94,6 @@ def test_streams_of_another_device(gpu):
     with pytest.raises(ValueError, match="cuda_stream: expected a stream of cuda:0, where the decoder is, got the"):
         decoder.decode(batch, cuda_stream=other._engine.stream.address)
     same(decoder.decode(batch, cuda_stream=decoder._engine.stream.address), on_cpu())
-
-
-def test_rows_in_reverse_and_on_top_of_each_other(gpu):
-    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
-    values = graphs.random_log_probs(3, 40, 12)
-    again = np.lib.stride_tricks.sliding_window_view(values.reshape(-1), 12)[::5][:20]
-    for batch in ([values[::-1]], [again, again[::-1]], [np.broadcast_to(values[:1], values.shape)]):
-        same(decoder.decode([DeviceArray(logp) for logp in batch]), on_cpu([np.array(logp) for logp in batch]))
 
 
 @pytest.mark.parametrize("wrap", [DeviceArray, np.asarray])

@@ -90,6 +90,8 @@ def test_a_lost_device_stays_lost(gpu):
     assert caught.value.code == 700
     with pytest.raises(CudaError, match="cannot be used by this process any more"):
         decoder.decode(BATCH)
+    with pytest.raises(CudaError, match="cannot be used by this process any more"):
+        decoder.release()
     del decoder, caught
     gc.collect()
     gpu.start()  # nothing can be freed on a lost device: new books
@@ -114,6 +116,7 @@ def test_several_threads_take_turns(gpu):
             mine = CtcDecoder(GRAPH, device="cuda", **OPTIONS) if own else decoder
             for _ in range(3):
                 same(mine.decode(BATCH), wanted)
+                mine.release()
         except BaseException as error:
             errors.append(error)
 
@@ -154,13 +157,14 @@ def test_a_child_forked_while_another_thread_decodes_is_told(gpu):
     assert told_in_a_child(decoder, BATCH, gpu.fake, launched=lambda: len(gpu.launched))
 
 
-def test_a_forked_child_is_told(gpu):
+@pytest.mark.parametrize("call", [lambda decoder: decoder.decode(BATCH[:1]), CtcDecoder.release])
+def test_a_forked_child_is_told(gpu, call):
     decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
     same(decoder.decode(BATCH[:1]), on_cpu(BATCH[:1]))
     child = os.fork()
     if child == 0:
         try:
-            decoder.decode(BATCH[:1])
+            call(decoder)
         except CudaError as error:
             os._exit(0 if "forked" in str(error) else 2)
         os._exit(1)

@@ -102,21 +102,6 @@ def test_nan_after_the_death_of_a_search(device):
     assert [h.error is None for h in found] == [True, False]
 
 
-WRONG_ALTOGETHER = {
-    "dtype": ([BATCH[0].astype(np.float64), BATCH[2]], None, TypeError, "expected float32 or float16 log-probs"),
-    "dimensions": (BATCH[0], None, ValueError, "got 2 dimensions"),
-    "width": ([BATCH[2], BATCH[2][:, :11]], None, ValueError, r"log_probs\[1\]: expected 12 columns, got 11"),
-    "length": ([BATCH[2]], [99], ValueError, r"lengths\[0\]: expected 0 to"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG_ALTOGETHER)
-def test_what_is_wrong_with_the_call_raises_all_the_same(device, name):
-    log_probs, lengths, error, message = WRONG_ALTOGETHER[name]
-    with pytest.raises(error, match=message):
-        CtcDecoder(GRAPH, device=device, **OPTIONS).decode(log_probs, lengths, errors="return")
-
-
 @pytest.mark.parametrize("errors", ["ignore", None, True, ["return"]])
 def test_other_ways_to_treat_errors(errors):
     with pytest.raises(ValueError, match=r"errors: expected 'raise' or 'return', got "):

@@ -20,25 +20,18 @@ from arcbeam.gpu import _cuda
 from arcbeam.gpu._memory import PinnedBuffer
 from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
-from tests.decode.emulated_gpu import TIGHT
+from tests.decode.emulated_gpu import TIGHT, DeviceArray
 from tests.decode.equality import same
+from tests.decode.small_search import GRAPH, OPTIONS, ROOMY, on_cpu
 from tests.hypothesis_examples import examples
 
 ROOT = Path(__file__).resolve().parents[2]
-GRAPH = graphs.random_graph(4, states=120, columns=12)
 BATCH = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 29, 1, 17, 8))]
-OPTIONS = {"beam": 5.0, "max_active": 40}
-ROOMY = search_plan.Room(spill_states=512, log_entries=4096, shared_states=128)
-
-
-def on_cpu(batch, lengths=None, graph=GRAPH, **options):
-    return CtcDecoder(graph, device="cpu", threads=1, **(options or OPTIONS)).decode(batch, lengths)
 
 
 @pytest.fixture
-def gpu(emulated_gpu):
-    emulated_gpu.begin_with(ROOMY)
-    return emulated_gpu
+def gpu(planned_gpu):
+    return planned_gpu
 
 
 def pinned(array):
@@ -133,6 +126,8 @@ def variants():
     padded = np.stack([graphs.random_log_probs(seed, 20, 12) for seed in range(5)])
     apart = np.concatenate([padded, padded], axis=-1)[..., :12]
     half = [logp.astype(np.float16 if i % 2 else np.float32) for i, logp in enumerate(BATCH)]
+    values = graphs.random_log_probs(3, 40, 12)
+    overlapping = np.lib.stride_tricks.sliding_window_view(values.reshape(-1), 12)[::5][:20]
     return {
         "padded": (padded, None),
         "lengths": (padded, rng.integers(0, 21, 5)),
@@ -141,18 +136,28 @@ def variants():
         "float16": ([logp.astype(np.float16) for logp in BATCH], None),
         "mixed": (half, None),
         "rows of a list apart": ([np.concatenate([logp, logp], axis=1)[:, :12] for logp in BATCH], None),
+        "rows on top of each other": ([overlapping, overlapping[::-1]], None),
+        "one row": ([np.broadcast_to(values[:1], values.shape)], None),
+        "values apart": (np.stack([padded, padded], axis=-1)[..., 0], None),
     }
 
 
-@pytest.mark.parametrize("name", variants())
-@pytest.mark.parametrize("place", [np.asarray, pinned])
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        (name, place)
+        for name in variants()
+        for place in (np.asarray, pinned, DeviceArray)
+        if (name, place) != ("values apart", DeviceArray)  # which kernels do not read
+    ],
+)
 def test_kinds_of_arrays(gpu, name, place):
     gpu.send_in_parts()
     batch, lengths = variants()[name]
     decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
     given = [place(logp) for logp in batch] if isinstance(batch, list) else place(batch)
-    same(decoder.decode(given, lengths), on_cpu(batch, lengths))
-    assert len(gpu.shapes) == 2
+    same(decoder.decode(given, lengths), on_cpu([np.array(logp) for logp in batch], lengths))
+    assert len(gpu.shapes) == (1 if place is DeviceArray else 2)
 
 
 @pytest.mark.parametrize("window_bytes", [1, 500, 1200, 10**6])

@@ -9,13 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import CtcDecoder, Graph
-from tests.decode import graphs, lattice_oracle, rescoring_oracle
+from tests.decode import graphs, lattice_oracle
 from tests.decode.language_models import over, rough_models
 from tests.decode.lattices import lattices, packed
 from tests.decode.oracle import EPSILON, _arcs
 from tests.decode.small_search import BATCH, GRAPH
 from tests.decode.test_engine import as_bytes
-from tests.decode.test_rescoring import language_models, with_words
 from tests.hypothesis_examples import examples
 
 BEAMS = [0.0, 0.5, 2.0, 8.0, math.inf]
@@ -34,48 +33,6 @@ def as_the_oracle(found, wanted):
         assert found[name].tolist() == wanted[name], name
     for name in ("total_cost", "reached_final", "complete"):
         assert found[name] == wanted[name], name
-
-
-@slow
-@given(
-    graphs.graphs(),
-    st.lists(graphs.log_probs(), min_size=1, max_size=3),
-    st.sampled_from([0.0, 0.5, 2.0, 17.0, math.inf]),
-    st.sampled_from(BEAMS),
-    st.sampled_from([None, None, 1, 3]),
-    st.sampled_from([1.0, 0.5]),
-    st.sampled_from(COLLECT),
-)
-def test_agrees_with_the_oracle(graph, batch, beam, lattice_beam, max_active, scale, collect_above):
-    options = {"beam": beam, "lattice_beam": lattice_beam, "max_active": max_active, "acoustic_scale": scale}
-    one = decoder(graph, collect_above=collect_above, **options)
-    for logp, found in zip(batch, lattices(one, batch), strict=True):
-        as_the_oracle(found, lattice_oracle.decode(graph, logp, **options))
-        follows_the_graph(found, graph, logp, scale)
-
-
-@slow
-@given(
-    graphs.graphs(),
-    language_models(),
-    st.lists(graphs.log_probs(), min_size=1, max_size=3),
-    st.sampled_from([0.5, 2.0, 17.0, math.inf]),
-    st.sampled_from(BEAMS),
-    st.sampled_from([None, 1, 2, 3]),
-    st.sampled_from([None, None, 4]),
-    st.sampled_from(COLLECT),
-)
-def test_agrees_with_the_oracle_with_a_language_model(
-    graph, models, batch, beam, lattice_beam, n, max_active, collect_above
-):
-    large, small = models
-    graph = with_words(graph, small)
-    options = {"beam": beam, "lattice_beam": lattice_beam, "hypotheses_per_state": n, "max_active": max_active}
-    models = {"language_model": large, "graph_language_model": small}
-    one = decoder(graph, collect_above=collect_above, **models, **options)
-    deviations = rescoring_oracle.Deviations(graph, large, small)
-    for logp, found in zip(batch, lattices(one, batch), strict=True):
-        as_the_oracle(found, lattice_oracle.decode(graph, logp, deviations=deviations, **options))
 
 
 def test_agrees_with_the_oracle_on_real_weights():

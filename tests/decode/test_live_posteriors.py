@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Batcher, Boost, CtcDecoder, Graph, SymbolTable
+from arcbeam import Boost, CtcDecoder, Graph, SymbolTable
 from arcbeam.ctc import engines
 from arcbeam.ctc.cpu._decode import CpuStream
 from tests.decode import graphs, oracle, rescoring_oracle, test_boost, test_endpoints, test_new_words
@@ -192,27 +192,6 @@ def test_chunks_company_threads_and_collections_change_nothing(monkeypatch, kind
     assert np.any((shares > 0.0) & (shares < 1.0)) and np.all((shares >= 0.0) & (shares <= 1.0))
 
 
-@pytest.mark.parametrize("boosted", [False, True])
-@pytest.mark.parametrize("kind", ["plain", "rescoring", "kenlm"])
-def test_streams_that_move(decoders, kind, boosted):  # noqa: F811
-    one, other = decoders(kind), decoders(kind, threads=1)
-    one_boost = boost(1) if boosted else None
-    whole = one.stream(boost=one_boost, posteriors=True)
-    moved = one.stream(boost=one_boost, posteriors=True)
-    assert moved.partial.posteriors.tolist() == []
-    for at in range(0, len(BATCH[5]), 9):
-        chunk = BATCH[5][at : at + 9]
-        wanted = whole.decode_chunk(chunk).posteriors.tobytes()
-        moved.decode_chunk(chunk)
-        data = moved.save()
-        assert other.restore(data, boost=one_boost).partial.posteriors is None
-        moved = other.restore(data, boost=one_boost, posteriors=True)
-        assert moved.partial.posteriors.tobytes() == wanted
-    final = moved.finish()
-    again = one.restore(moved.save(), boost=one_boost, posteriors=True).partial
-    assert final.posteriors.tolist() == again.posteriors.tolist() == [1.0] * len(final.words)
-
-
 def test_results_keep_theirs():
     """However late they are looked at, whatever came after, and pickled."""
     one = CtcDecoder(GRAPH, **OPTIONS)
@@ -259,16 +238,6 @@ def test_refused_chunks():
     [refused] = decoder.decode_chunks([stream], [wrong], errors="return")
     assert refused.error is not None and refused.posteriors.tolist() == []
     assert stream.partial is before and len(before.posteriors) > 0
-
-
-def test_a_batcher_passes_them_on():
-    one = CtcDecoder(GRAPH, **OPTIONS)
-    alone = one.stream(posteriors=True)
-    wanted = [alone.decode_chunk(chunk).posteriors.tobytes() for chunk in np.array_split(BATCH[5], 6)]
-    with Batcher(one) as batcher:
-        stream = one.stream(posteriors=True)
-        futures = [batcher.submit(stream, chunk) for chunk in np.array_split(BATCH[5], 6)]
-        assert [future.result(60).posteriors.tobytes() for future in futures] == wanted
 
 
 class Short(CpuStream):

@@ -12,12 +12,9 @@ from tests.decode import graphs
 from tests.decode.entries import check_entries
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.decode.small_search import ROOMY
+from tests.decode.test_streams import GRAPH
 from tests.lattice.oracle import edit_distance
 
-WORDS = [f"w{i}" for i in range(1, 50)]
-GRAPH = Graph(
-    **random_graph(4, states=120, columns=12).fields() | {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS])}
-)
 BATCH = [random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 9, 1, 7, 30))]
 OPTIONS = {"beam": 6.0, "max_active": 60}
 

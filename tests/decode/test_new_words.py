@@ -12,15 +12,12 @@ from arcbeam import Boost, CtcDecoder, FormatError, Graph, SymbolTable, TokenTab
 from arcbeam.graph._new_words import Pieces
 from arcbeam.graph.graph import OpenSlot
 from arcbeam.graph.new_words import Joined
-from tests.decode import graphs, lattice_oracle, rescoring_oracle
+from tests.decode import graphs, rescoring_oracle
 from tests.decode.boost_oracle import Boosts, WithNewWords
 from tests.decode.equality import as_the_oracle, same
-from tests.decode.lattices import lattices
 from tests.decode.oracle import EPSILON
 from tests.decode.test_boost import SCORES
-from tests.decode.test_lattice import BEAMS, COLLECT, decoder
-from tests.decode.test_lattice import as_the_oracle as lattice_as_the_oracle
-from tests.decode.test_rescoring import WORDS, language_models
+from tests.decode.test_rescoring import WORDS
 from tests.hypothesis_examples import examples
 
 slow = settings(deadline=None, max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow])
@@ -88,55 +85,6 @@ def boost_of(graph, phrases, depth_scaling=1.0):
     first = max(len(WORDS), *graph.words.tolist(), 0) + 1
     ids |= {word: first + at for at, word in enumerate(sorted(new))}
     return boost, {tuple(ids[word] for word in phrase): score for phrase, score in phrases.items()}, whole
-
-
-@slow
-@given(
-    open_graphs(),
-    PHRASES,
-    st.lists(graphs.log_probs(), min_size=1, max_size=3),
-    st.sampled_from([0.0, 0.5, 2.0, 17.0, math.inf]),
-    st.sampled_from([None, None, 1, 4]),
-    st.sampled_from(BEAMS),
-    st.sampled_from(COLLECT),
-)
-def test_agrees_with_the_oracle(graph, phrases, batch, beam, max_active, lattice_beam, collect_above):
-    boost, known, whole = boost_of(graph, phrases)
-    options = {"beam": beam, "max_active": max_active}
-    oracle = Boosts(known)
-    one = decoder(graph, collect_above=collect_above, lattice_beam=lattice_beam, **options)
-    for logp, got in zip(batch, one.decode(batch, boost=boost), strict=True):
-        as_the_oracle(got, rescoring_oracle.decode(whole, oracle, logp, **options))
-        assert got.word_ids.tolist() == [word for word in whole.words[got.arcs].tolist() if word]
-    for logp, found in zip(batch, lattices(one, batch, boost=boost), strict=True):
-        wanted = lattice_oracle.decode(whole, logp, deviations=oracle, lattice_beam=lattice_beam, **options)
-        lattice_as_the_oracle(found, wanted)
-
-
-@slow
-@given(
-    open_graphs(),
-    PHRASES,
-    language_models(),
-    st.lists(graphs.log_probs(), min_size=1, max_size=2),
-    st.sampled_from([0.5, 2.0, 17.0, math.inf]),
-    st.sampled_from([None, 1, 2, 3]),
-    st.sampled_from(BEAMS),
-)
-def test_agrees_with_the_oracle_with_a_language_model(graph, phrases, models, batch, beam, n, lattice_beam):
-    large, small = models
-    graph = Graph(**graph.fields() | {"meta": graph.meta | {"lm_digest": small.digest}})
-    boost, known, whole = boost_of(graph, phrases)
-    deviations = rescoring_oracle.Deviations(whole, large, small, keep=["<unk>"])
-    oracle = Boosts(known, deviations)
-    options = {"beam": beam, "hypotheses_per_state": n}
-    models = {"language_model": large, "graph_language_model": small}
-    one = decoder(graph, lattice_beam=lattice_beam, **models, **options)
-    for logp, got in zip(batch, one.decode(batch, boost=boost), strict=True):
-        as_the_oracle(got, rescoring_oracle.decode(whole, oracle, logp, **options))
-    for logp, found in zip(batch, lattices(one, batch, boost=boost), strict=True):
-        wanted = lattice_oracle.decode(whole, logp, deviations=oracle, lattice_beam=lattice_beam, **options)
-        lattice_as_the_oracle(found, wanted)
 
 
 def written_out(whole):

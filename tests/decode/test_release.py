@@ -2,11 +2,8 @@
 
 import gc
 import os
-import threading
 
-import pytest
-
-from arcbeam import CtcDecoder, CudaError
+from arcbeam import CtcDecoder
 from arcbeam.gpu import _cuda
 from tests.decode.emulated_gpu import TIGHT, DeviceArray
 from tests.decode.equality import same
@@ -68,26 +65,6 @@ def test_a_memory_limit_counts_what_is_left(gpu):
         decoder.release()
 
 
-def test_threads_take_turns(gpu):
-    decoder, errors = CtcDecoder(GRAPH, device="cuda", **OPTIONS), []
-    wanted = on_cpu(BATCH[:2])
-
-    def work():
-        try:
-            for _ in range(5):
-                same(decoder.decode(BATCH[:2]), wanted)
-                decoder.release()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-
-
 def test_a_cpu_ends_its_threads(monkeypatch):
     before = len(os.listdir("/proc/self/task"))
     decoder = CtcDecoder(GRAPH, device="cpu", threads=3, **OPTIONS)
@@ -108,28 +85,3 @@ def test_a_driver_that_does_not_trim(gpu):
     gpu.fake.fail("pool_trim", 803)
     decoder.release()
     same(decoder.decode(BATCH), on_cpu())
-
-
-def test_a_lost_device_says_so(gpu):
-    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
-    gpu.fake.fail("event_query", 700)
-    with pytest.raises(CudaError, match="ILLEGAL_ADDRESS"):
-        decoder.decode(BATCH)
-    with pytest.raises(CudaError, match="cannot be used by this process any more"):
-        decoder.release()
-    del decoder
-    gc.collect()
-    gpu.start()  # nothing can be freed on a lost device: new books
-
-
-def test_a_forked_child_is_told(gpu):
-    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
-    decoder.decode(BATCH[:1])
-    child = os.fork()
-    if child == 0:
-        try:
-            decoder.release()
-        except CudaError as error:
-            os._exit(0 if "forked" in str(error) else 2)
-        os._exit(1)
-    assert os.waitpid(child, 0)[1] == 0

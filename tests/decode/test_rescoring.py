@@ -35,29 +35,6 @@ def language_models(draw):
 slow = settings(deadline=None, max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow])
 
 
-@slow
-@given(
-    graphs.graphs(blank=3),
-    language_models(),
-    st.lists(graphs.log_probs(), min_size=1, max_size=3),
-    st.sampled_from([0.0, 0.5, 2.0, 17.0, float("inf")]),
-    st.sampled_from([None, 1, 2, 3]),
-    st.sampled_from([None, None, 1, 4]),
-    st.sampled_from([(1.0, 1.0), (0.5, 1.0), (1.0, 0.5), (0.0, 0.0)]),
-)
-def test_agrees_with_the_oracle(graph, models, batch, beam, n, max_active, scales):
-    large, small = models
-    graph = with_words(graph, small, lm_scale=scales[1])
-    options = {"beam": beam, "hypotheses_per_state": n, "max_active": max_active}
-    one = CtcDecoder(
-        graph, language_model=large, graph_language_model=small, lm_scale=scales[0], device="cpu", threads=2, **options
-    )
-    deviations = rescoring_oracle.Deviations(graph, large, small, *scales)
-    for logp, got in zip(batch, one.decode(batch), strict=True):
-        wanted = rescoring_oracle.decode(graph, deviations, logp, **options)
-        as_the_oracle(got, wanted)
-
-
 def test_agrees_with_the_oracle_on_real_weights():
     rng = np.random.default_rng(4)
     graph = graphs.random_graph(3, states=200)

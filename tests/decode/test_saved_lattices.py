@@ -6,19 +6,15 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings
 
 from arcbeam import Boost, CtcDecoder, Endpoint, FormatError, Graph
-from arcbeam.ctc import engines
-from tests.decode import graphs, test_endpoints
-from tests.decode.endpoint_oracle import sentences
-from tests.decode.moving import ASKED, beside
-from tests.decode.test_endpoints import RULES, SPEECH
-from tests.decode.test_new_words import PHRASES, boost_of, open_graphs, with_slot
-from tests.decode.test_stream_lattices import check
+from tests.decode import graphs
+from tests.decode.equality import same
+from tests.decode.moving import ASKED
+from tests.decode.test_new_words import with_slot
 from tests.decode.test_stream_states import KINDS, MUTANTS, changed, decoders, state_array  # noqa: F401 - a fixture
-from tests.decode.test_streams import BATCH, GRAPH, OPTIONS, WORDS, boost
+from tests.decode.test_streams import BATCH, GRAPH, OPTIONS, WORDS
 from tests.decode.test_streams_emulated import answers
 from tests.files.mutants import TELLING, little_memory, mutate  # noqa: F401 - a fixture
 from tests.graph import sealing
@@ -28,69 +24,6 @@ slow = settings(deadline=None, max_examples=examples(150), suppress_health_check
 ALL = {name: value for name, value in ASKED[0].items() if name != "interim_answers"}
 
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
-
-
-@pytest.mark.parametrize("boosted", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(2))
-def test_restored_streams_give_the_bytes_of_the_whole(monkeypatch, decoders, kind, boosted, seed):  # noqa: F811
-    one = decoders(kind)
-    monkeypatch.setattr(engines, "COLLECT_ABOVE", 64)
-    boosts = [boost(i) if i % 3 else None for i in range(len(BATCH))] if boosted else None
-    rng = np.random.default_rng(seed)
-    found, _, _ = beside([one, decoders(kind, threads=1), decoders(kind)], BATCH, rng, boosts, asked=ASKED[:1])
-    check([finals[-1] for finals in found], one.decode(BATCH, boost=boosts, **ALL))
-
-
-@slow
-@given(st.data(), graphs.graphs(), st.lists(graphs.log_probs(max_frames=8), min_size=1, max_size=3))
-def test_any_graph(data, graph, batch):
-    """Graphs with dead ends and ties, searches that die, lattice beams of nothing and of everything."""
-    beam, most = data.draw(st.sampled_from([0.0, 0.5, 2.0, 30.0])), data.draw(st.sampled_from([1, 3, None]))
-    lattice_beam = data.draw(st.sampled_from([0.0, 2.0, 99.0, float("inf")]))
-    options = {"beam": beam, "lattice_beam": lattice_beam, "max_active": most, "frame_shift": 0.25}
-    decoder = CtcDecoder(graph, device="cpu", threads=1, **options)
-    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
-    found, _, _ = beside([decoder], batch, rng, most=4, asked=ASKED[:1])
-    check([finals[-1] for finals in found], decoder.decode(batch, **ALL))
-
-
-@slow
-@given(st.data(), open_graphs(), PHRASES, st.lists(graphs.log_probs(max_frames=8), min_size=1, max_size=3))
-def test_new_words(data, graph, phrases, batch):
-    own, _, _ = boost_of(graph, phrases)
-    beam = data.draw(st.sampled_from([0.5, 17.0]))
-    decoder = CtcDecoder(graph, beam=beam, device="cpu", threads=1, frame_shift=0.25)
-    boosts = [own if i % 2 == 0 else None for i in range(len(batch))]
-    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
-    found, _, _ = beside([decoder], batch, rng, boosts, most=4, asked=ASKED[:1])
-    check([finals[-1] for finals in found], decoder.decode(batch, boost=boosts, **ALL))
-
-
-@pytest.mark.parametrize("boosted", [False, True])
-@pytest.mark.parametrize("kind", test_endpoints.DECODERS)
-def test_sentences(kind, boosted):
-    """Streams move within sentences, and behind endpoints with frames that wait."""
-    decoder, other = test_endpoints.DECODERS[kind](), test_endpoints.DECODERS[kind]()
-    one = boost(1) if boosted else None
-    wanted = sentences(decoder, SPEECH, RULES, one)
-    wholes = decoder.decode([SPEECH[first:end] for first, end, _ in wanted], boost=one, **ALL)
-    rng, moved_with_frames = np.random.default_rng(0), 0
-    for most in (2, 9, 200):
-        [found], waited, _ = beside([decoder, other], [SPEECH], rng, [one], most, RULES, asked=ASKED[:1])
-        check(found[: len(wanted)], wholes, [first for first, _, _ in wanted])
-        moved_with_frames += waited
-    assert moved_with_frames > 3
-
-
-def test_searches_that_have_died():
-    decoder = CtcDecoder(GRAPH, **OPTIONS)
-    silent = np.full((4, BATCH[5].shape[1]), -np.inf, np.float32)
-    speech = np.concatenate([BATCH[5][:12], silent, BATCH[5][12:]])
-    found, _, died = beside([decoder], [speech] * 4, np.random.default_rng(1), endpoint=None)
-    assert died > 3
-    for finals, asked in zip(found, ASKED, strict=True):
-        assert not finals[-1].complete and (finals[-1].nbest is None) == ("nbest" not in asked)
 
 
 def of_kind(kind, decoders):  # noqa: F811
@@ -106,55 +39,49 @@ def of_kind(kind, decoders):  # noqa: F811
     return decoder, None, BATCH[5], Endpoint() if kind == "plain" else None
 
 
+def forged(rng, data):
+    """The state with other numbers in some places, and checksums that fit."""
+    if rng.random() < 0.3:
+        return sealing.reseal(mutate(rng, data))
+    places = [place for name, place in sealing.sections(data).items() if place[1] > 3 and name != "about"]
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        offset, size = rng.choice(places)
+        float32 = struct.unpack("<I", struct.pack("<f", rng.choice((0.0, 0.25, 2.9, 3.1, 50.0))))[0]
+        number = rng.choice((rng.randrange(40), rng.choice(TELLING) & 0xFFFFFFFF, float32))
+        data = sealing.poke(data, offset + rng.randrange(0, size - 3, 4), struct.pack("<I", number))
+    return sealing.reseal(data)
+
+
 @pytest.mark.usefixtures("little_memory")
-@pytest.mark.parametrize("ended", [False, True])
+@pytest.mark.parametrize(("asked", "ended"), [({}, False), (ASKED[0], False), (ASKED[0], True)])
 @pytest.mark.parametrize("kind", [*KINDS, "new words"])
-def test_forged_states_are_refused_or_harmless(decoders, kind, ended):  # noqa: F811
+def test_forged_states_are_refused_or_harmless(decoders, kind, asked, ended):  # noqa: F811
     """Checksums are made to fit; what gets through is decoded with."""
     decoder, one, log_probs, endpoint = of_kind(kind, decoders)
-    stream = decoder.stream(boost=one, endpoint=endpoint, **ASKED[0])
+    stream = decoder.stream(boost=one, endpoint=endpoint, **asked)
     stream.decode_chunk(log_probs[:12], last=ended)
     data = stream.save()
-    rng, accepted = random.Random(kind), 0
-    places = {name: place for name, place in sealing.sections(data).items() if place[1] > 3 and name != "about"}
-    for i in range(MUTANTS // 2):
-        if rng.random() < 0.3:
-            mutant = sealing.reseal(mutate(rng, data))
-        else:
-            mutant = data
-            for _ in range(rng.choice((1, 1, 2, 3))):
-                offset, size = places[rng.choice(list(places))]
-                at = offset + rng.randrange(0, size - 3, 4)
-                float32 = struct.unpack("<I", struct.pack("<f", rng.choice((0.0, 0.25, 2.9, 3.1, 50.0))))[0]
-                number = rng.choice((rng.randrange(40), rng.choice(TELLING) & 0xFFFFFFFF, float32))
-                mutant = sealing.poke(mutant, at, struct.pack("<I", number))
-            mutant = sealing.reseal(mutant)
+    rng, accepted, count = random.Random(kind), 0, MUTANTS // 2 if asked else MUTANTS
+    for i in range(count):
+        mutant = forged(rng, data)
         try:
             restored = decoder.restore(mutant, boost=one)
         except ValueError as error:
             assert "stream state: " in str(error), i
-        else:
-            accepted += 1
-            assert answers(restored.partial)[1] is not None
-            if not ended:
-                restored.decode_chunk(log_probs[12:20])
-                assert isinstance(restored.save(), bytes)
-                restored.finish()
-            final = restored.partial
-            assert isinstance(final.to_dict(), dict) and isinstance(final.lattice.scores.sum(), float)
+            continue
+        accepted += 1
+        assert (answers(restored.partial)[1] is not None) == bool(asked)
+        if not ended:
+            restored.decode_chunk(log_probs[12:20])
             assert isinstance(restored.save(), bytes)
-    assert 0 < accepted < MUTANTS // 2
-
-
-def test_every_damaged_byte_is_noticed():
-    decoder = CtcDecoder(GRAPH, **OPTIONS)
-    for last in (False, True):
-        stream = decoder.stream(nbest=2)
-        stream.decode_chunk(BATCH[5][:3], last=last)
-        data = stream.save()
-        for at in range(0, len(data), 7):
-            with pytest.raises(FormatError):
-                decoder.restore(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
+            restored.finish()
+        final = restored.partial
+        assert isinstance(final.to_dict(), dict) and isinstance(restored.save(), bytes)
+        assert not asked or isinstance(final.lattice.scores.sum(), float)
+    assert 0 < accepted < count
+    if not ended:
+        final = [decoder.restore(data, boost=one).decode_chunk(log_probs[12:], last=True)]
+        same(final, decoder.decode([log_probs], boost=one, **ALL if asked else {}))
 
 
 def saved(last, **asked):
@@ -225,27 +152,6 @@ def test_the_end_of_the_best_path_is_one_of_no_more_cost():
         decoder.restore(changed(data, end_extras=np.full_like(extras, 99.0)))
 
 
-@pytest.mark.parametrize(("name", "value"), [("lattice_beam", 7.0), ("posterior_scale", 0.5)])
-def test_another_option_is_refused_by_name(name, value):
-    decoder, data = saved(False)
-    other = CtcDecoder(decoder.graph, **OPTIONS | {name: value})
-    with pytest.raises(ValueError, match=f"expected a stream with {name}={value!r}.*restore it with") as error:
-        other.restore(data)
-    assert not isinstance(error.value, FormatError)
-    plain = decoder.stream()
-    plain.decode_chunk(BATCH[5][:20])
-    assert other.restore(plain.save()).num_frames == 20  # answers of which do not depend on it
-
-
-def test_before_the_first_chunk(device):
-    decoder = CtcDecoder(GRAPH, **OPTIONS | {"device": device})
-    stream = decoder.stream(**ALL)
-    data = stream.save()
-    moved = decoder.restore(data)
-    assert moved.save() == data and (moved.num_frames, moved.interim_answers) == (0, False)
-    check([moved.decode_chunk(BATCH[2], last=True)], decoder.decode([BATCH[2]], **ALL))
-
-
 def test_what_a_stream_is_asked_for_moves_with_it():
     decoder = CtcDecoder(GRAPH, **OPTIONS)
     for asked in ASKED:
@@ -256,17 +162,3 @@ def test_what_a_stream_is_asked_for_moves_with_it():
         assert decoder.restore(moved.save()).interim_answers
     of_numpy = decoder.stream(nbest=np.int64(3), interim_answers=True)
     assert decoder.restore(of_numpy.save())._sentence.asked == of_numpy._sentence.asked
-
-
-def test_posteriors_of_streams_that_keep_lattices():
-    """They are those of what is alive, whether the lattice has moved or not."""
-    decoder = CtcDecoder(GRAPH, **OPTIONS)
-    stays, plain = decoder.stream(posteriors=True, lattice=True), decoder.stream(posteriors=True)
-    moves = stays
-    for at in range(0, 60, 12):
-        chunk = BATCH[5][at : at + 12]
-        wanted = plain.decode_chunk(chunk).posteriors.tobytes()
-        found = [stream.decode_chunk(chunk) for stream in {id(one): one for one in (stays, moves)}.values()]
-        assert [one.posteriors.tobytes() for one in found] == [wanted] * len(found)
-        moves = decoder.restore(moves.save(), posteriors=True)
-        assert moves.partial.posteriors.tobytes() == wanted

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Batcher, ConfidenceMethod, CtcDecoder, Endpoint, EndpointRule, FormatError, Graph
+from arcbeam import ConfidenceMethod, CtcDecoder, Endpoint, EndpointRule, FormatError, Graph
 from arcbeam.core.confidence import AGGREGATIONS, resolve
 from arcbeam.ctc.confidence._frame_confidence import FrameConfidenceEngine
 from arcbeam.streams.waiting import PIECE
@@ -254,27 +254,6 @@ def test_frames_that_the_stream_has_not_got_are_missed():
     stream.reset()
     [whole] = one.decode([SPEECH[7:]], frame_confidence="entropy")
     assert stream.decode_chunk(SPEECH[7:]).frame_confidence.tobytes() == whole.frame_confidence.tobytes()
-
-
-def test_a_batcher():
-    one, methods = decoder(), [*METHODS, *METHODS]
-    with Batcher(one, max_wait_ms=1) as batcher:
-        streams = [one.stream(frame_confidence=method) for method in methods]
-        for i in range(4):
-            chunks = [np.array_split(SPEECH[: 20 + at], 4)[i] for at in range(len(streams))]
-            futures = [batcher.submit(s, chunk, last=i == 3) for s, chunk in zip(streams, chunks, strict=True)]
-            bad = batcher.submit(one.stream(frame_confidence="entropy"), np.full_like(SPEECH[:2], np.nan))
-        found = [future.result(60) for future in futures]
-        with pytest.raises(ValueError, match="got nan"):
-            bad.result(60)
-    for at, (partial, method) in enumerate(zip(found, methods, strict=True)):
-        [whole] = one.decode([SPEECH[: 20 + at]], frame_confidence=method)
-        if method is None:
-            assert confidences(partial) == NOT_ASKED
-            continue
-        assert partial.labels == whole.labels
-        assert partial.frame_confidence.tobytes() == whole.frame_confidence.tobytes()
-        assert partial.word_confidence.tobytes() == whole.word_confidence.tobytes()
 
 
 def test_a_restored_stream_needs_the_same_aggregation():

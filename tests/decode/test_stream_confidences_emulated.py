@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Batcher, CudaError
+from arcbeam import CudaError
 from tests.decode import graphs
 from tests.decode.emulated_gpu import TIGHT, DeviceArray
 from tests.decode.small_search import ROOMY
@@ -73,18 +73,3 @@ def test_a_copy_that_fails_leaves_streams_as_they_were(gpu):
     assert [(seen(stream.partial), stream.save()) for stream in streams] == before
     found = decoder.decode_chunks(streams, [lent(gpu, SPEECH[5:9])] * 2)
     assert len(found[0].frame_confidence) == found[1].num_frames == 9
-
-
-def test_a_batcher(gpu):
-    decoder, cpu = on_both(SILENCE)
-    with Batcher(decoder, max_wait_ms=1) as batcher:
-        streams = [decoder.stream(frame_confidence=method) for method in METHODS]
-        futures = [batcher.submit(stream, one[:20]) for stream, one in zip(streams, BATCH, strict=False)]
-        lasts = [batcher.submit(stream, None, last=True) for stream in streams]
-        assert [len(future.result(60).arcs) > 0 for future in futures] == [True] * len(METHODS)
-        found = [last.result(60) for last in lasts]
-    for partial, one, method in zip(found, BATCH, METHODS, strict=False):
-        [whole] = cpu.decode([one[:20]], frame_confidence=method)
-        assert partial.labels == whole.labels
-        if method is not None:
-            assert partial.frame_confidence.tobytes() == whole.frame_confidence.tobytes()

@@ -8,106 +8,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Batcher, Boost, CtcDecoder, Endpoint, EndpointRule, Graph, KenLM
+from arcbeam import Boost, CtcDecoder, Graph, KenLM
 from arcbeam.ctc import engines
-from arcbeam.words import moved
-from tests.decode import graphs, kenlm_files, lattice_oracle, test_endpoints
-from tests.decode.endpoint_oracle import sentences
+from tests.decode import graphs, kenlm_files, lattice_oracle, rescoring_oracle, test_endpoints
+from tests.decode.equality import as_the_oracle as path_as_the_oracle
 from tests.decode.equality import same
 from tests.decode.language_models import random_model
 from tests.decode.lattices import packed
-from tests.decode.test_endpoints import RULES, SPEECH, Following, FollowingKenLm, added, followed
+from tests.decode.test_endpoints import RULES, SPEECH, Following, FollowingKenLm, added
 from tests.decode.test_lattice import as_the_oracle
-from tests.decode.test_new_words import PHRASES, boost_of, open_graphs
 from tests.decode.test_rescoring import WORDS, with_words
 from tests.decode.test_rescoring import language_models as models_of_three_words
 from tests.decode.test_rescoring_sentences import demo  # noqa: F401
 from tests.decode.test_streams import BATCH, DECODERS, GRAPH, OPTIONS, boost, in_chunks, unending
+from tests.decode.wholes import check
 from tests.hypothesis_examples import examples
 
 slow = settings(deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 ASKED = {"nbest": 4, "confidence": True, "lattice": True, "mbr": True}
-PARTS = (
-    "acoustic_scores", "graph_scores", "rescoring_scores", "boost_scores", "final_scores", "final_rescoring_scores",
-)  # fmt: skip
-
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
-
-
-def check(finals, wholes, firsts=None):
-    """That results of streams are the wholes, with all that was asked for; `firsts` are the frames before them."""
-    for final, whole, first in zip(finals, wholes, firsts or [0] * len(finals), strict=True):
-        shift = final._results.frame_shift
-        check_lattice(final.lattice, whole.lattice, first, shift)
-        assert final.words == moved(whole.words, first, shift)
-        for one, other in zip(final.nbest, whole.nbest, strict=True):
-            for name in ("text", "score", "posterior", "graph_score", "rescoring_score", "boost_score"):
-                assert getattr(one, name) == getattr(other, name), name
-            assert one.arcs.tobytes() == other.arcs.tobytes()
-            assert one.words == moved(other.words, first, shift)
-        assert (final.nbest.is_all, final.nbest.truncated) == (whole.nbest.is_all, whole.nbest.truncated)
-        assert (final.confidence, final.confidence_truncated) == (whole.confidence, whole.confidence_truncated)
-        assert final.sausage == whole.sausage
-        check_mbr(final, whole, first, shift)
-        if first == 0:
-            said = final.to_dict()
-            assert {name: said[name] for name in whole.to_dict()} == whole.to_dict()
-
-
-def check_lattice(found, wanted, first, shift):
-    assert packed(found._arrays) == packed(wanted._arrays)
-    for name in (*PARTS, "steps"):
-        assert getattr(found, name).tobytes() == getattr(wanted, name).tobytes(), name
-    assert found.times.tolist() == [(first + step) * shift for step in wanted.steps.tolist()]
-    check_mbr(found, wanted, first, shift)
-    check_mbr(found.prune(1.0), wanted.prune(1.0), first, shift)
-    assert [entry.words for entry in found.nbest(2)] == [moved(entry.words, first, shift) for entry in wanted.nbest(2)]
-
-
-def check_mbr(found, wanted, first, shift):
-    assert (found.mbr.text, found.mbr.errors) == (wanted.mbr.text, wanted.mbr.errors)
-    for word, other in zip(found.mbr.words, wanted.mbr.words, strict=True):
-        assert (word.word, word.confidence) == (other.word, other.confidence)
-        assert (word.start_frame, word.end_frame) == (first + other.start_frame, first + other.end_frame)
-        assert (word.start, word.end) == pytest.approx((first * shift + other.start, first * shift + other.end))
-
-
-@pytest.mark.parametrize("collect", [64, engines.COLLECT_ABOVE])
-@pytest.mark.parametrize("boosted", [False, True])
-@pytest.mark.parametrize("kind", DECODERS)
-def test_chunks_give_the_bytes_of_the_whole(monkeypatch, kind, boosted, collect):
-    boosts = [boost(i) if i % 3 else None for i in range(len(BATCH))] if boosted else None
-    wholes = DECODERS[kind]().decode(BATCH, boost=boosts, **ASKED)
-    monkeypatch.setattr(engines, "COLLECT_ABOVE", collect)
-    decoder = DECODERS[kind]()
-    for seed in range(3):
-        found, _ = in_chunks(decoder, BATCH, np.random.default_rng(seed), boosts, **ASKED)
-        same(found, wholes) if not seed else None
-        check(found, wholes)
-
-
-@slow
-@given(st.data(), graphs.graphs(), st.lists(graphs.log_probs(max_frames=8), min_size=1, max_size=3))
-def test_any_graph(data, graph, batch):
-    """Graphs with dead ends and ties, searches that die, lattice beams of nothing and of everything."""
-    beam, lattice_beam = data.draw(st.sampled_from([0.0, 0.5, 2.0, 30.0])), data.draw(st.sampled_from([0.0, 2.0, 99.0]))
-    options = {"beam": beam, "lattice_beam": lattice_beam, "max_active": data.draw(st.sampled_from([1, 3, None]))}
-    decoder = CtcDecoder(graph, device="cpu", threads=1, frame_shift=0.25, **options)
-    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
-    found, _ = in_chunks(decoder, batch, rng, most=4, **ASKED)
-    check(found, decoder.decode(batch, **ASKED))
-
-
-@slow
-@given(st.data(), open_graphs(), PHRASES, st.lists(graphs.log_probs(max_frames=8), min_size=1, max_size=3))
-def test_new_words(data, graph, phrases, batch):
-    own, _, _ = boost_of(graph, phrases)
-    beam = data.draw(st.sampled_from([0.5, 17.0]))
-    decoder = CtcDecoder(graph, beam=beam, device="cpu", threads=1, frame_shift=0.25)
-    boosts = [own if i % 2 == 0 else None for i in range(len(batch))]
-    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
-    found, _ = in_chunks(decoder, batch, rng, boosts, most=4, **ASKED)
-    check(found, decoder.decode(batch, boost=boosts, **ASKED))
 
 
 @pytest.mark.parametrize("kind", DECODERS)
@@ -212,28 +131,6 @@ def test_interim_answers_need_a_question():
     assert plain.decode_chunk(BATCH[0]).nbest is None
 
 
-def test_interim_answers_of_a_batcher():
-    decoder = CtcDecoder(GRAPH, **OPTIONS)
-    with Batcher(decoder) as batcher:
-        futures = [batcher.submit(decoder.stream(**ASKED, interim_answers=True), logp[:12]) for logp in BATCH]
-        found = [future.result() for future in futures]
-    check(found, CtcDecoder(unending(GRAPH), **OPTIONS).decode([logp[:12] for logp in BATCH], **ASKED))
-
-
-@pytest.mark.parametrize("boosted", [False, True])
-@pytest.mark.parametrize("kind", test_endpoints.DECODERS)
-def test_sentences(kind, boosted):
-    """Endpoints and resets, frames that wait, and time that goes on."""
-    decoder, one = test_endpoints.DECODERS[kind](), boost(1) if boosted else None
-    wanted = sentences(decoder, SPEECH, RULES, one)
-    wholes = decoder.decode([SPEECH[first:end] for first, end, _ in wanted], boost=one, **ASKED)
-    for seed, most in itertools.product(range(2), (2, 9, 200)):
-        stream = decoder.stream(boost=one, endpoint=RULES, **ASKED)
-        found = followed(stream, SPEECH, np.random.default_rng(seed), most)
-        check(found[: len(wanted)], wholes, [first for first, _, _ in wanted])
-    assert len(wanted) > 4 and wanted[-1][0] > 70
-
-
 def test_of_real_speech(demo, demo_data):  # noqa: F811
     pytest.importorskip("kaldifst", reason="kaldifst is not installed: arcbeam[build]")
     from arcbeam import TokenTable
@@ -274,13 +171,17 @@ def test_history_goes_on(data, graph, models, sentences_, beam):
     for log_probs in sentences_:
         middle = data.draw(st.integers(0, len(log_probs)))
         stream.decode_chunk(log_probs[:middle])
+        if data.draw(st.booleans()):
+            stream = decoder.restore(stream.save())
         final = stream.decode_chunk(log_probs[middle:], last=True)
         following = Following(graph, large, small, said)
+        path_as_the_oracle(final, rescoring_oracle.decode(graph, following, log_probs, beam=beam))
         wanted = lattice_oracle.decode(graph, log_probs, beam=beam, lattice_beam=4.0, deviations=following)
         as_the_oracle(final.lattice._arrays, wanted)
         check_parts(final, following)
-        said = [*said, *final.word_ids.tolist()]
-        stream.reset(keep_history=True)
+        keep = data.draw(st.booleans())
+        said = [*said, *final.word_ids.tolist()] if keep else []
+        stream.reset(keep_history=keep)
 
 
 def check_parts(final, following):
@@ -313,8 +214,10 @@ def test_history_goes_on_with_kenlm(tmp_path):
         for k in range(4):
             log_probs = graphs.random_log_probs(10 * seed + k, 5, 4)
             stream.decode_chunk(log_probs[:k])
-            final = stream.decode_chunk(log_probs[k:], last=True)
+            final = decoder.restore(stream.save()).decode_chunk(log_probs[k:], last=True)
+            same([stream.decode_chunk(log_probs[k:], last=True)], [final])
             following = FollowingKenLm(graph, model, small, said)
+            path_as_the_oracle(final, rescoring_oracle.decode(graph, following, log_probs, beam=3.0))
             wanted = lattice_oracle.decode(graph, log_probs, beam=3.0, lattice_beam=4.0, deviations=following)
             as_the_oracle(final.lattice._arrays, wanted)
             check_parts(final, following)
@@ -368,21 +271,6 @@ def test_an_endpoints_result_stays_while_frames_wait():
     check([ended], decoder.decode([SPEECH[: ended.num_frames]], **ASKED))
 
 
-@pytest.mark.parametrize("asked", [{}, {"lattice": True}])
-@pytest.mark.parametrize(("spoken", "frames"), [((0, 0, 1, *[0, 2] * 9), 12), ((0,) * 20, 8)])
-def test_silence_is_counted_once(asked, spoken, frames):
-    """Frame by frame, so that nearly all of a pause is settled, and still in the log of a stream that keeps links."""
-    decoder = CtcDecoder(test_endpoints.LETTERS, device="cpu", threads=1, frame_shift=0.1)
-    pause = EndpointRule(min_trailing_silence=0.8, must_contain_nonsilence=False)
-    stream, settled = decoder.stream(endpoint=Endpoint({"pause": pause}), **asked), 0
-    for row in test_endpoints.spoken(*spoken)[:frames]:
-        assert stream.partial.endpoint is None
-        settled = stream.num_settled
-        stream.decode_chunk(row[np.newaxis])
-    assert (stream.partial.endpoint, stream.partial.num_frames) == ("pause", frames)
-    assert settled > 5
-
-
 def test_pickles_have_the_times_of_the_stream():
     decoder = CtcDecoder(GRAPH, **OPTIONS)
     stream = decoder.stream(**ASKED)
@@ -412,9 +300,9 @@ def test_pictures_have_the_times_of_the_stream():
         assert found.lines == wanted.lines and len(wanted.boxes) > 3
 
 
-def test_a_lost_result_is_said(monkeypatch):
-    """Where a sentence's lattice was made and its answers could not be, looking at them raises, and streams go on."""
-    decoder = CtcDecoder(GRAPH, **OPTIONS)
+def test_a_lost_result_is_said(device, monkeypatch):
+    """Where a sentence's lattice was made and its answers could not be, reading them raises, and streams go on."""
+    decoder = CtcDecoder(GRAPH, **OPTIONS | {"device": device})
     plain, asking, later = decoder.stream(), decoder.stream(**ASKED), decoder.stream(**ASKED)
     with monkeypatch.context() as patch:
         patch.setattr(decoder._reader, "answers", no_memory)
@@ -435,18 +323,6 @@ def test_a_lost_result_is_said(monkeypatch):
 
 def no_memory(*_):
     raise MemoryError
-
-
-def test_a_batcher_passes_them_on():
-    decoder = CtcDecoder(GRAPH, **OPTIONS)
-    with Batcher(decoder) as batcher:
-        streams = [decoder.stream(**(ASKED if i % 2 else {})) for i in range(4)]
-        for stream in streams:
-            batcher.submit(stream, BATCH[5][:30])
-        finals = [batcher.submit(stream, BATCH[5][30:], last=True).result(60) for stream in streams]
-    same(finals[::2], decoder.decode([BATCH[5]] * 2))
-    check(finals[1::2], decoder.decode([BATCH[5]] * 2, **ASKED))
-    assert finals[0].nbest is None
 
 
 @pytest.mark.parametrize("nbest", [0, -1, 2.5, "3"])

@@ -1,16 +1,14 @@
 """Saved streams: restored anywhere, they go on with the bytes of the whole; what is damaged or foreign is refused."""
 
+import functools
 import json
-import random
-import struct
 import subprocess
 import sys
 import threading
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings
 
 from arcbeam import Boost, CtcDecoder, Endpoint, EndpointRule, FormatError, Graph, KenLM
 from arcbeam.ctc import engines
@@ -21,8 +19,9 @@ from arcbeam.lm._language_model import walk
 from tests.decode import graphs, kenlm_files
 from tests.decode.equality import same
 from tests.decode.language_models import over, random_model
-from tests.decode.test_new_words import PHRASES, boost_of, open_graphs, with_slot
-from tests.decode.test_streams import BATCH, COLUMNS, GRAPH, OPTIONS, WORDS, boost
+from tests.decode.moving import beside, one_state
+from tests.decode.test_streams import BATCH, COLUMNS, DECODERS, GRAPH, OPTIONS, WORDS, boost
+from tests.decode.wholes import check
 from tests.files.mutants import MUTANTS, TELLING, little_memory, mutate  # noqa: F401 - a fixture
 from tests.graph import sealing
 from tests.hypothesis_examples import examples
@@ -36,62 +35,23 @@ pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 @pytest.fixture(scope="module")
 def decoders(tmp_path_factory):
     """Makes decoders of a kind, all of the same graph and models."""
-    rng = np.random.default_rng(3)
-    models = {"rescoring": random_model(rng, WORDS, 3, share=0.2)}
-    small = random_model(rng, WORDS, 2, share=0.2)
-    graph = over(graphs.random_graph(4, states=120, columns=COLUMNS), small, WORDS)
+
+    @functools.cache
+    def kenlm():
+        kenlm_files.need_kenlm()
+        return KenLM(kenlm_files.random_ngrams(WORDS, 3, 5).write(tmp_path_factory.mktemp("lm") / "lm.arpa"))
 
     def make(kind, **options):
-        options = OPTIONS | options
-        if kind == "plain":
-            return CtcDecoder(GRAPH, **options)
-        if kind == "kenlm" and kind not in models:
-            kenlm_files.need_kenlm()
-            arpa = kenlm_files.random_ngrams(WORDS, 3, 5).write(tmp_path_factory.mktemp("lm") / "lm.arpa")
-            models[kind] = KenLM(arpa)
-        models_of = {"language_model": models[kind], "graph_language_model": small, "hypotheses_per_state": 3}
-        return CtcDecoder(graph, **models_of, **options)
+        if kind == "kenlm":
+            return DECODERS["rescoring"](language_model=kenlm(), **options)
+        return DECODERS[kind](**options)
 
     return make
 
 
 def with_moves(decoders, batch, rng, boosts=None, most=9):
     """The final results of streams that are saved now and then, and restored by one of the decoders."""
-    boosts = boosts or [None] * len(batch)
-    finals = []
-    for log_probs, one in zip(batch, boosts, strict=True):
-        stream, at = decoders[0].stream(boost=one), 0
-        while not stream.is_finished:
-            if rng.random() < 0.5:
-                before, data = stream.partial, stream.save()
-                stream = decoders[rng.integers(len(decoders))].restore(data, boost=one)
-                assert stream.save() == data
-                same([stream.partial], [before])
-                assert stream.partial.to_dict() == before.to_dict()
-                assert stream.partial.rescoring_score == before.rescoring_score
-                assert stream.num_frames == at
-            end = at + int(rng.integers(0, most))
-            stream.decode_chunk(log_probs[at:end], last=bool(end >= len(log_probs) and rng.random() < 0.7))
-            at = min(end, len(log_probs))
-        data = stream.save()
-        same([decoders[-1].restore(data, boost=one).partial], [stream.partial])
-        finals.append(stream.partial)
-    return finals
-
-
-@pytest.mark.parametrize("boosted", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(3))
-def test_restored_streams_give_the_bytes_of_the_whole(monkeypatch, decoders, kind, boosted, seed):
-    one = decoders(kind)
-    monkeypatch.setattr(engines, "COLLECT_ABOVE", 64)
-    places = [one, decoders(kind, threads=1), decoders(kind)]
-    boosts = [boost(i) if i % 3 else None for i in range(len(BATCH))] if boosted else None
-    found = with_moves(places, BATCH, np.random.default_rng(seed), boosts)
-    whole = one.decode(BATCH, boost=boosts)
-    same(found, whole)
-    assert [hypothesis.boosts for hypothesis in found] == [hypothesis.boosts for hypothesis in whole]
-    assert [hypothesis.rescoring_score for hypothesis in found] == [hypothesis.rescoring_score for hypothesis in whole]
+    return [finals[-1] for finals in beside(decoders, batch, rng, boosts, most, asked=[{}])[0]]
 
 
 @pytest.mark.parametrize("asked", [{}, {"nbest": 4, "confidence": True, "lattice": True, "mbr": True}], ids=str)
@@ -100,18 +60,9 @@ def test_the_bytes_depend_on_the_frames_alone(monkeypatch, decoders, kind, asked
     """Not on chunks, threads, company, or on when logs are collected, or pruned."""
     one = decoders(kind)
     monkeypatch.setattr(engines, "COLLECT_ABOVE", 32)
-    other = decoders(kind, threads=1)
+    both = one, decoders(kind, threads=1)
     log_probs = np.concatenate([BATCH[5], BATCH[0]])
-    for frames in (0, 1, 17, 100):
-        states = set()
-        for decoder in (one, other):
-            for chunk in (1, 3, 100):
-                stream, company = decoder.stream(boost=boost(0), **asked), decoder.stream()
-                decoder.decode_chunks([stream], [log_probs[:0]])
-                for at in range(0, frames, chunk):
-                    decoder.decode_chunks([company, stream], [BATCH[3], log_probs[at : min(at + chunk, frames)]])
-                states.add(stream.save())
-        assert len(states) == 1
+    one_state(both, log_probs, BATCH[3], (0, 1, 17, 100), (1, 3, 100), (boost(0), None), **asked)
 
 
 def test_tokens_are_sorted_by_their_keys(decoders):
@@ -134,26 +85,6 @@ def test_tokens_are_sorted_by_their_keys(decoders):
         keys.append(key)
     assert keys == sorted(keys)
     assert len({state for state, *_ in keys}) < len(keys)  # some state has several tokens
-
-
-@slow
-@given(st.data(), graphs.graphs(), st.lists(graphs.log_probs(max_frames=8), min_size=1, max_size=3))
-def test_any_graph(data, graph, batch):
-    """Graphs with dead ends and ties, and searches that die."""
-    beam, most = data.draw(st.sampled_from([0.0, 0.5, 2.0, 30.0])), data.draw(st.sampled_from([1, 3, None]))
-    decoder = CtcDecoder(graph, beam=beam, max_active=most, device="cpu", threads=1)
-    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
-    same(with_moves([decoder], batch, rng, most=4), decoder.decode(batch))
-
-
-@slow
-@given(st.data(), open_graphs(), PHRASES, st.lists(graphs.log_probs(max_frames=8), min_size=1, max_size=3))
-def test_new_words(data, graph, phrases, batch):
-    own, _, _ = boost_of(graph, phrases)
-    decoder = CtcDecoder(graph, beam=data.draw(st.sampled_from([0.5, 17.0])), device="cpu", threads=1)
-    boosts = [own if i % 2 == 0 else None for i in range(len(batch))]
-    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
-    same(with_moves([decoder], batch, rng, boosts, most=4), decoder.decode(batch, boost=boosts))
 
 
 OTHER_PROCESS = """
@@ -193,11 +124,16 @@ def begun(decoder, one=None, frames=20, **options):
     return stream
 
 
-def test_before_the_first_chunk(device):
+@pytest.mark.parametrize("asked", [{}, {"nbest": 4, "confidence": True, "lattice": True, "mbr": True}], ids=str)
+def test_before_the_first_chunk(device, asked):
     decoder = CtcDecoder(GRAPH, **OPTIONS | {"device": device})
-    stream = decoder.restore(decoder.stream().save())
-    assert (stream.num_frames, stream.partial.text, stream.is_finished) == (0, "", False)
-    same([stream.decode_chunk(BATCH[0], last=True)], decoder.decode([BATCH[0]]))
+    data = decoder.stream(**asked).save()
+    stream = decoder.restore(data)
+    assert stream.save() == data
+    assert (stream.num_frames, stream.partial.text, stream.is_finished, stream.interim_answers) == (0, "", False, False)
+    final, whole = [stream.decode_chunk(BATCH[0], last=True)], decoder.decode([BATCH[0]], **asked)
+    same(final, whole)
+    check(final, whole)
 
 
 def test_a_restored_stream_that_has_ended_takes_no_chunk(device):
@@ -211,18 +147,21 @@ def test_a_restored_stream_that_has_ended_takes_no_chunk(device):
         again.finish()
 
 
-def other_options():
-    changed = {"beam": 7.0, "max_active": 61, "acoustic_scale": 0.5, "blank_penalty": 0.25, "frame_shift": 0.04}
-    return list(changed.items())
-
-
-@pytest.mark.parametrize(("name", "value"), other_options())
-def test_another_option_is_refused_by_name(name, value):
+@pytest.mark.parametrize(
+    ("name", "value", "asked"),
+    [
+        ("beam", 7.0, {}), ("max_active", 61, {}), ("acoustic_scale", 0.5, {}), ("blank_penalty", 0.25, {}),
+        ("frame_shift", 0.04, {}), ("lattice_beam", 7.0, {"nbest": 2}), ("posterior_scale", 0.5, {"nbest": 2}),
+    ],
+)  # fmt: skip
+def test_another_option_is_refused_by_name(name, value, asked):
     decoder = CtcDecoder(Graph(**GRAPH.fields() | {"blank": 0}), **OPTIONS)
     other = CtcDecoder(decoder.graph, **OPTIONS | {name: value})
     with pytest.raises(ValueError, match=f"expected a stream with {name}={value!r}.*restore it with") as error:
-        other.restore(begun(decoder).save())
+        other.restore(begun(decoder, **asked).save())
     assert not isinstance(error.value, FormatError)
+    if asked:
+        assert other.restore(begun(decoder).save()).num_frames == 20  # whose results do not depend on it
 
 
 OF_NUMPY = {
@@ -355,62 +294,16 @@ def test_a_stream_is_saved_while_another_thread_decodes_it():
         same([restored.partial], [whole])
 
 
-def test_every_damaged_byte_is_noticed():
+@pytest.mark.parametrize(("asked", "last", "step"), [({}, False, 1), ({"nbest": 2}, False, 7), ({"nbest": 2}, True, 7)])
+def test_every_damaged_byte_is_noticed(asked, last, step):
     decoder = CtcDecoder(GRAPH, **OPTIONS)
-    data = begun(decoder, frames=3).save()
-    for at in range(len(data)):
-        with pytest.raises(FormatError):
-            decoder.restore(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
-        with pytest.raises(FormatError):
-            decoder.restore(data[:at])
-
-
-@pytest.mark.usefixtures("little_memory")
-@pytest.mark.parametrize("kind", ["plain", "rescoring", "kenlm", "new words"])
-def test_forged_states_are_refused_or_harmless(decoders, kind):
-    """Checksums are made to fit; what gets through is decoded with."""
-    one = None
-    if kind == "new words":
-        slots = [(0, 0.0, 1), (2, 0.5, 0)]
-        graph = with_slot(graphs.random_graph(4, states=30, columns=4), slots, words=WORDS)
-        one = Boost({"xy": 3.0, "zzy x": 1.0})
-        decoder = CtcDecoder(graph, device="cpu", threads=1, frame_shift=0.1)
-        log_probs = graphs.random_log_probs(1, 40, 4)
-    else:
-        decoder, log_probs = decoders(kind, threads=1), BATCH[5]
-        if kind == "plain":
-            decoder = CtcDecoder(Graph(**GRAPH.fields() | {"blank": 0}), **OPTIONS)
-    endpoint = None if decoder.graph.blank is None else Endpoint()
-    stream = decoder.stream(boost=one, endpoint=endpoint)
-    stream.decode_chunk(log_probs[:12])
+    stream = decoder.stream(**asked)
+    stream.decode_chunk(BATCH[5][:3], last=last)
     data = stream.save()
-    rng, accepted = random.Random(kind), 0
-    targets = [(at, size) for name, (at, size) in sealing.sections(data).items() if size > 3 and name != "about"]
-    for i in range(MUTANTS):
-        if rng.random() < 0.3:
-            mutant = sealing.reseal(mutate(rng, data))
-        else:
-            mutant = data
-            for _ in range(rng.choice((1, 2, 3))):
-                offset, size = rng.choice(targets)
-                at = offset + rng.randrange(0, size - 3, 4)
-                number = rng.choice((rng.randrange(40), rng.choice(TELLING) & 0xFFFFFFFF))
-                mutant = sealing.poke(mutant, at, struct.pack("<I", number))
-            mutant = sealing.reseal(mutant)
-        try:
-            restored = decoder.restore(mutant, boost=one)
-        except ValueError as error:
-            assert "stream state: " in str(error), i
-        else:
-            accepted += 1
-            restored.decode_chunk(log_probs[12:20])
-            assert isinstance(restored.finish().text, str)
-            assert isinstance(restored.save(), bytes)
-    assert 0 < accepted < MUTANTS
-    same(
-        [decoder.restore(data, boost=one).decode_chunk(log_probs[12:], last=True)],
-        decoder.decode([log_probs], boost=one),
-    )
+    for at in range(0, len(data), step):
+        for damaged in (data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :], data[:at]):
+            with pytest.raises(FormatError):
+                decoder.restore(damaged)
 
 
 def state_array(data, name):

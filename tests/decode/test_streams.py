@@ -1,7 +1,6 @@
 """Streams of speech: any chunks, in any company, give the bytes of the whole, and a stable word is never taken back."""
 
 import copy
-import itertools
 import multiprocessing
 import os
 import pickle
@@ -21,7 +20,7 @@ from arcbeam.streams.partials import Partials
 from tests.decode import graphs, word_times_oracle
 from tests.decode.equality import same
 from tests.decode.language_models import over, random_model
-from tests.decode.test_new_words import PHRASES, boost_of, open_graphs
+from tests.decode.moving import rounds
 from tests.decode.test_word_times import HEARD, TOKENS, WRITERS
 from tests.hypothesis_examples import examples
 
@@ -47,6 +46,11 @@ def boost(seed, phrases=30):
     return Boost({" ".join(rng.choice(WORDS, rng.integers(1, 4))): float(rng.normal(1, 2)) for _ in range(phrases)})
 
 
+def silent(graph):
+    """The same graph with silence: a blank, and a column between words."""
+    return Graph(**graph.fields() | {"blank": 0, "separator_column": 1})
+
+
 def unending(graph):
     """The same graph without final states, in which every result is one of an unfinished sentence."""
     fields = graph.fields()
@@ -54,16 +58,16 @@ def unending(graph):
     return Graph(**fields | {"columns": columns})
 
 
-def plain(of=lambda graph: graph):
-    return CtcDecoder(of(GRAPH), **OPTIONS)
+def plain(of=lambda graph: graph, **options):
+    return CtcDecoder(of(GRAPH), **OPTIONS | options)
 
 
-def rescoring(of=lambda graph: graph):
+def rescoring(of=lambda graph: graph, **options):
     rng = np.random.default_rng(3)
-    names = [f"w{i}" for i in range(1, 50)]
-    large, small = (random_model(rng, names, order, share=0.2) for order in (3, 2))
-    graph = over(graphs.random_graph(4, states=120, columns=COLUMNS), small, names)
-    return CtcDecoder(of(graph), language_model=large, graph_language_model=small, hypotheses_per_state=3, **OPTIONS)
+    large, small = (random_model(rng, WORDS, order, share=0.2) for order in (3, 2))
+    graph = over(graphs.random_graph(4, states=120, columns=COLUMNS), small, WORDS)
+    models = {"language_model": large, "graph_language_model": small, "hypotheses_per_state": 3}
+    return CtcDecoder(of(graph), **models | OPTIONS | options)
 
 
 DECODERS = {"plain": plain, "rescoring": rescoring}
@@ -71,40 +75,8 @@ DECODERS = {"plain": plain, "rescoring": rescoring}
 
 def in_chunks(decoder, batch, rng, boosts=None, most=9, **asked):
     """The final results of streams that are decoded in random company, and all partial results on the way."""
-    boosts = boosts or [None] * len(batch)
-    streams = [decoder.stream(boost=one, **asked) for one in boosts]
-    at, partials = [0] * len(batch), [[] for _ in batch]
-    while not all(stream.is_finished for stream in streams):
-        waiting = [i for i, stream in enumerate(streams) if not stream.is_finished]
-        chosen = rng.permutation(waiting)[: rng.integers(1, len(waiting) + 1)]
-        ends = [at[i] + int(rng.integers(0, most)) for i in chosen]
-        chunks = [batch[i][at[i] : end] for i, end in zip(chosen, ends, strict=True)]
-        last = [bool(end >= len(batch[i]) and rng.random() < 0.7) for i, end in zip(chosen, ends, strict=True)]
-        found = decoder.decode_chunks([streams[i] for i in chosen], chunks, last=last if any(last) else None)
-        for i, end, partial in zip(chosen, ends, found, strict=True):
-            at[i] = min(end, len(batch[i]))
-            assert partial.num_frames == streams[i].num_frames == at[i]
-            assert streams[i].partial is partial
-            partials[i].append(partial)
-    return [stream.partial for stream in streams], partials
-
-
-@pytest.mark.parametrize("boosted", [False, True])
-@pytest.mark.parametrize("kind", DECODERS)
-@pytest.mark.parametrize("seed", range(4))
-def test_chunks_give_the_bytes_of_the_whole(kind, boosted, seed):
-    decoder, rng = DECODERS[kind](), np.random.default_rng(seed)
-    boosts = [boost(i) if i % 3 else None for i in range(len(BATCH))] if boosted and kind == "plain" else None
-    whole = decoder.decode(BATCH, boost=boosts)
-    found, partials = in_chunks(decoder, BATCH, rng, boosts)
-    same(found, whole)
-    assert [one.boosts for one in found] == [one.boosts for one in whole]
-    assert [one.rescoring_score for one in found] == [one.rescoring_score for one in whole]
-    for one, other, seen in zip(found, whole, partials, strict=True):
-        assert one.num_stable == len(one.words)
-        for partial in seen:
-            assert partial.stable_words == other.words[: partial.num_stable]
-            assert partial.stable_text == " ".join(word.word for word in partial.stable_words)
+    pairs = rounds([decoder], batch, rng, boosts, most, asked=[asked], share=0.0)
+    return [pair.finals[-1] for pair in pairs], [pair.partials for pair in pairs]
 
 
 def test_words_become_stable_before_the_end():
@@ -113,32 +85,6 @@ def test_words_become_stable_before_the_end():
     counts = [partial.num_stable for partial in partials[0][:-1]]
     assert counts == sorted(counts)
     assert counts[-1] > 3
-
-
-@slow
-@given(st.data(), graphs.graphs(), st.lists(graphs.log_probs(max_frames=8), min_size=1, max_size=3))
-def test_any_graph(data, graph, batch):
-    """Graphs with dead ends and ties, searches that die, and chunks of any length."""
-    beam = data.draw(st.sampled_from([0.0, 0.5, 2.0, 30.0]))
-    decoder = CtcDecoder(graph, beam=beam, max_active=data.draw(st.sampled_from([1, 3, None])), device="cpu", threads=1)
-    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
-    found, partials = in_chunks(decoder, batch, rng, most=4)
-    same(found, decoder.decode(batch))
-    for stream in partials:
-        for before, after in itertools.pairwise(stream):
-            assert after.stable_words[: before.num_stable] == before.stable_words
-
-
-@slow
-@given(st.data(), open_graphs(), PHRASES, st.lists(graphs.log_probs(max_frames=8), min_size=1, max_size=3))
-def test_new_words(data, graph, phrases, batch):
-    """Words that only a stream's boost knows."""
-    own, _, _ = boost_of(graph, phrases)
-    decoder = CtcDecoder(graph, beam=data.draw(st.sampled_from([0.5, 17.0])), device="cpu", threads=1)
-    boosts = [own if i % 2 == 0 else None for i in range(len(batch))]
-    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
-    found, _ = in_chunks(decoder, batch, rng, boosts, most=4)
-    same(found, decoder.decode(batch, boost=boosts))
 
 
 @slow
@@ -207,12 +153,6 @@ def test_arrays_and_lengths():
         assert (partials[-1], partials[0:2]) == (found[2], [found[0], found[1]])
         with pytest.raises(IndexError, match="partials: expected an index below 3, the number of streams, got 99"):
             partials[99]
-
-
-def test_before_the_first_chunk_nothing_is_said():
-    stream = CtcDecoder(GRAPH, **OPTIONS).stream()
-    assert (stream.num_frames, stream.is_finished, stream.partial.text, stream.partial.num_stable) == (0, False, "", 0)
-    same([stream.finish()], CtcDecoder(GRAPH, **OPTIONS).decode([BATCH[1]]))
 
 
 def test_a_bad_chunk_is_refused_and_the_stream_goes_on():
@@ -404,22 +344,3 @@ def test_partial_results_are_plain_values():
         assert one.text in repr(one)
     assert isinstance(stream, Stream)
     assert "64 frames" in repr(stream)
-
-
-def test_texts_are_made_together():
-    """Also of results whose boosts differ, of a refused chunk, of an earlier call, and where some were looked at."""
-    decoder = CtcDecoder(GRAPH, **OPTIONS)
-    boosts = [boost(i) if i % 3 else None for i in range(len(BATCH))]
-    streams = [decoder.stream(boost=one) for one in boosts]
-    for first in (0, 20, 40):
-        chunks = [logp[first : first + 20].copy() for logp in BATCH]
-        if first == 20:
-            chunks[5][3, 3] = np.nan
-        partials = decoder.decode_chunks(streams, chunks, errors="return")
-        looked_at = partials[2].text
-        texts = partials.texts()
-        assert texts[2] == looked_at
-        assert texts == [" ".join(word.word for word in partial.words) for partial in partials]
-        assert texts == partials.texts() == [partial.text for partial in partials]
-    assert sum(map(len, texts)) > 0
-    assert decoder.decode_chunks([], []).texts() == []

@@ -1,100 +1,56 @@
 """Streams of the GPU's engine are the CPU engine's bytes: the kernels under the emulator, and the host around them."""
 
 import itertools
+import math
 import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from arcbeam import Batcher, BatcherClosedError, CtcDecoder, CudaOutOfMemoryError, Endpoint, EndpointRule
 from arcbeam.gpu.tuned import search_plan
-from tests.decode import graphs
 from tests.decode.emulated_gpu import TIGHT, DeviceArray, Shape, scheduled
 from tests.decode.equality import same
-from tests.decode.lattices import packed
-from tests.decode.small_search import AS_SHIPPED, ROOMY
+from tests.decode.moving import answers, seen
 from tests.decode.test_endpoints import LETTERS, RULES, SILENCE, SPEECH, spoken
+from tests.decode.test_stream_lattices import ASKED
 from tests.decode.test_streams import BATCH, GRAPH, boost
-from tests.hypothesis_examples import examples
+from tests.decode.wholes import check_sentences, conform
 from tests.simt.build import schedules
 
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
-OF_STREAMS = ("interim_answers", "posteriors")  # what no decode of the whole is asked for
 SMALL_STATES = {"STREAM_TOKENS": 1, "STREAM_ENTRIES": 1, "STREAM_LINKS": 1, "STREAM_PRUNE_ABOVE": 0}  # which grow
 LITTLE = replace(TIGHT, spill_states=32, shared_states=32)
+PRUNED = replace(LITTLE, log_entries=256, links=256)
 OPTIONS = {"beam": 6.0, "max_active": 60, "frame_shift": 0.1}
+LATTICES = OPTIONS | {"lattice_beam": 4.0}
 SPEECHES = [np.roll(SPEECH, 13 * i, axis=0) for i in range(6)]
+SHORT = [one[:24] for one in BATCH]
 SOON = Endpoint(RULES.rules | {"long": EndpointRule(min_trailing_silence=0.0, min_utterance_length=1.5)})
+INTERIM = {"interim_answers": True}
+SOME = [ASKED, {}, {"lattice": True} | INTERIM, {"nbest": 2}]  # of streams that are decoded together
+# Of `in_chunks`: streams that give their best paths alone, and that keep links.
+PATHS, LINKS = {}, {"asked": {"lattice": True}, "lattice_beam": 4.0}
+OUTPUTS = pytest.mark.parametrize("asked", [[{}], SOME], ids=["best paths", "lattices"])
+KEPT = pytest.mark.parametrize("kept", [PATHS, LINKS], ids=["best paths", "lattices"])
 
 
-def seen(partial):
-    """All that a partial result is made of."""
-    return (
-        partial.arcs.tobytes(), partial.score, partial.reached_final, partial.complete, partial.num_stable,
-        partial.num_frames, partial.is_final, len(partial._settled), partial.words,
-        None if partial.posteriors is None else partial.posteriors.tobytes(),
-    )  # fmt: skip
+def small_states(monkeypatch, prune_above):
+    """States that begin with no room, and are pruned above so many entries and links."""
+    for name, figure in (SMALL_STATES | {"STREAM_PRUNE_ABOVE": prune_above}).items():
+        monkeypatch.setattr(search_plan, name, figure)
 
 
-def answers(partial):
-    """What the end of a sentence has given besides its best path, as bytes and numbers."""
-    lattice, nbest, found = partial.lattice, partial.nbest, partial.mbr
-    return (
-        None if lattice is None else packed(lattice._arrays),
-        None if nbest is None else [(entry.arcs.tobytes(), entry.score, entry.posterior) for entry in nbest],
-        partial.confidence, None if found is None else (found.text, found.errors, found.words), partial.sausage,
-    )  # fmt: skip
-
-
-def on_both(batch, rng, boosts=None, graph=GRAPH, most=9, where=None, asked=None, **options):
-    """Streams in chunks, in the same company on both devices: their results are compared after each round.
+def on_both(batch, rng, boosts=None, graph=GRAPH, most=9, where=None, asked=({},), **options):
+    """Streams in chunks on a GPU, and alone on the CPU: results after each round, the end of each, and its state.
 
     `where` : options of the decoder on the GPU alone
     `asked` : what each stream is asked for besides its best path; dicts that are taken in turns
     """
-    boosts = boosts or [None] * len(batch)
     decoders = [CtcDecoder(graph, device="cuda", **options | (where or {})), CtcDecoder(graph, device="cpu", **options)]
-    given = list(zip(boosts, itertools.cycle(asked or [{}]), strict=False))
-    streams = [[decoder.stream(boost=one, **more) for one, more in given] for decoder in decoders]
-    at = [0] * len(batch)
-    while not all(stream.is_finished for stream in streams[0]):
-        waiting = [i for i, stream in enumerate(streams[0]) if not stream.is_finished]
-        chosen = rng.permutation(waiting)[: rng.integers(1, len(waiting) + 1)].tolist()
-        ends = [at[i] + int(rng.integers(0, most)) for i in chosen]
-        chunks = [batch[i][at[i] : end] for i, end in zip(chosen, ends, strict=True)]
-        last = [bool(end >= len(batch[i]) and rng.random() < 0.7) for i, end in zip(chosen, ends, strict=True)]
-        found, wanted = (
-            decoder.decode_chunks([own[i] for i in chosen], chunks, last=last)
-            for decoder, own in zip(decoders, streams, strict=True)
-        )
-        assert list(map(seen, found)) == list(map(seen, wanted))
-        assert list(map(answers, found)) == list(map(answers, wanted))
-        for i, end in zip(chosen, ends, strict=True):
-            at[i] = min(end, len(batch[i]))
-    finals = [stream.partial for stream in streams[0]]
-    wanted = decoders[1].decode(batch, boost=boosts)
-    if asked:
-        for i, (one, more) in enumerate(given):
-            whole = {name: value for name, value in more.items() if name not in OF_STREAMS}
-            [wanted[i]] = decoders[1].decode([batch[i]], boost=one, **whole)
-    same(finals, wanted)
-    assert [(one.rescoring_score, one.boosts) for one in finals] == [
-        (one.rescoring_score, one.boosts) for one in wanted
-    ]
-    return decoders[0], streams[0]
-
-
-@pytest.mark.parametrize("boosted", [False, True])
-@pytest.mark.parametrize("room", [TIGHT, AS_SHIPPED])
-@pytest.mark.parametrize("seed", range(3))
-def test_chunks(gpu, room, seed, boosted):
-    gpu.begin_with(room)
-    boosts = [boost(i) if i % 3 else None for i in range(len(BATCH))] if boosted else None
-    _, streams = on_both(BATCH, np.random.default_rng(seed), boosts, **OPTIONS)
-    assert sum(stream.num_settled for stream in streams) > 50
+    pairs = conform(decoders, batch, rng, boosts, most, asked=asked, share=0.0)
+    return decoders[0], [pair.moves for pair in pairs]
 
 
 def posteriors(boosted, **options):
@@ -111,75 +67,45 @@ def test_posteriors(gpu, boosted):
     posteriors(boosted, lattice_beam=4.0)
 
 
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    graphs.graphs(blank=3),
-    st.lists(graphs.log_probs(max_frames=8), min_size=1, max_size=3),
-    st.sampled_from([0.0, 0.5, 2.0, 30.0]),
-    st.sampled_from([None, 1, 3]),
-    st.sampled_from([TIGHT, ROOMY]),
-    st.integers(0, 1000),
-)
-def test_random_graphs(emulated_gpu, graph, batch, beam, max_active, room, seed):
-    """Graphs with dead ends and ties, searches that die, and chunks of any length."""
-    emulated_gpu.begin_with(room)
-    asked = [{"posteriors": seed % 2 == 0}]
-    on_both(batch, np.random.default_rng(seed), None, graph, 4, asked=asked, beam=beam, max_active=max_active)
-
-
+@OUTPUTS
 @pytest.mark.parametrize("shape", [search_plan.WIDE, search_plan.DENSE, search_plan.CLUSTER])
-def test_shapes_and_states_that_grow(gpu, monkeypatch, shape):
-    monkeypatch.setattr(search_plan, "STREAM_TOKENS", 1)
-    monkeypatch.setattr(search_plan, "STREAM_ENTRIES", 1)
+def test_shapes_and_states_that_grow(gpu, monkeypatch, shape, asked):
+    small_states(monkeypatch, 0)
     gpu.begin_with(TIGHT)
     gpu.launch_as(shape)
-    on_both(BATCH, np.random.default_rng(5), **OPTIONS)
+    _, streams = on_both(SHORT, np.random.default_rng(5), asked=asked, **LATTICES)
+    assert sum(stream.num_settled for stream in streams) > 10
 
 
-def test_windows_and_arrays_of_the_host(gpu):
+@OUTPUTS
+def test_windows_and_arrays_of_the_host(gpu, asked):
     gpu.begin_with(replace(TIGHT, window_bytes=1))
     gpu.send_in_parts()
-    on_both(BATCH, np.random.default_rng(6), **OPTIONS)
+    on_both(SHORT, np.random.default_rng(6), asked=asked, **LATTICES)
 
 
-def test_a_refused_chunk_leaves_its_stream_as_it_was(gpu):
+@OUTPUTS
+def test_a_failed_batch_leaves_all_streams_as_they_were(gpu, asked):
     gpu.begin_with(TIGHT)
-    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
-    streams = [decoder.stream() for _ in range(2)]
-    decoder.decode_chunks(streams, [BATCH[0][:9], BATCH[5][:9]])
-    wrong = BATCH[0][9:20].copy()
-    wrong[7, 3] = np.nan
-    found = decoder.decode_chunks(streams, [wrong, BATCH[5][9:20]], errors="return")
-    assert found[0].error is not None
-    assert streams[0].num_frames == 9
-    final = decoder.decode_chunks(streams, [BATCH[0][9:], BATCH[5][20:]], last=True)
-    same(final, decoder.decode([BATCH[0], BATCH[5]]))
-    with pytest.raises(ValueError, match="after the last"):
-        streams[0].finish()
-
-
-def test_a_failed_batch_leaves_all_streams_as_they_were(gpu):
-    gpu.begin_with(TIGHT)
-    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
-    streams = [decoder.stream() for _ in BATCH]
+    decoder = CtcDecoder(GRAPH, device="cuda", **LATTICES)
+    outputs = [asked[i % len(asked)] for i in range(len(BATCH))]
+    streams = [decoder.stream(**one) for one in outputs]
     decoder.decode_chunks(streams, [logp[:5] for logp in BATCH])
-    rest = [logp[5:] for logp in BATCH]
-    before = [stream.num_frames for stream in streams]
-    states = [stream._state for stream in streams]
+    before = [(stream.num_frames, stream._state) for stream in streams]
     failures = 0
     while not all(stream.is_finished for stream in streams):
-        for _ in range(8 if failures < 3 else 0):  # all lanes, fewer, and as little as can be; each tried twice
-            gpu.fake.fail("allocate", 2, 1 + failures)
+        for _ in range(8 if failures < 4 else 0):  # all lanes, fewer, and as little as can be; each tried twice
+            gpu.fake.fail("allocate", 2, 1 + 2 * failures)
         decoder.release()
         try:
-            decoder.decode_chunks(streams, rest, last=True)
+            decoder.decode_chunks(streams, [logp[5:] for logp in BATCH], last=True)
         except CudaOutOfMemoryError:
             failures += 1
-            assert [stream.num_frames for stream in streams] == before
-            assert [stream._state for stream in streams] == states
+            assert [(stream.num_frames, stream._state) for stream in streams] == before
         gpu.fake.allow()
     assert failures
-    same([stream.partial for stream in streams], decoder.decode(BATCH))
+    for stream, log_probs, one in zip(streams, BATCH, outputs, strict=True):
+        check_sentences([stream.partial], [(0, len(log_probs), None)], decoder, log_probs, asked=one)
 
 
 def test_memory_is_told_and_goes_back(gpu):
@@ -190,18 +116,6 @@ def test_memory_is_told_and_goes_back(gpu):
     assert told == sum(stream._state.nbytes for stream in streams) > 0
     del streams
     assert decoder.memory().streams == 0
-
-
-def test_a_batcher(gpu):
-    """Its thread is another than the one that made the decoder and the streams."""
-    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
-    with Batcher(decoder, max_wait_ms=1) as batcher:
-        streams = [decoder.stream() for _ in BATCH]
-        for half in range(2):
-            chunks = [np.array_split(utterance, 2)[half] for utterance in BATCH]
-            futures = [batcher.submit(s, c, last=half == 1) for s, c in zip(streams, chunks, strict=True)]
-            found = [future.result(60) for future in futures]
-    same(found, CtcDecoder(GRAPH, device="cpu", **OPTIONS).decode(BATCH))
 
 
 def test_a_batcher_that_cuts_long_chunks(gpu):
@@ -282,49 +196,60 @@ def in_chunks(cut, shape, room=TIGHT, schedule=None, beam=6.0, endpoint=None, ba
     return ends()
 
 
-def test_few_tokens():
+@KEPT
+def test_few_tokens(kept):
     """Where tokens follow each other by epsilon arcs, and all paths share the first of them."""
     for beam in (0.0, 0.1, 0.3, 1.0):
-        in_chunks(3, Shape(lanes=3, block=32), beam=beam)
-        in_chunks(8, Shape(lanes=3, block=32), beam=beam, endpoint=SOON, batch=SPEECHES)  # ends often lack finals
+        in_chunks(3, Shape(lanes=3, block=32), beam=beam, **kept)
+        in_chunks(8, Shape(lanes=3, block=32), beam=beam, endpoint=SOON, batch=SPEECHES, **kept)  # finals are few
 
 
-def test_schedules():
+@pytest.mark.parametrize(
+    ("kept", "room"), [(PATHS, LITTLE), *((LINKS | {"lattice_beam": beam}, PRUNED) for beam in (0.0, 4.0, math.inf))]
+)
+def test_schedules(kept, room):
+    of = kept | {"batch": [BATCH[0], BATCH[2], BATCH[5]], "frames": 14}
     for schedule in schedules():
-        in_chunks(7, Shape(lanes=3, block=64), LITTLE, schedule)
-        in_chunks(11, Shape("cluster", lanes=2, block=32, cluster=2, team_tokens=4), TIGHT, schedule)
+        in_chunks(5, Shape(lanes=2, block=64), room, schedule, **of)
+    for schedule in schedules(5 if kept is PATHS else 1):
+        in_chunks(8, Shape("cluster", lanes=2, block=32, cluster=2, team_tokens=4), TIGHT, schedule, **of)
 
 
-def test_schedules_with_endpoints():
+@pytest.mark.parametrize(("kept", "room"), [(PATHS, LITTLE), (LINKS, PRUNED)])
+def test_schedules_with_endpoints(kept, room):
+    of = kept | {"endpoint": SOON, "batch": SPEECHES[:4]}
     for schedule in schedules():
-        ends = in_chunks(8, Shape(lanes=3, block=64), LITTLE, schedule, endpoint=SOON, batch=SPEECHES)
-        assert len({rule for _, rule in ends}) == 3
-        shape = Shape("cluster", lanes=2, block=32, cluster=2, team_tokens=4)
-        in_chunks(30, shape, TIGHT, schedule, endpoint=SOON, batch=SPEECHES)
+        ends = in_chunks(8, Shape(lanes=2, block=64), room, schedule, **of)
+        assert len({rule for _, rule in ends}) > 1
+        in_chunks(30, Shape("cluster", lanes=2, block=32, cluster=2, team_tokens=4), TIGHT, schedule, **of)
 
 
-def test_silence_that_is_settled():
-    """Frame by frame nearly all of a pause leaves the log before it is long enough."""
+@KEPT
+def test_silence_that_is_settled(kept):
+    """Frame by frame nearly all of a pause leaves the log before it is long enough, or is kept, and counted once."""
     pause = Endpoint({"pause": EndpointRule(min_trailing_silence=0.8)})
     batch = [spoken(0, 0, 1, *[0, 2] * 9), spoken(1, 0, 0, 0, 1, *[0] * 16), spoken(*[0] * 21)]
     for cut in (1, 3, 30):
-        ends = in_chunks(cut, Shape(lanes=2, block=32), endpoint=pause, batch=batch, graph=LETTERS)
+        ends = in_chunks(cut, Shape(lanes=2, block=32), endpoint=pause, batch=batch, graph=LETTERS, **kept)
         assert ends == [(12, "pause"), (14, "pause"), (21, None)]
 
 
-def test_silence_after_the_search_has_died():
-    """In its chunk and in later ones."""
+@KEPT
+def test_a_search_that_has_died(kept):
+    """In its chunk and in later ones, with an endpoint after it and without."""
     pause = Endpoint({"end": RULES.rules["end"], "pause": EndpointRule(min_trailing_silence=0.8)})
     batch = [logp[:21].copy() for logp in SPEECHES]
     for i, logp in enumerate(batch):
         logp[3 + i :] = -np.inf
     for cut in (2, 5, 30):
-        ends = in_chunks(cut, Shape(lanes=2, block=32), endpoint=pause, batch=batch)
+        in_chunks(cut, Shape(lanes=2, block=32), batch=batch, **kept)
+        ends = in_chunks(cut, Shape(lanes=2, block=32), endpoint=pause, batch=batch, **kept)
         assert {rule for _, rule in ends} == {"end", "pause"}
 
 
+@pytest.mark.parametrize("asked", [{}, {"lattice": True}])
 @scheduled(room=LITTLE, shape=Shape(lanes=1, block=32))
-def rows_behind_an_endpoint(**asked):
+def test_rows_behind_an_endpoint_are_checked(asked):
     """Of the chunk in which the sentence ends, whichever of them it is, and of later ones."""
     speech, decoder = SPEECHES[1][:12], CtcDecoder(SILENCE, device="cuda", **OPTIONS, lattice_beam=4.0)
     for row in (2, 3, 11):
@@ -339,10 +264,6 @@ def rows_behind_an_endpoint(**asked):
         with pytest.raises(ValueError, match="frame 0, column 5"):
             stream.decode_chunk(wrong[row:])
         assert stream.num_frames == 2
-
-
-def test_rows_behind_an_endpoint_are_checked():
-    rows_behind_an_endpoint()
 
 
 @scheduled(room=LITTLE, shape=Shape(lanes=1, block=32))

@@ -313,7 +313,7 @@ def boosts_with_models():
 def streams():
     """Chunks that the kernel decodes, one of a search that died among them."""
     streams_emulated.in_chunks(7, Shape(lanes=3, block=64), streams_emulated.LITTLE)
-    streams_emulated.test_few_tokens()
+    streams_emulated.test_few_tokens(streams_emulated.PATHS)
     streams_emulated.test_a_search_that_died_checks_later_chunks_whole()
 
 
@@ -321,9 +321,11 @@ def stream_lattices():
     """Chunks of streams whose sentences give lattices, with states that are pruned, searches that die among them, and
     endpoints."""
     for schedule in schedules(2):
-        stream_lattices_emulated.in_chunks(7, Shape(lanes=3, block=64), stream_lattices_emulated.PRUNED, schedule)
-    stream_lattices_emulated.test_few_tokens()
-    stream_lattices_emulated.test_a_search_that_has_died()
+        streams_emulated.in_chunks(
+            7, Shape(lanes=3, block=64), streams_emulated.PRUNED, schedule, **streams_emulated.LINKS
+        )
+    streams_emulated.test_few_tokens(streams_emulated.LINKS)
+    streams_emulated.test_a_search_that_has_died(streams_emulated.LINKS)
     stream_lattices_emulated.test_streams_that_have_ended_give_no_lattice()
 
 
@@ -340,7 +342,7 @@ def endpoints():
     for schedule in schedules(2):
         of = {"endpoint": streams_emulated.SOON, "batch": streams_emulated.SPEECHES}
         streams_emulated.in_chunks(8, Shape(lanes=3, block=64), streams_emulated.LITTLE, schedule, **of)
-    streams_emulated.test_few_tokens()
-    streams_emulated.test_silence_that_is_settled()
-    streams_emulated.test_silence_after_the_search_has_died()
-    streams_emulated.test_rows_behind_an_endpoint_are_checked()
+    streams_emulated.test_few_tokens(streams_emulated.PATHS)
+    streams_emulated.test_silence_that_is_settled(streams_emulated.PATHS)
+    streams_emulated.test_a_search_that_has_died(streams_emulated.PATHS)
+    streams_emulated.test_rows_behind_an_endpoint_are_checked({})
