@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import arcbeam
 from arcbeam import baseline
 from arcbeam.graph.symbols import TokenTable
 from arcbeam.recipe.lexicon import Lexicon
@@ -323,8 +322,3 @@ def test_a_forked_child_decodes():
     if child == 0:
         os._exit(0 if shared.decode([SAID])[0].text == expected else 1)
     assert os.waitpid(child, 0)[1] == 0
-
-
-def test_it_is_found_from_the_top():
-    assert arcbeam.baseline is baseline
-    assert "baseline" in dir(arcbeam)
