@@ -247,11 +247,6 @@ def test_float16_and_batches_and_strides_give_the_same():
     assert as_bytes(decoder(nbest=3).decode([np.asfortranarray(half)])) == expected
 
 
-def test_torch_tensors():
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    assert as_bytes(decoder().decode([torch.from_numpy(SAID)])) == as_bytes(decoder().decode([SAID]))
-
-
 @pytest.fixture(scope="module")
 def demo(demo_data):
     tokens = TokenTable.read(demo_data / "tokens.txt")

@@ -223,16 +223,3 @@ def test_demo_speech(demo_data, tmp_path):
             graph, both, [rows[:60], rows[60:90]], beam=10.0, max_active=50, hypotheses_per_state=3, room=ROOMY,
             schedule=schedule,
         )  # fmt: skip
-
-
-def test_the_limit_matters():
-    """Or the tests above would prove little."""
-    batch = [graphs.random_log_probs(seed, 12, 12, sharpness=2.0) for seed in range(5)]
-    totals = set()
-    for n in (1, None):
-        decoder = CtcDecoder(
-            GRAPH, language_model=MODELS[0], graph_language_model=MODELS[1], beam=5.0, hypotheses_per_state=n,
-            device="cpu",
-        )  # fmt: skip
-        totals.add(tuple(h.score for h in decoder.decode(batch)))
-    assert len(totals) == 2
