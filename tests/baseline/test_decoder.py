@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import arcbeam
 from arcbeam import baseline
 from arcbeam.graph.symbols import TokenTable
 from arcbeam.recipe.lexicon import Lexicon
@@ -248,11 +247,6 @@ def test_float16_and_batches_and_strides_give_the_same():
     assert as_bytes(decoder(nbest=3).decode([np.asfortranarray(half)])) == expected
 
 
-def test_torch_tensors():
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    assert as_bytes(decoder().decode([torch.from_numpy(SAID)])) == as_bytes(decoder().decode([SAID]))
-
-
 @pytest.fixture(scope="module")
 def demo(demo_data):
     tokens = TokenTable.read(demo_data / "tokens.txt")
@@ -323,8 +317,3 @@ def test_a_forked_child_decodes():
     if child == 0:
         os._exit(0 if shared.decode([SAID])[0].text == expected else 1)
     assert os.waitpid(child, 0)[1] == 0
-
-
-def test_it_is_found_from_the_top():
-    assert arcbeam.baseline is baseline
-    assert "baseline" in dir(arcbeam)

@@ -1,10 +1,8 @@
 """Contexts, memory, kernels and streams on the fake driver: what they do, and that nothing is left of them."""
 
-import ctypes
 import gc
 import itertools
 import random
-import struct
 import threading
 
 import numpy as np
@@ -181,23 +179,6 @@ def test_what_code_was_compiled_for(fake, device, code, architecture):
     function = module.function("decode")
     assert function.architecture == architecture
     assert (function.clusters(4, 256) > 0) == (architecture >= 90)
-
-
-def test_a_launch_can_do_what_its_kernel_would(fake):
-    _, stream, _, buffer, *_, function, _ = engine()
-    buffer.write(np.arange(5, dtype=np.float32).view(np.uint8))
-
-    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p)
-    def kernel(name, shape, parameter):
-        address, count = struct.unpack("<QI", ctypes.string_at(parameter, 12))
-        values = (ctypes.c_float * count).from_address(address)
-        for i in range(count):
-            values[i] *= 2
-        return 0
-
-    fake.on_launch(kernel)
-    launch_kernel(function, stream, struct.pack("<QI", buffer.address, 5), blocks=1, threads=32)
-    assert np.frombuffer(buffer.read(20), np.float32).tolist() == [0, 2, 4, 6, 8]
 
 
 def test_an_event_is_waited_for(fake):

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from arcbeam.gpu import _cuda
+from arcbeam.gpu.devices import why_no_cuda
+from arcbeam.gpu.tuned import search_plan
+from tests.gpu.sanitized import TIGHT
 
 HERE = Path(__file__).parent
 
@@ -19,6 +22,20 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 def gpu() -> int:
     """Number of the device to test on."""
     return 0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def needs_kernels(request, gpu):
+    """Of the package, which the tests of the driver do without."""
+    reason = None if request.module.__name__.endswith("test_driver_on_gpu") else why_no_cuda(gpu)
+    if reason:
+        pytest.skip(f"no kernels for this GPU: {reason}")
+
+
+@pytest.fixture(params=[TIGHT, search_plan.first_room(0)], ids=["tight", "as shipped"])
+def room(request, monkeypatch):
+    """Of decoders at first: almost none, so that everything grows, or as shipped."""
+    monkeypatch.setattr(search_plan, "first_room", lambda max_active: request.param)
 
 
 def compiled_probe(folder: Path, target: str) -> bytes:

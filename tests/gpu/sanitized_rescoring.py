@@ -25,7 +25,7 @@ from tests.decode.lattices import lattices, packed
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.decode.test_streams_emulated import on_both
 from tests.gpu.sanitized import ROOM, SHARE, TIGHT, step
-from tests.rescore.test_new_words_emulated import open_graph, random_boosts
+from tests.rescore.searches import new_words, open_graph
 
 WORDS = [f"w{i}" for i in range(1, 50)]
 SHAPES = {
@@ -123,7 +123,7 @@ def main() -> None:
         of_gpu, of_cpu = (lattices(decoder, batch, boost=boosts) for decoder in (gpu, cpu))
         assert [packed(lattice) for lattice in of_gpu] == [packed(lattice) for lattice in of_cpu]
     opened = open_graph(4)
-    new_words = [*random_boosts(opened, 2), None, Boost(["w1"])]
+    lists = [*new_words(opened, 2), None, Boost(["w1"])]
     for where in OPENED:
         if not step(f"new words, {where}"):
             continue
@@ -131,13 +131,13 @@ def main() -> None:
         options = {"graph": opened} | options
         on_gpu = {} if where is None else dict(zip(("placement", "arc_cache", "gpu_budget"), where, strict=True))
         gpu, cpu = CtcDecoder(device="cuda", **options | on_gpu), CtcDecoder(device="cpu", **options)
-        same(gpu.decode(batch, boost=new_words), cpu.decode(batch, boost=new_words))
-        of_gpu, of_cpu = (lattices(decoder, batch, boost=new_words) for decoder in (gpu, cpu))
+        same(gpu.decode(batch, boost=lists), cpu.decode(batch, boost=lists))
+        of_gpu, of_cpu = (lattices(decoder, batch, boost=lists) for decoder in (gpu, cpu))
         assert [packed(lattice) for lattice in of_gpu] == [packed(lattice) for lattice in of_cpu]
     if step("streams of new words"):
         search_plan.launch_shapes = lambda *_: (SHAPES["wide"],)
         short = [random_log_probs(seed, 7, 12) for seed in range(3)]
-        boosts = [*new_words[:2], new_words[3]]
+        boosts = [*lists[:2], lists[3]]
         on_both(short, np.random.default_rng(1), boosts, opened, beam=5.0, max_active=60)
     streamed = [(models, run) for run in STREAMED]
     if find_spec("kenlm") is not None:

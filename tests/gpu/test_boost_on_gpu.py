@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from arcbeam import Boost, CtcDecoder, Graph, SymbolTable
-from arcbeam.gpu.devices import why_no_cuda
 from arcbeam.gpu.tuned import search_plan
 from tests.decode import kenlm_files
 from tests.decode.equality import same
@@ -13,13 +12,11 @@ from tests.decode.lattices import lattices, packed
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.decode.test_stream_states import with_moves
 from tests.decode.test_streams_emulated import on_both
-from tests.gpu.test_lattice_on_gpu import AS_SHIPPED, TIGHT
 from tests.gpu.test_rescoring_on_gpu import WORDS, made
+from tests.rescore import searches
 from tests.rescore import test_new_words_cuda_engine as of_engine
-from tests.rescore import test_new_words_rescored_emulated as rescored
 from tests.rescore.placed import kenlm
-from tests.rescore.test_new_words_emulated import open_graph
-from tests.rescore.test_new_words_emulated import random_boosts as new_words
+from tests.rescore.searches import new_words, open_graph
 
 # Of a large model: where it is, the cache, and the budget.
 PLACES = [
@@ -27,18 +24,6 @@ PLACES = [
     ("host", None, None), ("host", 0, None),
 ]  # fmt: skip
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def needs_kernels(gpu):
-    reason = why_no_cuda(gpu)
-    if reason:
-        pytest.skip(f"no kernels for this GPU: {reason}")
-
-
-@pytest.fixture(params=[TIGHT, AS_SHIPPED], ids=["tight", "as shipped"])
-def room(request, monkeypatch):
-    monkeypatch.setattr(search_plan, "first_room", lambda max_active: request.param)
 
 
 def random_boost(seed, count):
@@ -142,11 +127,11 @@ def test_new_words_with_a_language_model(room, place):
     if place == "kenlm":
         kenlm_files.need_kenlm()
     of_engine.with_a_language_model(place)
-    models = {"language_model": kenlm() if place == "kenlm" else rescored.LARGE, "unknown_words": "unk"}
-    graph = over(open_graph(2, entrances=200), rescored.SMALL)
+    models = {"language_model": kenlm() if place == "kenlm" else searches.LARGE, "unknown_words": "unk"}
+    graph = over(open_graph(2, entrances=200), searches.SMALL)
     batch = [random_log_probs(i, 1 + 37 * i % 80, 12) for i in range(60)]
     boosts = [one if i % 5 else None for i, one in enumerate(new_words(open_graph(2), len(batch)))]
-    options = {"graph_language_model": rescored.SMALL, "beam": 9.0, "max_active": 800, "hypotheses_per_state": 3}
+    options = {"graph_language_model": searches.SMALL, "beam": 9.0, "max_active": 800, "hypotheses_per_state": 3}
     agree(graph, batch, boosts, of_engine.PLACES[place], **models | options)
 
 

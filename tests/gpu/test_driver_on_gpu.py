@@ -6,7 +6,6 @@ import struct
 import subprocess
 import sys
 import textwrap
-import threading
 
 import numpy as np
 import pytest
@@ -188,60 +187,6 @@ def test_out_of_memory_can_be_recovered_from(gpu):
     engine.buffer.write(b"still works")
     assert bytes(engine.buffer.read(11)) == b"still works"
     assert engine.context.lost == 0
-
-
-def test_two_hundred_engines_leave_no_memory_behind(gpu, probe_image):
-    """Other processes may take the device's memory meanwhile, but a leak shows every time."""
-    kept = Engine(gpu, probe_image)
-
-    def free_after(engines):
-        for _ in range(engines):
-            engine = Engine(gpu, probe_image)
-            engine.buffer.resize(8 << 20)
-            engine.pinned.resize(1 << 20)
-        del engine
-        gc.collect()
-        kept.stream.finish()
-        return kept.context.memory()[0]
-
-    free = [free_after(10)]
-    while len(free) < 4:
-        free.append(free_after(200))
-        if free[-1] > free[-2] - (64 << 20):
-            return
-    pytest.fail(f"200 engines have left memory behind three times: free were {free} bytes")
-
-
-def test_several_threads(gpu, probe_image):
-    failures = []
-
-    def work(seed):
-        try:
-            engine = Engine(gpu, probe_image)
-            for i in range(20):
-                engine.buffer.write(np.full(5000, seed, np.float32).view(np.uint8))
-                engine.launch("scale", 5000, float(i), blocks=20, threads=256)
-                assert (engine.floats(5000) == seed * i + 1).all()
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-
-
-def test_the_second_device(gpu, probe_image):
-    if _cuda.device_count() < 2:
-        pytest.skip("one device only")
-    both = [Engine(0, probe_image), Engine(1, probe_image)]
-    for i, engine in enumerate(both):
-        engine.buffer.write(np.full(100, i, np.float32).view(np.uint8))
-    for engine in both:
-        engine.launch("scale", 100, 3.0, blocks=1, threads=128)
-    assert [engine.floats(100)[99] for engine in both] == [1.0, 4.0]
 
 
 def producers():
@@ -430,29 +375,6 @@ def run(body):
     assert got.returncode == 0, got.stderr
     assert got.stderr == ""
     return got.stdout
-
-
-def test_a_forked_child_is_told(gpu):
-    said = run(
-        """
-        import os
-        from arcbeam.gpu import _cuda
-        from arcbeam.gpu._launch import Stream
-        from arcbeam.core.errors import CudaError
-        stream = Stream(_cuda.context_of(0))
-        child = os.fork()
-        if child == 0:
-            try:
-                stream.finish()
-            except CudaError as error:
-                print(error, flush=True)
-            del stream
-            os._exit(0)
-        assert os.waitpid(child, 0)[1] == 0
-        stream.finish()
-        """
-    )
-    assert "the driver does not work in a forked child" in said
 
 
 @pytest.mark.parametrize("beside", ["", "import torch; kept = torch.ones(10, device='cuda')"])

@@ -1,34 +1,17 @@
 """Lattices on a real GPU: the CPU engine's bytes, wherever a large language model lives, and while everything grows."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
 from arcbeam import CtcDecoder
-from arcbeam.gpu.devices import why_no_cuda
 from arcbeam.gpu.tuned import search_plan
 from tests.decode.lattices import lattices, packed
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.gpu.test_decode_on_gpu import SEARCHES
-from tests.gpu.test_decode_on_gpu import TIGHT as SMALL_ROOM
 from tests.gpu.test_rescoring_on_gpu import PLACES, made
 
-TIGHT = replace(SMALL_ROOM, links=8, lattice_bytes=1)
-AS_SHIPPED = search_plan.first_room(0)
 BATCH = [random_log_probs(seed, 1 + 37 * seed % 101, 12) for seed in range(40)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def needs_kernels(gpu):
-    reason = why_no_cuda(gpu)
-    if reason:
-        pytest.skip(f"no kernels for this GPU: {reason}")
-
-
-@pytest.fixture(params=[TIGHT, AS_SHIPPED], ids=["tight", "as shipped"])
-def room(request, monkeypatch):
-    monkeypatch.setattr(search_plan, "first_room", lambda max_active: request.param)
 
 
 def agree(graph, batch, gpu_options=None, **options):

@@ -9,11 +9,11 @@ from tests.decode.language_models import over, rough_models
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.decode.test_streams_emulated import on_both
 from tests.gpu.test_decode_on_gpu import SEARCHES
-from tests.gpu.test_streams_on_gpu import needs_kernels, room
+from tests.rescore import test_stream_lattices_emulated as lattices
 from tests.rescore import test_streams_emulated as emulated
 
-__all__ = ["needs_kernels", "room"]  # fixtures
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning", "ignore:log_probs. expected:UserWarning")
+STORIES = emulated.STORIES | {"lattices": lattices.in_company, "sentences with lattices": lattices.sentences}
 SHAPES = [search_plan.WIDE, search_plan.DENSE, search_plan.RESCORING_CLUSTER]
 BOOSTED = [(place, boosted) for place in emulated.PLACES for boosted in (False, True)]
 
@@ -31,28 +31,9 @@ def test_chunks(room, place, boosted, seed):
 
 
 @pytest.mark.parametrize(("place", "boosted"), BOOSTED)
-def test_posteriors(room, place, boosted):
-    emulated.posteriors(place, boosted)
-
-
-@pytest.mark.parametrize(("place", "boosted"), BOOSTED)
-def test_moves(room, place, boosted):
-    emulated.moves(place, boosted)
-
-
-@pytest.mark.parametrize(("place", "boosted"), BOOSTED)
-def test_lattices_that_move(room, place, boosted):
-    emulated.lattices_that_move(place, boosted)
-
-
-@pytest.mark.parametrize(("place", "boosted"), BOOSTED)
-def test_lattices_of_sentences_that_move(room, place, boosted):
-    emulated.lattices_of_sentences_that_move(place, boosted)
-
-
-@pytest.mark.parametrize(("place", "boosted"), BOOSTED)
-def test_sentences(room, place, boosted):
-    emulated.sentences(place, boosted)
+@pytest.mark.parametrize("story", STORIES)
+def test_stories(room, story, place, boosted):
+    STORIES[story](place, boosted)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -15,18 +15,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder, Graph, KenLM, LanguageModel, SymbolTable
+from arcbeam import CtcDecoder, Graph, LanguageModel, SymbolTable
 from arcbeam.gpu import _cuda
-from arcbeam.gpu.devices import why_no_cuda
 from arcbeam.gpu.tuned import search_plan
-from tests.decode import kenlm_files
 from tests.decode.equality import same
 from tests.decode.language_models import random_model
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.gpu.demo_models import demo_speech
+from tests.gpu.sanitized import TIGHT
+from tests.rescore.placed import kenlm
 
 ROOT = Path(__file__).resolve().parents[2]
-TIGHT = search_plan.Room(spill_states=8, log_entries=64, path_entries=1, window_bytes=1 << 12, shared_states=8)
 WORDS = [f"w{i}" for i in range(1, 50)]
 # Where, the cache, and the budget, which leaves no room for the index if it is one.
 PLACES = [
@@ -34,13 +33,6 @@ PLACES = [
     ("host-direct", "1kB", 1000), ("host-direct", 0, 1), ("host", None, None), ("host", 0, None), ("host", "1kB", None),
 ]  # fmt: skip
 COUNTED = ("frames", "tokens", "leaving_arcs", "admitted", "lookups")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def needs_kernels(gpu):
-    reason = why_no_cuda(gpu)
-    if reason:
-        pytest.skip(f"no kernels for this GPU: {reason}")
 
 
 def made(seed, states, columns):
@@ -126,20 +118,18 @@ def test_everything_grows(place, monkeypatch):
 
 @pytest.mark.parametrize("cache", [None, 0, "1kB"])
 @pytest.mark.parametrize("n", [1, 3, None])
-def test_kenlm(tmp_path, n, cache):
+def test_kenlm(n, cache):
     """Looked up by the host while the kernel runs."""
-    kenlm_files.need_kenlm()
-    arpa = kenlm_files.random_ngrams(WORDS[:44], 3, 5).write(tmp_path / "lm.arpa")
     graph, models = made(6, 3000, 32)
     batch = [random_log_probs(i, 1 + 37 * i % 50) for i in range(150)]
     agree(
-        graph, models | {"language_model": KenLM(arpa)}, batch, ("cpu", cache, None), beam=8.0, max_active=400,
+        graph, models | {"language_model": kenlm()}, batch, ("cpu", cache, None), beam=8.0, max_active=400,
         hypotheses_per_state=n, unknown_words="unk",
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("kenlm", [False, True])
-def test_the_host_is_late(tmp_path, monkeypatch, kenlm):
+@pytest.mark.parametrize("of_kenlm", [False, True])
+def test_the_host_is_late(monkeypatch, of_kenlm):
     """Lanes stop for want of answers, and are taken up again; tables and the room for histories grow."""
     monkeypatch.setattr(search_plan, "ANSWERING_THREADS", 0)
     monkeypatch.setattr(search_plan, "WAIT_CYCLES", 1)
@@ -147,10 +137,8 @@ def test_the_host_is_late(tmp_path, monkeypatch, kenlm):
     monkeypatch.setattr(search_plan, "REQUEST_HISTORIES", 64)
     graph, models = made(8, 2000, 32)
     place: tuple[str, object, None] = ("host", 0, None)
-    if kenlm:
-        kenlm_files.need_kenlm()
-        arpa = kenlm_files.random_ngrams(WORDS[:44], 3, 5).write(tmp_path / "lm.arpa")
-        models, place = models | {"language_model": KenLM(arpa)}, ("cpu", "1kB", None)
+    if of_kenlm:
+        models, place = models | {"language_model": kenlm()}, ("cpu", "1kB", None)
     batch = [random_log_probs(i, 1 + 7 * i % 20) for i in range(20)]
     agree(graph, models, batch, place, beam=8.0, max_active=300, hypotheses_per_state=3, unknown_words="unk")
 
@@ -183,15 +171,13 @@ def nothing_is_pinned():
     del kept
 
 
-@pytest.mark.parametrize("kenlm", [False, True])
-def test_pinned_memory_that_is_refused(tmp_path, nothing_is_pinned, kenlm):
+@pytest.mark.parametrize("of_kenlm", [False, True])
+def test_pinned_memory_that_is_refused(nothing_is_pinned, of_kenlm):
     """Copies wait, and buffers are managed memory; the bytes are the same, and one warning says so."""
     graph, models = made(6, 3000, 32)
     place: tuple[str, object, None] = ("host", 0, None)
-    if kenlm:
-        kenlm_files.need_kenlm()
-        arpa = kenlm_files.random_ngrams(WORDS[:44], 3, 5).write(tmp_path / "lm.arpa")
-        models, place = models | {"language_model": KenLM(arpa)}, ("cpu", 0, None)
+    if of_kenlm:
+        models, place = models | {"language_model": kenlm()}, ("cpu", 0, None)
     batch = [random_log_probs(i, 1 + 37 * i % 50) for i in range(150)]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -226,19 +212,6 @@ def test_sizes_of_batches(size):
     graph, models = made(2, 2000, 32)
     batch = [random_log_probs(seed, 1 + seed % 17) for seed in range(size)]
     agree(graph, models, batch, PLACES[3], beam=8.0, max_active=200, hypotheses_per_state=3)
-
-
-def test_runs_and_order_do_not_matter():
-    graph, models = made(4, 5000, 32)
-    batch = [random_log_probs(seed, 40) for seed in range(60)]
-    options = {"beam": 10.0, "max_active": 500, "hypotheses_per_state": 2, "device": "cuda"}
-    decoder = CtcDecoder(graph, **models, **options)
-    first = decoder.decode(batch)
-    for _ in range(5):
-        same(decoder.decode(batch), first)
-    order = np.random.default_rng(0).permutation(len(batch))
-    again = decoder.decode([batch[i] for i in order])
-    same([again[i] for i in np.argsort(order)], first)
 
 
 # Real speech

@@ -15,9 +15,7 @@ from tests.decode.test_stream_lattices_emulated import small_states
 from tests.decode.test_streams import boost
 from tests.decode.test_streams_emulated import OPTIONS, seen
 from tests.gpu.test_decode_on_gpu import SEARCHES
-from tests.gpu.test_streams_on_gpu import needs_kernels, room
 
-__all__ = ["needs_kernels", "room"]  # fixtures
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning", "ignore:log_probs. expected:UserWarning")
 SHAPES = [search_plan.WIDE, search_plan.DENSE, search_plan.CLUSTER]
 

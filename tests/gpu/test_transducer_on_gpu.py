@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from arcbeam import BoostingTree, TransducerDecoder
-from arcbeam.gpu.devices import why_no_cuda
 from arcbeam.gpu.tuned import transducer_plan
 from tests.transducer.arpas import random_arpa
 from tests.transducer.equality import same
@@ -37,13 +36,6 @@ SHAPES = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def needs_kernels(gpu):
-    reason = why_no_cuda(gpu)
-    if reason:
-        pytest.skip(f"no kernels for this GPU: {reason}")
-
-
 def make(kind, device, **options):
     shape = {**SIZES, "blank_bias": 3.0, **NETWORKS[kind]}
     durations = [0, 1, 2, 3, 4] if "durations" in shape else None
@@ -69,29 +61,40 @@ def wanted(kind):
     return make(kind, "cpu").decode(frames_of(kind, LENGTHS))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_the_same_bytes(kind, wanted, shape, monkeypatch):
-    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda *_: (SHAPES[shape], MANY))
-    monkeypatch.setattr(transducer_plan, "MOST_LANES", 13 if "alone" in shape or "one" in shape else 1024)
-    decoder = make(kind, "cuda")
-    for _ in range(3):
-        same(decoder.decode(frames_of(kind, LENGTHS)), wanted)
-    assert sum(len(h.tokens) for h in wanted) > 50
-
-
 @pytest.fixture(scope="module")
 def in_bfloat16(kind):
     return make(kind, "cuda", precision="bfloat16").decode(frames_of(kind, LENGTHS))
 
 
+@pytest.fixture(params=["float32", "bfloat16"])
+def precise(request, kind, wanted, in_bfloat16):
+    """A precision, and what it gives: of float32 a CPU's bytes."""
+    return request.param, wanted if request.param == "float32" else in_bfloat16
+
+
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_same_bytes_in_bfloat16(kind, in_bfloat16, shape, monkeypatch):
-    chosen = (SHAPES[shape], MANY)
-    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda *_: chosen)
+def test_the_same_bytes(kind, precise, shape, monkeypatch):
+    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda *_: (SHAPES[shape], MANY))
     monkeypatch.setattr(transducer_plan, "MOST_LANES", 13 if "alone" in shape or "one" in shape else 1024)
-    decoder = make(kind, "cuda", precision="bfloat16")
+    decoder = make(kind, "cuda", precision=precise[0])
     for _ in range(3):
-        same(decoder.decode(frames_of(kind, LENGTHS)), in_bfloat16)
+        same(decoder.decode(frames_of(kind, LENGTHS)), precise[1])
+    assert sum(len(h.tokens) for h in precise[1]) > 50
+
+
+def test_chunks(kind, precise):
+    decoder, frames = make(kind, "cuda", precision=precise[0]), frames_of(kind, LENGTHS)
+    states, tokens = [None] * len(frames), [[] for _ in frames]
+    for begin in range(0, 150, 37):
+        found = decoder.decode([x[begin : begin + 37] for x in frames], state=states)
+        states = [h.state for h in found]
+        for i, one in enumerate(found):
+            tokens[i] += one.tokens.tolist()
+    assert tokens == [h.tokens.tolist() for h in precise[1]]
+    for state, one in zip(states, precise[1], strict=True):
+        assert state.hidden.tobytes() == one.state.hidden.tobytes()
+        assert state.cell.tobytes() == one.state.cell.tobytes()
+        assert state.context.tolist() == one.state.context.tolist()
 
 
 def test_bfloat16_is_near_that_of_the_cpu(kind, in_bfloat16):
@@ -109,18 +112,6 @@ def test_bfloat16_is_near_that_of_the_cpu(kind, in_bfloat16):
 def test_frames_that_blocks_round_together(kind, in_bfloat16, groups, monkeypatch):
     monkeypatch.setattr(transducer_plan, "STAGED_GROUPS", groups)
     same(make(kind, "cuda", precision="bfloat16").decode(frames_of(kind, LENGTHS)), in_bfloat16)
-
-
-def test_chunks_in_bfloat16(kind, in_bfloat16):
-    decoder, frames = make(kind, "cuda", precision="bfloat16"), frames_of(kind, LENGTHS)
-    states, tokens = [None] * len(frames), [[] for _ in frames]
-    for begin in range(0, 150, 37):
-        found = decoder.decode([x[begin : begin + 37] for x in frames], state=states)
-        states = [h.state for h in found]
-        for i, one in enumerate(found):
-            tokens[i] += one.tokens.tolist()
-    assert tokens == [h.tokens.tolist() for h in in_bfloat16]
-    assert [state.hidden.tobytes() for state in states] == [h.state.hidden.tobytes() for h in in_bfloat16]
 
 
 def test_any_number_of_utterances(kind, wanted):
@@ -143,21 +134,6 @@ def test_a_thousand_and_more():
 def test_hypotheses_grow(kind, wanted, monkeypatch):
     monkeypatch.setattr(transducer_plan, "first_room", lambda frames: 1)
     same(make(kind, "cuda").decode(frames_of(kind, LENGTHS)), wanted)
-
-
-def test_chunks(kind, wanted):
-    decoder, frames = make(kind, "cuda"), frames_of(kind, LENGTHS)
-    states, tokens = [None] * len(frames), [[] for _ in frames]
-    for begin in range(0, 150, 37):
-        found = decoder.decode([x[begin : begin + 37] for x in frames], state=states)
-        states = [h.state for h in found]
-        for i, one in enumerate(found):
-            tokens[i] += one.tokens.tolist()
-    assert tokens == [h.tokens.tolist() for h in wanted]
-    for state, one in zip(states, wanted, strict=True):
-        assert state.hidden.tobytes() == one.state.hidden.tobytes()
-        assert state.cell.tobytes() == one.state.cell.tobytes()
-        assert state.context.tolist() == one.state.context.tolist()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

@@ -3,16 +3,8 @@
 import numpy as np
 import pytest
 
-from arcbeam.gpu.devices import why_no_cuda
 from tests.transducer.test_transducer_sentences import KINDS, RULES, SPEECH, WANTED, decoder, followed, same_sentences
 from tests.transducer.test_transducer_stream_states import moving
-
-
-@pytest.fixture(scope="module", autouse=True)
-def needs_kernels(gpu):
-    reason = why_no_cuda(gpu)
-    if reason:
-        pytest.skip(f"no kernels for this GPU: {reason}")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -19,15 +19,13 @@ from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.decode.small_search import ROOMY
 from tests.decode.test_new_words import small_graph
 from tests.decode.test_settled import check_a_frame_backwards, check_kernel
-from tests.rescore import placed
+from tests.rescore import placed, searches
 from tests.rescore import test_boost_emulated as boost_emulated
-from tests.rescore import test_boost_rescored_emulated as boost_rescored_emulated
-from tests.rescore import test_lattice_emulated as rescored_lattice_emulated
 from tests.rescore import test_new_words_emulated as new_words_emulated
-from tests.rescore import test_new_words_rescored_emulated as new_words_rescored_emulated
 from tests.rescore import test_requests_emulated as requests_emulated
 from tests.rescore import test_rescore_emulated as rescore_emulated
 from tests.rescore import test_rescoring_stages_emulated as stages_emulated
+from tests.rescore import test_searches_emulated as searches_emulated
 from tests.rescore import test_streams_emulated as rescored_streams_emulated
 from tests.rescore import test_ties_emulated as ties_emulated
 from tests.simt import test_emulator as emulator
@@ -223,9 +221,14 @@ def lattices_read_early():
 
 def rescored_lattices():
     """Of lists that are cut, and of a search in which all is tied."""
+    graph, models = all_costs_equal(0, arcs=48)
     for n in (2, None):
-        rescored_lattice_emulated.test_ties(0, ROOMY, n)
-        rescored_lattice_emulated.test_schedules("resident", n, 4.0)
+        for schedule in schedules(5):
+            placed.check(
+                graph, models, [np.full((10, 3), -1.0, np.float32)], beam=2.0, hypotheses_per_state=n,
+                lattice_beam=2.0, room=ROOMY, shape=Shape(lanes=1), schedule=schedule,
+            )  # fmt: skip
+        searches_emulated.test_schedules(None, "resident", n, 4.0)
 
 
 def boosts():
@@ -233,22 +236,22 @@ def boosts():
     that overlap."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "boost", UserWarning)
-        boost_emulated.test_schedules(None)
-        boost_emulated.test_schedules(4.0)
-        boost_emulated.test_few_words_in_many_phrases(0)
+        searches_emulated.test_schedules("known", None, None, None)
+        searches_emulated.test_schedules("known", None, None, 4.0)
+        boost_emulated.test_few_words_in_many_phrases(None, 0)
         for seed in range(3):
-            boost_emulated.test_few_words_that_become_dear(seed)
+            boost_emulated.test_few_words_that_become_dear(seed, *boost_emulated.DEAR[0])
         boost_emulated.test_few_words_of_epsilon_arcs_become_dear(8.0)
         boost_emulated.test_a_long_list_has_no_filter()
         boost_emulated.test_more_rounds_than_are_listed()
-        boost_emulated.test_schedules_with_little_room(None)
+        searches_emulated.test_schedules_with_little_room("known", None, None)
 
 
 def boosts_in_clusters():
     """The same, by blocks that help with the frames of others."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "boost", UserWarning)
-        boost_emulated.test_clusters_give_the_same_bytes(2, 2, 0)
+        searches_emulated.test_clusters_give_the_same_bytes("known", None, 2, 2, 32, 0)
 
 
 def new_words():
@@ -264,7 +267,7 @@ def new_words_in_clusters():
     """The same, by blocks that help with the frames of others."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "boost", UserWarning)
-        new_words_emulated.test_clusters_give_the_same_bytes(2, 2, 0)
+        searches_emulated.test_clusters_give_the_same_bytes("new", None, 2, 2, 32, 0)
 
 
 def new_words_in_streams():
@@ -277,7 +280,7 @@ def new_words_in_streams():
 def new_words_with_models():
     """Also in graphs without a word on any epsilon arc."""
     _new_words_of("resident")
-    new_words_rescored_emulated.test_no_epsilon_arc_of_the_graph_has_a_word("resident")
+    searches_emulated.test_no_epsilon_arc_of_the_graph_has_a_word("resident")
 
 
 def boosts_with_arcs_asked():
@@ -286,28 +289,25 @@ def boosts_with_arcs_asked():
 
 def boosts_with_kenlm():
     """And ties that the words of histories settle."""
-    for seed in range(3):
+    for lattice_beam in (None, 2.0):
         with tempfile.TemporaryDirectory() as folder:
-            new_words_rescored_emulated.test_ties_by_words(Path(folder), seed, 2)
+            ties_emulated.test_paths_that_tie(Path(folder), "boosted, kenlm", 2, lattice_beam)
     _new_words_of("kenlm")
 
 
 def _new_words_of(place):
     for lattice_beam in (None, 4.0):
-        new_words_rescored_emulated.check(
-            place, new_words_emulated.random_boosts(new_words_emulated.GRAPH, 3), new_words_emulated.BATCH[:3],
-            hypotheses_per_state=2, lattice_beam=lattice_beam, room=ROOM, arc_cache=512,
-        )  # fmt: skip
+        searches.check("new", place, hypotheses_per_state=2, lattice_beam=lattice_beam, room=ROOM, arc_cache=512)
 
 
 def boosts_with_models():
     """The same with a large language model: words that are looked up each by itself, and words that share answers."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "boost", UserWarning)
-        boost_rescored_emulated.test_schedules("resident", 2, None)
-        boost_rescored_emulated.test_few_words_in_many_phrases(0)
+        searches_emulated.test_schedules("known", "resident", 2, None)
+        boost_emulated.test_few_words_in_many_phrases("resident", 0)
         for seed in range(3):
-            boost_rescored_emulated.test_few_words_that_become_dear(seed)
+            boost_emulated.test_few_words_that_become_dear(seed, *boost_emulated.DEAR[1])
 
 
 def streams():

@@ -3,26 +3,20 @@
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder, KenLM
+from arcbeam import CtcDecoder
 from arcbeam.gpu.tuned import search_plan
-from tests.decode import graphs, kenlm_files
+from tests.decode import graphs
 from tests.rescore import test_rescore_cuda_engine as resident
-from tests.rescore.test_rescore_cuda_engine import BATCH, GRAPH, ROOMY, SMALL, WORDS, check_same
+from tests.rescore.placed import kenlm
+from tests.rescore.test_rescore_cuda_engine import BATCH, GRAPH, SMALL, check_same
 
 OPTIONS = resident.OPTIONS | {"unknown_words": "unk", "graph_language_model": SMALL, "hypotheses_per_state": 3}
 OTHERS = [[graphs.random_log_probs(100 * i + j, 3 + j, 12) for j in range(3)] for i in range(6)]
 
 
-@pytest.fixture
-def gpu(emulated_gpu):
-    emulated_gpu.begin_with(ROOMY)
-    return emulated_gpu
-
-
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    kenlm_files.need_kenlm()
-    return KenLM(kenlm_files.random_ngrams(WORDS[:44], 3, 5).write(tmp_path_factory.mktemp("kenlm") / "lm.arpa"))
+def model():
+    return kenlm()
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,11 @@ from tests.decode.lattices import lattices, packed
 from tests.decode.small_search import ROOMY
 from tests.decode.test_streams_emulated import on_both
 from tests.rescore.placed import PLACES, kenlm
-from tests.rescore.test_new_words_emulated import random_boosts as new_words
-from tests.rescore.test_new_words_rescored_emulated import CLOSED, LARGE, OPEN, SMALL, known_words
+from tests.rescore.searches import CLOSED_OVER, LARGE, OPEN_OVER, SMALL, known_words, new_words
 
 BATCH = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((7, 3))]
 LAUNCHES = {"wide": search_plan.WIDE, "dense": search_plan.DENSE, "cluster": search_plan.RESCORING_CLUSTER}
-KNOWN, NEW = known_words(len(BATCH)), new_words(OPEN, len(BATCH))
+KNOWN, NEW = known_words(len(BATCH)), new_words(OPEN_OVER, len(BATCH))
 # Of a search without lattices: where the large model is, and the boosts.
 TAKES = {
     "search": (None, None),
@@ -43,7 +42,7 @@ def test_equal_bytes(emulated_gpu, name, kernel):
     emulated_gpu.launch_as(LAUNCHES[kernel])
     emulated_gpu.threads, emulated_gpu.schedule = None, {}
     place, boost = TAKES[name.removesuffix("_lattice").removesuffix("_stream")]
-    graph = OPEN if boost is NEW else CLOSED
+    graph = OPEN_OVER if boost is NEW else CLOSED_OVER
     options = {"beam": 5.0, "max_active": 40}
     if place is not None:
         large = kenlm() if place == "kenlm" else LARGE

@@ -5,18 +5,12 @@ import os
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder, FormatError, KenLM, LanguageModel
-from tests.decode import kenlm_files
+from arcbeam import CtcDecoder, FormatError, LanguageModel
 from tests.decode.language_models import random_model
-from tests.rescore.test_rescore_cuda_engine import BATCH, GRAPH, OPTIONS, ROOMY, SMALL, WORDS, check_same
+from tests.rescore.placed import kenlm
+from tests.rescore.test_rescore_cuda_engine import BATCH, GRAPH, OPTIONS, SMALL, WORDS, check_same
 
 LARGE = random_model(np.random.default_rng(6), WORDS, 3, share=0.4, cost=lambda r: float(r.gamma(4.0)))
-
-
-@pytest.fixture
-def gpu(emulated_gpu):
-    emulated_gpu.begin_with(ROOMY)
-    return emulated_gpu
 
 
 def decoder(device, large=LARGE, **options):
@@ -25,15 +19,12 @@ def decoder(device, large=LARGE, **options):
 
 
 @pytest.mark.parametrize("times", [10, 100])
-@pytest.mark.parametrize("kenlm", [False, True])
-def test_a_model_many_times_the_budget(gpu, tmp_path, kenlm, times):
-    large, size = LARGE, LARGE.info().bytes
-    if kenlm:
-        kenlm_files.need_kenlm()
-        large = KenLM(kenlm_files.random_ngrams(WORDS[:44], 3, 5).write(tmp_path / "lm.arpa"))
-        size = large.nbytes
+@pytest.mark.parametrize("of_kenlm", [False, True])
+def test_a_model_many_times_the_budget(gpu, of_kenlm, times):
+    large = kenlm() if of_kenlm else LARGE
+    size = large.nbytes if of_kenlm else LARGE.info().bytes
     one = decoder("cuda", large, gpu_budget=size // times)
-    assert one._engine.placement == ("cpu" if kenlm else "host-direct")
+    assert one._engine.placement == ("cpu" if of_kenlm else "host-direct")
     wanted = decoder("cpu", large).decode(BATCH)
     for _ in range(2):
         check_same(one.decode(BATCH), wanted)

@@ -1,6 +1,5 @@
 """New words: the GPU's engine gives the CPU's bytes."""
 
-import gc
 import math
 
 import numpy as np
@@ -9,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import Boost, CtcDecoder, Endpoint, EndpointRule, Graph
-from tests.decode import graphs
+from tests.decode import graphs, small_search
 from tests.decode.emulated_gpu import TIGHT
 from tests.decode.equality import same
 from tests.decode.lattices import lattices, packed
@@ -22,7 +21,7 @@ from tests.decode.test_rescoring import language_models
 from tests.decode.test_stream_states import with_moves
 from tests.decode.test_streams_emulated import on_both, seen
 from tests.hypothesis_examples import examples
-from tests.rescore import test_new_words_rescored_emulated as rescored
+from tests.rescore import searches
 from tests.rescore.placed import PLACES, kenlm
 
 BATCH = [graphs.random_log_probs(seed, frames, columns=4, sharpness=2.0) for seed, frames in enumerate((8, 0, 13, 5))]
@@ -79,24 +78,6 @@ def test_words_are_found(emulated_gpu, room):
     assert found > 20
 
 
-def test_requests_are_sent_once_and_go_with_their_owner(emulated_gpu):
-    emulated_gpu.begin_with(ROOMY)
-    on_gpu, on_cpu = both(small_graph(1), beam=20.0)
-    first, second = Boost({"zz": 4.0}), Boost({"xy": 4.0, "zzy": 2.0})
-    equal(on_gpu, on_cpu, BATCH, first)
-    one = on_gpu.memory().boosts
-    assert one > 0
-    equal(on_gpu, on_cpu, BATCH, first)
-    assert on_gpu.memory().boosts == one
-    equal(on_gpu, on_cpu, BATCH, [second if i % 2 else None for i in range(len(BATCH))])
-    assert on_gpu.memory().boosts > one
-    del second
-    gc.collect()
-    assert on_gpu.memory().boosts == one
-    on_gpu.release()
-    equal(on_gpu, on_cpu, BATCH, first)
-
-
 def test_log_probs_that_come_in_parts(emulated_gpu):
     emulated_gpu.begin_with(TIGHT)
     emulated_gpu.send_in_parts()
@@ -110,17 +91,6 @@ def test_graphs_of_any_number_of_arcs(emulated_gpu):
     for more in range(9):
         graph = small_graph(2, more=more)
         equal(*both(graph, beam=20.0), BATCH, [Boost({"zz": 6.0}), None, Boost({"xy": 6.0, "y": 3.0}), Boost(["c"])])
-
-
-def test_utterances_with_errors_or_without_frames(emulated_gpu):
-    emulated_gpu.begin_with(ROOMY)
-    on_gpu, on_cpu = both(small_graph(1), beam=20.0)
-    bad, dead = BATCH[0].copy(), np.full_like(BATCH[2], -np.inf)
-    bad[3, 1] = np.nan
-    batch, boost = [bad, dead, BATCH[1], BATCH[2]], Boost({"zz": 5.0})
-    found, wanted = (one.decode(batch, boost=boost, errors="return") for one in (on_gpu, on_cpu))
-    same(found[1:], wanted[1:])
-    assert str(found[0].error) == str(wanted[0].error)
 
 
 @settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
@@ -196,21 +166,21 @@ def test_with_a_language_model(emulated_gpu, place, room):
 
 
 def with_a_language_model(place):
-    models = {"language_model": kenlm() if place == "kenlm" else rescored.LARGE, "unknown_words": "unk"}
-    given = models | {"graph_language_model": rescored.SMALL, "beam": 6.0, "max_active": 40, "hypotheses_per_state": 3}
-    on_gpu = CtcDecoder(rescored.OPEN, device="cuda", **given | PLACES[place])
-    on_cpu = CtcDecoder(rescored.OPEN, device="cpu", **given)
-    boosts = [one if at != 2 else None for at, one in enumerate(rescored.random_boosts(rescored.GRAPH, 5))]
-    found = equal(on_gpu, on_cpu, rescored.BATCH, boosts)
+    models = {"language_model": kenlm() if place == "kenlm" else searches.LARGE, "unknown_words": "unk"}
+    given = models | {"graph_language_model": searches.SMALL, "beam": 6.0, "max_active": 40, "hypotheses_per_state": 3}
+    on_gpu = CtcDecoder(searches.OPEN_OVER, device="cuda", **given | PLACES[place])
+    on_cpu = CtcDecoder(searches.OPEN_OVER, device="cpu", **given)
+    boosts = [one if at != 2 else None for at, one in enumerate(searches.new_words(searches.OPEN, 5))]
+    found = equal(on_gpu, on_cpu, small_search.BATCH, boosts)
     assert on_gpu.stats.lookups == on_cpu.stats.lookups
     assert [one.rescoring_score for one in found] == [
-        one.rescoring_score for one in on_cpu.decode(rescored.BATCH, boost=boosts)
+        one.rescoring_score for one in on_cpu.decode(small_search.BATCH, boost=boosts)
     ]
-    assert any((one.arcs >= rescored.OPEN.num_arcs).any() for one in found)
+    assert any((one.arcs >= searches.OPEN_OVER.num_arcs).any() for one in found)
     rng = np.random.default_rng(1)
-    on_both(rescored.BATCH, rng, boosts, rescored.OPEN, where=PLACES[place], **given)
-    same(with_moves([on_gpu, on_cpu], rescored.BATCH, rng, boosts), on_cpu.decode(rescored.BATCH, boost=boosts))
-    same(on_gpu.decode(rescored.BATCH), on_cpu.decode(rescored.BATCH))  # the next batch has none
+    on_both(small_search.BATCH, rng, boosts, searches.OPEN_OVER, where=PLACES[place], **given)
+    same(with_moves([on_gpu, on_cpu], small_search.BATCH, rng, boosts), on_cpu.decode(small_search.BATCH, boost=boosts))
+    same(on_gpu.decode(small_search.BATCH), on_cpu.decode(small_search.BATCH))  # the next batch has none
 
 
 @settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))

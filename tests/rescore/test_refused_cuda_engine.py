@@ -7,13 +7,13 @@ import warnings
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder, CudaOutOfMemoryError, KenLM, LanguageModel
+from arcbeam import CtcDecoder, CudaOutOfMemoryError, LanguageModel
 from arcbeam.gpu.tuned import search_plan
 from arcbeam.lm import lm_file
-from tests.decode import kenlm_files
 from tests.decode.emulated_gpu import TIGHT, DeviceArray
 from tests.rescore import test_rescore_cuda_engine as resident
-from tests.rescore.test_rescore_cuda_engine import BATCH, GRAPH, LARGE, ROOMY, SMALL, WORDS, check_same
+from tests.rescore.placed import kenlm
+from tests.rescore.test_rescore_cuda_engine import BATCH, GRAPH, LARGE, SMALL, check_same
 
 OPTIONS = resident.OPTIONS | {"unknown_words": "unk", "hypotheses_per_state": 2}
 PINNING = ("host_allocate", "host_register")
@@ -28,24 +28,12 @@ PLACES = {
 }
 
 
-@pytest.fixture
-def gpu(emulated_gpu):
-    emulated_gpu.begin_with(ROOMY)
-    return emulated_gpu
-
-
-@pytest.fixture(scope="module")
-def kenlm(tmp_path_factory):
-    kenlm_files.need_kenlm()
-    return KenLM(kenlm_files.random_ngrams(WORDS[:44], 3, 5).write(tmp_path_factory.mktemp("kenlm") / "lm.arpa"))
-
-
 @pytest.fixture(params=PLACES)
 def make(request):
     """A decoder of a placement on a device."""
     if request.param == "none":
         return lambda device, **_: CtcDecoder(GRAPH, device=device, beam=5.0, max_active=40)
-    model = request.getfixturevalue("kenlm") if request.param == "cpu" else LARGE
+    model = kenlm() if request.param == "cpu" else LARGE
     options = OPTIONS | {"language_model": model, "graph_language_model": SMALL}
 
     def made(device, **more):
@@ -120,9 +108,9 @@ def test_refused_from_some_time_on(gpu, make, nth, monkeypatch):
 
 
 @pytest.mark.parametrize("place", ["host", "cpu"])
-def test_where_managed_memory_is_refused_too(gpu, place, request):
+def test_where_managed_memory_is_refused_too(gpu, place):
     """Kernels look into buffers: there is no way without them."""
-    model = LARGE if place == "host" else request.getfixturevalue("kenlm")
+    model = LARGE if place == "host" else kenlm()
     wanted = on_gpu(model, placement=place).decode(BATCH)
     gpu.fake.refuse("managed_allocate")
     decoder = on_gpu(model, placement=place)
@@ -179,8 +167,8 @@ def test_they_are_shared_by_devices(gpu):
     assert second.memory().pinned > arcs_bytes() - 4 * mmap.PAGESIZE
 
 
-def test_nobody_else_pins_them(gpu, kenlm):
-    decoders = [on_gpu(placement="resident"), on_gpu(placement="host-direct"), on_gpu(kenlm, placement="cpu")]
+def test_nobody_else_pins_them(gpu):
+    decoders = [on_gpu(placement="resident"), on_gpu(placement="host-direct"), on_gpu(kenlm(), placement="cpu")]
     assert gpu.fake.living("registered") == 0
     del decoders
 

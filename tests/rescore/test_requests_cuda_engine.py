@@ -1,4 +1,5 @@
-"""The engine where lanes ask the host: answers come from threads beside the kernel, or between launches."""
+"""The engine where lanes ask the host, whose threads answer while kernels run, or between launches; and wherever a
+model is."""
 
 import gc
 import os
@@ -7,30 +8,21 @@ import pickle
 import numpy as np
 import pytest
 
-from arcbeam import CapacityError, CtcDecoder, CudaError, FormatError, KenLM, LanguageModel, UnsupportedError
+from arcbeam import CapacityError, CtcDecoder, CudaError, FormatError, LanguageModel, UnsupportedError
 from arcbeam.gpu.tuned import search_plan
-from tests.decode import kenlm_files
 from tests.decode.emulated_gpu import TIGHT, DeviceArray
 from tests.rescore import test_rescore_cuda_engine as resident
-from tests.rescore.test_rescore_cuda_engine import BATCH, GRAPH, ROOMY, SMALL, WORDS, check_same
+from tests.rescore.placed import kenlm
+from tests.rescore.test_rescore_cuda_engine import BATCH, GRAPH, SMALL, check_same
 
 OPTIONS = resident.OPTIONS | {"unknown_words": "unk"}
 
 
-@pytest.fixture
-def gpu(emulated_gpu):
-    emulated_gpu.begin_with(ROOMY)
-    return emulated_gpu
-
-
 @pytest.fixture(scope="module", params=["host", "cpu"])
-def asked(request, tmp_path_factory):
+def asked(request):
     """The options of a decoder."""
-    if request.param == "host":
-        return {"language_model": resident.LARGE, "graph_language_model": SMALL, "placement": "host"}
-    kenlm_files.need_kenlm()
-    arpa = kenlm_files.random_ngrams(WORDS[:44], 3, 5).write(tmp_path_factory.mktemp("kenlm") / "lm.arpa")
-    return {"language_model": KenLM(arpa), "graph_language_model": SMALL, "placement": "cpu"}
+    large = resident.LARGE if request.param == "host" else kenlm()
+    return {"language_model": large, "graph_language_model": SMALL, "placement": request.param}
 
 
 def on_gpu(asked, **options):
@@ -62,11 +54,6 @@ def test_equal_bytes(gpu, asked, n, cache):
     if cache == "1MB":
         assert decoder.stats.lookup_hits > max(0.75, first.lookup_hits), "a cache with room for all is warm"
     assert gpu.errors == []
-
-
-def test_an_utterance_that_is_none_costs_itself_alone(gpu, asked):
-    cpu = CtcDecoder(GRAPH, device="cpu", **(asked | {"placement": "cpu"} | OPTIONS))
-    resident.check_none_among_others(on_gpu(asked), cpu)
 
 
 def answer_batches(gpu, before=0):
@@ -157,15 +144,6 @@ def test_everything_grows(gpu, asked, monkeypatch):
             check_same(decoder.decode(BATCH), on_cpu(asked, hypotheses_per_state=n))
 
 
-def test_arrays_of_host_and_device(gpu, asked):
-    decoder = on_gpu(asked, hypotheses_per_state=3)
-    wanted = on_cpu(asked, hypotheses_per_state=3)
-    check_same(decoder.decode([DeviceArray(logp) for logp in BATCH]), wanted)
-    gpu.send_in_parts()
-    check_same(decoder.decode(BATCH), wanted)
-    assert decoder.decode([]) == []
-
-
 def test_memory(gpu, asked):
     """Neither arcs nor KenLM are on the device."""
     decoder = on_gpu(asked, arc_cache=0)
@@ -190,35 +168,11 @@ def test_a_memory_limit_counts_the_tables(gpu, asked):
     check_same(tight.decode(BATCH), wanted)
 
 
-def test_memory_that_runs_out_while_decoding(gpu, asked):
-    decoder = on_gpu(asked, hypotheses_per_state=3)
-    wanted = on_cpu(asked, hypotheses_per_state=3)
-    decoder.decode(BATCH[:1])
-    gpu.fake.fail("allocate", 2)
-    check_same(decoder.decode(BATCH), wanted)
-
-
 def test_interrupted(gpu, asked):
     decoder = on_gpu(asked)
     with gpu.interrupted(), pytest.raises(KeyboardInterrupt):
         decoder.decode(BATCH)
     check_same(decoder.decode(BATCH), on_cpu(asked))
-
-
-def test_bad_log_probs(gpu, asked):
-    spoiled = [logp.copy() for logp in BATCH]
-    spoiled[2][3, 5] = np.nan
-    decoder = on_gpu(asked)
-    with pytest.raises(ValueError, match="got nan in utterance 2, frame 3, column 5"):
-        decoder.decode(spoiled)
-    check_same(decoder.decode(BATCH), on_cpu(asked))
-
-
-def test_pickled_decoders(gpu, asked):
-    if asked["placement"] == "host":
-        decoder = pickle.loads(pickle.dumps(on_gpu(asked)))
-        assert decoder._engine.placement == "host"
-        check_same(decoder.decode(BATCH), on_cpu(asked))
 
 
 def test_a_file_that_shrinks_while_lanes_ask(gpu, tmp_path, monkeypatch):
@@ -265,3 +219,54 @@ def test_memory_is_given_back_and_grows_again(gpu, asked):
         decoder.release()
         assert decoder.memory() == before
     check_same(decoder.decode(BATCH), wanted)
+
+
+# Wherever the model is
+
+
+@pytest.fixture(params=["resident", "host-direct", "host", "cpu"])
+def placed(request):
+    """The options of a decoder."""
+    large = kenlm() if request.param == "cpu" else resident.LARGE
+    return {"language_model": large, "graph_language_model": SMALL, "placement": request.param}
+
+
+def test_arrays_of_host_and_device(gpu, placed):
+    decoder = on_gpu(placed, hypotheses_per_state=3)
+    wanted = on_cpu(placed, hypotheses_per_state=3)
+    check_same(decoder.decode([DeviceArray(logp) for logp in BATCH]), wanted)
+    gpu.send_in_parts()
+    check_same(decoder.decode(BATCH), wanted)
+    half = [logp.astype(np.float16) for logp in BATCH]
+    check_same(decoder.decode(half), on_cpu(placed, half, hypotheses_per_state=3))
+    assert decoder.decode([]) == []
+
+
+def test_memory_that_runs_out_while_decoding(gpu, placed):
+    decoder = on_gpu(placed, hypotheses_per_state=3)
+    wanted = on_cpu(placed, hypotheses_per_state=3)
+    decoder.decode(BATCH[:1])
+    gpu.fake.fail("allocate", 2)
+    check_same(decoder.decode(BATCH), wanted)
+
+
+def test_pickled_decoders(gpu, placed):
+    again = pickle.loads(pickle.dumps(on_gpu(placed, arc_cache="1kB")))
+    assert (again._engine.placement, again.device) == (placed["placement"], "cuda:0")
+    check_same(again.decode(BATCH), on_cpu(placed))
+
+
+def test_bad_log_probs(gpu, placed):
+    """An utterance that is none costs itself alone, also in the midst of its questions, and lanes that have met it."""
+    one = on_gpu(placed)
+    batch = [BATCH[0], BATCH[2].copy(), BATCH[2], BATCH[3], BATCH[4].copy()]
+    batch[1][4, 6] = np.nan
+    batch[4][6, 11] = np.inf
+    with pytest.raises(ValueError, match="got nan in utterance 1, frame 4, column 6"):
+        one.decode(batch)
+    found, wanted = one.decode(batch * 2, errors="return"), on_cpu(placed, [batch[i] for i in (0, 2, 3)])
+    for at in (0, 5):
+        check_same([found[at + i] for i in (0, 2, 3)], wanted)
+        assert f"got nan in utterance {at + 1}, frame 4, column 6" in str(found[at + 1].error)
+        assert f"got inf in utterance {at + 4}, frame 6, column 11" in str(found[at + 4].error)
+        assert found[at + 1].rescoring_score == 0.0

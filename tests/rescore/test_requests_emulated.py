@@ -1,22 +1,14 @@
 """Lanes that ask the host for arcs, or for all that the large model says: the CPU's bytes, whenever answers come."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from arcbeam import Graph, KenLM
-from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs, kenlm_files
-from tests.decode.emulated_gpu import TIGHT, Shape
+from tests.decode.emulated_gpu import Shape
 from tests.decode.language_models import WORDS, language_model, over, random_model
 from tests.decode.small_search import BATCH, ROOMY
 from tests.decode.test_kenlm import tied_arpa
-from tests.decode.test_rescoring import WORDS as FEW_WORDS
-from tests.decode.test_rescoring import language_models, with_words
-from tests.hypothesis_examples import examples
 from tests.rescore.placed import check, kenlm
 from tests.simt.build import schedules
 
@@ -43,65 +35,6 @@ def graph(small):
     return over(graphs.random_graph(4, states=120, columns=12), small)
 
 
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    graphs.graphs(blank=3),
-    language_models(),
-    st.lists(graphs.log_probs(), max_size=3),
-    st.sampled_from([0.0, 2.0, 17.0, float("inf")]),
-    st.sampled_from([None, 1, 2, 3]),
-    st.sampled_from([0, 16, 256]),
-    st.sampled_from([TIGHT, ROOMY]),
-    st.sampled_from([0, 7, 60, 1000]),
-    st.sampled_from([0, 1, 20]),
-    st.integers(0, 2**32),
-)
-def test_random_graphs(graph, models, batch, beam, n, arc_cache, room, every, looks, seed):
-    check(
-        with_words(graph, models[1]), models, batch, beam=beam, hypotheses_per_state=n, arc_cache=arc_cache, room=room,
-        shape=Shape(block=32), schedule={"seed": seed}, place="arcs asked", every=every, looks=looks, requests=16,
-        wait_cycles=200,
-    )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def kenlm_models(tmp_path_factory):
-    kenlm_files.need_kenlm()
-    folder = tmp_path_factory.mktemp("kenlm")
-    found = []
-    for seed in range(8):
-        words = FEW_WORDS if seed % 4 else FEW_WORDS[:2]
-        arpa = kenlm_files.random_ngrams(words, 2 + seed % 3, seed, few=seed < 4).write(folder / f"{seed}.arpa")
-        kind = kenlm_files.TRIE if seed % 2 else None
-        found.append(KenLM(kenlm_files.write_binary(arpa, folder / f"{seed}.binary", kind) if kind else arpa))
-    return found
-
-
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    st.data(),
-    graphs.graphs(blank=3),
-    st.lists(graphs.log_probs(), min_size=1, max_size=3),
-    st.sampled_from([0.5, 2.0, 17.0, float("inf")]),
-    st.sampled_from([None, 1, 2, 3]),
-    st.sampled_from([0, 512]),
-    st.sampled_from([TIGHT, ROOMY]),
-    st.sampled_from([0, 7, 60]),
-    st.booleans(),
-)
-def test_random_graphs_with_kenlm(kenlm_models, data, graph, batch, beam, n, arc_cache, room, every, few):
-    """Many ties: the words of histories settle them."""
-    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
-    cost = (lambda r: int(r.integers(0, 3)) / 2) if few else (lambda r: int(r.integers(0, 99)) / 64)
-    small = random_model(rng, FEW_WORDS, 2, cost=cost)
-    check(
-        with_words(graph, small), (data.draw(st.sampled_from(kenlm_models)), small), batch, beam=beam,
-        hypotheses_per_state=n, arc_cache=arc_cache, room=room, shape=Shape(block=32), place="kenlm", every=every,
-        schedule={"seed": data.draw(st.integers(0, 2**32))}, unknown_words="unk", requests=16, histories=20,
-        wait_cycles=200,
-    )  # fmt: skip
-
-
 def tied_by_words(folder, seed):
     """(graph, models): all costs are equal, and histories are met in another order than their words'."""
     names = ["e", "d", "a", "b", "c"]
@@ -114,36 +47,6 @@ def tied_by_words(folder, seed):
         finals=dict.fromkeys(range(12), 0.0),
     )  # fmt: skip
     return over(plain, small, names), (KenLM(arpa), small)
-
-
-@pytest.mark.parametrize("n", [2, None])
-@pytest.mark.parametrize("seed", range(6))
-def test_ties_by_words(tmp_path, seed, n):
-    kenlm_files.need_kenlm()
-    graph, models = tied_by_words(tmp_path, seed)
-    check(
-        graph, models, [np.full((10, 3), -1.0, np.float32)], beam=2.0, hypotheses_per_state=n, room=ROOMY,
-        schedule={"seed": seed}, place="kenlm", every=20, arc_cache=512,
-    )  # fmt: skip
-
-
-def test_schedules(graph, asked):
-    for number, schedule in enumerate(schedules(20)):
-        seen, _ = check(
-            graph, batch=BATCH[:3], hypotheses_per_state=3 if number % 2 else None, arc_cache=512, room=ROOMY,
-            schedule=schedule, every=(50, 400)[number % 2], **asked, **OPTIONS,
-        )  # fmt: skip
-        if schedule["policy"] == "random":
-            assert seen.launches == 1, "a block that waits lets the others go on"
-
-
-@pytest.mark.parametrize("launch", [search_plan.WIDE, search_plan.DENSE])
-def test_blocks_of_as_many_threads_as_are_launched(graph, asked, launch):
-    for schedule in schedules(2):
-        check(
-            graph, batch=BATCH[:4:3], hypotheses_per_state=3, arc_cache=512, room=ROOMY,
-            shape=Shape(launch.kernel, 2, launch.threads), schedule=schedule, every=100, **asked, **OPTIONS,
-        )  # fmt: skip
 
 
 def test_both_halves_have_answer_batches(graph, asked):
@@ -161,15 +64,6 @@ def test_both_halves_have_answer_batches(graph, asked):
         if number % 3 == 0:  # a cache may know all that a half needs
             assert even > 0 and (odd > 0) == (number % 5 > 0)
         assert even + odd <= answering.rounds or seen.launches > 1, "a launch sends again what came too late"
-
-
-def test_schedules_without_answers_beside_the_kernel(graph, asked):
-    for schedule in schedules(10):
-        seen, _ = check(
-            graph, batch=BATCH[:2], hypotheses_per_state=2, arc_cache=512, schedule=schedule, every=0, requests=16,
-            histories=20, wait_cycles=200, **asked, **OPTIONS,
-        )  # fmt: skip
-        assert seen.launches > 5
 
 
 def test_without_the_cache_every_question_is_asked_once(graph, asked):
@@ -271,31 +165,3 @@ def test_log_probs_come_late_too(graph, asked):
             parts=(128, 512, 64 << number % 4), arrivals=arrivals, hypotheses_per_state=2, every=100, requests=16,
             wait_cycles=300, **asked, **OPTIONS,
         )  # fmt: skip
-
-
-def test_a_search_dies(graph, asked):
-    spoiled = [logp.copy() for logp in BATCH]
-    spoiled[2][2] = -np.inf
-    check(graph, batch=spoiled, room=ROOMY, every=100, **asked, **OPTIONS)
-
-
-def test_the_log_is_collected(graph, asked):
-    long = [graphs.random_log_probs(31, 60, 12, sharpness=6.0)]
-    check(
-        graph, batch=long, beam=4.0, max_active=40, hypotheses_per_state=3, room=replace(ROOMY, log_entries=600),
-        shape=ONE, **asked,
-    )  # fmt: skip
-
-
-def test_histories_longer_than_lanes_that_share_a_look_up():
-    rng = np.random.default_rng(3)
-    models = random_model(rng, WORDS[:2], 11, share=0.95), random_model(rng, WORDS[:2], 2)
-    source, target, labels = rng.integers(0, 6, 30), rng.integers(0, 6, 30), rng.integers(1, 4, 30)
-    plain = Graph.from_arcs(
-        (source, target, labels, rng.integers(1, 3, 30), rng.random(30).astype(np.float32)), num_states=6,
-        num_columns=3, finals={0: 0.0},
-    )  # fmt: skip
-    check(
-        over(plain, models[1], WORDS[:2]), models, [graphs.random_log_probs(0, 14, 3)], beam=8.0, place="arcs asked",
-        hypotheses_per_state=4, room=ROOMY,
-    )  # fmt: skip

@@ -1,7 +1,6 @@
 """Rescoring on a GPU, host side and kernel, without one: its results are the CPU engine's bytes."""
 
 import gc
-import pickle
 import sys
 
 import numpy as np
@@ -14,7 +13,6 @@ from arcbeam.gpu.tuned import (
 )
 from arcbeam.lm import lm_file
 from tests.decode import graphs
-from tests.decode.emulated_gpu import DeviceArray
 from tests.decode.equality import same
 from tests.decode.language_models import random_model
 from tests.gpu import sanitized_rescoring
@@ -48,12 +46,6 @@ def check_same(got, wanted):
     assert [h.rescoring_score for h in got] == [h.rescoring_score for h in wanted]
 
 
-@pytest.fixture
-def gpu(emulated_gpu):
-    emulated_gpu.begin_with(ROOMY)
-    return emulated_gpu
-
-
 @pytest.mark.parametrize("n", [1, 3, None])
 @pytest.mark.parametrize(
     ("placement", "cache", "budget"),
@@ -81,16 +73,6 @@ def test_placements_and_caches(gpu, n, placement, cache, budget):
         assert decoder.stats.lookup_misses < first.lookup_misses // 4, "a cache with room for all is warm"
     if cache == 0 or (cache is None and placement == "resident"):
         assert decoder.stats.lookup_misses == decoder.stats.distinct_lookups
-
-
-def test_arrays_of_host_and_device(gpu):
-    decoder = on_gpu(hypotheses_per_state=3)
-    check_same(decoder.decode([DeviceArray(logp) for logp in BATCH]), on_cpu(hypotheses_per_state=3))
-    gpu.send_in_parts()
-    check_same(decoder.decode(BATCH), on_cpu(hypotheses_per_state=3))
-    half = [logp.astype(np.float16) for logp in BATCH]
-    check_same(decoder.decode(half), on_cpu(half, hypotheses_per_state=3))
-    assert decoder.decode([]) == []
 
 
 def test_memory_and_models_that_are_shared(gpu):
@@ -147,28 +129,6 @@ def test_buckets_are_shared_and_given_back(gpu):
     assert first.memory().pinned > first.memory().bucketed
     check_same(first.decode(BATCH), on_cpu(hypotheses_per_state=2))
     check_same(second.decode(BATCH), on_cpu(hypotheses_per_state=3))
-
-
-def test_memory_that_runs_out_while_decoding(gpu):
-    decoder = on_gpu(hypotheses_per_state=3)
-    wanted = on_cpu(hypotheses_per_state=3)
-    decoder.decode(BATCH[:1])
-    gpu.fake.fail("allocate", 2)
-    check_same(decoder.decode(BATCH), wanted)
-
-
-def test_pickled_decoders(gpu):
-    decoder = on_gpu(placement="host-direct", arc_cache="1kB", hypotheses_per_state=2)
-    again = pickle.loads(pickle.dumps(decoder))
-    assert again._engine.placement == "host-direct" and again.device == "cuda:0"
-    check_same(again.decode(BATCH), on_cpu(hypotheses_per_state=2))
-
-
-def test_bad_log_probs(gpu):
-    spoiled = [logp.copy() for logp in BATCH]
-    spoiled[2][3, 5] = np.nan
-    with pytest.raises(ValueError, match="got nan in utterance 2, frame 3, column 5"):
-        on_gpu().decode(spoiled)
 
 
 def test_a_gpu_that_cannot_hold_the_model_either(gpu):
@@ -256,23 +216,3 @@ def test_what_runs_under_the_sanitizers(emulated_gpu, monkeypatch, capsys, argv)
     sanitized_rescoring.main()
     assert capsys.readouterr().out.startswith("rescored ")
     assert {("wide", 1), ("dense", 1), ("cluster", 4), ("cluster", 2)} == set(emulated_gpu.launched)
-
-
-def check_none_among_others(one, cpu):
-    """`one` decodes utterances of which some are none, one of these in the midst of its questions; `cpu` the others."""
-    batch = [BATCH[0], BATCH[2].copy(), BATCH[2], BATCH[3], BATCH[4].copy()]
-    batch[1][4, 6] = np.nan
-    batch[4][6, 11] = np.inf
-    found = one.decode(batch * 2, errors="return")
-    wanted = cpu.decode([batch[i] for i in (0, 2, 3)])
-    for at in (0, 5):  # the second time in lanes that have met one
-        check_same([found[at + i] for i in (0, 2, 3)], wanted)
-        assert f"got nan in utterance {at + 1}, frame 4, column 6" in str(found[at + 1].error)
-        assert f"got inf in utterance {at + 4}, frame 6, column 11" in str(found[at + 4].error)
-        assert found[at + 1].rescoring_score == 0.0
-
-
-@pytest.mark.parametrize("placement", ["resident", "host-direct"])
-def test_an_utterance_that_is_none_costs_itself_alone(gpu, placement):
-    cpu = CtcDecoder(GRAPH, device="cpu", hypotheses_per_state=3, **MODELS, **OPTIONS)
-    check_none_among_others(on_gpu(placement=placement, hypotheses_per_state=3), cpu)

@@ -18,10 +18,3 @@ def test_nothing_is_fused(source):
     entries = list(functions(ptx))  # those that are called, too
     assert f"arcbeam_{source.stem}_wide" in entries
     assert inexact_arithmetic(ptx, entries) == []
-
-
-@needs_nvcc
-@pytest.mark.long
-def test_contraction_is_found():
-    ptx = ptx_of(ROOT / "cuda" / "rescore" / "kernels" / "rescore.cu", flags=[*RELAXED, "-fmad=true"])
-    assert inexact_arithmetic(ptx, list(functions(ptx))) != []

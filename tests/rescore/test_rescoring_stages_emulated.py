@@ -155,23 +155,6 @@ def test_frames_that_do_not_fit(graph, models, rows):
         check(graph, models, rows, Layout(shared=64, spilled=64, threads=32), frames={5}, **OPTIONS)
 
 
-@pytest.mark.parametrize(
-    ("stage", "name", "field"),
-    [("lookup", "answered", "deviation"), ("rescore", "rescored", "cost"), ("recombine", "winners", "large"),
-     ("closure", "frontier", "arc"), ("prune", "survivors", "cost"), ("backtrack", "path", None)],
-)  # fmt: skip
-def test_a_wrong_answer_is_named(graph, models, rows, stage, name, field):
-    twin = RescoringTwin(graph, Rescoring(graph, *models, DecoderOptions()), **OPTIONS)
-    frame = twin.frame(rows[0])
-    wanted = twin.make(frame)
-    made = RescoringStageKernel(machine(), frame, SMALL).run()
-    compare(frame, made, wanted)
-    wrong = getattr(made, name)
-    (wrong if field is None else wrong[field])[0] += 1
-    with pytest.raises(AssertionError, match=f"{stage}: element"):
-        compare(frame, made, wanted)
-
-
 def test_demo_speech(demo_data, tmp_path):
     graph, models, rows = demo_speech(demo_data, tmp_path)
     for number, schedule in enumerate(schedules()):

@@ -57,34 +57,24 @@ def sentences(place, boosted):
     assert ended > 2 and len(heard) > 1
 
 
+def in_company(place, boosted):
+    """Streams without answers have other kernels than their company, and keep other states."""
+    chunks(place, boosted, asked=SOME, **LATTICE_BEAM)
+
+
+@pytest.mark.parametrize("boosted", [False, True])
 @pytest.mark.parametrize("place", PLACES)
-def test_chunks(gpu, place):
+@pytest.mark.parametrize("story", [in_company, sentences])
+def test_stories(gpu, story, place, boosted):
     gpu.begin_with(TIGHT)
-    chunks(place, False, asked=SOME, **LATTICE_BEAM)
-
-
-@pytest.mark.parametrize("place", ["bucketed", "arcs asked", "kenlm"])
-def test_boosted_chunks(gpu, place):
-    """Streams that are asked for nothing have other kernels than their company, and keep other states."""
-    gpu.begin_with(TIGHT)
-    chunks(place, True, asked=SOME, **LATTICE_BEAM)
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_sentences(gpu, place):
-    gpu.begin_with(TIGHT)
-    sentences(place, False)
-
-
-def test_boosted_sentences(gpu):
-    sentences("resident", True)
+    story(place, boosted)
 
 
 @pytest.mark.parametrize("bytes_for_all", [0, 1 << 20])
 def test_numbers_of_kenlm_begin_anew(gpu, monkeypatch, bytes_for_all):
     monkeypatch.setattr(search_plan, "REQUEST_HISTORIES", 4)
     monkeypatch.setattr(search_plan, "REQUEST_HISTORIES_BYTES", bytes_for_all)
-    chunks("kenlm", False, asked=SOME, **LATTICE_BEAM)
+    in_company("kenlm", False)
     sentences("kenlm", False)
 
 

@@ -3,7 +3,7 @@
 import itertools
 import tempfile
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -125,68 +125,37 @@ def sentences(place, boosted):
     assert len({len(one.words) for one in heard}) > 1 and len({one.after_start for one in heard}) == 2
 
 
-@pytest.mark.parametrize("room", [TIGHT, AS_SHIPPED])
-@pytest.mark.parametrize("place", PLACES)
-def test_chunks(gpu, place, room):
-    gpu.begin_with(room)
-    _, streams = chunks(place, False)
-    assert sum(stream.num_settled for stream in streams) > 50
-
-
-@pytest.mark.parametrize("room", [TIGHT, AS_SHIPPED])
-@pytest.mark.parametrize("place", PLACES)
-def test_boosted_chunks(gpu, monkeypatch, place, room):
-    gpu.begin_with(room)
-    chunks(place, True)
-
-
 def posteriors(place, boosted):
-    """Of words, with and without lattices, beside streams that do not ask for any."""
+    """Of words, with and without lattices, in company of streams without any."""
     asked = [{"posteriors": True}, {"posteriors": True, "lattice": True}, {}]
     chunks(place, boosted, asked=asked, lattice_beam=4.0)
 
 
-@pytest.mark.parametrize("boosted", [False, True])
-@pytest.mark.parametrize("place", ["resident", "arcs asked", "kenlm"])
-def test_posteriors(gpu, place, boosted):
-    gpu.begin_with(TIGHT)
-    posteriors(place, boosted)
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_moves(gpu, place):
-    gpu.begin_with(TIGHT)
-    moves(place, False)
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_boosted_moves(gpu, place):
-    gpu.begin_with(TIGHT)
-    moves(place, True)
+STORIES = {
+    "posteriors": posteriors, "moves": moves, "lattices that move": lattices_that_move,
+    "lattices of sentences that move": lattices_of_sentences_that_move, "sentences": sentences,
+}  # fmt: skip
+SHORTER = {
+    "lattices that move": partial(lattices_that_move, batch=[one[:12] for one in BATCH]),
+    "lattices of sentences that move": partial(lattices_of_sentences_that_move, speech=SPEECH[:60]),
+}
 
 
 @pytest.mark.parametrize("boosted", [False, True])
+@pytest.mark.parametrize("room", [TIGHT, AS_SHIPPED])
 @pytest.mark.parametrize("place", PLACES)
-def test_lattices_that_move(gpu, place, boosted):
-    gpu.begin_with(TIGHT)
-    lattices_that_move(place, boosted, [one[:12] for one in BATCH])
+def test_chunks(gpu, place, room, boosted):
+    gpu.begin_with(room)
+    _, streams = chunks(place, boosted)
+    assert boosted or sum(stream.num_settled for stream in streams) > 50
 
 
 @pytest.mark.parametrize("boosted", [False, True])
-@pytest.mark.parametrize("place", ["resident", "bucketed", "arcs asked", "kenlm"])
-def test_lattices_of_sentences_that_move(gpu, place, boosted):
-    lattices_of_sentences_that_move(place, boosted, SPEECH[:60])
-
-
 @pytest.mark.parametrize("place", PLACES)
-def test_sentences(gpu, place):
+@pytest.mark.parametrize("story", STORIES)
+def test_stories(gpu, story, place, boosted):
     gpu.begin_with(TIGHT)
-    sentences(place, False)
-
-
-@pytest.mark.parametrize("place", ["resident", "bucketed", "arcs asked", "kenlm"])
-def test_boosted_sentences(gpu, place):
-    sentences(place, True)
+    (STORIES | SHORTER)[story](place, boosted)
 
 
 @pytest.mark.parametrize("shape", [search_plan.WIDE, search_plan.DENSE, search_plan.CLUSTER])

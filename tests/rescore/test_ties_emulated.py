@@ -1,5 +1,7 @@
-"""Ties at the cut-off under the emulator's schedules, for every search: the same tokens leave on both engines."""
+"""Ties under the emulator's schedules, for every search: the same tokens leave, and the same paths win, on both
+engines."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from tests.decode.language_models import WORDS, all_costs_equal, over
 from tests.decode.small_search import ROOMY
 from tests.decode.test_ties import tied_graph, tied_rows
 from tests.rescore.placed import check
-from tests.rescore.test_new_words_emulated import open_graph
+from tests.rescore.searches import open_graph
 from tests.rescore.test_requests_emulated import tied_by_words
 from tests.simt.build import schedules
 
@@ -58,11 +60,11 @@ def searches(folder, seed):
 WITHOUT_CLUSTERS = {"asking for arcs", "kenlm", "boosted, resident", "boosted, kenlm"}
 
 
+ALL = ["plain", "resident", "asking for arcs", "kenlm", "boosted", "boosted, resident", "boosted, kenlm", "new words"]
+
+
 @pytest.mark.parametrize("max_active", [1, 4, 9])
-@pytest.mark.parametrize(
-    "search",
-    ["plain", "resident", "asking for arcs", "kenlm", "boosted", "boosted, resident", "boosted, kenlm", "new words"],
-)
+@pytest.mark.parametrize("search", ALL)
 def test_schedules(tmp_path: Path, search, max_active):
     kenlm_files.need_kenlm()
     shapes = SHAPES[:2] if search in WITHOUT_CLUSTERS else SHAPES
@@ -71,3 +73,17 @@ def test_schedules(tmp_path: Path, search, max_active):
             beam=2.0, max_active=max_active, room=ROOMY if number % 4 else TIGHT, schedule=schedule,
             shape=shapes[number % len(shapes)],
         )  # fmt: skip
+
+
+@pytest.mark.parametrize(("n", "lattice_beam"), [(2, None), (None, 2.0)])
+@pytest.mark.parametrize("search", ALL)
+def test_paths_that_tie(tmp_path: Path, search, n, lattice_beam):
+    """Paths of equal cost and arc meet with different states: those of the models, or the words of a history, count
+    before the boost's. Of candidates all but the winner are links."""
+    kenlm_files.need_kenlm()
+    of_models = {} if search in ("plain", "boosted", "new words") else {"hypotheses_per_state": n}
+    for number, schedule in enumerate(schedules(6)):
+        room = (ROOMY, replace(ROOMY, log_entries=512, links=512))[number % 2]
+        searches(tmp_path, number)[search](
+            beam=2.0, lattice_beam=lattice_beam, room=room, schedule=schedule, shape=SHAPES[number % 2], **of_models
+        )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.simt import build
-from tests.simt.build import HERE, POLICIES, Copy, KernelError, Kernels, compiled, kernel_params, load, schedules
+from tests.simt.build import HERE, POLICIES, Copy, KernelError, Kernels, kernel_params, load, schedules
 
 u4, u8 = np.uint32, np.uint64
 
@@ -367,11 +367,6 @@ def test_fault_is_caught_in_every_schedule(kernels, fault, shape, message, polic
             run_fault(kernels, fault, policy=policy, seed=seed, **shape)
 
 
-def test_every_fault_is_tested():
-    source = (HERE / "test_emulator.py").read_text()
-    assert [fault for fault in FAULTS if source.count(f'"{fault}"') == 0] == []
-
-
 @pytest.mark.parametrize(("fault", "grid", "read"), [("NoBarrier", 1, slice(0, 4)), ("BlindUpdate", 2, slice(0, 1))])
 def test_races_change_bytes_when_they_are_not_looked_for(kernels, fault, grid, read):
     options = {"grid": grid, "detect_races": False}
@@ -383,57 +378,6 @@ def test_races_change_bytes_when_they_are_not_looked_for(kernels, fault, grid, r
 def test_what_racecheck_alone_would_report_is_no_race(kernels, fault):
     for schedule in schedules(10):
         assert run_fault(kernels, fault, detect_hazards=False, **schedule)[0] == (5 if fault == "OnlyReleased" else 0)
-
-
-def test_same_seed_same_schedule(kernels):
-    def message(seed):
-        with pytest.raises(KernelError) as error:
-            run_fault(kernels, "NoBarrier", seed=seed, block=64)
-        return str(error.value)
-
-    assert message(5) == message(5)
-    assert len({message(seed) for seed in range(5)}) > 1
-
-
-def test_a_fault_leaves_the_emulator_usable(kernels):
-    with pytest.raises(KernelError):
-        run_fault(kernels, "MissingLane")
-    test_asynchronous_copies(kernels)
-
-
-@pytest.mark.parametrize(
-    ("kernel", "options", "message"),
-    [
-        ("no_such", {}, "no_such: there is no such kernel"),
-        ("faulty", {"block": 65}, "block of 65 threads, at most 64"),
-        ("faulty", {"block": 0}, "must not be empty"),
-        ("faulty", {"grid": 3, "cluster": 2}, "no multiple of the cluster"),
-        ("faulty", {"shared_bytes": 1 << 20}, "more than 227 KiB"),
-        ("faulty", {"grid": 4, "cluster": 4, "resident": 2}, "a cluster needs all its blocks"),
-        ("faulty", {"grid": 1000, "block": 64}, "race detection takes at most 8192 threads"),
-        ("two_warps", {}, r"parameters have \d+ bytes, the kernel takes 16|at most"),
-    ],
-)
-def test_launches_that_no_device_takes(kernels, kernel, options, message):
-    params = kernel_params(a=u4(1)) if kernel == "two_warps" else kernel_params(out=np.zeros(1, u4), fault=u4(99))
-    with pytest.raises(ValueError, match=message):
-        kernels.launch(kernel, params, **options)
-
-
-def test_params_say_what_they_take():
-    with pytest.raises(ValueError, match="a is not contiguous"):
-        kernel_params(a=np.zeros((4, 4))[:, 1])
-    with pytest.raises(TypeError, match="b: expected an array, a numpy scalar or a ctypes structure"):
-        kernel_params(b=1)
-
-
-@pytest.mark.long  # compiles the emulator once more
-def test_portable_context_switch():
-    kernels = compiled((HERE / "kernels" / "scan.cu",), (), ("-DARCBEAM_EMULATOR_UCONTEXT",))
-    values = np.arange(100, dtype=u4)
-    sums = np.zeros_like(values)
-    kernels.launch("prefix_sum", kernel_params(values=values, sums=sums, count=u4(100)), block=64, shared_bytes=128)
-    assert np.array_equal(sums, np.cumsum(values, dtype=u4) - values)
 
 
 def test_an_element_of_an_array_cannot_be_kept(tmp_path):

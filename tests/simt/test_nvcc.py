@@ -36,36 +36,6 @@ def test_fused_scores_are_found():
     assert any(".ftz." in line for line in inexact_arithmetic(fast, ["extend_costs"]))
 
 
-PTX = """
-.visible .entry whole(
-	.param .u32 a
-)
-.maxntid 64
-{
-	mad.lo.s32 %r1, %r2, %r3, %r4;
-	add.rn.f32 %f1, %f2, %f3;
-	add.s32 %r1, %r2, %r3; // fma.rn.f32
-}
-.func  (.param .b32 r) contracted(
-	.param .b32 x
-)
-{
-	mul.f32 %f1, %f2, %f3;
-	{ add.f32 %f1, %f1, %f3; }
-	fma.rn.ftz.f32 %f1, %f2, %f3, %f4;
-	ex2.approx.f32 %f1, %f2;
-}
-"""
-
-
-def test_reading_ptx():
-    assert set(functions(PTX)) == {"whole", "contracted"}
-    assert inexact_arithmetic(PTX, ["whole"]) == []
-    assert len(inexact_arithmetic(PTX, ["contracted"])) == 4
-    with pytest.raises(LookupError, match="no function other in the PTX; it has contracted, whole"):
-        inexact_arithmetic(PTX, ["other"])
-
-
 def test_emulated_scores_round_as_the_law_says():
     rng = np.random.default_rng(0)
     costs, logp, weights = (rng.normal(0, 5, 300).astype(np.float32) for _ in range(3))

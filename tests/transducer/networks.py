@@ -14,6 +14,14 @@ def on_unit(kernels):
     return mock.patch.object(engines, "pack", partial(engines.pack, kernels=kernels))
 
 
+NETWORKS = {
+    "rnnt": {"layers": 2},
+    "tdt": {"layers": 1, "durations": 4},
+    "stateless": {"layers": 0, "context": 2, "groups": 3},
+    "stateless tdt": {"layers": 0, "durations": 4},
+}
+
+
 def random_arrays(
     seed,
     *,

@@ -15,8 +15,7 @@ from tests.transducer import test_loop_emulated as loop
 from tests.transducer.arpas import random_arpa
 from tests.transducer.emulated_gpu import Shape
 from tests.transducer.equality import same
-from tests.transducer.networks import random_arrays, random_frames
-from tests.transducer.test_loop_emulated import NETWORKS
+from tests.transducer.networks import NETWORKS, random_arrays, random_frames
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*do not sum to 1:UserWarning")
 BLANK = 12
@@ -121,10 +120,8 @@ def test_bfloat16(arpa):
 
 
 def make(device, kind="rnnt", **options):
-    arrays = random_arrays(3, tokens=13, blank=BLANK, blank_bias=1.0, **NETWORKS[kind])
-    durations = [0, 1, 2, 5] if "durations" in NETWORKS[kind] else None
-    more = {"max_symbols": 2, "confidence": "entropy", **ALPHAS, **options}
-    return TransducerDecoder.from_arrays(arrays, BLANK, durations=durations, device=device, **more)
+    arrays, options = fused(kind, None, max_symbols=2, **options)
+    return TransducerDecoder.from_arrays(arrays, device=device, **options)
 
 
 @pytest.mark.parametrize("algorithm", ["label-looping", "frame-looping"])

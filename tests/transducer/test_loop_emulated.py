@@ -15,14 +15,8 @@ from tests.hypothesis_examples import examples
 from tests.simt.build import POLICIES, schedules
 from tests.transducer.emulated_gpu import Shape, scheduled
 from tests.transducer.equality import same
-from tests.transducer.networks import cases, random_arrays, random_frames
+from tests.transducer.networks import NETWORKS, cases, random_arrays, random_frames
 
-NETWORKS = {
-    "rnnt": {"layers": 2},
-    "tdt": {"layers": 1, "durations": 4},
-    "stateless": {"layers": 0, "context": 2, "groups": 3},
-    "stateless tdt": {"layers": 0, "durations": 4},
-}
 BATCH = [random_frames(i, n) for i, n in enumerate((9, 0, 1, 17))]
 
 

@@ -254,15 +254,3 @@ def test_as_a_dictionary():
     values = bad.to_dict()
     assert (values["text"], values["tokens"], values["score"], values["complete"]) == (None, [], None, False)
     assert values["error"] == "encoder_output: expected finite values, got inf in utterance 0, frame 0, feature 0"
-
-
-def test_hypotheses_are_cut_out_when_they_are_asked_for():
-    decoder = TransducerDecoder.from_arrays(ARRAYS, 12, threads=1, confidence="entropy")
-    found = decoder.decode([FRAMES, FRAMES[:9]])
-    again = pickle.loads(pickle.dumps(found[1]))
-    assert again.tokens.tolist() == found[1].tokens.tolist()
-    assert again.confidence.tobytes() == found[1].confidence.tobytes()
-    assert again.state.hidden.tobytes() == found[1].state.hidden.tobytes()
-    assert not hasattr(found[0], "beam") and not hasattr(again, "beam")
-    with pytest.raises(AttributeError, match="'TransducerHypothesis' object has no attribute 'arcs'"):
-        _ = found[0].arcs

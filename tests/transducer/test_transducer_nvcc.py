@@ -38,12 +38,3 @@ def test_nothing_is_fused_but_what_says_so(source):
         assert any(line.startswith(f"{entry}: fma.rn.f32") for line in found) == (entry != PROJECT_BFLOAT16)
         assert "add.rn.f32" in functions(ptx)[entry]
     assert re.search(r"\bdiv\.(?!rn)\w+\.f32|\bdiv\.f32|\b(?:sin|cos|ex2|lg2|rcp|rsqrt|sqrt|tanh)\.", ptx) is None
-
-
-@pytest.mark.long
-@needs_nvcc
-@pytest.mark.parametrize("source", ENTRIES, ids=lambda path: path.stem)
-def test_contraction_is_found(source):
-    contracted = ptx_of(source, flags=["-fmad=true"])
-    for entry in ENTRIES[source]:
-        assert [line for line in inexact_arithmetic(contracted, [entry]) if not FUSED.search(line)] != []

@@ -374,10 +374,3 @@ def test_a_refused_chunk_has_no_words():
 def test_pieces_that_are_no_text():
     with pytest.raises(ValueError, match=r"tokenizer: expected text, got '\\ud800', which has half of a surrogate"):
         decoder_of(tokenizer=["\ud800"] * 12)
-
-
-def test_on_an_emulated_gpu(gpu):
-    found, _ = in_chunks(decoder_of(device="cuda"), BATCH[2:4], np.random.default_rng(0), [None, None])
-    whole = decoder_of().decode(BATCH[2:4])
-    assert [one.words for one in found] == [one.words for one in whole] and any(one.words for one in whole)
-    assert [one.words for one in decoder_of(device="cuda").decode(BATCH[2:4])] == [one.words for one in whole]
