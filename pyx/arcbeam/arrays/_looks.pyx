@@ -4,24 +4,7 @@ ABOVE_ZERO, SUMS_ABOVE, SUMS_BELOW, BLANK_SELDOM, TOO_LOW = 1, 2, 4, 8, 16  # ar
 
 
 cdef class InputChecks:
-    """Looks at frames, and keeps what they have shown in all batches of a decoder.
-
-    Parameters
-    ----------
-    columns : int
-        The number of columns that the graph reads.
-    blank : int
-        The blank's column; -1 for none.
-    is_exact : bool
-        Whether the model has no other columns.
-
-    Attributes
-    ----------
-    told : int
-        Bits of the findings that have been reported.
-    has_news : bool
-        Whether something was found that may not have been reported.
-    """
+    """Checks frames, and keeps the findings of all batches of a decoder. `reported`, `found`: bits of findings."""
 
     def __cinit__(self, uint32_t columns, int32_t blank, bint is_exact):
         self.looks.reset(new CppLooks(columns, blank, is_exact))

@@ -1,7 +1,4 @@
-"""Warns if a few frames of a batch are not log-probs, or if the blank seems to be another column.
-
-A frame whose best column is very low is named, too: all tokens of such a frame tie.
-"""
+"""Warns if some frames of a batch are no log-probs, if all tokens of one tie, or if another column seems the blank."""
 
 from __future__ import annotations
 
@@ -13,20 +10,7 @@ from arcbeam.core.warn import warn
 
 
 class InputLooks:
-    """What a decoder has seen of its input; each kind of fault gives one warning.
-
-    Engines take `looks` with a batch; `tell` is called after the batch.
-
-    Parameters
-    ----------
-    columns : int
-        The number of columns that are read; the model may have more.
-    blank : int or None
-    is_exact : bool
-        Whether the model has no other columns.
-    token : callable
-        Returns the name of a column for messages.
-    """
+    """What a decoder has seen of its input; each kind of fault gives one warning, from `warn`, after a batch."""
 
     def __init__(self, columns: int, blank: int | None, is_exact: bool, token: Callable[[int], str]) -> None:
         self.looks = InputChecks(columns, -1 if blank is None else blank, is_exact)

@@ -30,10 +30,7 @@ LogProbEngine: TypeAlias = Engine[..., tuple[Answers, dict[str, Any], list[Bad]]
 def take_batch(
     batch: Any, lengths: Any, wanted: Wanted, engine: Engine[..., Any], cuda_stream: Any = None
 ) -> tuple[Utterances, bool]:
-    """A batch as the engine takes it, and whether it lies in the host's memory.
-
-    Raises TypeError, ValueError or CudaError as `as_utterances` and `as_device_utterances` do.
-    """
+    """A batch as the engine takes it, and whether it is in host memory; errors as of `as_(device_)utterances`."""
     reader = engine.stream
     on_device = reader is not None and is_on_device(batch)
     if on_device:
@@ -50,31 +47,17 @@ def _refuse_stream(wanted: Wanted, cuda_stream: Any) -> None:
 
 
 class Chunks(NamedTuple):
-    """The chunks of some streams, as the engine takes them.
+    """The chunks of some streams, as the engine takes them."""
 
-    Attributes
-    ----------
-    utterances : Utterances
-        Chunks with a fault have no frames.
-    on_host : bool
-        Whether they lie in the host's memory.
-    faults : dict of int to TypeError or ValueError
-        What is wrong with an array, by its place.
-    """
-
-    utterances: Utterances
+    utterances: Utterances  # chunks with a fault have no frames
     on_host: bool
-    faults: dict[int, Fault]
+    faults: dict[int, Fault]  # by place
 
 
 def take_chunks(
     chunks: Any, lengths: Any, streams: int, wanted: Wanted, engine: Engine[..., Any], cuda_stream: Any, errors: str
 ) -> Chunks:
-    """Takes chunks as `take_batch` takes utterances. With ``errors="return"`` each array of a list has its own fault.
-
-    Raises TypeError, ValueError or CudaError as `take_batch` does, for a fault that is not one of single arrays; and
-    ValueError for another number of chunks than of streams.
-    """
+    """Takes chunks as `take_batch`; ValueError for a wrong number. "return": each array of a list has its own fault."""
     taken = _chunks_of(chunks, lengths, wanted, engine, cuda_stream, errors)
     if len(taken.utterances.table) != streams:
         got = len(taken.utterances.table)
@@ -126,26 +109,14 @@ def _faults_of(chunks: Sequence[Any], wanted: Wanted, engine: Engine[..., Any]) 
 
 
 class KeptChunk(NamedTuple):
-    """A chunk that will be decoded later.
+    """A chunk that will be decoded later."""
 
-    Attributes
-    ----------
-    array : array [frames, columns]
-        In the host's memory a copy; on a GPU the array itself.
-    frames, columns : int
-    on_host : bool
-    is_long : bool
-        Whether it is to be decoded in pieces.
-    fault : ValueError or None
-        What is wrong with the values of a long one, of which then nothing is to be decoded.
-    """
-
-    array: Any
+    array: Any  # [frames, columns]: in host memory a copy, on a GPU the array itself
     frames: int
     columns: int
     on_host: bool
-    is_long: bool = False
-    fault: ValueError | None = None
+    is_long: bool = False  # to be decoded in pieces
+    fault: ValueError | None = None  # of a long one's values: nothing of it is to be decoded
 
 
 def kept_chunk(
@@ -156,16 +127,10 @@ def kept_chunk(
     max_frames: int,
     fault_of: Callable[[np.ndarray], ValueError | None],
 ) -> KeptChunk:
-    """Checks a chunk now, in the thread that has it, so that it can be decoded later, by another thread.
-
-    The caller may write to a chunk in the host's memory again. One on a GPU is not copied; what writes it there is
-    waited for by the engine's later work, as if it were decoded now. None is a chunk without frames.
-
-    A chunk of more than `max_frames` is long, and copied in any case. Its values are checked by `fault_of`, because
-    an engine would find what is wrong with them when pieces before have been decoded.
-
-    Raises TypeError, ValueError or CudaError as `as_utterances` and `as_device_utterances` do.
-    """
+    """Checks a chunk now, so that another thread can decode it later; errors as of `as_(device_)utterances`."""
+    # The caller may overwrite a chunk in host memory. One on a GPU is not copied; the engine's later work waits for
+    # what writes it, as if it were decoded now. A chunk of more than `max_frames` is copied in any case, and `fault_of`
+    # checks it, because an engine would find bad values after earlier pieces were decoded.
     if chunk is None:
         chunk = np.empty((0, wanted.columns), np.float32)
     reader = engine.stream
@@ -185,30 +150,14 @@ def kept_chunk(
 
 @dataclass(frozen=True)
 class Decoded:
-    """The results of an engine for a batch of log-probs.
+    """The results of an engine for a batch of log-probs."""
 
-    Attributes
-    ----------
-    answers : object
-        Those of all utterances, in the engine's form.
-    work : dict
-        Counters of the engine's work.
-    errors : dict of int to ValueError
-        By utterance, the reason why it could not be decoded.
-    utterances : Utterances
-        The batch as the engine took it.
-    on_host : bool
-        Whether it lies in the host's memory.
-    reader : object
-        The engine's `stream`, which copies from a GPU.
-    """
-
-    answers: Any
-    work: dict[str, Any]
-    errors: dict[int, ValueError]
-    utterances: Utterances
-    on_host: bool
-    reader: Any
+    answers: Any  # of all utterances, in the engine's form
+    work: dict[str, Any]  # counters
+    errors: dict[int, ValueError]  # by utterance: why it could not be decoded
+    utterances: Utterances  # as the engine took them
+    on_host: bool  # whether they are in host memory
+    reader: Any  # the engine's `stream`, which copies from a GPU
 
     def rows(self, utterance: int, first: int, columns: int) -> np.ndarray:
         """float32[frames, columns]: a copy of the first columns of the frames from `first` on, in the host's memory."""
@@ -225,18 +174,7 @@ class Decoded:
 
 
 class LogProbIntake:
-    """Takes in the batches of one decoder of log-probs, checks some of their frames, and warns of unlikely input.
-
-    Parameters
-    ----------
-    columns : int
-        The number of columns that are read.
-    exact : bool
-        Whether more columns are an error.
-    blank : int or None
-    token : callable
-        Returns the name of a column for messages.
-    """
+    """Takes in the batches of one decoder, checks some of their frames, and warns of unlikely input."""
 
     def __init__(self, columns: int, exact: bool, blank: int | None, token: Callable[[int], str]) -> None:
         self._wanted = Wanted(columns, exact)
@@ -255,10 +193,7 @@ class LogProbIntake:
         cuda_stream: Any = None,
         **wanted: Any,
     ) -> Decoded:
-        """Has the engine decode a batch; a value that is no log-prob raises an error, unless `errors` is "return".
-
-        `wanted` is passed on to the engine: outputs that not every engine has.
-        """
+        """Decodes a batch with any further `outputs`; ValueError for a value that is no log-prob, unless "return"."""
         check_errors(errors)
         utterances, on_host = take_batch(log_probs, lengths, self._wanted, engine, cuda_stream)
         found = self.decode_taken(engine, Chunks(utterances, on_host, {}), errors, **wanted)

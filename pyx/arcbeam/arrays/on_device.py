@@ -26,28 +26,14 @@ _TYPESTRS = {"<f4": "float32", "<f2": "float16", "=f4": "float32", "=f2": "float
 
 @dataclass(frozen=True)
 class DeviceArray:
-    """An array on a GPU, which stays alive, and unchanged by us, as long as this object.
+    """An array on a GPU, which stays alive, and unchanged by us, as long as this object."""
 
-    Attributes
-    ----------
-    address : int
-        Address of the first value.
-    shape, strides : tuple of int
-        Strides in values.
-    dtype : str
-        ``"float32"`` or ``"float16"``.
-    device : int
-        The GPU's number.
-    owner : object
-        The object that keeps the memory alive.
-    """
-
-    address: int
+    address: int  # of the first value
     shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: str
-    device: int
-    owner: Any
+    strides: tuple[int, ...]  # in values
+    dtype: str  # "float32" or "float16"
+    device: int  # the GPU's number
+    owner: Any  # keeps the memory alive
 
     @property
     def ndim(self) -> int:
@@ -67,20 +53,9 @@ def is_on_device(log_probs: Any) -> bool:
 def as_device_utterances(
     log_probs: Any, lengths: Any, wanted: Wanted, *, reader: Any, cuda_stream: Any = None
 ) -> Utterances:
-    """Checks a batch on a GPU and describes it by addresses, without a copy and without waiting for it.
-
-    Parameters
-    ----------
-    log_probs : array [batch, frames, columns], or sequence of arrays [frames, columns]
-        float32 or float16 of torch, CuPy, JAX or anything with DLPack or ``__cuda_array_interface__``. The values of a
-        frame must lie together.
-    lengths, wanted
-        As for :func:`arcbeam.arrays.batches.as_utterances`.
-    reader : arcbeam.gpu._launch.Stream
-        The stream that will read; its later work waits for the arrays' producers.
-    cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
-        The stream that writes the arrays. By default it is the one that each producer reports.
-    """
+    """Checks a batch on a GPU and describes it by addresses, without a copy and without waiting for it."""
+    # `reader`, the stream that will read, waits later for the producers: for `cuda_stream`, or the one that each
+    # reports.
     refuse_capture(reader)
     columns, exact = wanted.columns, wanted.exact
     name, axis, values = wanted.name, wanted.axis, wanted.values
@@ -146,12 +121,9 @@ def copied_to_host(utterances: Utterances, reader: Any) -> Utterances:
 
 
 def refuse_capture(reader: Any) -> None:
-    """CudaError while this thread captures a CUDA graph with torch or CuPy.
-
-    The calls that a decoder makes to the driver would then spoil the capture, or become a part of it that never runs.
-    Producers of arrays are called only after this check, because they would pull the stream `reader` into the
-    capture.
-    """
+    """CudaError while this thread captures a CUDA graph with torch or CuPy."""
+    # The decoder's calls of the driver would spoil the capture, or become a part of it that never runs. Producers are
+    # called only after this check, because they would pull `reader` into the capture.
     ordinal = reader.context.ordinal
     torch = getattr(sys.modules.get("torch"), "cuda", None)
     if torch is not None and torch.is_initialized():
@@ -184,10 +156,7 @@ _Taken = tuple[int, tuple[int, ...], tuple[int, ...], str, Any]  # address, shap
 
 
 class _Producers:
-    """The producers of a batch's arrays: takes the arrays over, and makes the stream `reader` wait once for each.
-
-    The reader's context must be current: torch hands over only what is on its current device, and that device's stream.
-    """
+    """Takes over a batch's arrays and makes `reader`, whose context must be current, wait once for each producer."""
 
     def __init__(self, name: str, reader: Any, ask: bool, values: str) -> None:
         self.name, self.values = name, values  # what messages call the batch, and what is in it
@@ -301,10 +270,7 @@ def _wait_for(reader: Any, stream: int, name: str) -> None:
 
 
 def _check_device_of(stream: Any, ordinal: int) -> None:
-    """Raises ValueError if a stream of torch, CuPy or cuda.core says that it is of another device.
-
-    The driver would not notice: the default stream has the same handle on every device.
-    """
+    """ValueError if a stream says that it is of another device: default streams have one handle on all devices."""
     device = getattr(stream, "device", None)
     for owner, attribute in ((stream, "device_id"), (device, "index"), (device, "device_id")):
         number = getattr(owner, attribute, None)

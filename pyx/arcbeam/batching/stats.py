@@ -139,13 +139,7 @@ class _Counted:
 
 
 class BusyTime:
-    """How much of the last seconds was busy, by whole seconds of a clock.
-
-    Parameters
-    ----------
-    began : float
-        The time from which on it is known.
-    """
+    """How much of the last seconds was busy, by whole seconds of a clock, from `began` on."""
 
     def __init__(self, began: float) -> None:
         self._began = began
@@ -167,13 +161,7 @@ class BusyTime:
 
 
 class Meters:
-    """The counters of one Batcher, which any thread may add to.
-
-    Parameters
-    ----------
-    max_batch : int
-        The most chunks of a round.
-    """
+    """The counters of one Batcher, which any thread may add to."""
 
     def __init__(self, max_batch: int) -> None:
         self._lock = threading.Lock()
@@ -229,15 +217,7 @@ class Meters:
 
 
 class Collector:
-    """A collector for a registry of Prometheus' client: :meth:`Batcher.collector` makes one.
-
-    Parameters
-    ----------
-    stats : function
-        Returns the counters as they are now.
-    prefix : str
-        The beginning of the metrics' names.
-    """
+    """A collector for a registry of Prometheus' client; `stats` returns the current counters."""
 
     def __init__(self, stats: Callable[[], BatcherStats], prefix: str) -> None:
         try:

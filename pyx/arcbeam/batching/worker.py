@@ -26,19 +26,11 @@ class ChunkDecoder(Protocol):
 
 
 class Outcome(NamedTuple):
-    """What became of a piece of a chunk.
-
-    Attributes
-    ----------
-    result : Partial, TransducerPartial, ChunkSentences or None
-    error : BaseException or None
-    broke : bool
-        Whether it is not known how far its stream has got.
-    """
+    """What became of a piece of a chunk."""
 
     result: Any
     error: BaseException | None = None
-    broke: bool = False
+    broke: bool = False  # whether it is unknown how far its stream has got
 
 
 _running: dict[threading.Thread, tuple[int, WaitingChunks]] = {}
@@ -46,10 +38,7 @@ _running: dict[threading.Thread, tuple[int, WaitingChunks]] = {}
 
 
 def start(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters, auto_reset: bool) -> threading.Thread:
-    """Starts the thread. It does not refer to the Batcher, which may go before the thread has ended.
-
-    With `auto_reset` streams begin the next sentence by themselves after an endpoint, and results are `ChunkSentences`.
-    """
+    """Starts the thread, which does not refer to the Batcher. With `auto_reset` results are `ChunkSentences`."""
     work = (decoder, waiting, meters, auto_reset)
     thread = threading.Thread(target=_work, args=work, name="arcbeam-batcher", daemon=True)
     thread.start()
@@ -60,10 +49,7 @@ def start(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters, auto_re
 
 @atexit.register
 def _end_all() -> None:
-    """When the interpreter ends: what waits is given up, and rounds that have begun are waited for.
-
-    The threads are daemons, for which the interpreter would not wait; C++ must not go on without it.
-    """
+    """At exit: cancels what waits and waits for rounds, because C++ must not outlive the interpreter in daemons."""
     for thread, (process, waiting) in list(_running.items()):
         if process == os.getpid():
             give_up(waiting)
@@ -183,10 +169,8 @@ def _of_one_kind(decoder: ChunkDecoder, pieces: Sequence[Piece]) -> list[Outcome
 
 
 def _place(chunk: Chunk) -> tuple[int, str | None]:
-    """Where the stream of a chunk is, and why it takes no more: the same as before if a call has left it as it was.
-
-    An empty chunk leaves it so in any case, unless it was the last; decoded again, it gives the same result.
-    """
+    """The position of a chunk's stream, and why it takes no more; as before if the stream was left as it was."""
+    # An empty chunk leaves it so, unless it was the last; decoded again, it gives the same result.
     stream = chunk.stream
     return stream.num_frames + stream.num_waiting, stream._fault()
 

@@ -26,36 +26,19 @@ if TYPE_CHECKING:
 
 
 class Paths(NamedTuple):
-    """The paths of a batch, as an engine returns them.
+    """The paths of a batch, as an engine returns them."""
 
-    Attributes
-    ----------
-    arcs : uint32[sum of lengths]
-        The arcs of all paths.
-    begins, lengths : int64[batch]
-        The place of each path among the arcs.
-    total_costs : float64[batch]
-    reached_final, complete : bool[batch]
-    """
-
-    arcs: npt.NDArray[np.uint32]
-    begins: npt.NDArray[np.int64]
-    lengths: npt.NDArray[np.int64]
-    total_costs: npt.NDArray[np.float64]
-    reached_final: npt.NDArray[np.bool_]
-    complete: npt.NDArray[np.bool_]
+    arcs: npt.NDArray[np.uint32]  # uint32[sum of lengths]
+    begins: npt.NDArray[np.int64]  # int64[batch]: the place of each path among the arcs
+    lengths: npt.NDArray[np.int64]  # int64[batch]
+    total_costs: npt.NDArray[np.float64]  # float64[batch]
+    reached_final: npt.NDArray[np.bool_]  # bool[batch]
+    complete: npt.NDArray[np.bool_]  # bool[batch]
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Which outputs besides the best paths a call requests.
-
-    Attributes
-    ----------
-    nbest : int or None
-        Entries of an n-best list.
-    confidence, lattice, mbr : bool
-    """
+    """The outputs besides the best paths that a call requests."""
 
     nbest: int | None = None
     confidence: bool = False

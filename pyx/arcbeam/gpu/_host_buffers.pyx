@@ -1,8 +1,6 @@
 """Host memory for copies, and for data that kernels read in place: pinned, or a substitute if the system refuses.
 
-A device translates the addresses of pinned memory by small pages. Beyond some 0.7 GiB it waits for translations and
-makes only a tenth of the reads per second (docs/design/memory.md). Managed memory that prefers the host uses large
-pages.
+Beyond 0.7 GiB a device waits for translations of pinned pages (docs/design/memory.md); managed memory has large ones.
 """
 
 
@@ -41,12 +39,9 @@ cdef int warn_unpinned(Context context, size_t bytes, int code) except -1:
 
 @cython.no_gc
 cdef class HostBuffer:
-    """Memory that copies from and to a device pass through. It grows and never shrinks; growing loses the content.
-
-    It is pinned. If the system refuses that, it is pageable, after one warning. Then a copy to the device returns when
-    the memory may change, and a copy from the device returns when all earlier work of its stream is done. So nothing
-    may be asked of a running kernel in that way.
-    """
+    """Memory for copies from and to a device, pinned or, after a warning, pageable. Growing loses the content."""
+    # A copy to the device from pageable memory returns when the memory may change, and one from the device when all
+    # earlier work of its stream is done: a running kernel cannot be read in that way.
 
     def __cinit__(self, Context context not None):
         self.pinned = PinnedBuffer(context)
@@ -100,25 +95,10 @@ cdef class HostBuffer:
 
 @cython.no_gc
 cdef class SharedBuffer:
-    """Host memory that kernels of one device read in place. It grows; growing loses the content.
-
-    It is pinned. If the system refuses that, it is managed memory that stays on the host, after one warning. The system
-    grants managed memory before it has pages for it, so none is requested if the host has too little left. Nor is more
-    requested than the device has free, because a program that does so may hang the device.
-
-    Parameters
-    ----------
-    context : Context
-    pinned_most : int
-        Bytes beyond which managed memory is tried first; by default there is no such limit.
-
-    Attributes
-    ----------
-    capacity : int
-        Bytes; 0 before :meth:`resize`.
-    managed : bool
-        Whether it is managed memory, not pinned.
-    """
+    """Host memory that kernels read in place: pinned, or after a warning managed. Growing loses the content."""
+    # The system grants managed memory before it has pages for it, so none is requested if the host has too little left.
+    # Nor is more requested than the device has free, because a program that does so may hang the device. Beyond
+    # `pinned_most` bytes managed memory is tried first.
 
     def __cinit__(self, Context context not None, size_t pinned_most=<size_t> -1):
         self.context, self.pinned_most = context, pinned_most

@@ -1,8 +1,4 @@
-"""Arrays of the host that are page-locked in place.
-
-    cdef RegisteredMemory pinned = RegisteredMemory(context, model, [model.columns["arcs"]], False)
-    pinned.bytes                                            # 0 if it was refused: pinned.refused says why
-"""
+"""Arrays of the host that are page-locked in place."""
 
 from libc.stddef cimport size_t
 

@@ -28,24 +28,7 @@ _tables: WeakKeyDictionary[Graph, Pieces] = WeakKeyDictionary()
 
 
 class Spellings:
-    """The spellings of new words.
-
-    Parameters
-    ----------
-    given : mapping, path or None
-        As ``pronunciations`` of `arcbeam.Boost`.
-    segmentations : int
-        The most spellings in pieces of a word that is not given.
-    max_bytes : int or str
-        The most that new words may take.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Something else, or an empty spelling; the message names the word.
-    FormatError
-        A line of a file without tokens.
-    """
+    """The spellings of new words, given and in pieces; TypeError, ValueError or FormatError if given ones are wrong."""
 
     def __init__(
         self, given: Pronounced | str | os.PathLike[str] | None, segmentations: int, max_bytes: int | str
@@ -56,10 +39,7 @@ class Spellings:
         self._given = _read(given) if isinstance(given, (str, os.PathLike)) else _checked(given or {})
 
     def of(self, words: Iterable[str], graph: Graph, name: str = "") -> tuple[dict[str, Place], dict[str, str]]:
-        """The spellings of words in the columns of a graph; and of the words that have none, the reason.
-
-        Raises CapacityError if they take more than `max_bytes`; the message has the `name` after "the new words".
-        """
+        """The spellings of words in columns, and the reasons of words without one; CapacityError above `max_bytes`."""
         words = sorted(set(words))
         if graph.tokens is None:
             return {}, dict.fromkeys(words, "the graph has no tokens; give tokens= to Graph.load")

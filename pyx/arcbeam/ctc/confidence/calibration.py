@@ -135,10 +135,7 @@ def normalised_cross_entropy(confidences: Confidences, right: Rights) -> float:
 
 
 def right_words(reference: Sequence[str], hypothesis: Sequence[str]) -> Rights:
-    """Which words of the hypothesis an alignment of the fewest errors pairs with themselves.
-
-    Of equal alignments the one that pairs words, right or wrong, from the end on.
-    """
+    """The words of the hypothesis that a minimum-error alignment matches; ties are broken in favour of late pairs."""
     wanted, given = np.array(reference, object), np.array(hypothesis, object)
     right = np.zeros(len(given), np.bool_)
     places = np.arange(len(given) + 1)

@@ -13,23 +13,14 @@ cdef enum:
 
 @cython.no_gc
 cdef class DeviceLooks:
-    """Brings these frames to one engine.
-
-    Parameters
-    ----------
-    stream : Stream
-        The CUDA stream of the kernel.
-    """
+    """Copies the frames to be checked from the device, for one engine. `stream`: the kernel's."""
 
     def __cinit__(self, Stream stream not None):
         self.stream = stream
         self.rows = HostBuffer(stream.context)
 
     cdef int fetch(self, InputChecks looks, const int64_t[:, ::1] utterances, bint of_streams) except -1:
-        """Call this after the launch. It starts copies of a few frames.
-
-        A copy that fails costs only a look: if it shows a fault of the device, the kernel will report it, too.
-        """
+        """Starts the copies, after the launch. Errors are ignored: the kernel reports a fault of the device, too."""
         cdef uint32_t columns = looks.looks.get().columns()
         cdef const vector[Pick]* picked = &looks.looks.get().picks()
         cdef const Pick* pick

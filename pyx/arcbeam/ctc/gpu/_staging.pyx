@@ -1,7 +1,6 @@
-"""Sends log-probs of the host to a device, while the kernel decodes those that have arrived.
+"""Sends log-probs of the host in pieces of a few frames, in the order in which lanes need them, while kernels decode.
 
-They are sent in pieces of a few frames, in the order in which the lanes will want them. Several threads copy them to a
-buffer, pinned if the host allows it. After each part a word on the device counts the lines that have arrived.
+Threads gather them in a buffer, pinned if possible; after each part a word on the device counts the lines that arrived.
 """
 
 cimport cython
@@ -40,18 +39,9 @@ cdef vector[Source] sources_of(const int64_t[:, ::1] utterances, uint32_t column
 
 @cython.no_gc
 cdef class Staging:
-    """Sends log-probs to one engine.
-
-    Parameters
-    ----------
-    pool : MemoryPool
-    stream : Stream
-        The CUDA stream of the copies: not the one on which the kernel runs. Another stream counts what has arrived,
-        after an event. Two copies of one stream follow each other, but nothing guarantees that a running kernel sees
-        the first before the second.
-    threads : int
-        The number of threads that gather log-probs. They start when they are first needed.
-    """
+    """Sends log-probs to one engine. `stream` is that of the copies, not the kernel's."""
+    # Another stream counts what has arrived, after an event: two copies of one stream follow each other, but nothing
+    # guarantees that a running kernel sees the first before the second.
 
     def __cinit__(self, MemoryPool pool not None, Stream stream not None, size_t threads):
         self.stream, self.counting = stream, Stream(pool.context)
@@ -68,10 +58,7 @@ cdef class Staging:
             del self.gatherer
 
     cdef int begin(self, const int64_t[:, ::1] utterances, uint32_t columns, size_t lanes) except -1:
-        """Plans the order of utterances, as the lanes take them, and prepares the memory.
-
-        Everything that was sent before must have been decoded, and its copies must have ended.
-        """
+        """Plans the order of utterances and prepares the memory; all that was sent before must have been decoded."""
         cdef vector[Source] sources = sources_of(utterances, columns)
         cdef Source source
         cdef Part part
@@ -202,12 +189,7 @@ cdef class Staging:
 
 
 def plan_of(const int64_t[:, ::1] utterances, uint32_t columns, size_t lanes, uint32_t piece_frames):
-    """The order in which pieces of utterances would be sent, for tests.
-
-    Returns
-    -------
-    pieces : list of (utterance, first_row, rows, line)
-    """
+    """list of (utterance, first_row, rows, line): the order in which pieces would be sent, for tests."""
     cdef Order* order = new Order(sources_of(utterances, columns), lanes, piece_frames)
     cdef const Piece* piece
     pieces = []

@@ -35,22 +35,7 @@ cdef size_t NOT_READ = <size_t> -1
 
 def word_posteriors(WordReader reader, BoostList boost, search, const uint32_t[::1] rest, size_t num_stable,
                     double scale):
-    """float64[words]: the posterior of each word of a partial result; 1 for those that are stable.
-
-    Parameters
-    ----------
-    reader : WordReader
-        Of the graph with the new words of the boost.
-    boost : arcbeam.ctc.boost._boost.BoostList or None
-    search : arcbeam.ctc.streams.sentences.SavedSearch
-        What was alive then.
-    rest : uint32[n]
-        The arcs of the result behind those that are settled.
-    num_stable : int
-        How many words are stable.
-    scale : float
-        Factor on costs, at least 0.
-    """
+    """float64[words]: the posterior of each word of a partial result; 1 for the `num_stable` first ones."""
     cdef SavedSearch saved
     cdef BoostView phrases = (NOTHING if boost is None else boost).view
     take_saved(search, saved)

@@ -129,11 +129,7 @@ class CtcChunkDecoder(ChunkDecoder[SentenceStream, Partial]):
         return CtcPartials(round_)
 
     def outputs(self, groups: Sequence[Group], lattices: Lattices) -> dict[int, Results]:
-        """The results of chunks in groups of `by_outputs`; their lattices are moved into them.
-
-        They are the same for all whose streams have the same outputs; where memory is too short for the outputs of all
-        of these, each has its own, and what does not fit alone raises its error when it is read.
-        """
+        """The results of groups of `by_outputs`, shared within a group unless memory is too short for all outputs."""
         found: dict[int, Results] = {}
         for results, places in groups:
             group = lattices.take(places)

@@ -191,10 +191,7 @@ class Partial(Hypothesis):
 
 
 class CtcPartials(Partials[Partial]):
-    """The results of one call of :meth:`CtcDecoder.decode_chunks`, in the order of its streams.
-
-    Each is made when it is first read.
-    """
+    """The results of one call of :meth:`CtcDecoder.decode_chunks`, by stream; each is made when it is first read."""
 
     def __init__(self, found: Round) -> None:
         self._round = found

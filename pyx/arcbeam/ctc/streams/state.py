@@ -149,17 +149,7 @@ def write(state: StreamState, decoder: CtcChunkDecoder, boost: Boost | None) -> 
 def read(
     data: object, decoder: CtcChunkDecoder, boost: Boost | None
 ) -> tuple[StreamState, SavedSearch | None, SavedEnd | None]:
-    """A state, its search as engines take it, and a sentence that has ended, once all are in order and of this decoder.
-
-    Raises
-    ------
-    TypeError
-        Not bytes.
-    FormatError
-        The bytes are no state of a stream, or are damaged or cut short.
-    ValueError
-        The stream was decoded with another graph, model, option or boost list.
-    """
+    """A state with its search or its ended sentence; TypeError, FormatError, or ValueError for another decoder's."""
     arrays, about = unpack(KIND, data)
     asked, method = _asked(about["asked"]), method_of(about["frame_confidence"])
     wanted = {*sections_of(asked, about["end"]), "settled", "heard", "waiting"}

@@ -13,21 +13,7 @@ from arcbeam.ctc.gpu._streams cimport CudaStream
 
 @cython.final
 cdef class BatchOptions:
-    """The arguments of `CudaEngine.decode`, checked against each other.
-
-    Parameters
-    ----------
-    utterances : int
-        How many the batch has.
-    lattice_beam, boosts, streams, last
-        As `CudaEngine.decode` takes them.
-    asks : bool
-        Whether lanes ask the host, in which case one kernel serves lists with new words and without.
-
-    Raises
-    ------
-    ValueError
-    """
+    """The arguments of `CudaEngine.decode`, checked: ValueError. `asks`: one kernel with and without new words."""
 
     def __cinit__(self, size_t utterances, lattice_beam, boosts, list streams, list last, bint asks):
         cdef CudaStream stream

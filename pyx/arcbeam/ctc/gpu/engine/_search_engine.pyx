@@ -30,18 +30,7 @@ from arcbeam.core.errors import CapacityError, CudaOutOfMemoryError
 
 
 cdef class CudaEngine:
-    """Lanes on one device over one graph. Calls from several Python threads take turns.
-
-    Parameters
-    ----------
-    graph : arcbeam.Graph
-    ordinal : int
-        The device's number.
-    options : arcbeam.DecoderOptions
-    threads, lookup_threads : int
-        The numbers of threads that gather log-probs of the host, and that answer when lanes ask the host.
-    rescoring : arcbeam.ctc.rescoring.Rescoring, optional
-    """
+    """Lanes on one device over one graph; calls take turns. `threads` gather log-probs, `lookup_threads` look up."""
 
     cdef readonly Context context
     cdef readonly Stream stream
@@ -88,37 +77,11 @@ cdef class CudaEngine:
 
     def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, InputChecks looks=None,
                lattice_beam=None, boosts=None, streams=None, last=None):
-        """Decodes a batch.
-
-        Parameters
-        ----------
-        utterances : int64[batch, 4]
-            Address, row stride in values, frames, and whether the values are float16. The memory must stay.
-        columns : int
-        on_host : bool
-            Whether the addresses are the host's. Otherwise the engine's stream must have been told to wait for them.
-        looks : arcbeam.arrays._looks.InputChecks, optional
-            Looks at a few frames.
-        lattice_beam : float, optional
-            Asks for lattices: a cost of at least 0.
-        boosts : BoostList, sequence of BoostList or None, or None
-            Of all utterances, or of each.
-        streams : list of CudaStream, optional
-            The utterances are the next chunks of these. Paths are then those behind what is settled, and lattices those
-            of streams that keep links, of sentences that have ended now and of streams that show theirs. If the batch
-            fails, all streams are as before.
-        last : list of bool
-            Whether each is the last chunk of its stream.
-
-        Returns
-        -------
-        paths : tuple
-            The fields of `arcbeam.ctc.results.Paths`, and after them, if lattices are asked for, an
-            `arcbeam.ctc.lattice._lattices.Lattices`.
-        work : dict of counters, None where the kernel does not count
-        bad : list of (utterance, frame, column, value)
-            Where values are no log-probs, by utterance: the paths of these utterances are empty.
-        """
+        """Decodes a batch: (fields of Paths, any Lattices), counters, bad values: (utterance, frame, column, value)."""
+        # `utterances`: int64[batch, 4], address, row stride in values, frames, is float16; the memory must stay. Device
+        # arrays must be ordered before the engine's stream. With `streams`, utterances are their next chunks: paths
+        # start after the settled part, lattices are those of streams that keep links and have ended now or show theirs,
+        # and a batch that fails leaves all streams as before. The paths of utterances with bad values are empty.
         lock = self.decoding_lock()
         asked = BatchOptions(utterances.shape[0], lattice_beam, boosts, streams, last, self.requests is not None)
         if asked.boosts is not None and self.rescoring is not None:
@@ -130,14 +93,7 @@ cdef class CudaEngine:
                 self.window.rest()
 
     def new_stream(self, boost=None, rules=None, lm_context=None, saved=None, lattice_beam=None):
-        """A CudaStream that begins, or goes on from what another one has saved, here or on a CPU. With a `lattice_beam` it
-        keeps links, and its chunks are decoded with that beam.
-
-        Raises
-        ------
-        UnsupportedError
-            With a boost that no kernel takes with the language model.
-        """
+        """A CudaStream, new or from `saved`; with a `lattice_beam` it keeps links. UnsupportedError for some boosts."""
         if boost is not None and self.rescoring is not None:
             self.rescoring.check_boosts([boost])
         stream = CudaStream(self.pool, self.stream, self.graph.source, self.rescoring, boost, rules, lm_context, saved,
@@ -146,10 +102,7 @@ cdef class CudaEngine:
         return stream
 
     def decoding_lock(self):
-        """The lock to decode under; a thread that holds it may take it again.
-
-        In a forked child this raises an error: the thread that held the lock at the fork does not exist there.
-        """
+        """The lock to decode under, reentrant; an error in a forked child, which lacks the thread that held it."""
         with self.context:
             pass
         return self.lock

@@ -23,23 +23,7 @@ cdef enum:
 
 @cython.final
 cdef class Window:
-    """Its memory is kept from window to window, and grows by what a lane lacks.
-
-    For each batch call `prepare`, and then for each window of it `plan`, `start` and `finish`, or `cancel` after an
-    error.
-
-    Parameters
-    ----------
-    graph : DeviceGraph
-    options : arcbeam.DecoderOptions
-    pool : MemoryPool
-    stream, copies : Stream
-        Of the kernel; of copies beside it.
-    rescoring : DeviceRescoring, optional
-    requests : LaneRequests, optional
-    threads : int
-        That gather log-probs of the host, and number lattices.
-    """
+    """One launch at a time: `prepare` a batch, `plan`, `start` and `finish` each window, `cancel` after an error."""
 
     def __cinit__(self, DeviceGraph graph not None, options, MemoryPool pool not None, Stream stream not None,
                   Stream copies not None, DeviceRescoring rescoring, LaneRequests requests, size_t threads):
@@ -78,10 +62,7 @@ cdef class Window:
         return 0
 
     cdef int plan(self, Search search, uint32_t utterances, float lattice_beam, tokens, int halvings, bint lean) except -1:
-        """Chooses the shape of the launch and prepares the lanes, fewer of them and smaller ones if memory is short.
-
-        `tokens` is what a frame is likely to have, or None.
-        """
+        """Chooses the launch and prepares the lanes, fewer and smaller ones if memory is short. `tokens`: expected."""
         cdef size_t memory = self.pool.context.state.memory_bytes
         self.lattice_beam, self.lanes = lattice_beam, search.lanes
         self.launches = search.entries(lattice_beam >= 0, self.options.streams is not None)
@@ -100,11 +81,8 @@ cdef class Window:
         return 0
 
     cdef int start(self, const int64_t[:, ::1] utterances, const int64_t[::1] members, Lattices lattices) except -1:
-        """Describes the window to the kernel and launches it.
-
-        `members` are the utterances by their numbers in the batch, and `lattices` those of the batch. What is told to
-        the stream between this and `finish` is done when that returns.
-        """
+        """Describes the window to the kernel and launches it. `members`: the numbers of its utterances in the batch."""
+        # Work that is added to the stream between this and `finish` is done when `finish` returns.
         cdef uint32_t n = <uint32_t> utterances.shape[0], i
         cdef uint64_t frames = 0
         cdef BatchSizes sizes = BatchSizes(n, self.num_lanes, 0, 0, 0, 0)

@@ -58,16 +58,7 @@ cdef size_t padded(size_t bytes) noexcept:
 
 
 cdef class DeviceBoosts:
-    """The boost lists of one engine. A list is sent once, and goes when nobody has it any more.
-
-    Parameters
-    ----------
-    graph : arcbeam.Graph
-    context : Context
-    stream : Stream
-        What it is told to do is done in the order of this stream.
-    pool : MemoryPool
-    """
+    """The boost lists of one engine; each is sent once, in the order of `stream`, and freed with its last reference."""
 
     def __cinit__(self, graph, Context context not None, Stream stream not None, MemoryPool pool not None):
         self.pool, self.stream = pool, stream

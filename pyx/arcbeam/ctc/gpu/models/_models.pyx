@@ -53,18 +53,7 @@ cdef bytes_of(column):
 
 @cython.no_gc
 cdef class DeviceModel:
-    """A language model as kernels read it: some columns in the device's memory, others in the host's.
-
-    Parameters
-    ----------
-    model : arcbeam.LanguageModel
-    context : Context
-    on_host : tuple of str
-        Columns in the host's memory, which kernels read at the host's address. ``BUCKETS`` means buckets instead of
-        columns.
-    absent : tuple of str
-        Columns that kernels do not read.
-    """
+    """A language model for kernels: columns `on_host` stay in host memory (BUCKETS: as buckets), `absent` unread."""
 
     def __cinit__(self, model, Context context not None, tuple on_host not None, tuple absent not None):
         cdef const uint8_t[::1] data
@@ -181,20 +170,7 @@ def most_beginnings(uint64_t large_states, uint64_t small_states):
 
 
 cdef class DeviceRescoring:
-    """Both models, the words of the graph, the arc cache and the counters of one decoder.
-
-    Parameters
-    ----------
-    graph : arcbeam.Graph
-    rescoring : arcbeam.ctc.rescoring.Rescoring
-    context : Context
-    stream : Stream
-    options : arcbeam.DecoderOptions
-    taken : int
-        Bytes of the device that the decoder has taken already.
-    lookup_threads : int
-        The number of threads that answer when lanes ask the host.
-    """
+    """Both models, the graph's words, the arc cache and the counters of a decoder that has `taken` bytes already."""
 
     def __cinit__(self, graph, rescoring, Context context not None, Stream stream not None, options, *, size_t taken,
                   size_t lookup_threads):

@@ -1,7 +1,6 @@
-"""The requests of an engine's lanes: tables on the device, buffers in memory that kernels and threads of the host share.
+"""The requests of an engine's lanes: tables on the device, buffers that kernels and threads of the host share.
 
-Answers about arcs travel to the device by copies on two CUDA streams, see
-``pyx/arcbeam/ctc/gpu/models/_requests/copied_answers.hpp``. Lanes read the answers of KenLM where the host has written them.
+Answers about arcs are copied on two CUDA streams (_requests/copied_answers.hpp); lanes read KenLM's in host memory.
 """
 
 import weakref
@@ -41,17 +40,7 @@ cdef class Half:
 
 @cython.no_gc
 cdef class LaneRequests:
-    """Threads answer rounds of questions while a kernel runs; between launches :meth:`answer` does.
-
-    Parameters
-    ----------
-    pool : MemoryPool
-    stream : Stream
-        The CUDA stream of the kernel.
-    rescoring : arcbeam.ctc.rescoring.Rescoring
-        A KenLM answers whole questions, a LanguageModel gives its arcs.
-    threads : int
-    """
+    """Threads answer rounds of questions while a kernel runs, and `answer` between launches. `stream`: the kernel's."""
 
     def __cinit__(self, MemoryPool pool not None, Stream stream not None, rescoring, size_t threads):
         self.context, self.stream = pool.context, stream

@@ -12,14 +12,7 @@ from arcbeam.core.errors import CapacityError
 
 @cython.no_gc
 cdef class HostLookups:
-    """Answers from a large model on the host: the arcs of a LanguageModel, or whole answers of a KenLM.
-
-    Parameters
-    ----------
-    rescoring : arcbeam.ctc.rescoring.Rescoring
-    threads : int
-        The number of threads. They start when they are first needed.
-    """
+    """Answers from a model on the host, by threads: arcs of a LanguageModel, or whole answers of a KenLM."""
 
     def __cinit__(self, rescoring, size_t threads=0):
         cdef const uint32_t[::1] ranks
