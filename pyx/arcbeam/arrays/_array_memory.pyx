@@ -52,7 +52,7 @@ def why_not(Context context not None, address, tuple shape, tuple strides, int v
 
 
 cdef bint _is_readable(Context context, const Memory* memory) noexcept:
-    """Whether kernels of a device can read memory that the driver knows."""
+    """Whether kernels of a device can read memory of the driver."""
     if memory.is_managed:
         return True
     return memory.on_device if memory.is_hosts else memory.device == context.state.ordinal

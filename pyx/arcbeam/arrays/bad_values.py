@@ -45,8 +45,8 @@ def log_prob_errors(
 ) -> dict[int, ValueError]:
     """The errors by utterance; "raise": raises the first. `bad`: engines' (utterance, frame, column[, value])."""
     found = {}
-    for i, frame, column, *told in bad:
-        value = told[0] if told or utterances is None else utterances.value(i, frame, column)
+    for i, frame, column, *reported in bad:
+        value = reported[0] if reported or utterances is None else utterances.value(i, frame, column)
         found[i] = ValueError(
             f"log_probs: expected finite values or -inf, got {value} in utterance {i}, frame {frame}, column {column}"
         )

@@ -15,7 +15,7 @@ FLOAT_TYPES = (np.dtype(np.float32), np.dtype(np.float16))
 
 
 @dataclass(frozen=True)
-class Wanted:
+class InputSpec:
     """The requirements of a decoder on a batch, and what messages call it, its last axis and its values."""
 
     columns: int  # that it reads
@@ -52,10 +52,10 @@ class Utterances:
         return copied
 
 
-def as_utterances(log_probs: Any, lengths: Any, wanted: Wanted) -> Utterances:
+def as_utterances(log_probs: Any, lengths: Any, spec: InputSpec) -> Utterances:
     """Checks a batch in CPU memory and describes it by addresses; copied only if a row is not contiguous."""
-    columns, exact = wanted.columns, wanted.exact
-    name, axis, values = wanted.name, wanted.axis, wanted.values
+    columns, exact = spec.columns, spec.exact
+    name, axis, values = spec.name, spec.axis, spec.values
     if not isinstance(log_probs, (list, tuple)):
         batch = _as_numpy(log_probs, name, values)
         check_shape(batch.shape, name, ("batch", "frames", axis), columns, exact)
@@ -76,17 +76,17 @@ def as_utterances(log_probs: Any, lengths: Any, wanted: Wanted) -> Utterances:
     return Utterances(table_of(np.array(rows, dtype=np.int64), lengths), one_width(widths, columns), arrays)
 
 
-def host_width(item: Any, name: str, wanted: Wanted) -> int:
+def host_width(item: Any, name: str, spec: InputSpec) -> int:
     """The columns of one array of a list, which is checked as `as_utterances` checks it."""
-    array = _as_numpy(item, name, wanted.values)
-    check_shape(array.shape, name, ("frames", wanted.axis), wanted.columns, wanted.exact)
+    array = _as_numpy(item, name, spec.values)
+    check_shape(array.shape, name, ("frames", spec.axis), spec.columns, spec.exact)
     return int(array.shape[1])
 
 
-def as_copy(chunk: Any, wanted: Wanted) -> np.ndarray:
+def as_copy(chunk: Any, spec: InputSpec) -> np.ndarray:
     """A copy of an array [frames, columns] in the host's memory, which is checked as `as_utterances` checks it."""
-    array = _as_numpy(chunk, wanted.name, wanted.values)
-    check_shape(array.shape, wanted.name, ("frames", wanted.axis), wanted.columns, wanted.exact)
+    array = _as_numpy(chunk, spec.name, spec.values)
+    check_shape(array.shape, spec.name, ("frames", spec.axis), spec.columns, spec.exact)
     return _native_copy(array)
 
 

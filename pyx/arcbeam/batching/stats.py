@@ -52,10 +52,10 @@ class Histogram:
 
         Within a bucket values are taken to lie evenly, as Prometheus does; beyond the last bound it is that bound.
         """
-        wanted, seen, low = share * self.count, 0, 0.0
+        needed, seen, low = share * self.count, 0, 0.0
         for high, count in zip(self.bounds, self.counts, strict=False):
-            if count and seen + count >= wanted:
-                return low + (high - low) * max(0.0, wanted - seen) / count
+            if count and seen + count >= needed:
+                return low + (high - low) * max(0.0, needed - seen) / count
             seen, low = seen + count, high
         return low if self.count else 0.0
 

@@ -40,7 +40,7 @@ class Chunk:
     since: float = field(default_factory=time.monotonic)  # when it was submitted, in seconds of `time.monotonic`
     taken: int = 0  # frames of it that rounds have taken
     sentences: list[Any] = field(default_factory=list)  # that ended in these frames, with auto_reset
-    is_given_up: bool = False  # the Batcher was closed before all of it was taken
+    is_dropped: bool = False  # the Batcher was closed before all of it was taken
 
 
 class Piece(NamedTuple):
@@ -67,7 +67,7 @@ class Round(NamedTuple):
 
     pieces: list[Piece]  # to be decoded; after the last piece of its chunk a future cannot be cancelled
     cancelled: list[Chunk]  # chunks whose futures were cancelled
-    behind: list[Chunk]  # later chunks of the same streams
+    dropped: list[Chunk]  # later chunks of the same streams
 
 
 class Load(NamedTuple):
@@ -79,13 +79,13 @@ class Load(NamedTuple):
     oldest_s: float  # seconds for which the oldest chunk has waited; 0 without any
 
 
-def cannot_go_on(why: str) -> ValueError:
+def cannot_continue(why: str) -> ValueError:
     """The error of a chunk after one that was not decoded."""
     return ValueError(f"stream: it cannot go on, because {why}; decoder.stream() begins another stream")
 
 
 def begins(future: Future[Any]) -> bool:
-    """Begins the work of a future; False if it has been cancelled, or settled by somebody else."""
+    """Begins the work of a future; False if it has been cancelled, or settled elsewhere."""
     try:
         return future.set_running_or_notify_cancel()
     except RuntimeError:
@@ -104,7 +104,7 @@ class WaitingChunks:
         self._lines: dict[Any, deque[Chunk]] = {}  # of streams with a chunk that waits or is being decoded
         self._ready: deque[Any] = deque()
         self._due = math.inf  # when a round begins, however few are ready
-        self._broken: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # streams that cannot go on, and why
+        self._broken: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # streams that cannot continue, and why
         self._waiting = 0
         self._is_closed = False
         self.worker = 0  # threading.get_ident() of the thread that takes them: no other decodes streams that have some
@@ -123,7 +123,7 @@ class WaitingChunks:
             if self._is_closed:
                 raise BatcherClosedError("submit: expected an open Batcher, but this one has been closed; make another")
             if chunk.stream in self._broken:
-                raise cannot_go_on(self._broken[chunk.stream])
+                raise cannot_continue(self._broken[chunk.stream])
             if chunk.stream._worker not in (0, self.worker):
                 raise ValueError(
                     "stream: expected one without chunks that wait in another Batcher, which come before this one; "
@@ -169,15 +169,15 @@ class WaitingChunks:
                 stream = self._ready.popleft()
                 chunk = self._lines[stream][0]
                 piece = self._next_piece(chunk)
-                goes_on = not piece.is_last and not chunk.future.done()
-                if not goes_on:
+                continues = not piece.is_last and not chunk.future.done()
+                if not continues:
                     self._drop_first(stream)
-                if goes_on or begins(chunk.future):
+                if continues or begins(chunk.future):
                     chunk.taken = piece.end
                     taken.pieces.append(piece)
                 else:
                     taken.cancelled.append(chunk)
-                    taken.behind.extend(self._give_up(stream, CANCELLED))
+                    taken.dropped.extend(self._break_off(stream, CANCELLED))
             ends = (self._lines[stream][0].since for stream in self._ready)
             self._due = min(ends, default=math.inf) + self.max_wait_s
             return taken
@@ -195,8 +195,8 @@ class WaitingChunks:
             return False
         return self._is_closed or len(self._ready) >= self.max_batch or time.monotonic() >= self._due
 
-    def _give_up(self, stream: Any, why: str) -> deque[Chunk]:
-        """Marks a stream that cannot go on; its waiting chunks."""
+    def _break_off(self, stream: Any, why: str) -> deque[Chunk]:
+        """Marks a stream that cannot continue; its waiting chunks."""
         self._broken[stream] = why
         line = self._end_line(stream)
         self._waiting -= len(line)
@@ -209,34 +209,34 @@ class WaitingChunks:
 
     def done(self, pieces: Sequence[Piece], failed: Container[Chunk], broken: Mapping[Any, str]) -> list[Chunk]:
         """Makes the streams of a round ready again, but not `broken` ones, whose waiting chunks are returned."""
-        behind: list[Chunk] = []
+        dropped: list[Chunk] = []
         with self._changed:
             for piece in pieces:
                 chunk, stream = piece.chunk, piece.chunk.stream
-                if chunk in failed and not piece.is_last and not chunk.is_given_up:
+                if chunk in failed and not piece.is_last and not chunk.is_dropped:
                     self._drop_first(stream)
                 if stream in broken:
-                    behind.extend(self._give_up(stream, broken[stream]))
+                    dropped.extend(self._break_off(stream, broken[stream]))
                 elif self._lines[stream]:
                     self._make_ready(stream)
                 else:
                     self._end_line(stream)
-        return behind
+        return dropped
 
     def close(self, drain: bool) -> list[Chunk]:
         """Takes no more chunks; unless those that wait are still to be decoded, they are returned."""
-        rest: list[Chunk] = []
+        dropped: list[Chunk] = []
         with self._changed:
             self._is_closed = True
             if not drain:
                 for line in self._lines.values():
                     for chunk in line:
-                        chunk.is_given_up = True
-                    rest.extend(line)
+                        chunk.is_dropped = True
+                    dropped.extend(line)
                     line.clear()
                 for stream in self._ready:
                     self._end_line(stream)
                 self._ready.clear()
                 self._waiting = 0
             self._changed.notify()
-        return rest
+        return dropped

@@ -24,7 +24,7 @@ class DecodeCall(NamedTuple):
     """The options of a call of decode, checked."""
 
     boost: Boosts
-    asked: Outputs
+    outputs: Outputs
     method: ConfidenceMethod | None  # of frame confidences
     cuda_stream: Any
     errors: str
@@ -35,7 +35,7 @@ class Searched(NamedTuple):
 
     results: Results
     lattices: Lattices | None
-    asked: Outputs
+    outputs: Outputs
     stats: DecodeStats
 
 
@@ -87,17 +87,17 @@ def pipelined(
 
     try:
         ahead: Future[Hypotheses] | None = None
-        for behind in begun():
+        for answers in begun():
             if ahead is not None:
                 yield made(ahead)
                 check_process()  # before the next batch is pulled
-            ahead = behind
+            ahead = answers
         if ahead is not None:
             yield made(ahead)
     finally:
         thread.shutdown(wait=False, cancel_futures=True)
-        engine.give_up()
-        # Python's collector may end an iteration that nobody refers to in the thread of its own answers.
+        engine.cancel()
+        # Python's collector may end an iteration without references in the thread of its own answers.
         thread.shutdown(wait=not threading.current_thread().name.startswith(THREAD_NAME))
 
 

@@ -37,7 +37,7 @@ cdef DriverTable* driver() noexcept nogil:
 
 
 cdef str _pending():
-    """Takes the exception that cuda-python left behind with its code, to add its text to ours."""
+    """Takes the exception that cuda-python raised with its code, to add its text to ours."""
     cdef PyObject* kind
     cdef PyObject* value
     cdef PyObject* trace
@@ -379,7 +379,7 @@ cdef Memory memory_at(Context context, uint64_t address) except *:
 
 
 def device_of_address(Context context, uint64_t address):
-    """int : the device to which the memory at an address belongs; -1 if the driver does not know the address."""
+    """int : the device to which the memory at an address belongs; -1 if it is not the driver's."""
     cdef Memory found
     with context:
         found = memory_at(context, address)

@@ -51,23 +51,23 @@ cdef class HostBuffer:
 
     cdef int reserve(self, size_t bytes) except -1 nogil:
         """Makes room for so many bytes; after a failure the buffer is empty, and can be reserved again."""
-        cdef size_t wanted
+        cdef size_t size
         cdef int code
         if bytes <= self.capacity:
             return 0
-        wanted = grown(bytes, self.capacity, PINNED_GRAIN)
+        size = grown(bytes, self.capacity, PINNED_GRAIN)
         free(self.pageable)
         self.data, self.pageable, self.capacity = NULL, NULL, 0
-        code = self.pinned.take(wanted)
+        code = self.pinned.take(size)
         if code == 0:
             self.data, self.capacity = self.pinned.data, self.pinned.capacity
             return 0
-        if posix_memalign(&self.pageable, PINNED_GRAIN, wanted) != 0:
+        if posix_memalign(&self.pageable, PINNED_GRAIN, size) != 0:
             self.pageable = NULL
-            return self.pinned.refuse(wanted, code)
-        self.data, self.capacity = self.pageable, wanted
+            return self.pinned.refuse(size, code)
+        self.data, self.capacity = self.pageable, size
         with gil:
-            return warn_unpinned(self.pinned.context, wanted, code)
+            return warn_unpinned(self.pinned.context, size, code)
 
     cdef bint is_pinned(self) noexcept nogil:
         """Whether copies do not wait."""
@@ -111,20 +111,20 @@ cdef class SharedBuffer:
 
     cdef int reserve(self, size_t bytes) except -1:
         """Makes room for so many bytes; CudaOutOfMemoryError if there is no memory of either kind."""
-        cdef size_t wanted
+        cdef size_t size
         cdef int code
         if bytes <= self.capacity:
             return 0
-        wanted = grown(bytes, self.capacity, PINNED_GRAIN)
+        size = grown(bytes, self.capacity, PINNED_GRAIN)
         self._clear()
-        if wanted > self.pinned_most and self._manage(wanted):
+        if size > self.pinned_most and self._manage(size):
             return 0
-        code = self._pin(wanted)
+        code = self._pin(size)
         if code == 0:
             return 0
-        if wanted <= self.pinned_most and self._manage(wanted):
-            return warn_unpinned(self.context, wanted, code)
-        return self.pinned.refuse(wanted, code)
+        if size <= self.pinned_most and self._manage(size):
+            return warn_unpinned(self.context, size, code)
+        return self.pinned.refuse(size, code)
 
     cdef int _pin(self, size_t bytes) except -1:
         """0, or the code with which the system refuses pinned memory."""

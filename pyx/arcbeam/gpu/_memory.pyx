@@ -19,8 +19,8 @@ cdef size_t MAX_BYTES = <size_t> 1 << 62
 
 cdef size_t grown(size_t bytes, size_t capacity, size_t grain) noexcept nogil:
     """At least `bytes`, and half as much again as now, so that growing step by step has a constant cost per byte."""
-    cdef size_t wanted = max(bytes, capacity + capacity // 2)
-    return (wanted + grain - 1) // grain * grain
+    cdef size_t size = max(bytes, capacity + capacity // 2)
+    return (size + grain - 1) // grain * grain
 
 
 @cython.no_gc

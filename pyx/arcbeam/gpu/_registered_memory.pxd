@@ -9,7 +9,7 @@ cdef class RegisteredMemory:
     cdef readonly object source
     cdef readonly size_t bytes
     cdef readonly str refused
-    cdef readonly bint told
+    cdef readonly bint warned
     cdef list held  # addresses
     cdef int _register(self, list spans) except -1
     cdef void _release(self) noexcept

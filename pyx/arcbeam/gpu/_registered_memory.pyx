@@ -37,8 +37,8 @@ cdef class RegisteredMemory:
     def __cinit__(self, Context context not None, source, list arrays not None, bint mapped):
         self.context, self.source, self.held = context, source, []
         spans = [(first, end) for first, end in (span_of(a.ctypes.data, a.nbytes) for a in arrays) if first < end]
-        wanted, left = sum(end - first for first, end in spans), host_bytes_left()
-        if mapped and left is not None and wanted > left:
+        requested, left = sum(end - first for first, end in spans), host_bytes_left()
+        if mapped and left is not None and requested > left:
             self.refused = f"the host has {left:,} bytes left"
             return
         with context:
@@ -80,8 +80,8 @@ cdef class RegisteredMemory:
             ignore(self.context.state, driver().host_unregister(<void*> address))
         self.held, self.bytes = [], 0
 
-    def tell(self):
+    def warn_due(self):
         """True once, if pinning was refused: a warning is due."""
-        due = self.refused is not None and not self.told
-        self.told = True
+        due = self.refused is not None and not self.warned
+        self.warned = True
         return due

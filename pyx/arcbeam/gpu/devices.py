@@ -15,7 +15,7 @@ _FIRST_DRIVER = {11: 450, 12: 525, 13: 580}
 
 _NOT_INITIALIZED, _NO_DEVICE = 3, 100  # the driver's codes
 _told: set[str] = set()  # why this process, or one that it was forked from, decodes on the CPU despite a GPU
-_looked_in_vain = False  # whether "auto" meant the CPU in this process or in one that it was forked from
+_auto_is_cpu = False  # whether "auto" meant the CPU in this process or in one that it was forked from
 
 
 @dataclass(frozen=True)
@@ -115,16 +115,16 @@ def resolve_device(device: str) -> int | None:
 
 
 def _auto() -> int | None:
-    global _looked_in_vain
+    global _auto_is_cpu
     try:
         return require_cuda(0).ordinal
     except (MissingDependencyError, CudaError) as error:
         if getattr(error, "code", None) == _NOT_INITIALIZED:
-            # A fork. If the parent decodes on the CPU, it used CUDA only to look, and its children need not look again.
-            if _looked_in_vain:
+            # A fork. A parent that decodes on the CPU used CUDA only to check, and its children need not check again.
+            if _auto_is_cpu:
                 return None
             raise
-        _looked_in_vain = True
+        _auto_is_cpu = True
         if _is_about_a_gpu(error) and str(error) not in _told:
             _told.add(str(error))
             warn(

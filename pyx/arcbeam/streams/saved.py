@@ -40,10 +40,10 @@ def unpack(kind: section_file.Kind, data: object) -> tuple[Arrays, dict[str, Any
     return arrays, section_file.read_about(NAME, kind, arrays.pop("about").tobytes())
 
 
-def check_sections(arrays: Arrays, wanted: set[str]) -> None:
+def check_sections(arrays: Arrays, expected: set[str]) -> None:
     """FormatError unless the arrays are these."""
-    if set(arrays) != wanted:
-        raise FormatError(f"{NAME}: expected the sections {sorted(wanted)}, got {sorted(arrays)}")
+    if set(arrays) != expected:
+        raise FormatError(f"{NAME}: expected the sections {sorted(expected)}, got {sorted(arrays)}")
 
 
 def endpoint_of(about: dict[str, Any]) -> Endpoint | None:

@@ -50,7 +50,7 @@ class ChunkDecoder(ABC, Generic[Kind, Result]):
     columns: int  # of the frames that wait
 
     def decoding_lock(self) -> AbstractContextManager[Any]:
-        """The lock under which streams go on; a thread that holds it may take it again."""
+        """The lock under which streams are decoded; a thread that holds it may take it again."""
         return self.engine.decoding_lock()
 
     @abstractmethod

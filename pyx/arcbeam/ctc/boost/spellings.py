@@ -62,7 +62,7 @@ class Spellings:
             raise too_large("more bytes for their spellings alone", self.max_bytes, name)
         if stuck:
             columns = pieces_of(graph)
-            reasons |= {cut[at]: _without_token(rest, columns, mark) for at, rest in stuck.items()}
+            reasons |= {cut[at]: _without_token(left, columns, mark) for at, left in stuck.items()}
         listed = SpelledWords.from_lists(list(given.values()))
         found = {word: (listed, at) for at, word in enumerate(given)}
         found |= {word: (spelled, at) for at, word in enumerate(cut) if at not in stuck}
@@ -73,9 +73,9 @@ class _Unspelled(Exception):
     """A word has no spelling: the message says why."""
 
 
-def _without_token(rest: str, pieces: Container[str], mark: str | None) -> str:
+def _without_token(left: str, pieces: Container[str], mark: str | None) -> str:
     """The reason why a word has no spelling, of which this is what no way gets beyond."""
-    letter = rest[: 2 if rest[0] == mark else 1]  # with the mark of a word's start before it
+    letter = left[: 2 if left[0] == mark else 1]  # with the mark of a word's start before it
     cased = next((c for c in (letter.lower(), letter.upper()) if c != letter and c in pieces), None)
     return f"no token for {letter!r}" + (f", but one for {cased!r}" if cased else "")
 

@@ -12,7 +12,7 @@ from arcbeam.graph._graph_view cimport GraphView, NewWordsView, OpenGraph, open_
 from arcbeam.lm._lm_view cimport RescoringView, rescoring_view_of
 from arcbeam.arrays._log_prob_engine cimport LogProbEngine
 from arcbeam.arrays._log_probs cimport LogProbs
-from arcbeam.arrays._looks cimport InputChecks
+from arcbeam.arrays._input_checks cimport InputChecks
 from arcbeam.ctc.boost._boost cimport BoostList, BoostView, each
 from arcbeam.ctc.streams._endpoint cimport EndpointRules, take_rules
 from arcbeam.lm._kenlm_view cimport KenLmView, kenlm_view_of
@@ -174,7 +174,7 @@ cdef class CpuStream(SearchState):
 
     @property
     def fired(self):
-        """The number of the rule that has ended the sentence, from 1; 0 if it goes on."""
+        """The number of the rule that has ended the sentence, from 1; 0 if it has not ended."""
         return self.stream.watch.fired()
 
     def search(self, bint with_lattice=False):
@@ -240,7 +240,7 @@ cdef class CpuEngine(LogProbEngine):
         return {"graph": sum([column.nbytes for column in columns]),
                 "language_models": 0 if self.rescoring is None else self.rescoring.nbytes}
 
-    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host=True, InputChecks looks=None,
+    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host=True, InputChecks checks=None,
                lattice_beam=None, boosts=None, streams=None, last=None):
         """As LogProbEngine.decode: the fields of Paths, and any Lattices; the paths of bad utterances have no arcs."""
         # With `streams`, utterances are their next chunks. Paths then start after the settled part, and lattices are
@@ -255,12 +255,12 @@ cdef class CpuEngine(LogProbEngine):
             self.lattice_beam = kNoLattice if lattice_beam is None else lattice_beam
             self.boosts, self.streams, self.last = boosts, streams, last
             try:
-                return self.decode_now(utterances, columns, looks)
+                return self.decode_now(utterances, columns, checks)
             finally:
                 self.boosts = self.streams = self.last = None
 
     def new_stream(self, boost=None, rules=None, lm_context=None, saved=None, lattice_beam=None):
-        """A CpuStream that begins, or goes on from what another one has saved."""
+        """A CpuStream, new or from what another one has saved."""
         return CpuStream(boost, rules, lm_context, saved, lattice_beam)
 
     cdef int start(self, vector[LogProbs] batch) except -1:

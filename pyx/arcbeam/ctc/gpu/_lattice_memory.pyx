@@ -40,8 +40,8 @@ cdef class LatticeMemory:
         cdef size_t n = len(frames)
         cdef LatticeParams* params
         cdef const int64_t[::1] index = order, steps
-        cdef vector[WantedLattice] wanted
-        cdef WantedLattice one
+        cdef vector[PendingLattice] pending
+        cdef PendingLattice one
         cdef BoostList boost
         cdef size_t i
         num_steps = frames + 1
@@ -82,10 +82,10 @@ cdef class LatticeMemory:
             boost = None if boosts is None else boosts[index[i]]
             if boost is not None and boost.new_words is not None:
                 one.new_words = &boost.new_words_view
-            wanted.push_back(one)
+            pending.push_back(one)
         if not self.numberer:
             self.numberer.reset(new Numberer(self.threads))
-        self.numberer.get().begin(view_of(self.graph), move(wanted))
+        self.numberer.get().begin(view_of(self.graph), move(pending))
         lanes.forget_links()
         return self.again(lanes, num_lanes)
 
@@ -118,8 +118,8 @@ cdef class LatticeMemory:
     cdef bint is_pinned(self) noexcept nogil:
         return self.host.is_pinned()
 
-    cdef int ask_back(self) except -1 nogil:
-        """Copies back what the host needs to know after a launch."""
+    cdef int copy_back(self) except -1 nogil:
+        """Copies back what the host reads after a launch."""
         copy_to_host(self.host.data, self.memory.address, self.first_step_at, self.stream)
         return 0
 
@@ -127,10 +127,10 @@ cdef class LatticeMemory:
         """:meth:`Event.wait`, while lattices are numbered."""
         cdef int64_t start = now_ns()
         cdef int64_t waited = 0
-        if self.results.managed or self.pool.managed:  # the host may look at neither while a kernel runs
+        if self.results.managed or self.pool.managed:  # the host may read neither while a kernel runs
             return done.wait(milliseconds)
         while not done.is_done():
-            self.numberer.get().look()
+            self.numberer.get().poll()
             waited = now_ns() - start
             if waited >= <int64_t> milliseconds * 1000000:
                 return 0
@@ -141,16 +141,16 @@ cdef class LatticeMemory:
         """Numbers the lattices that are left after a launch, and empties the pool, which grows if it was too small."""
         cdef size_t used = self._used()[0]
         lanes.note_links(<const LatticeLane*> (<unsigned char*> self.host.data + self.lanes_at), num_lanes)
-        self.numberer.get().look()
-        self.rest()
+        self.numberer.get().poll()
+        self.drain()
         if self.numberer.get().failed():
             raise MemoryError("out of memory while numbering lattices: use a smaller lattice_beam or batch")
         if used > self.pool.capacity:
             self.pool.reserve(used + used // 2)
         return 0
 
-    cdef int rest(self) except -1:
-        """Waits until no thread looks at the pool. A signal's exception is raised afterwards."""
+    cdef int drain(self) except -1:
+        """Waits until no thread reads the pool. A signal's exception is raised afterwards."""
         cdef cbool done = False
         if not self.at_work:
             return 0

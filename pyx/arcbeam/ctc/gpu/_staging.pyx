@@ -19,7 +19,7 @@ from arcbeam.core.errors import CapacityError
 cdef enum:
     SLICE_MS = 100  # of waiting between checks for signals
     SLOTS = 2  # of gathered log-probs: one is filled while the other is read
-    GIVE_UP = 0  # words before the slots: the value that ends all waiting, then the counts to send after each part
+    CANCEL = 0  # words before the slots: the value that ends all waiting, then the counts to send after each part
     COUNTS = 1
 
 
@@ -89,7 +89,7 @@ cdef class Staging:
             self.memory.reserve(max(<uint64_t> 1, self.order.end()) * kLineBytes, False)
             self.gathered.reserve(self._slot(0) + SLOTS * self.slot_bytes)
             counts = <uint32_t*> self.gathered.data
-            counts[GIVE_UP] = kNoIndex
+            counts[CANCEL] = kNoIndex
             for i in range(self.parts.size()):
                 counts[COUNTS + i] = <uint32_t> self.parts[i].end
         return 0
@@ -101,14 +101,14 @@ cdef class Staging:
 
     cdef int send(self, size_t parts) except -1 nogil:
         """Sends so many more parts, or as many as are left."""
-        cdef int64_t looked = now_ns()
+        cdef int64_t checked_at = now_ns()
         cdef size_t last = min(self.next_part + min(parts, self.parts.size()), self.parts.size())
         while self.next_part < last:
             self._send_part()
-            if now_ns() - looked > <int64_t> SLICE_MS * 1000000:
+            if now_ns() - checked_at > <int64_t> SLICE_MS * 1000000:
                 with gil:
                     check_interrupts()
-                looked = now_ns()
+                checked_at = now_ns()
         return 0
 
     cdef int _send_part(self) except -1 nogil:
@@ -158,14 +158,14 @@ cdef class Staging:
                 check_interrupts()
         return 0
 
-    cdef void give_up(self) noexcept nogil:
+    cdef void cancel(self) noexcept nogil:
         """Ends the waiting of a kernel: no more log-probs will arrive."""
         if self.parts.size() > 0:
             ignore(self.stream.context.state,
-                   driver().copy_to_device(self.word.address, <uint32_t*> self.gathered.data + GIVE_UP, 4,
+                   driver().copy_to_device(self.word.address, <uint32_t*> self.gathered.data + CANCEL, 4,
                                            self.counting.handle))
 
-    cdef void rest(self) noexcept nogil:
+    cdef void drain(self) noexcept nogil:
         """Waits for all copies, and ignores their result codes."""
         ignore(self.stream.context.state, driver().stream_synchronize(self.stream.handle))
         ignore(self.stream.context.state, driver().stream_synchronize(self.counting.handle))

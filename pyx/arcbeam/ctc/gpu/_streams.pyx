@@ -1,5 +1,4 @@
-"""Streams on a device. A state is made beside the one before and takes its place once the whole batch has succeeded, so
-that a batch which fails leaves all streams as they were."""
+"""Streams on a device. A batch makes new states and replaces the current ones only once all of it has succeeded."""
 
 import numpy as np
 
@@ -70,7 +69,7 @@ cdef class LinkRoom:
         if links <= self.links and steps <= self.steps and entries <= self.entries:
             return 0
         if steps > self.steps:
-            steps += steps // 2 + 64  # the sentence goes on
+            steps += steps // 2 + 64  # the sentence continues
         links, steps, entries = max(links, self.links), max(steps, self.steps), max(entries, self.entries)
         self.links = self.steps = self.entries = 0
         self.memory.reserve(stream_links_bytes(links, steps, entries), False)
@@ -180,7 +179,7 @@ cdef class CudaStream(SearchState):
         return OpenGraph(view_of(self.graph), self.boost.new_words_view)
 
     cdef int _resume(self) except -1:
-        """Makes the state that the search goes on from, and sends it unless its histories lack numbers."""
+        """Makes the state with which the search continues, and sends it unless its histories lack numbers."""
         cdef SavedSearch search
         cdef HostLinks links = HostLinks(NULL, 0, 0)
         cdef unsigned char[::1] memory, memory_of_links

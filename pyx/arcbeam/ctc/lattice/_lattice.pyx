@@ -1,5 +1,5 @@
 # distutils: extra_compile_args = -O3
-"""The border to what is asked of lattices: n-best lists, posteriors, confidences, minimum Bayes risk, pruning."""
+"""The border to the outputs of lattices: n-best lists, posteriors, confidences, minimum Bayes risk, pruning."""
 
 import numpy as np
 
@@ -125,8 +125,8 @@ cdef class AnswerEngine(PooledEngine):
     cdef CppAnswerEngine* engine
     cdef AnswerOptions options
     cdef object graph
-    cdef cbool has_labels  # whether those of entries were asked for
-    cdef cbool given_up
+    cdef cbool has_labels  # whether those of entries were requested
+    cdef cbool cancelled
 
     def __cinit__(self, graph, *, size_t threads):
         self.graph = graph
@@ -140,9 +140,9 @@ cdef class AnswerEngine(PooledEngine):
     def __dealloc__(self):
         self.close()
 
-    def give_up(self):
-        """Ends the batch early that another thread waits for, and all later ones; what they are given is worth nothing."""
-        self.given_up = True
+    def cancel(self):
+        """Ends the batch early that another thread waits for, and all later ones; their results must not be used."""
+        self.cancelled = True
         if self.pool != NULL and self.process == getpid():
             self.pool.cancel()
 
@@ -170,7 +170,7 @@ cdef class AnswerEngine(PooledEngine):
                     query.reader = &reader.spans
                 batch.push_back(query)
             self.engine.start(move(batch))
-            if self.given_up:  # before, when there was nothing to cancel
+            if self.cancelled:  # before, when there was nothing to cancel
                 self.engine.cancel()
             self.finish()
             try:

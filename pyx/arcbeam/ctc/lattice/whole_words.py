@@ -44,7 +44,7 @@ def whole_words(
     def ended(before: Open) -> int:
         return NO_WORD if before == "" else OTHER_WORD if before is None else ids.get(before, OTHER_WORD)
 
-    def behind(before: Open, label: int) -> tuple[Open, int]:
+    def extended(before: Open, label: int) -> tuple[Open, int]:
         ends, rest = pieces[label]
         word, begun = (ended(before), "") if ends else (NO_WORD, before)
         if not rest:
@@ -63,7 +63,7 @@ def whole_words(
         is_end = token >= first_end and np.isfinite(arrays["end_extras"][token - first_end])
         for before, place in places[token].items():
             for link in range(first_link[token], first_link[token + 1]):
-                after, word = behind(before, written[link]) if written[link] else (before, NO_WORD)
+                after, word = extended(before, written[link]) if written[link] else (before, NO_WORD)
                 there = places[targets[link]]
                 found.append((sources[link], place, targets[link], there.setdefault(after, len(there)), word))
                 of_link.append(link)

@@ -27,7 +27,7 @@ cdef class SearchState:
         raise NotImplementedError
 
     cdef uint32_t rule_fired(self) except? 0xffffffff:
-        """The number of the rule that has ended the sentence, from 1; 0 if it goes on."""
+        """The number of the rule that has ended the sentence, from 1; 0 if it has not ended."""
         raise NotImplementedError
 
     cdef uint32_t hand_over(self, GrowingPath path) except? 0xffffffff:
@@ -39,10 +39,10 @@ cdef class Sentence(GrowingPath):
     """A sentence of a stream: its settled part, what is known from its beginning, and the confidences of its frames."""
 
     def __init__(self, open_reader, boost, uint64_t first_frame, lm_context, endpoint, posterior_scale, aggregation,
-                 asked=None, arcs=None, const float[::1] of_frames=None):
+                 outputs=None, arcs=None, const float[::1] of_frames=None):
         super().__init__(open_reader, arcs)
         self.boost, self.first_frame, self.lm_context, self.endpoint = boost, first_frame, lm_context, endpoint
-        self.posterior_scale, self.aggregation, self.asked = posterior_scale, aggregation, asked
+        self.posterior_scale, self.aggregation, self.outputs = posterior_scale, aggregation, outputs
         if of_frames is not None and of_frames.shape[0] > 0:
             self.of_frames.assign(&of_frames[0], &of_frames[0] + of_frames.shape[0])
 
@@ -58,7 +58,7 @@ cdef class Sentence(GrowingPath):
         return found
 
     cdef object result(self, kind, results, size_t index, const Place& place):
-        """The result for a place: the same for all who ask while somebody has it, as far as it is the latest place."""
+        """The result for a place: one object for all callers, while it is referenced and the place is the latest."""
         found = None
         if self.last_made is not None and self.made_at == place.number:
             found = self.last_made()
@@ -112,7 +112,7 @@ cdef class SentenceStream(AnyStream):
         self.place = Place(1, self._sentence.settled.size(), self.place.frames, fired, True)
 
     def _latest(self, kind):
-        """The latest result, which `kind` makes if nobody has looked at it."""
+        """The latest result, which `kind` makes at its first read."""
         if self.made is None:
             self.made = self._sentence.result(kind, self.results, self.index, self.place)
         return self.made
@@ -121,9 +121,9 @@ cdef class SentenceStream(AnyStream):
 cdef class Round:
     """What the chunks of some streams have brought: each stream takes its own, at once or with its outputs."""
     # A stream whose search has taken a chunk, and which does not take the result because of an exception, is broken;
-    # the others have their chunks, or are as before. Between what a stream takes of a chunk only copies of what it
-    # keeps may raise. `kind` makes a result of: results, index, sentence, settled arcs, frames, is final, endpoint.
-    # Streams at the places `later` have more outputs than the best path; `take_rest` gets these. `refused`: results of
+    # the others have their chunks, or are as before. While a stream takes its chunk, only copies of what it keeps may
+    # raise. `kind` makes a result of: results, index, sentence, settled arcs, frames, is final, endpoint.
+    # Streams at the places `later` have more outputs than the best path; `take_later` gets these. `refused`: results of
     # chunks not taken.
 
     cdef readonly list items  # those that have been made; None for the others
@@ -158,7 +158,7 @@ cdef class Round:
             if not later or i not in later:
                 self._take(<SentenceStream?> streams[i], i)
 
-    def take_rest(self, dict with_outputs):
+    def take_later(self, dict with_outputs):
         """The other streams take their chunks, with these results."""
         cdef size_t i
         self.with_outputs = with_outputs
@@ -169,7 +169,7 @@ cdef class Round:
 
     cdef int _keep_lattice(self, SentenceStream stream, size_t i, lattices) except -1:
         """Copies the lattice of a sentence that ends here."""
-        if (stream._sentence.asked is not None and not stream.place.is_final
+        if (stream._sentence.outputs is not None and not stream.place.is_final
                 and (self.last[i] or stream._state.rule_fired() != 0)):
             self.lattices[i] = lattices.copied(i)
         return 0
@@ -181,10 +181,10 @@ cdef class Round:
         cdef uint64_t frames = self.table[i, 2], taken = stream._state.frames_taken() - place.frames
         cdef uint32_t fired = stream._state.rule_fired()
         cdef bint last = self.last[i]
-        rest = None
+        waiting = None
         if taken < frames:
-            rest = Waiting(self.found.rows(i, taken, self.columns),
-                           None if stream._method is None else self.rest_of(i, taken, frames))
+            waiting = Waiting(self.found.rows(i, taken, self.columns),
+                              None if stream._method is None else self.rest_of(i, taken, frames))
         lattice = self.lattices.get(i) if self.lattices else None
         if stream._posteriors and not last and fired == 0:
             self.keep_live(i, stream._state)
@@ -199,15 +199,15 @@ cdef class Round:
             self.sentences[i], self.places[i] = sentence, place[0]
         if lattice is not None:
             stream._lattice = lattice
-        if rest is not None:
-            stream._waiting.append(rest)
+        if waiting is not None:
+            stream._waiting.append(waiting)
         stream._last_came = last
         if self.sentences[i] is None:
             self.items[i] = stream._latest(self.kind)  # the sentence has ended before
         return 0
 
     cdef int keep_live(self, size_t i, SearchState state) except -1:
-        """Keeps what is alive for the posteriors of a result, or why it cannot be had: the stream goes on without it."""
+        """Keeps what is alive for the posteriors of a result, or the error: the stream continues without it."""
         try:
             self.results.live[i] = state.search()
         except Exception as error:
@@ -260,7 +260,7 @@ def taking(list streams):
     """The states and sentences of streams; why some take no chunk; whether any has more outputs; places by method."""
     cdef size_t i, n = len(streams)
     cdef SentenceStream stream
-    cdef bint asks = False
+    cdef bint has_outputs = False
     cdef list states = [None] * n, sentences = [None] * n
     cdef dict methods = {}, stopped = {}
     cdef list of_method = None
@@ -276,5 +276,5 @@ def taking(list streams):
                 method = stream._method
                 of_method = methods.setdefault(method, [])
             of_method.append(i)
-        asks = asks or stream._sentence.asked is not None
-    return states, sentences, stopped, asks, methods
+        has_outputs = has_outputs or stream._sentence.outputs is not None
+    return states, sentences, stopped, has_outputs, methods

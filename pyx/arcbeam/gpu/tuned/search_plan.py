@@ -9,7 +9,7 @@ import numpy as np
 SHARED_STEP = 64
 """The number of states of a frame in shared memory is a multiple of this."""
 SHARED_BYTES = 164 << 10
-"""Bytes that the blocks of a multiprocessor take together; the rest is a cache (L1), which they need, too."""
+"""Bytes that the blocks of a multiprocessor take together; the other part is their L1 cache."""
 RESCORING_SHARED_BYTES = 100 << 10
 """`SHARED_BYTES` with a large language model, whose kernel spills more registers to that cache."""
 BOOSTED_SHARED_BYTES = SHARED_BYTES
@@ -132,8 +132,8 @@ STREAM_LINKS, STREAM_PRUNE_ABOVE = 4096, 1 << 12
 
 def first_room(max_active: int) -> Room:
     """The room to start with; `max_active` 0 means no limit."""
-    wanted = 2 * max_active if max_active else 32768
-    return Room(spill_states=min(max(wanted, 4096), 32768), log_entries=1 << 19)
+    states = 2 * max_active if max_active else 32768
+    return Room(spill_states=min(max(states, 4096), 32768), log_entries=1 << 19)
 
 
 def windows_of(utterance_bytes: np.ndarray, window_bytes: int) -> list[tuple[int, int]]:
@@ -149,8 +149,8 @@ def windows_of(utterance_bytes: np.ndarray, window_bytes: int) -> list[tuple[int
 
 def piece_frames(row_bytes: int, lanes: int) -> int:
     """The number of frames that are sent in one piece, if this many lanes decode at a time."""
-    wanted = PIECES_BYTES // max(1, lanes)
-    return max(1, min(wanted, PIECE_BYTES) // row_bytes)
+    share = PIECES_BYTES // max(1, lanes)
+    return max(1, min(share, PIECE_BYTES) // row_bytes)
 
 
 def lookup_threads(cores: int, of_kenlm: bool) -> int:
@@ -167,5 +167,5 @@ def kept_histories(bytes_each: int) -> int:
 
 
 def gathering_threads(cores: int) -> int:
-    """Threads that bring log-probs to pinned memory."""
+    """Threads that copy log-probs to pinned memory."""
     return min(cores, GATHERING_THREADS)

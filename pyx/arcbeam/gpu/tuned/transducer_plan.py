@@ -73,7 +73,7 @@ def loop_shapes(utterances: int, precision: str, has_durations: bool) -> tuple[L
 
 @lru_cache(maxsize=1024)  # a decode of one utterance takes less than a millisecond
 def loop_shape(kernel: str, utterances: int, first_window: int, widest_window: int, teams: int = 1) -> LoopShape:
-    """The shape with as many tests as the utterances want after labels."""
+    """The shape with as many tests as the utterances need after labels."""
     tests = min(MOST_TESTS[kernel], utterances * first_window)
     joins_alone = kernel == "kept" and tests <= JOINS_ALONE
     return LoopShape(kernel, THREADS[kernel], tests, first_window, widest_window, teams, joins_alone)

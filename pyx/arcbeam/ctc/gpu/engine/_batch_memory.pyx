@@ -50,7 +50,7 @@ cdef class BatchMemory:
         return 0
 
     cdef size_t _host_bytes(self) noexcept nogil:
-        """With a word behind the arcs, which stops the kernel."""
+        """With a word after the arcs, which stops the kernel."""
         return self.at.paths + sizeof(uint32_t) * (<size_t> self.copied_entries + 1)
 
     cdef void describe(self, NewWordsParams* params) noexcept:
@@ -110,7 +110,7 @@ cdef class BatchMemory:
             self.copied_entries = used
             with nogil:
                 self.host.reserve(self._host_bytes())
-                self.ask_back()  # with all that came before, for the memory may be new
+                self.copy_back()  # with all that came before, for the memory may be new
                 self.stream.synchronize()
         return <const uint32_t*> (<unsigned char*> self.host.data + self.at.paths)
 
@@ -133,8 +133,8 @@ cdef class BatchMemory:
             return copy_to_device(self.device.address + self.at.lanes, self.lanes(), lanes * sizeof(LaneState),
                                   self.stream)
 
-    cdef int ask_back(self) except -1 nogil:
-        """Copies back what the host needs to know after a launch."""
+    cdef int copy_back(self) except -1 nogil:
+        """Copies back what the host reads after a launch."""
         return copy_to_host(self.counters(), self.device.address + self.at.counters, self.at.paths - self.at.counters
                             + sizeof(uint32_t) * <size_t> min(self.path_entries, self.copied_entries), self.stream)
 

@@ -12,10 +12,10 @@ from arcbeam.gpu._cuda cimport Context
 from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport MemoryPool
 from arcbeam.ctc.gpu.engine._batch_options cimport BatchOptions
-from arcbeam.ctc.gpu._device_looks cimport DeviceLooks
+from arcbeam.ctc.gpu._device_input_checks cimport DeviceInputChecks
 from arcbeam.ctc.gpu.models._models cimport DeviceRescoring
 from arcbeam.ctc.lattice._lattices cimport Lattices
-from arcbeam.arrays._looks cimport InputChecks
+from arcbeam.arrays._input_checks cimport InputChecks
 from arcbeam.ctc.gpu.models._request_buffers cimport LaneRequests
 from arcbeam.ctc.gpu.engine._paths cimport Paths
 from arcbeam.ctc.gpu.searches._search cimport DeviceGraph, device_graph
@@ -37,10 +37,10 @@ cdef class CudaEngine:
     cdef MemoryPool pool
     cdef DeviceGraph graph
     cdef DeviceRescoring rescoring  # None: the plain search
-    cdef LaneRequests requests  # of the rescoring; None: lanes do not ask the host
+    cdef LaneRequests requests  # of the rescoring; None: lanes send no requests to the host
     cdef Searches searches
     cdef Window window
-    cdef DeviceLooks device_looks
+    cdef DeviceInputChecks device_input_checks
     cdef object all_streams  # that are alive
     cdef object room, lock
     cdef object tokens  # average tokens of a frame in the last batch; None: not known
@@ -72,10 +72,10 @@ cdef class CudaEngine:
         self.searches = Searches(self.pool, self.stream, self.rescoring is not None, self.requests is not None,
                                  asks_arcs, bucketed)
         self.window = Window(self.graph, options, self.pool, self.stream, copies, self.rescoring, self.requests, threads)
-        self.device_looks = DeviceLooks(self.stream)
+        self.device_input_checks = DeviceInputChecks(self.stream)
         self.room = search_plan.first_room(options.max_active or 0)
 
-    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, InputChecks looks=None,
+    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, InputChecks checks=None,
                lattice_beam=None, boosts=None, streams=None, last=None):
         """Decodes a batch: (fields of Paths, any Lattices), counters, bad values: (utterance, frame, column, value)."""
         # `utterances`: int64[batch, 4], address, row stride in values, frames, is float16; the memory must stay. Device
@@ -83,14 +83,14 @@ cdef class CudaEngine:
         # start after the settled part, lattices are those of streams that keep links and have ended now or show theirs,
         # and a batch that fails leaves all streams as before. The paths of utterances with bad values are empty.
         lock = self.decoding_lock()
-        asked = BatchOptions(utterances.shape[0], lattice_beam, boosts, streams, last, self.requests is not None)
-        if asked.boosts is not None and self.rescoring is not None:
-            self.rescoring.check_boosts(asked.boosts)
+        options = BatchOptions(utterances.shape[0], lattice_beam, boosts, streams, last, self.requests is not None)
+        if options.boosts is not None and self.rescoring is not None:
+            self.rescoring.check_boosts(options.boosts)
         with lock:
             try:
-                return self._decode_with_retry(utterances, columns, on_host, looks, asked)
+                return self._decode_with_retry(utterances, columns, on_host, checks, options)
             finally:
-                self.window.rest()
+                self.window.end_batch()
 
     def new_stream(self, boost=None, rules=None, lm_context=None, saved=None, lattice_beam=None):
         """A CudaStream, new or from `saved`; with a `lattice_beam` it keeps links. UnsupportedError for some boosts."""
@@ -107,13 +107,13 @@ cdef class CudaEngine:
             pass
         return self.lock
 
-    cdef _decode_with_retry(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, InputChecks looks,
-                         BatchOptions asked):
+    cdef _decode_with_retry(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, InputChecks checks,
+                         BatchOptions options):
         """Decodes a batch, in fewer lanes at a time if memory is short."""
         while True:
             try:
                 with self.context:
-                    found = self._decode(utterances, columns, on_host, looks, asked)
+                    found = self._decode(utterances, columns, on_host, checks, options)
                 self.halvings, self.lean = max(0, self.halvings - 1), False
                 return found
             except TooManyTokens:
@@ -132,46 +132,46 @@ cdef class CudaEngine:
                 self._give_back()
                 raise
 
-    cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, InputChecks looks,
-                 BatchOptions asked):
+    cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, InputChecks checks,
+                 BatchOptions options):
         cdef Paths found = Paths(utterances.shape[0])
         cdef Lattices lattices = Lattices()
-        cdef size_t with_links = asked.with_links(utterances.shape[0])
-        order = asked.order(utterances)
-        if asked.lattice_beam >= 0:
+        cdef size_t with_links = options.with_links(utterances.shape[0])
+        order = options.order(utterances)
+        if options.lattice_beam >= 0:
             lattices.found.resize(utterances.shape[0])
         table = np.asarray(utterances)[order]
         room = search_plan.LEAN if self.lean else self.room
         self.window.num_lanes = max(1, <uint32_t> len(table) >> self.halvings)  # until it has been planned
-        if looks is not None and on_host:
-            looks.at(utterances)
-            looks = None
-        self.window.prepare(asked, room, columns, on_host)
-        search = self.searches.of(asked.boosts is not None, asked.opens)
+        if checks is not None and on_host:
+            checks.at(utterances)
+            checks = None
+        self.window.prepare(options, room, columns, on_host)
+        search = self.searches.of(options.boosts is not None, options.opens)
         for first, last in self._windows(table, columns, on_host, room, with_links):
-            beam = asked.lattice_beam if first < with_links else -1.0
+            beam = options.lattice_beam if first < with_links else -1.0
             members = order[first:last]
             try:
                 self.window.plan(search, last - first, beam, self.tokens, self.halvings, self.lean)
                 self.window.start(table[first:last], members, lattices)
-                if looks is not None:
-                    self.device_looks.fetch(looks, utterances, asked.streams is not None)
+                if checks is not None:
+                    self.device_input_checks.fetch(checks, utterances, options.streams is not None)
                 self.window.finish()
-                if looks is not None:
-                    self.device_looks.look(looks)
+                if checks is not None:
+                    self.device_input_checks.check(checks)
             except BaseException:
                 self.window.cancel()
                 raise
             found.add(members, self.window.batch.results(), self.window.batch.paths())
-        if asked.streams is not None:
-            self._take_states(found, utterances, asked)
+        if options.streams is not None:
+            self._take_states(found, utterances, options)
         work = found.work()
         if work["frames"]:
             self.tokens = work["tokens"] / work["frames"]
         if self.rescoring is not None:
             work |= self.rescoring.work()
         paths = found.paths
-        return (paths if asked.lattice_beam < 0 else (*paths, lattices)), work, sorted(found.bad)
+        return (paths if options.lattice_beam < 0 else (*paths, lattices)), work, sorted(found.bad)
 
     def _windows(self, table, uint32_t columns, bint on_host, room, size_t with_links):
         """What is decoded together, as ``[first, last)``: lattices are made of the first utterances alone."""
@@ -187,8 +187,8 @@ cdef class CudaEngine:
             windows += [(begin + first, begin + last) for first, last in cuts]
         return windows
 
-    cdef int _take_states(self, Paths found, const int64_t[:, ::1] utterances, BatchOptions asked) except -1:
-        """The batch has succeeded: all streams but those whose chunks were refused go on with their next states."""
+    cdef int _take_states(self, Paths found, const int64_t[:, ::1] utterances, BatchOptions options) except -1:
+        """The batch has succeeded: all streams but those with refused chunks take over their next states."""
         cdef Py_ssize_t i
         cdef uint64_t frames
         cdef uint32_t rule
@@ -200,9 +200,9 @@ cdef class CudaEngine:
             frames, rule = <uint64_t> utterances[i, 2], 0
             if ended and i in ended:
                 frames, rule = ended[i]
-            (<CudaStream> asked.streams[i]).take(found.settled.data() + found.settled_begins[i],
-                                                 found.settled_counts[i], frames, found.lived[i], rule,
-                                                 asked.last[i])
+            (<CudaStream> options.streams[i]).take(found.settled.data() + found.settled_begins[i],
+                                                   found.settled_counts[i], frames, found.lived[i], rule,
+                                                   options.last[i])
         return 0
 
     cdef int _give_back(self) except -1:
@@ -218,7 +218,7 @@ cdef class CudaEngine:
         cdef Window window = self.window
         cdef size_t models = 0, bucketed = 0, boosts = 0, host
         with self.decoding_lock():
-            host = window.pinned_bytes() + self.device_looks.pinned_bytes()
+            host = window.pinned_bytes() + self.device_input_checks.pinned_bytes()
             if self.rescoring is not None:
                 models = self.rescoring.device_bytes()
                 host += self.rescoring.pinned_bytes()
@@ -237,7 +237,7 @@ cdef class CudaEngine:
             self._give_back()
             self.halvings, self.lean = 0, False
             self.window.release()
-            self.device_looks.release()
+            self.device_input_checks.release()
 
     @property
     def placement(self):

@@ -185,7 +185,7 @@ cdef class LaneRoom:
         return 0
 
     cdef int describe(self, LaneState* lane) except -1:
-        """Tells the kernel where the memory is; the rest of the lane's state does not change."""
+        """Passes the addresses of the memory to the kernel; no other state of the lane changes."""
         lane.spill.memory = <unsigned char*> <uintptr_t> self.work.address
         lane.spill.tokens = <unsigned char*> <uintptr_t> self.tokens.address
         lane.spill.capacity = self.capacity

@@ -21,7 +21,7 @@ cdef class Search:
         self.loaded = {kind.name: Launches(pool.context, kind)}
 
     cdef Launches entries(self, bint lattices, bint streams):
-        """They are loaded when they are first asked for."""
+        """They are loaded when they are first used."""
         cdef SearchKind kind = with_lattices(self.kind, streams) if lattices else self.kind
         if kind.name not in self.loaded:
             self.loaded[kind.name] = Launches(self.pool.context, kind)
