@@ -125,7 +125,7 @@ class FakeDriver:
 def forget_devices() -> None:
     """As in a process that has not looked for a GPU yet."""
     devices._told.clear()
-    devices._looked_in_vain = False
+    devices._auto_is_cpu = False
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
 import ctypes
 
-from arcbeam.arrays.batches import Wanted
+from arcbeam.arrays.batches import InputSpec
 from arcbeam.arrays.on_device import as_device_utterances
 
 I32, I64, U8, U16, U32, U64, P = (
@@ -134,4 +134,4 @@ class Reader:
 
 
 def import_all(log_probs, reader, lengths=None, columns=4, exact=True, **options):
-    return as_device_utterances(log_probs, lengths, Wanted(columns, exact), reader=reader, **options)
+    return as_device_utterances(log_probs, lengths, InputSpec(columns, exact), reader=reader, **options)

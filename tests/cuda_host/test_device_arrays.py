@@ -8,7 +8,7 @@ import pytest
 
 from arcbeam.arrays._dlpack import Import
 from arcbeam.arrays.bad_values import fault_of_log_probs
-from arcbeam.arrays.batches import Wanted
+from arcbeam.arrays.batches import InputSpec
 from arcbeam.arrays.intake import kept_chunk, take_chunks
 from arcbeam.arrays.on_device import import_array, is_on_device, stream_address
 from arcbeam.gpu import _cuda
@@ -55,7 +55,7 @@ def keeper(reader, max_frames=5):
 
 def test_a_chunk_that_is_decoded_later(reader):
     """It is checked, and its producer ordered before the reader, by the thread that has it; it is not copied."""
-    wanted, keep = Wanted(4, False), keeper(reader)
+    wanted, keep = InputSpec(4, False), keeper(reader)
     chunk = Exporter((5, 6), (8, 1))
     assert keep(chunk, wanted) == (chunk, 5, 6, False, False, None)
     assert chunk.streams == [reader.address]
@@ -74,7 +74,7 @@ def test_a_chunk_that_is_decoded_later(reader):
 
 def test_a_chunk_that_is_written_on_a_stream(reader, fake):
     chunk = InterfaceOnly(shape=(3, 4), stream=1)
-    keeper(reader)(chunk, Wanted(4, False), 2)
+    keeper(reader)(chunk, InputSpec(4, False), 2)
     assert [line[:2] for line in fake.journal()] == [["record", "2"], ["wait", str(reader.address)]]
 
 
@@ -85,17 +85,17 @@ def test_a_long_chunk_is_copied_and_looked_over(reader, fake, bad):
         values[5, 3] = bad
     fake.lend("memory", values.ctypes.data, values.nbytes)
     for chunk in (values, DeviceArray(values)):
-        array, *rest = keeper(reader.stream)(chunk, Wanted(4, False))
+        array, *rest = keeper(reader.stream)(chunk, InputSpec(4, False))
         assert array.tobytes() == values.tobytes() and not np.shares_memory(array, values)
         *rest, fault = rest
         assert rest == [6, 4, True, True] and (fault is None) == (bad in (None, -np.inf))
         assert fault is None or f"got {bad} in utterance 0, frame 5, column 3" in str(fault)
-    assert keeper(reader.stream, 6)(values, Wanted(4, False)).is_long is False
+    assert keeper(reader.stream, 6)(values, InputSpec(4, False)).is_long is False
 
 
 def test_chunks_that_do_not_fit_are_left_out(reader):
     """Those of the others have their addresses; lengths count all."""
-    engine, wanted = SimpleNamespace(stream=reader), Wanted(4, True)
+    engine, wanted = SimpleNamespace(stream=reader), InputSpec(4, True)
     chunks = [
         Exporter((5, 4)), Exporter((5, 3)), np.ones((5, 4), np.float32), Exporter((5, 4), (1, 5)),
         InterfaceOnly(shape=(2, 4), strides=(32, 4)),

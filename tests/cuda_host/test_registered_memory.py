@@ -68,7 +68,7 @@ def test_registered_and_released(fake, read_only):
     held = registered([memory[: 2 * PAGE + 1], memory[4 * PAGE : 5 * PAGE], memory[7 * PAGE + 1 :]])
     assert (held.bytes, held.refused, fake.living("registered")) == (3 * PAGE, None, 2)
     assert fake.library.fake_registered_bytes() == 3 * PAGE
-    assert not held.tell()
+    assert not held.warn_due()
     del held
     assert fake.living("registered") == 0
 
@@ -92,7 +92,7 @@ def test_all_or_none(fake, code, nth):
     held = registered([memory[:PAGE], memory[4 * PAGE :]])
     assert (held.bytes, fake.living("registered")) == (0, 0)
     assert f", {code}" in held.refused
-    assert [held.tell(), held.tell()] == [True, False], "once"
+    assert [held.warn_due(), held.warn_due()] == [True, False], "once"
 
 
 def test_a_lost_device_is_an_error(fake):

@@ -294,7 +294,7 @@ class Stuck:
 
         watch(decoder, monkeypatch, answer=answer)
         make = decoder._reader.new_engine
-        monkeypatch.setattr(decoder._reader, "new_engine", lambda: Gated(make(), "give_up", self._cancel))
+        monkeypatch.setattr(decoder._reader, "new_engine", lambda: Gated(make(), "cancel", self._cancel))
 
     def _cancel(self, number):
         self.cancelled.set()
@@ -360,7 +360,7 @@ def test_an_interrupt_while_the_answers_are_waited_for(decoder, monkeypatch):
     assert len(list(made().decode_batches(BATCHES, **ASKED))) == len(BATCHES)
 
 
-def test_answers_that_are_given_up_end_early(decoder):
+def test_answers_that_are_cancelled_end_early(decoder):
     """One thread has many lattices to look at; it is told to stop while it does, and before it begins."""
     [one] = decoder.decode([random_log_probs(3, 60, 12)], lattice=True)
     lattices = type(one._results.lattices.lattices).of_arrays([one._results.lattices.lattices.arrays(0)] * 3000)
@@ -369,7 +369,7 @@ def test_answers_that_are_given_up_end_early(decoder):
     found = []
     thread = threading.Thread(target=lambda: found.append(engine.answers(lattices, nbest=3, confidence=True)))
     thread.start()
-    engine.give_up()
+    engine.cancel()
     thread.join(PATIENCE_S)
     found.append(engine.answers(lattices, nbest=3, confidence=True))
     assert [entries < 3000 * 3 for entries in (one.first_entry[-1] for one in found)] == [True, True]

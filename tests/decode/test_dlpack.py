@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder
-from arcbeam.arrays.batches import Wanted, as_utterances
+from arcbeam.arrays.batches import InputSpec, as_utterances
 from tests.decode import graphs
 
 
@@ -26,7 +26,7 @@ class Foreign:
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_memory_is_shared(dtype):
     array = np.zeros((2, 3, 4), dtype=dtype)
-    utterances = as_utterances(Foreign(array), Foreign(np.array([3, 2])), Wanted(4, True))
+    utterances = as_utterances(Foreign(array), Foreign(np.array([3, 2])), InputSpec(4, True))
     assert utterances.table[:, 0].tolist() == [array[0].ctypes.data, array[1].ctypes.data]
     assert utterances.table[:, 2].tolist() == [3, 2]
 
@@ -53,7 +53,7 @@ def odd(kind):
 def test_lists_of_odd_arrays(kind):
     """Plain arrays are described in a loop of their own; what is not plain beside them changes no value."""
     items = [np.ones((2, 4), np.float32), odd(kind), np.ones((3, 4), np.float16), np.ones((0, 4), np.float32)]
-    got = as_utterances(items, None, Wanted(4, True))
+    got = as_utterances(items, None, InputSpec(4, True))
     assert got.table[:, 2:].tolist() == [[2, 0], [5, 0], [3, 1], [0, 0]]
     assert got.table[0].tolist() == [items[0].ctypes.data, 4, 2, 0]
     values = np.asarray(getattr(items[1], "array", items[1]), np.float32)
@@ -80,12 +80,12 @@ def test_lists_of_odd_arrays(kind):
 )
 def test_bad_arrays_in_lists(items, error, said):
     with pytest.raises(error, match=said):
-        as_utterances(items, None, Wanted(4, False))
+        as_utterances(items, None, InputSpec(4, False))
 
 
 def test_other_types_are_refused():
     with pytest.raises(TypeError, match=r"log_probs\[0\]: expected float32 or float16 log-probs, got float64"):
-        as_utterances([Foreign(np.zeros((3, 4)))], None, Wanted(4, True))
+        as_utterances([Foreign(np.zeros((3, 4)))], None, InputSpec(4, True))
 
 
 def test_torch():

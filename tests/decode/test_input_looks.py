@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder, Graph, baseline
-from arcbeam.arrays.batches import Wanted, as_utterances
-from arcbeam.arrays.input_looks import InputLooks
+from arcbeam.arrays.batches import InputSpec, as_utterances
+from arcbeam.arrays.input_warnings import InputWarnings
 from tests.decode import graphs
 from tests.decode.emulated_gpu import DeviceArray
 from tests.decode.equality import same
@@ -93,16 +93,16 @@ def random_softmax(rng, frames, columns, sharpness):
 
 
 def looks(columns, blank=0, is_exact=True):
-    return InputLooks(columns, blank, is_exact, "column {}".format)
+    return InputWarnings(columns, blank, is_exact, "column {}".format)
 
 
 def looked(one, batch):
     """What a decoder warns of where it decodes a batch on the CPU."""
 
     def run():
-        one.looks.look(as_utterances(batch, None, Wanted(1, False)).table)
-        if one.looks.has_news:
-            one.tell()
+        one.checks.check(as_utterances(batch, None, InputSpec(1, False)).table)
+        if one.checks.has_news:
+            one.warn()
 
     return told(run)
 

@@ -157,8 +157,8 @@ def test_what_a_stream_is_asked_for_moves_with_it():
     for asked in ASKED:
         stream = decoder.stream(**asked)
         moved = decoder.restore(stream.save())
-        assert moved._sentence.asked == stream._sentence.asked and moved.interim_answers == stream.interim_answers
+        assert moved._sentence.outputs == stream._sentence.outputs and moved.interim_answers == stream.interim_answers
         moved.interim_answers = True
         assert decoder.restore(moved.save()).interim_answers
     of_numpy = decoder.stream(nbest=np.int64(3), interim_answers=True)
-    assert decoder.restore(of_numpy.save())._sentence.asked == of_numpy._sentence.asked
+    assert decoder.restore(of_numpy.save())._sentence.outputs == of_numpy._sentence.outputs

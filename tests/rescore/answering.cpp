@@ -67,7 +67,7 @@ class SlowCopier : public requests::AnswerCopier {
         return 0;
     }
 
-    int look(std::size_t half, bool& has_come) override {
+    int poll(std::size_t half, bool& has_come) override {
         has_come = on_way_[half].looks-- <= 0;
         return has_come ? wait(half) : 0;
     }
@@ -189,7 +189,7 @@ void answering_beside(void* context) {
 
 // Behind it: adds what has been answered to the counts of rounds, of questions, and of what each half has sent.
 void answering_end(Answering* all, std::uint64_t* counts) {
-    if (all->copies) all->copied.rest();
+    if (all->copies) all->copied.stop();
     counts[0] += all->server.rounds();
     counts[1] += all->server.questions();
     for (std::size_t half = 0; half < kHalves; ++half) counts[2U + half] += all->copier.sent(half);

@@ -142,7 +142,7 @@ class Copier : public arcbeam::requests::AnswerCopier {
         return 0;
     }
 
-    int look(std::size_t half, bool& has_come) override {
+    int poll(std::size_t half, bool& has_come) override {
         has_come = come_[half].load();
         return 0;
     }
@@ -193,7 +193,7 @@ std::uint64_t mapped(std::atomic<bool>& wrong) {
         }
         while (ended < kLanes) {
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
-            server.rest();
+            server.stop();
             answer_all(server, lanes);
             server.watch(lanes);
         }
@@ -201,7 +201,7 @@ std::uint64_t mapped(std::atomic<bool>& wrong) {
             block.join();
         }
         round += kRounds;
-        server.rest();
+        server.stop();
         std::thread late([&lanes, &wrong, round] { ask(lanes[0], round + 1U, wrong); });
         while (server.rounds() < (watch + 1U) * (kLanes * kRounds + 1U)) {
             answer_all(server, lanes);
@@ -259,8 +259,8 @@ std::uint64_t copied(std::atomic<bool>& wrong) {
             block.join();
         }
         round += kRounds + 1U;
-        server.rest();
-        answer_path.rest();
+        server.stop();
+        answer_path.stop();
         answer_all(server, lanes);
         answer_path.send_open();
     }
@@ -310,7 +310,7 @@ void by_halves(std::atomic<bool>& wrong) {
     while (server.rounds() < kLanes) {
         std::this_thread::yield();
     }
-    server.rest();
+    server.stop();
     if (order.came != std::vector<std::uint32_t>{0, 2, 4, 1, 3}) {
         wrong = true;
         std::puts("the halves of the lanes were not served in turns");

@@ -12,25 +12,8 @@ cdef enum:
 
 
 def why_not(Context context not None, address, tuple shape, tuple strides, int value_bytes):
-    """Says what kernels cannot read of an array; asks the driver once. The context must be current.
-
-    Rows may overlap, be in reverse order or be the same row, but all of the array has to lie within its allocation.
-
-    Parameters
-    ----------
-    context : Context
-        The context of the device that reads.
-    address : int
-        The address of the first value.
-    shape, strides : tuple of int
-        Strides in values.
-    value_bytes : int
-
-    Returns
-    -------
-    (str, str) or None
-        What is expected of the array, and what was found instead; None if it can be read.
-    """
+    """(expected, got) if kernels cannot read an array, else None. Strides in values. The context must be current."""
+    # Rows may overlap, be in reverse order or be the same row, but all of the array has to lie within its allocation.
     cdef Memory memory
     cdef bint empty = False
     first = last = 0
@@ -69,18 +52,14 @@ def why_not(Context context not None, address, tuple shape, tuple strides, int v
 
 
 cdef bint _is_readable(Context context, const Memory* memory) noexcept:
-    """Whether kernels of a device can read memory that the driver knows."""
+    """Whether kernels of a device can read memory of the driver."""
     if memory.is_managed:
         return True
     return memory.on_device if memory.is_hosts else memory.device == context.state.ordinal
 
 
 cdef class DeviceMemory:
-    """The memory that kernels of a device can read, as far as one batch needs it. The context must be current.
-
-    Arrays of one batch are near each other, so the driver is asked once for all of a page. Only while a batch is taken
-    in may such an answer be kept: memory is freed later.
-    """
+    """The memory that kernels can read, cached by page for one batch: memory is freed later. The context is current."""
 
     def __cinit__(self, Context context not None):
         self.context = context

@@ -7,24 +7,7 @@ _TYPES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
 
 
 cdef class Import:
-    """Takes a capsule over. When this object goes, the deleter of the producer runs.
-
-    Attributes
-    ----------
-    address : int
-        The address of the first value.
-    shape, strides : tuple of int
-        Strides in values, even if the producer leaves them out.
-    dtype : str
-        For example ``"float32"``.
-    device : (int, int)
-        DLPack's device type and number.
-
-    Raises
-    ------
-    TypeError
-        It is no capsule of DLPack, it was taken over before, or its version has another layout.
-    """
+    """Takes a capsule over and frees it with this object; strides in values. TypeError unless it is a fresh capsule."""
 
     cdef Managed* managed
     cdef Versioned* versioned
@@ -70,10 +53,7 @@ cdef class Import:
 
 
 cdef Exchange* exchange_of(kind) except? NULL:
-    """The C functions that a type of arrays publishes, which stay; NULL if there are none of version 1.
-
-    Those of a base class do not count, because a subclass may export its arrays in another way.
-    """
+    """The C functions that a type publishes itself, as a subclass may export in another way; NULL before version 1."""
     cdef Exchange* found
     capsule = kind.__dict__.get("__dlpack_c_exchange_api__")
     if not PyCapsule_IsValid(capsule, b"dlpack_exchange_api"):

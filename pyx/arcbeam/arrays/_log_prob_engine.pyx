@@ -4,43 +4,25 @@ from libc.stdint cimport int64_t, uint32_t
 from libcpp.vector cimport vector
 
 from arcbeam.arrays._log_probs cimport LogProbs, batch_of
-from arcbeam.arrays._looks cimport InputChecks
+from arcbeam.arrays._input_checks cimport InputChecks
 from arcbeam.core._pooled_engine cimport PooledEngine
 
 
 cdef class LogProbEngine(PooledEngine):
     """A subclass starts its threads on a batch, and reads out what they found."""
 
-    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host=True, InputChecks looks=None):
-        """Decodes a batch.
-
-        Parameters
-        ----------
-        utterances : int64[batch, 4]
-            Address, row stride in values, frames, and whether the values are float16. The memory must stay.
-        columns : int
-        on_host : bool
-            Whether the addresses are the host's, as they are for an engine of the CPU.
-        looks : arcbeam.arrays._looks.InputChecks, optional
-            Looks at a few frames while threads decode.
-
-        Returns
-        -------
-        answers : object
-            Those of all utterances, in the subclass's form.
-        work : dict of counters
-        bad : list of (utterance, frame, column)
-            Where values are no log-probs, by utterance: these utterances have no answers.
-        """
+    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host=True, InputChecks checks=None):
+        """Decodes a batch: (answers, counters, bad), `bad` a list of (utterance, frame, column) without answers."""
+        # `utterances`: int64[batch, 4]: address, row stride in values, frames, is float16; the memory must stay.
         with self.decoding_lock():
-            return self.decode_now(utterances, columns, looks)
+            return self.decode_now(utterances, columns, checks)
 
-    cdef tuple decode_now(self, const int64_t[:, ::1] utterances, uint32_t columns, InputChecks looks):
+    cdef tuple decode_now(self, const int64_t[:, ::1] utterances, uint32_t columns, InputChecks checks):
         """As `decode`, by the thread that holds the lock."""
         self.ready()
         self.start(batch_of(utterances, columns))
-        if looks is not None:
-            looks.at(utterances)
+        if checks is not None:
+            checks.at(utterances)
         self.finish()
         bad = self.bad()
         return self.answers(), self.work(), bad

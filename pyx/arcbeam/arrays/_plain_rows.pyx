@@ -35,30 +35,10 @@ def even_rows(Py_ssize_t count, int64_t address, tuple steps, int64_t frames, bi
 
 
 def plain_rows(items, kind, int64_t[:, ::1] table, Py_ssize_t columns, bint exact, DeviceMemory memory=None):
-    """Fills the table of utterances. A list with faults or other kinds of arrays is left to slower code.
-
-    Plain are arrays of numpy in the host's memory, and there or on a device those of libraries with the C exchange of
-    DLPack, as torch has it: its ``__dlpack__`` in Python takes 5 microseconds an array.
-
-    Parameters
-    ----------
-    items : list or tuple
-    kind : type
-        numpy.ndarray; its subclasses are not plain.
-    table : int64[items, 4]
-        Address, row stride in values, frames, 1 for float16.
-    columns, exact
-        The number of columns that the graph needs, and whether more columns are an error.
-    memory : arcbeam.arrays._array_memory.DeviceMemory, optional
-        The device's, whose context is current; without it, the arrays have to be in the host's memory.
-
-    Returns
-    -------
-    (int, list, set of int) or None
-        The columns of all arrays; the arrays; on a device the streams on which their libraries work now.
-        None unless each array is [frames, columns], float32 or float16 in the byte order of this machine, and can be
-        read in its place.
-    """
+    """Fills `table`, int64[items, 4]; (columns, arrays, streams), or None for arrays that slower code must check."""
+    # Plain are arrays of numpy in host memory, and there or, with `memory`, on a device those of libraries with the C
+    # exchange of DLPack, as torch has it: its ``__dlpack__`` in Python takes 5 microseconds an array. A row has an
+    # address, a row stride in values, frames, and 1 for float16. The device's context must be current.
     cdef Exchange* exchange = NULL
     cdef Tensor tensor
     cdef Rows rows

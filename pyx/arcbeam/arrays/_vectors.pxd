@@ -1,7 +1,6 @@
 """Arrays of NumPy as vectors of C++.
 
-Cython converts one, too, but copies what it has made where it does not catch std::bad_alloc, which ends the process. For
-the same reason a function returns a vector with ``move``, and a vector is copied with ``assign``.
+Cython's own conversion does not catch std::bad_alloc of copies. So functions return with ``move``; copy by ``assign``.
 """
 
 from libc.stdint cimport int32_t, uint32_t

@@ -43,18 +43,10 @@ def _first(is_bad: npt.NDArray[np.bool_], values: Values) -> tuple[int, int, Any
 def log_prob_errors(
     bad: Sequence[tuple[Any, ...]], utterances: Utterances | None, errors: str
 ) -> dict[int, ValueError]:
-    """The errors, by utterance, for values that are no log-probs; with ``errors="raise"`` the first one is raised.
-
-    Parameters
-    ----------
-    bad : sequence of (utterance, frame, column) or (utterance, frame, column, value)
-        As engines report it, by utterance.
-    utterances : Utterances or None
-        The batch, from which a value is read that is not reported.
-    """
+    """The errors by utterance; "raise": raises the first. `bad`: engines' (utterance, frame, column[, value])."""
     found = {}
-    for i, frame, column, *told in bad:
-        value = told[0] if told or utterances is None else utterances.value(i, frame, column)
+    for i, frame, column, *reported in bad:
+        value = reported[0] if reported or utterances is None else utterances.value(i, frame, column)
         found[i] = ValueError(
             f"log_probs: expected finite values or -inf, got {value} in utterance {i}, frame {frame}, column {column}"
         )

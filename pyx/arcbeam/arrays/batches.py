@@ -15,21 +15,11 @@ FLOAT_TYPES = (np.dtype(np.float32), np.dtype(np.float16))
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """The demands of a decoder on a batch.
+class InputSpec:
+    """The requirements of a decoder on a batch, and what messages call it, its last axis and its values."""
 
-    Attributes
-    ----------
-    columns : int
-        The number of columns that it reads.
-    exact : bool
-        Whether more columns are an error.
-    name, axis, values : str
-        What messages call the batch, its last axis, and its values.
-    """
-
-    columns: int
-    exact: bool
+    columns: int  # that it reads
+    exact: bool  # more columns are an error
     name: str = "log_probs"
     axis: str = "columns"
     values: str = "log-probs"
@@ -37,20 +27,11 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Utterances:
-    """A batch as the engines take it.
+    """A batch as the engines take it."""
 
-    Attributes
-    ----------
-    table : int64[batch, 4]
-        Address of the first value, row stride in values, frames, 1 for float16 and 0 for float32.
-    columns : int
-    arrays : array [batch, frames, columns] or list of array [frames, columns]
-        The arrays that the addresses point into, as they came or as views, kept as long as this object.
-    """
-
-    table: np.ndarray
+    table: np.ndarray  # int64[batch, 4]: address, row stride in values, frames, 1 for float16
     columns: int
-    arrays: Any
+    arrays: Any  # [batch, frames, columns] or list of [frames, columns]: keeps the memory
 
     def value(self, utterance: int, frame: int, column: int) -> np.floating[Any]:
         """A value of a batch in the host's memory."""
@@ -71,19 +52,10 @@ class Utterances:
         return copied
 
 
-def as_utterances(log_probs: Any, lengths: Any, wanted: Wanted) -> Utterances:
-    """Checks a batch and describes it by addresses.
-
-    Parameters
-    ----------
-    log_probs : array [batch, frames, columns], or sequence of arrays [frames, columns]
-        float32 or float16 in CPU memory, from numpy or anything with DLPack; copied only if a row is not contiguous.
-    lengths : sequence or array of int [batch], or None
-        Frames to decode of each utterance; None for all.
-    wanted : Wanted
-    """
-    columns, exact = wanted.columns, wanted.exact
-    name, axis, values = wanted.name, wanted.axis, wanted.values
+def as_utterances(log_probs: Any, lengths: Any, spec: InputSpec) -> Utterances:
+    """Checks a batch in CPU memory and describes it by addresses; copied only if a row is not contiguous."""
+    columns, exact = spec.columns, spec.exact
+    name, axis, values = spec.name, spec.axis, spec.values
     if not isinstance(log_probs, (list, tuple)):
         batch = _as_numpy(log_probs, name, values)
         check_shape(batch.shape, name, ("batch", "frames", axis), columns, exact)
@@ -104,17 +76,17 @@ def as_utterances(log_probs: Any, lengths: Any, wanted: Wanted) -> Utterances:
     return Utterances(table_of(np.array(rows, dtype=np.int64), lengths), one_width(widths, columns), arrays)
 
 
-def host_width(item: Any, name: str, wanted: Wanted) -> int:
+def host_width(item: Any, name: str, spec: InputSpec) -> int:
     """The columns of one array of a list, which is checked as `as_utterances` checks it."""
-    array = _as_numpy(item, name, wanted.values)
-    check_shape(array.shape, name, ("frames", wanted.axis), wanted.columns, wanted.exact)
+    array = _as_numpy(item, name, spec.values)
+    check_shape(array.shape, name, ("frames", spec.axis), spec.columns, spec.exact)
     return int(array.shape[1])
 
 
-def as_copy(chunk: Any, wanted: Wanted) -> np.ndarray:
+def as_copy(chunk: Any, spec: InputSpec) -> np.ndarray:
     """A copy of an array [frames, columns] in the host's memory, which is checked as `as_utterances` checks it."""
-    array = _as_numpy(chunk, wanted.name, wanted.values)
-    check_shape(array.shape, wanted.name, ("frames", wanted.axis), wanted.columns, wanted.exact)
+    array = _as_numpy(chunk, spec.name, spec.values)
+    check_shape(array.shape, spec.name, ("frames", spec.axis), spec.columns, spec.exact)
     return _native_copy(array)
 
 

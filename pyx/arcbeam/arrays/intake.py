@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from arcbeam.arrays.bad_values import check_errors, fault_of_log_probs, log_prob_errors
-from arcbeam.arrays.batches import Utterances, Wanted, as_copy, as_utterances, host_width, table_of
+from arcbeam.arrays.batches import InputSpec, Utterances, as_copy, as_utterances, host_width, table_of
 from arcbeam.arrays.engine import Bad, Engine
-from arcbeam.arrays.input_looks import InputLooks
+from arcbeam.arrays.input_warnings import InputWarnings
 from arcbeam.arrays.on_device import (
     as_device_utterances,
     copied_to_host,
@@ -28,75 +28,58 @@ LogProbEngine: TypeAlias = Engine[..., tuple[Answers, dict[str, Any], list[Bad]]
 
 
 def take_batch(
-    batch: Any, lengths: Any, wanted: Wanted, engine: Engine[..., Any], cuda_stream: Any = None
+    batch: Any, lengths: Any, spec: InputSpec, engine: Engine[..., Any], cuda_stream: Any = None
 ) -> tuple[Utterances, bool]:
-    """A batch as the engine takes it, and whether it lies in the host's memory.
-
-    Raises TypeError, ValueError or CudaError as `as_utterances` and `as_device_utterances` do.
-    """
+    """A batch as the engine takes it, and whether it is in host memory; errors as of `as_(device_)utterances`."""
     reader = engine.stream
     on_device = reader is not None and is_on_device(batch)
     if on_device:
-        return as_device_utterances(batch, lengths, wanted, reader=reader, cuda_stream=cuda_stream), False
-    _refuse_stream(wanted, cuda_stream)
+        return as_device_utterances(batch, lengths, spec, reader=reader, cuda_stream=cuda_stream), False
+    _refuse_stream(spec, cuda_stream)
     if reader is not None:
         refuse_capture(reader)
-    return as_utterances(batch, lengths, wanted), True
+    return as_utterances(batch, lengths, spec), True
 
 
-def _refuse_stream(wanted: Wanted, cuda_stream: Any) -> None:
+def _refuse_stream(spec: InputSpec, cuda_stream: Any) -> None:
     if cuda_stream is not None:
-        raise ValueError(f"cuda_stream: expected None, because {wanted.name} or the decoder is not on a GPU")
+        raise ValueError(f"cuda_stream: expected None, because {spec.name} or the decoder is not on a GPU")
 
 
 class Chunks(NamedTuple):
-    """The chunks of some streams, as the engine takes them.
+    """The chunks of some streams, as the engine takes them."""
 
-    Attributes
-    ----------
-    utterances : Utterances
-        Chunks with a fault have no frames.
-    on_host : bool
-        Whether they lie in the host's memory.
-    faults : dict of int to TypeError or ValueError
-        What is wrong with an array, by its place.
-    """
-
-    utterances: Utterances
+    utterances: Utterances  # chunks with a fault have no frames
     on_host: bool
-    faults: dict[int, Fault]
+    faults: dict[int, Fault]  # by place
 
 
 def take_chunks(
-    chunks: Any, lengths: Any, streams: int, wanted: Wanted, engine: Engine[..., Any], cuda_stream: Any, errors: str
+    chunks: Any, lengths: Any, streams: int, spec: InputSpec, engine: Engine[..., Any], cuda_stream: Any, errors: str
 ) -> Chunks:
-    """Takes chunks as `take_batch` takes utterances. With ``errors="return"`` each array of a list has its own fault.
-
-    Raises TypeError, ValueError or CudaError as `take_batch` does, for a fault that is not one of single arrays; and
-    ValueError for another number of chunks than of streams.
-    """
-    taken = _chunks_of(chunks, lengths, wanted, engine, cuda_stream, errors)
+    """Takes chunks as `take_batch`; ValueError for a wrong number. "return": each array of a list has its own fault."""
+    taken = _chunks_of(chunks, lengths, spec, engine, cuda_stream, errors)
     if len(taken.utterances.table) != streams:
         got = len(taken.utterances.table)
-        raise ValueError(f"{wanted.name}: expected a chunk for each stream, {streams}, got {got}")
+        raise ValueError(f"{spec.name}: expected a chunk for each stream, {streams}, got {got}")
     return taken
 
 
 def _chunks_of(
-    chunks: Any, lengths: Any, wanted: Wanted, engine: Engine[..., Any], cuda_stream: Any, errors: str
+    chunks: Any, lengths: Any, spec: InputSpec, engine: Engine[..., Any], cuda_stream: Any, errors: str
 ) -> Chunks:
     try:
-        return Chunks(*take_batch(chunks, lengths, wanted, engine, cuda_stream), {})
+        return Chunks(*take_batch(chunks, lengths, spec, engine, cuda_stream), {})
     except (TypeError, ValueError) as error:
         if errors == "raise" or not isinstance(chunks, (list, tuple)):
             raise
         of_all = error.with_traceback(None)  # which would keep the arrays
-    faults = _faults_of(chunks, wanted, engine)
+    faults = _faults_of(chunks, spec, engine)
     if not faults:
         raise of_all
     sound = [at for at in range(len(chunks)) if at not in faults]
     cuda_stream = cuda_stream if sound else None
-    utterances, on_host = take_batch([chunks[at] for at in sound], None, wanted, engine, cuda_stream)
+    utterances, on_host = take_batch([chunks[at] for at in sound], None, spec, engine, cuda_stream)
     table = np.zeros((len(chunks), 4), np.int64)
     table[sound] = utterances.table
     table[list(faults), 2] = ANY_FRAMES  # a length fits
@@ -105,79 +88,61 @@ def _chunks_of(
     return Chunks(replace(utterances, table=table), on_host, faults)
 
 
-def _faults_of(chunks: Sequence[Any], wanted: Wanted, engine: Engine[..., Any]) -> dict[int, Fault]:
+def _faults_of(chunks: Sequence[Any], spec: InputSpec, engine: Engine[..., Any]) -> dict[int, Fault]:
     """What is wrong with single arrays, which have the place and the width of the first one without a fault."""
     reader = engine.stream
     on_device = reader is not None and is_on_device(chunks)
     faults: dict[int, Fault] = {}
     widths: dict[int, int] = {}
     for at, chunk in enumerate(chunks):
-        name = f"{wanted.name}[{at}]"
+        name = f"{spec.name}[{at}]"
         try:
-            width = device_width(chunk, name, wanted, reader) if on_device else host_width(chunk, name, wanted)
+            width = device_width(chunk, name, spec, reader) if on_device else host_width(chunk, name, spec)
         except (TypeError, ValueError) as error:
             faults[at] = error.with_traceback(None)
             continue
         widths[at] = width
         first = min(widths)
         if width != widths[first]:
-            faults[at] = ValueError(f"{name}: expected {widths[first]} {wanted.axis}, as at {first}, got {width}")
+            faults[at] = ValueError(f"{name}: expected {widths[first]} {spec.axis}, as at {first}, got {width}")
     return faults
 
 
 class KeptChunk(NamedTuple):
-    """A chunk that will be decoded later.
+    """A chunk that will be decoded later."""
 
-    Attributes
-    ----------
-    array : array [frames, columns]
-        In the host's memory a copy; on a GPU the array itself.
-    frames, columns : int
-    on_host : bool
-    is_long : bool
-        Whether it is to be decoded in pieces.
-    fault : ValueError or None
-        What is wrong with the values of a long one, of which then nothing is to be decoded.
-    """
-
-    array: Any
+    array: Any  # [frames, columns]: in host memory a copy, on a GPU the array itself
     frames: int
     columns: int
     on_host: bool
-    is_long: bool = False
-    fault: ValueError | None = None
+    is_long: bool = False  # to be decoded in pieces
+    fault: ValueError | None = None  # of a long one's values: nothing of it is to be decoded
 
 
 def kept_chunk(
     chunk: Any,
-    wanted: Wanted,
+    spec: InputSpec,
     engine: Engine[..., Any],
     cuda_stream: Any,
     max_frames: int,
     fault_of: Callable[[np.ndarray], ValueError | None],
 ) -> KeptChunk:
-    """Checks a chunk now, in the thread that has it, so that it can be decoded later, by another thread.
-
-    The caller may write to a chunk in the host's memory again. One on a GPU is not copied; what writes it there is
-    waited for by the engine's later work, as if it were decoded now. None is a chunk without frames.
-
-    A chunk of more than `max_frames` is long, and copied in any case. Its values are checked by `fault_of`, because
-    an engine would find what is wrong with them when pieces before have been decoded.
-
-    Raises TypeError, ValueError or CudaError as `as_utterances` and `as_device_utterances` do.
-    """
+    """Checks a chunk now, so that another thread can decode it later; errors as of `as_(device_)utterances`."""
+    # The caller may overwrite a chunk in host memory. One on a GPU is not copied; the engine's later work waits for
+    # what writes it, as if it were decoded now. A chunk of more than `max_frames` is copied in any case, and `fault_of`
+    # checks it, because an engine would find bad values after earlier pieces were decoded.
     if chunk is None:
-        chunk = np.empty((0, wanted.columns), np.float32)
+        chunk = np.empty((0, spec.columns), np.float32)
     reader = engine.stream
     if reader is not None and is_on_device([chunk]):
-        taken = as_device_utterances([chunk], None, wanted, reader=reader, cuda_stream=cuda_stream)
+        taken = as_device_utterances([chunk], None, spec, reader=reader, cuda_stream=cuda_stream)
         frames = int(taken.table[0, 2])
         if frames <= max_frames:
             return KeptChunk(chunk, frames, taken.columns, False)
         copy = copied_to_host(taken, reader).rows(0, 0, taken.columns)
     else:
-        _refuse_stream(wanted, cuda_stream)
-        copy = as_copy(chunk, wanted)
+        _refuse_stream(spec, cuda_stream)
+        copy = as_copy(chunk, spec)
     frames, columns = copy.shape
     is_long = frames > max_frames
     return KeptChunk(copy, frames, columns, True, is_long, fault_of(copy) if is_long else None)
@@ -185,30 +150,14 @@ def kept_chunk(
 
 @dataclass(frozen=True)
 class Decoded:
-    """The results of an engine for a batch of log-probs.
+    """The results of an engine for a batch of log-probs."""
 
-    Attributes
-    ----------
-    answers : object
-        Those of all utterances, in the engine's form.
-    work : dict
-        Counters of the engine's work.
-    errors : dict of int to ValueError
-        By utterance, the reason why it could not be decoded.
-    utterances : Utterances
-        The batch as the engine took it.
-    on_host : bool
-        Whether it lies in the host's memory.
-    reader : object
-        The engine's `stream`, which copies from a GPU.
-    """
-
-    answers: Any
-    work: dict[str, Any]
-    errors: dict[int, ValueError]
-    utterances: Utterances
-    on_host: bool
-    reader: Any
+    answers: Any  # of all utterances, in the engine's form
+    work: dict[str, Any]  # counters
+    errors: dict[int, ValueError]  # by utterance: why it could not be decoded
+    utterances: Utterances  # as the engine took them
+    on_host: bool  # whether they are in host memory
+    reader: Any  # the engine's `stream`, which copies from a GPU
 
     def rows(self, utterance: int, first: int, columns: int) -> np.ndarray:
         """float32[frames, columns]: a copy of the first columns of the frames from `first` on, in the host's memory."""
@@ -225,26 +174,15 @@ class Decoded:
 
 
 class LogProbIntake:
-    """Takes in the batches of one decoder of log-probs, checks some of their frames, and warns of unlikely input.
-
-    Parameters
-    ----------
-    columns : int
-        The number of columns that are read.
-    exact : bool
-        Whether more columns are an error.
-    blank : int or None
-    token : callable
-        Returns the name of a column for messages.
-    """
+    """Takes in the batches of one decoder, checks some of their frames, and warns of unlikely input."""
 
     def __init__(self, columns: int, exact: bool, blank: int | None, token: Callable[[int], str]) -> None:
-        self._wanted = Wanted(columns, exact)
-        self._looks = InputLooks(columns, blank, exact, token)
+        self._spec = InputSpec(columns, exact)
+        self._warnings = InputWarnings(columns, blank, exact, token)
 
     def keep(self, engine: LogProbEngine[Any], chunk: Any, cuda_stream: Any, max_frames: int) -> KeptChunk:
         """A chunk that will be decoded later: `kept_chunk`."""
-        return kept_chunk(chunk, self._wanted, engine, cuda_stream, max_frames, fault_of_log_probs)
+        return kept_chunk(chunk, self._spec, engine, cuda_stream, max_frames, fault_of_log_probs)
 
     def decode(
         self,
@@ -253,32 +191,29 @@ class LogProbIntake:
         lengths: Any,
         errors: str,
         cuda_stream: Any = None,
-        **wanted: Any,
+        **outputs: Any,
     ) -> Decoded:
-        """Has the engine decode a batch; a value that is no log-prob raises an error, unless `errors` is "return".
-
-        `wanted` is passed on to the engine: outputs that not every engine has.
-        """
+        """Decodes a batch with any further `outputs`; ValueError for a value that is no log-prob, unless "return"."""
         check_errors(errors)
-        utterances, on_host = take_batch(log_probs, lengths, self._wanted, engine, cuda_stream)
-        found = self.decode_taken(engine, Chunks(utterances, on_host, {}), errors, **wanted)
-        self.tell()
+        utterances, on_host = take_batch(log_probs, lengths, self._spec, engine, cuda_stream)
+        found = self.decode_taken(engine, Chunks(utterances, on_host, {}), errors, **outputs)
+        self.warn()
         return found
 
     def take_chunks(
         self, engine: LogProbEngine[Any], log_probs: Any, lengths: Any, streams: int, errors: str, cuda_stream: Any
     ) -> Chunks:
         """The next chunk of each of so many streams: `take_chunks`."""
-        return take_chunks(log_probs, lengths, streams, self._wanted, engine, cuda_stream, errors)
+        return take_chunks(log_probs, lengths, streams, self._spec, engine, cuda_stream, errors)
 
-    def decode_taken(self, engine: LogProbEngine[Any], chunks: Chunks, errors: str, **wanted: Any) -> Decoded:
-        """Decodes, as `decode` does, what has been taken in; the caller calls `tell` afterwards."""
-        utterances, looks = chunks.utterances, self._looks.looks
-        answers, work, bad = engine.decode(utterances.table, utterances.columns, chunks.on_host, looks, **wanted)
+    def decode_taken(self, engine: LogProbEngine[Any], chunks: Chunks, errors: str, **outputs: Any) -> Decoded:
+        """Decodes, as `decode` does, what has been taken in; the caller calls `warn` afterwards."""
+        utterances, checks = chunks.utterances, self._warnings.checks
+        answers, work, bad = engine.decode(utterances.table, utterances.columns, chunks.on_host, checks, **outputs)
         found = log_prob_errors(bad, utterances, errors)
         return Decoded(answers, work, found, utterances, chunks.on_host, engine.stream)
 
-    def tell(self) -> None:
+    def warn(self) -> None:
         """Warns of what the last checks have found, which may raise an error."""
-        if self._looks.looks.has_news:
-            self._looks.tell()
+        if self._warnings.checks.has_news:
+            self._warnings.warn()

@@ -14,7 +14,7 @@ import numpy as np
 from arcbeam.arrays._array_memory import DeviceMemory, why_not
 from arcbeam.arrays._dlpack import Import
 from arcbeam.arrays._plain_rows import plain_rows
-from arcbeam.arrays.batches import Utterances, Wanted, check_shape, one_width, table_of, table_of_batch
+from arcbeam.arrays.batches import InputSpec, Utterances, check_shape, one_width, table_of, table_of_batch
 from arcbeam.core.errors import CudaError
 from arcbeam.gpu._memory import read_ranges
 
@@ -26,28 +26,14 @@ _TYPESTRS = {"<f4": "float32", "<f2": "float16", "=f4": "float32", "=f2": "float
 
 @dataclass(frozen=True)
 class DeviceArray:
-    """An array on a GPU, which stays alive, and unchanged by us, as long as this object.
+    """An array on a GPU, which stays alive, and unchanged by us, as long as this object."""
 
-    Attributes
-    ----------
-    address : int
-        Address of the first value.
-    shape, strides : tuple of int
-        Strides in values.
-    dtype : str
-        ``"float32"`` or ``"float16"``.
-    device : int
-        The GPU's number.
-    owner : object
-        The object that keeps the memory alive.
-    """
-
-    address: int
+    address: int  # of the first value
     shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: str
-    device: int
-    owner: Any
+    strides: tuple[int, ...]  # in values
+    dtype: str  # "float32" or "float16"
+    device: int  # the GPU's number
+    owner: Any  # keeps the memory alive
 
     @property
     def ndim(self) -> int:
@@ -65,32 +51,21 @@ def is_on_device(log_probs: Any) -> bool:
 
 
 def as_device_utterances(
-    log_probs: Any, lengths: Any, wanted: Wanted, *, reader: Any, cuda_stream: Any = None
+    log_probs: Any, lengths: Any, spec: InputSpec, *, reader: Any, cuda_stream: Any = None
 ) -> Utterances:
-    """Checks a batch on a GPU and describes it by addresses, without a copy and without waiting for it.
-
-    Parameters
-    ----------
-    log_probs : array [batch, frames, columns], or sequence of arrays [frames, columns]
-        float32 or float16 of torch, CuPy, JAX or anything with DLPack or ``__cuda_array_interface__``. The values of a
-        frame must lie together.
-    lengths, wanted
-        As for :func:`arcbeam.arrays.batches.as_utterances`.
-    reader : arcbeam.gpu._launch.Stream
-        The stream that will read; its later work waits for the arrays' producers.
-    cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
-        The stream that writes the arrays. By default it is the one that each producer reports.
-    """
+    """Checks a batch on a GPU and describes it by addresses, without a copy and without waiting for it."""
+    # `reader`, the stream that will read, waits later for the producers: for `cuda_stream`, or the one that each
+    # reports.
     refuse_capture(reader)
-    columns, exact = wanted.columns, wanted.exact
-    name, axis, values = wanted.name, wanted.axis, wanted.values
+    columns, exact = spec.columns, spec.exact
+    name, axis, values = spec.name, spec.axis, spec.values
     if cuda_stream is not None:
         handle = stream_address(cuda_stream)
         _check_device_of(cuda_stream, reader.context.ordinal)
         _wait_for(reader, handle, "cuda_stream")
-    ask = cuda_stream is None
+    ordered = cuda_stream is None
     if not isinstance(log_probs, (list, tuple)):
-        batch = import_array(log_probs, name, reader, ask, values)
+        batch = import_array(log_probs, name, reader, ordered, values)
         check_shape(batch.shape, name, ("batch", "frames", axis), columns, exact)
         _check_values_together(batch.shape, batch.strides, name)
         reader.refuse_capture()
@@ -104,10 +79,10 @@ def as_device_utterances(
         if plain is not None:
             width, owners, streams = plain
             widths = {width}
-            for stream in streams if ask else ():
+            for stream in streams if ordered else ():
                 _wait_for(reader, stream, f"{name}: the current stream of its library")
         else:
-            producers, owners, rows, widths = _Producers(name, reader, ask, values), [], packed("q"), set()
+            producers, owners, rows, widths = _Producers(name, reader, ordered, values), [], packed("q"), set()
             for i, item in enumerate(log_probs):
                 address, shape, strides, dtype, owner = producers.take(item, i)
                 if len(shape) != 2 or shape[1] != columns or shape[0] >= 2**31:
@@ -123,10 +98,10 @@ def as_device_utterances(
     return Utterances(table_of(table, lengths), one_width(widths, columns), owners)
 
 
-def device_width(item: Any, name: str, wanted: Wanted, reader: Any) -> int:
-    """The columns of one array of a list, which is checked as `as_device_utterances` checks it."""
-    array = import_array(item, name, reader, False, wanted.values)
-    check_shape(array.shape, name, ("frames", wanted.axis), wanted.columns, wanted.exact)
+def device_width(item: Any, name: str, spec: InputSpec, reader: Any) -> int:
+    """The columns of one array of a list, checked as `as_device_utterances` checks it."""
+    array = import_array(item, name, reader, False, spec.values)
+    check_shape(array.shape, name, ("frames", spec.axis), spec.columns, spec.exact)
     _check_values_together(array.shape, array.strides, name)
     return array.shape[1]
 
@@ -146,12 +121,9 @@ def copied_to_host(utterances: Utterances, reader: Any) -> Utterances:
 
 
 def refuse_capture(reader: Any) -> None:
-    """CudaError while this thread captures a CUDA graph with torch or CuPy.
-
-    The calls that a decoder makes to the driver would then spoil the capture, or become a part of it that never runs.
-    Producers of arrays are called only after this check, because they would pull the stream `reader` into the
-    capture.
-    """
+    """CudaError while this thread captures a CUDA graph with torch or CuPy."""
+    # The decoder's calls of the driver would spoil the capture, or become a part of it that never runs. Producers are
+    # called only after this check, because they would pull `reader` into the capture.
     ordinal = reader.context.ordinal
     torch = getattr(sys.modules.get("torch"), "cuda", None)
     if torch is not None and torch.is_initialized():
@@ -169,11 +141,9 @@ def _check_values_together(shape: tuple[int, ...], strides: tuple[int, ...], nam
         )
 
 
-def import_array(
-    item: Any, name: str, reader: Any, ask_producer: bool = True, values: str = "log-probs"
-) -> DeviceArray:
-    """Takes one array over; with `ask_producer`, later work of the stream `reader` waits for its producer."""
-    producers = _Producers(name, reader, ask_producer, values)
+def import_array(item: Any, name: str, reader: Any, ordered: bool = True, values: str = "log-probs") -> DeviceArray:
+    """Takes one array over; with `ordered`, later work of the stream `reader` waits for its producer."""
+    producers = _Producers(name, reader, ordered, values)
     with reader.context:
         address, shape, strides, dtype, owner = producers.take(item)
         producers.finish()
@@ -184,17 +154,14 @@ _Taken = tuple[int, tuple[int, ...], tuple[int, ...], str, Any]  # address, shap
 
 
 class _Producers:
-    """The producers of a batch's arrays: takes the arrays over, and makes the stream `reader` wait once for each.
+    """Takes over a batch's arrays and makes `reader`, whose context must be current, wait once for each producer."""
 
-    The reader's context must be current: torch hands over only what is on its current device, and that device's stream.
-    """
-
-    def __init__(self, name: str, reader: Any, ask: bool, values: str) -> None:
+    def __init__(self, name: str, reader: Any, ordered: bool, values: str) -> None:
         self.name, self.values = name, values  # what messages call the batch, and what is in it
-        self.reader, self.ask, self.ordinal = reader, ask, reader.context.ordinal
-        self.stream = reader.address if ask else -1  # a producer makes it wait for the producer's own; -1: none
+        self.reader, self.ordered, self.ordinal = reader, ordered, reader.context.ordinal
+        self.stream = reader.address if ordered else -1  # a producer makes it wait for the producer's own; -1: none
         self.streams: dict[int, int | None] = {}  # streams that arrays name, and the first array that names each
-        self.asked: type | None = None
+        self.ordered_kind: type | None = None
         self.old: type | None = None
 
     def name_of(self, index: int | None) -> str:
@@ -211,13 +178,13 @@ class _Producers:
 
     def unchecked(self, item: Any, index: int | None) -> _Taken:
         """The array as its maker describes it."""
-        told = getattr(item, "__dlpack_device__", None)
-        if told is None:
-            said = getattr(item, "__cuda_array_interface__", None)
-            if said is not None:
-                return self.by_interface(item, said, index)
+        location = getattr(item, "__dlpack_device__", None)
+        if location is None:
+            interface = getattr(item, "__cuda_array_interface__", None)
+            if interface is not None:
+                return self.by_interface(item, interface, index)
         else:
-            kind, number = told()
+            kind, number = location()
             kind = int(kind)
             if (kind == _CUDA and int(number) == self.ordinal) or kind == _CUDA_MANAGED:
                 return self.by_dlpack(item, index)
@@ -232,7 +199,7 @@ class _Producers:
         if getattr(item, "requires_grad", False):
             item = item.detach()
         kind = type(item)
-        stream = -1 if kind is self.asked else self.stream
+        stream = -1 if kind is self.ordered_kind else self.stream
         if kind is self.old:
             taken = Import(item.__dlpack__(stream=stream))
         else:
@@ -243,25 +210,27 @@ class _Producers:
                 self.old = kind
         # Tensors of torch do not record which stream writes them: each makes our stream wait for torch's current one.
         if kind.__module__ == "torch" and kind.__name__ == "Tensor":
-            self.asked = kind
+            self.ordered_kind = kind
         dtype = taken.dtype
         if dtype not in _VALUE_BYTES:
             raise TypeError(f"{self.name_of(index)}: expected float32 or float16 {self.values}, got {dtype}")
         return taken.address, taken.shape, taken.strides, dtype, taken
 
-    def by_interface(self, item: Any, said: Any, index: int | None) -> _Taken:
+    def by_interface(self, item: Any, interface: Any, index: int | None) -> _Taken:
         try:
-            dtype, address = _TYPESTRS.get(said["typestr"]), whole(said["data"][0] or 0)
-            shape, steps = tuple([whole(n) for n in said["shape"]]), said.get("strides")
+            dtype, address = _TYPESTRS.get(interface["typestr"]), whole(interface["data"][0] or 0)
+            shape, steps = tuple([whole(n) for n in interface["shape"]]), interface.get("strides")
             steps = steps if steps is None else tuple([whole(n) for n in steps])
         except (AttributeError, KeyError, IndexError, TypeError) as error:
             raise TypeError(
                 f"{self.name_of(index)}: expected whole numbers for data[0], shape and strides, and a typestr, in "
-                f"__cuda_array_interface__, got {said!r}"
+                f"__cuda_array_interface__, got {interface!r}"
             ) from error
         if dtype is None:
-            raise TypeError(f"{self.name_of(index)}: expected float32 or float16 {self.values}, got {said['typestr']}")
-        if said.get("mask") is not None:
+            raise TypeError(
+                f"{self.name_of(index)}: expected float32 or float16 {self.values}, got {interface['typestr']}"
+            )
+        if interface.get("mask") is not None:
             raise TypeError(f"{self.name_of(index)}: expected an array without a mask")
         if steps is None:
             strides = (shape[1], 1) if len(shape) == 2 else _row_major(shape)
@@ -276,8 +245,8 @@ class _Producers:
                     f"{self.name_of(index)}: expected strides of whole values, got {steps} bytes for {dtype}"
                 )
             strides = tuple([step // size for step in steps])
-        stream = said.get("stream")
-        if stream is not None and self.ask:
+        stream = interface.get("stream")
+        if stream is not None and self.ordered:
             handle = stream if type(stream) is int and stream > 0 else stream_address(stream, "stream")
             self.streams.setdefault(handle, index)
         return address, shape, strides, dtype, item
@@ -301,10 +270,7 @@ def _wait_for(reader: Any, stream: int, name: str) -> None:
 
 
 def _check_device_of(stream: Any, ordinal: int) -> None:
-    """Raises ValueError if a stream of torch, CuPy or cuda.core says that it is of another device.
-
-    The driver would not notice: the default stream has the same handle on every device.
-    """
+    """ValueError if a stream says that it is of another device: default streams have one handle on all devices."""
     device = getattr(stream, "device", None)
     for owner, attribute in ((stream, "device_id"), (device, "index"), (device, "device_id")):
         number = getattr(owner, attribute, None)

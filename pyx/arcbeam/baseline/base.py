@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from arcbeam.arrays.input_looks import named
+from arcbeam.arrays.input_warnings import named
 from arcbeam.arrays.intake import LogProbEngine, LogProbIntake
 from arcbeam.baseline._baseline import BaselineEngine
 from arcbeam.baseline.lexicon import Spellings

@@ -73,7 +73,7 @@ class Batcher:
     -----
     The thread ends with :meth:`close`, at the end of a ``with`` block, or once nothing refers to the Batcher any more
     and what waits has been decoded. When the interpreter ends, a round that has begun is finished, and what waits is
-    given up. A forked child has no such thread: make a Batcher there. Streams of a Batcher may also be decoded by calls
+    dropped. A forked child has no such thread: make a Batcher there. Streams of a Batcher may also be decoded by calls
     of the decoder, or of another Batcher, as long as none of their chunks waits; before, these raise a ValueError.
     """
 
@@ -228,7 +228,7 @@ class Batcher:
             Whether the chunks that wait are decoded before; otherwise their futures raise a `BatcherClosedError`, and
             the round that has begun is the last.
         timeout : float, optional
-            Seconds after which what still waits is given up, too, and the round that is being decoded is ended, as
+            Seconds after which what still waits is dropped, too, and the round that is being decoded is ended, as
             Ctrl-C ends a call: its futures raise a `BatcherClosedError`, and its streams cannot go on. It takes a tenth
             of a second, or a chunk of `max_frames` on a GPU. What else holds the thread, such as a function of a
             future, or a call of the decoder by another thread, is waited for no longer than a second more.
@@ -242,7 +242,7 @@ class Batcher:
             self._waiting.close(drain=True)
             self._join(timeout)
         if not drain or (timeout is not None and self._thread.is_alive()):
-            self._meters.count(failed=worker.give_up(self._waiting))
+            self._meters.count(failed=worker.drop_waiting(self._waiting))
         self._join(None if end is None else max(0.0, end - time.monotonic()))
         if end is not None and self._thread.is_alive():
             worker.stop(self._thread)

@@ -30,10 +30,7 @@ class ChunkSentences:
 
 
 def follow(stream: Any, partial: AnyPartial) -> list[AnyPartial]:
-    """The sentences that have ended with a result of a stream, which continues with the frames that wait.
-
-    The result of the unfinished sentence is then the stream's `partial`. What `reset` raises is passed on.
-    """
+    """The sentences that have ended with a result of a stream, which continues; what `reset` raises is passed on."""
     ended = []
     while partial.endpoint is not None and not stream.is_finished:
         ended.append(partial)

@@ -52,10 +52,10 @@ class Histogram:
 
         Within a bucket values are taken to lie evenly, as Prometheus does; beyond the last bound it is that bound.
         """
-        wanted, seen, low = share * self.count, 0, 0.0
+        needed, seen, low = share * self.count, 0, 0.0
         for high, count in zip(self.bounds, self.counts, strict=False):
-            if count and seen + count >= wanted:
-                return low + (high - low) * max(0.0, wanted - seen) / count
+            if count and seen + count >= needed:
+                return low + (high - low) * max(0.0, needed - seen) / count
             seen, low = seen + count, high
         return low if self.count else 0.0
 
@@ -139,13 +139,7 @@ class _Counted:
 
 
 class BusyTime:
-    """How much of the last seconds was busy, by whole seconds of a clock.
-
-    Parameters
-    ----------
-    began : float
-        The time from which on it is known.
-    """
+    """How much of the last seconds was busy, by whole seconds of a clock, from `began` on."""
 
     def __init__(self, began: float) -> None:
         self._began = began
@@ -167,13 +161,7 @@ class BusyTime:
 
 
 class Meters:
-    """The counters of one Batcher, which any thread may add to.
-
-    Parameters
-    ----------
-    max_batch : int
-        The most chunks of a round.
-    """
+    """The counters of one Batcher, which any thread may add to."""
 
     def __init__(self, max_batch: int) -> None:
         self._lock = threading.Lock()
@@ -229,15 +217,7 @@ class Meters:
 
 
 class Collector:
-    """A collector for a registry of Prometheus' client: :meth:`Batcher.collector` makes one.
-
-    Parameters
-    ----------
-    stats : function
-        Returns the counters as they are now.
-    prefix : str
-        The beginning of the metrics' names.
-    """
+    """A collector for a registry of Prometheus' client; `stats` returns the current counters."""
 
     def __init__(self, stats: Callable[[], BatcherStats], prefix: str) -> None:
         self._core = require("prometheus_client.core", "Prometheus", "prometheus-client")

@@ -1,9 +1,6 @@
 """The chunks that wait to be decoded: which are next, and which can no longer be.
 
-A stream is *ready* if it has a waiting chunk, and none that is being decoded. A round takes the next chunk of each of
-the streams that have been ready longest, so no stream has two chunks in one round, and none is overtaken by another
-that has had its turn, however many chunks that one has waiting. Of a long chunk a round takes a piece. The rest waits
-in its place, and its stream is ready again after the others.
+A round takes one chunk, or a piece of a long one, of each of the streams that have been ready longest.
 """
 
 from __future__ import annotations
@@ -34,48 +31,23 @@ class ChunkFuture(Future[Any]):
 
 @dataclass(eq=False, slots=True)
 class Chunk:
-    """A chunk that waits.
-
-    Attributes
-    ----------
-    stream : Stream or TransducerStream
-    kept : KeptChunk
-    last : bool
-        Whether it is the last of its stream.
-    future : ChunkFuture
-        Whoever has submitted it has this.
-    since : float
-        When it was submitted, in seconds of `time.monotonic`.
-    taken : int
-        Frames of it that rounds have taken.
-    sentences : list of Partial or TransducerPartial
-        Those that have ended in these frames, where streams continue after an endpoint.
-    is_given_up : bool
-        Whether the Batcher was closed before all of it was taken.
-    """
+    """A chunk that waits."""
 
     stream: Any
     kept: KeptChunk
-    last: bool
-    future: ChunkFuture = field(default_factory=ChunkFuture)
-    since: float = field(default_factory=time.monotonic)
-    taken: int = 0
-    sentences: list[Any] = field(default_factory=list)
-    is_given_up: bool = False
+    last: bool  # whether it is the last of its stream
+    future: ChunkFuture = field(default_factory=ChunkFuture)  # given to the submitter
+    since: float = field(default_factory=time.monotonic)  # when it was submitted, in seconds of `time.monotonic`
+    taken: int = 0  # frames of it that rounds have taken
+    sentences: list[Any] = field(default_factory=list)  # that ended in these frames, with auto_reset
+    is_dropped: bool = False  # the Batcher was closed before all of it was taken
 
 
 class Piece(NamedTuple):
-    """What a round takes of a chunk: most often all of it.
-
-    Attributes
-    ----------
-    chunk : Chunk
-    begin, end : int
-        Its frames.
-    """
+    """What a round takes of a chunk: most often all of it."""
 
     chunk: Chunk
-    begin: int
+    begin: int  # frame
     end: int
 
     @property
@@ -91,47 +63,29 @@ class Piece(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What is taken at a time.
+    """What is taken at a time."""
 
-    Attributes
-    ----------
-    pieces : list of Piece
-        They are to be decoded. A future can no longer be cancelled once the last piece of its chunk is taken.
-    cancelled : list of Chunk
-        Those that were cancelled.
-    behind : list of Chunk
-        Later chunks of the same streams.
-    """
-
-    pieces: list[Piece]
-    cancelled: list[Chunk]
-    behind: list[Chunk]
+    pieces: list[Piece]  # to be decoded; after the last piece of its chunk a future cannot be cancelled
+    cancelled: list[Chunk]  # chunks whose futures were cancelled
+    dropped: list[Chunk]  # later chunks of the same streams
 
 
 class Load(NamedTuple):
-    """What waits now.
-
-    Attributes
-    ----------
-    chunks, frames, streams : int
-        Chunks, their frames that no round has taken, and the streams that they are of.
-    oldest_s : float
-        Seconds for which the oldest of them has waited; 0 without any.
-    """
+    """What waits now."""
 
     chunks: int
-    frames: int
+    frames: int  # that no round has taken
     streams: int
-    oldest_s: float
+    oldest_s: float  # seconds for which the oldest chunk has waited; 0 without any
 
 
-def cannot_go_on(why: str) -> ValueError:
+def cannot_continue(why: str) -> ValueError:
     """The error of a chunk after one that was not decoded."""
     return ValueError(f"stream: it cannot go on, because {why}; decoder.stream() begins another stream")
 
 
 def begins(future: Future[Any]) -> bool:
-    """Begins the work of a future; False if it has been cancelled, or settled by somebody else."""
+    """Begins the work of a future; False if it has been cancelled, or settled elsewhere."""
     try:
         return future.set_running_or_notify_cancel()
     except RuntimeError:
@@ -139,21 +93,7 @@ def begins(future: Future[Any]) -> bool:
 
 
 class WaitingChunks:
-    """Chunks by stream. Any thread may put them in; one takes them, and says when it is done with them.
-
-    No future is settled here, because that runs functions of its owner, which may do anything.
-
-    Parameters
-    ----------
-    max_batch : int
-        The most chunks of a round.
-    max_wait_s : float
-        The seconds for which a chunk waits for others, as long as there are fewer.
-    max_waiting, max_waiting_per_stream : int
-        The most chunks that may wait: in all, and of each stream.
-    max_frames : int
-        The most frames that a round takes of a long chunk.
-    """
+    """Chunks by stream, put by any thread, taken by one. It settles no future: callbacks may do anything."""
 
     def __init__(
         self, max_batch: int, max_wait_s: float, max_waiting: int, max_waiting_per_stream: int, max_frames: int
@@ -164,7 +104,7 @@ class WaitingChunks:
         self._lines: dict[Any, deque[Chunk]] = {}  # of streams with a chunk that waits or is being decoded
         self._ready: deque[Any] = deque()
         self._due = math.inf  # when a round begins, however few are ready
-        self._broken: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # streams that cannot go on, and why
+        self._broken: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # streams that cannot continue, and why
         self._waiting = 0
         self._is_closed = False
         self.worker = 0  # threading.get_ident() of the thread that takes them: no other decodes streams that have some
@@ -183,7 +123,7 @@ class WaitingChunks:
             if self._is_closed:
                 raise BatcherClosedError("submit: expected an open Batcher, but this one has been closed; make another")
             if chunk.stream in self._broken:
-                raise cannot_go_on(self._broken[chunk.stream])
+                raise cannot_continue(self._broken[chunk.stream])
             if chunk.stream._worker not in (0, self.worker):
                 raise ValueError(
                     "stream: expected one without chunks that wait in another Batcher, which come before this one; "
@@ -229,15 +169,15 @@ class WaitingChunks:
                 stream = self._ready.popleft()
                 chunk = self._lines[stream][0]
                 piece = self._next_piece(chunk)
-                goes_on = not piece.is_last and not chunk.future.done()
-                if not goes_on:
+                continues = not piece.is_last and not chunk.future.done()
+                if not continues:
                     self._drop_first(stream)
-                if goes_on or begins(chunk.future):
+                if continues or begins(chunk.future):
                     chunk.taken = piece.end
                     taken.pieces.append(piece)
                 else:
                     taken.cancelled.append(chunk)
-                    taken.behind.extend(self._give_up(stream, CANCELLED))
+                    taken.dropped.extend(self._break_off(stream, CANCELLED))
             ends = (self._lines[stream][0].since for stream in self._ready)
             self._due = min(ends, default=math.inf) + self.max_wait_s
             return taken
@@ -255,8 +195,8 @@ class WaitingChunks:
             return False
         return self._is_closed or len(self._ready) >= self.max_batch or time.monotonic() >= self._due
 
-    def _give_up(self, stream: Any, why: str) -> deque[Chunk]:
-        """Marks a stream that cannot go on; its waiting chunks."""
+    def _break_off(self, stream: Any, why: str) -> deque[Chunk]:
+        """Marks a stream that cannot continue; its waiting chunks."""
         self._broken[stream] = why
         line = self._end_line(stream)
         self._waiting -= len(line)
@@ -268,38 +208,35 @@ class WaitingChunks:
         return self._lines.pop(stream)
 
     def done(self, pieces: Sequence[Piece], failed: Container[Chunk], broken: Mapping[Any, str]) -> list[Chunk]:
-        """Makes the streams of a round ready again, but those that are `broken`; the waiting chunks of these.
-
-        The rest of a chunk that has `failed` is dropped.
-        """
-        behind: list[Chunk] = []
+        """Makes the streams of a round ready again, but not `broken` ones, whose waiting chunks are returned."""
+        dropped: list[Chunk] = []
         with self._changed:
             for piece in pieces:
                 chunk, stream = piece.chunk, piece.chunk.stream
-                if chunk in failed and not piece.is_last and not chunk.is_given_up:
+                if chunk in failed and not piece.is_last and not chunk.is_dropped:
                     self._drop_first(stream)
                 if stream in broken:
-                    behind.extend(self._give_up(stream, broken[stream]))
+                    dropped.extend(self._break_off(stream, broken[stream]))
                 elif self._lines[stream]:
                     self._make_ready(stream)
                 else:
                     self._end_line(stream)
-        return behind
+        return dropped
 
     def close(self, drain: bool) -> list[Chunk]:
         """Takes no more chunks; unless those that wait are still to be decoded, they are returned."""
-        rest: list[Chunk] = []
+        dropped: list[Chunk] = []
         with self._changed:
             self._is_closed = True
             if not drain:
                 for line in self._lines.values():
                     for chunk in line:
-                        chunk.is_given_up = True
-                    rest.extend(line)
+                        chunk.is_dropped = True
+                    dropped.extend(line)
                     line.clear()
                 for stream in self._ready:
                     self._end_line(stream)
                 self._ready.clear()
                 self._waiting = 0
             self._changed.notify()
-        return rest
+        return dropped

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from arcbeam.batching.sentences import ChunkSentences, follow
 from arcbeam.batching.stats import Meters
-from arcbeam.batching.waiting import CANCELLED, Chunk, Piece, Round, WaitingChunks, begins, cannot_go_on
+from arcbeam.batching.waiting import CANCELLED, Chunk, Piece, Round, WaitingChunks, begins, cannot_continue
 from arcbeam.core._interrupts import interrupt
 from arcbeam.core.errors import BatcherClosedError
 
@@ -26,19 +26,11 @@ class ChunkDecoder(Protocol):
 
 
 class Outcome(NamedTuple):
-    """What became of a piece of a chunk.
-
-    Attributes
-    ----------
-    result : Partial, TransducerPartial, ChunkSentences or None
-    error : BaseException or None
-    broke : bool
-        Whether it is not known how far its stream has got.
-    """
+    """What became of a piece of a chunk."""
 
     result: Any
     error: BaseException | None = None
-    broke: bool = False
+    broke: bool = False  # whether it is unknown how far its stream has got
 
 
 _running: dict[threading.Thread, tuple[int, WaitingChunks]] = {}
@@ -46,10 +38,7 @@ _running: dict[threading.Thread, tuple[int, WaitingChunks]] = {}
 
 
 def start(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters, auto_reset: bool) -> threading.Thread:
-    """Starts the thread. It does not refer to the Batcher, which may go before the thread has ended.
-
-    With `auto_reset` streams begin the next sentence by themselves after an endpoint, and results are `ChunkSentences`.
-    """
+    """Starts the thread, which does not refer to the Batcher. With `auto_reset` results are `ChunkSentences`."""
     work = (decoder, waiting, meters, auto_reset)
     thread = threading.Thread(target=_work, args=work, name="arcbeam-batcher", daemon=True)
     thread.start()
@@ -60,25 +49,22 @@ def start(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters, auto_re
 
 @atexit.register
 def _end_all() -> None:
-    """When the interpreter ends: what waits is given up, and rounds that have begun are waited for.
-
-    The threads are daemons, for which the interpreter would not wait; C++ must not go on without it.
-    """
+    """At exit: drops what waits and waits for rounds, because C++ must not outlive the interpreter in daemons."""
     for thread, (process, waiting) in list(_running.items()):
         if process == os.getpid():
-            give_up(waiting)
+            drop_waiting(waiting)
             thread.join()
 
 
-def give_up(waiting: WaitingChunks) -> int:
+def drop_waiting(waiting: WaitingChunks) -> int:
     """Closes without decoding what waits, whose number it returns."""
-    rest = waiting.close(drain=False)
-    _refuse(rest, BatcherClosedError("the Batcher was closed before this chunk was decoded"))
-    return len(rest)
+    dropped = waiting.close(drain=False)
+    _refuse(dropped, BatcherClosedError("the Batcher was closed before this chunk was decoded"))
+    return len(dropped)
 
 
 def stop(thread: threading.Thread) -> None:
-    """Ends the round that the thread is decoding, as Ctrl-C ends a call; whoever calls this has given up what waits."""
+    """Ends the round that the thread is decoding, as Ctrl-C ends a call; the caller has dropped what waits."""
     interrupt(thread.ident or 0, _closed_while_decoded)
 
 
@@ -92,7 +78,7 @@ def _work(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters, auto_re
             pass
     finally:
         interrupt(threading.get_ident(), None)  # the next thread may have its number
-        meters.count(failed=give_up(waiting))
+        meters.count(failed=drop_waiting(waiting))
         _running.pop(threading.current_thread(), None)
 
 
@@ -114,18 +100,18 @@ def _round(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters, auto_r
     lost = {piece.chunk.stream: str(one.error) for piece, one in of_pieces if one.broke}
     broken = {stream: f"a chunk before it was lost ({error})" for stream, error in lost.items()}
     failed = {piece.chunk for piece, one in of_pieces if one.error is not None}
-    behind = waiting.done(pieces, failed, broken)
-    settled = [(piece, one) for piece, one in of_pieces if (piece.is_last or one.error) and not piece.chunk.is_given_up]
+    dropped = waiting.done(pieces, failed, broken)
+    ended = [(piece, one) for piece, one in of_pieces if (piece.is_last or one.error) and not piece.chunk.is_dropped]
     meters.count(
-        decoded=sum(one.error is None for _, one in settled),
+        decoded=sum(one.error is None for _, one in ended),
         frames=sum(piece.end - piece.begin for piece, one in of_pieces if one.error is None),
-        refused=sum(one.error is not None and not one.broke for _, one in settled),
-        failed=sum(one.broke for _, one in settled) + len(behind),
+        refused=sum(one.error is not None and not one.broke for _, one in ended),
+        failed=sum(one.broke for _, one in ended) + len(dropped),
     )
-    for piece, one in settled:
+    for piece, one in ended:
         _settle(piece.chunk.future, one.result, one.error)
-    for chunk in behind:
-        _refuse([chunk], cannot_go_on(broken[chunk.stream]))
+    for chunk in dropped:
+        _refuse([chunk], cannot_continue(broken[chunk.stream]))
     return True
 
 
@@ -183,23 +169,21 @@ def _of_one_kind(decoder: ChunkDecoder, pieces: Sequence[Piece]) -> list[Outcome
 
 
 def _place(chunk: Chunk) -> tuple[int, str | None]:
-    """Where the stream of a chunk is, and why it takes no more: the same as before if a call has left it as it was.
-
-    An empty chunk leaves it so in any case, unless it was the last; decoded again, it gives the same result.
-    """
+    """The position of a chunk's stream, and why it takes no more; as before if the stream was left as it was."""
+    # An empty chunk leaves it so, unless it was the last; decoded again, it gives the same result.
     stream = chunk.stream
     return stream.num_frames + stream.num_waiting, stream._fault()
 
 
 def _told(error: ValueError, at: int) -> ValueError:
-    """The error of a chunk, without its place in a round, which means nothing to whoever submitted it."""
+    """The error of a chunk, without its place in a round, which means nothing to the submitter."""
     return ValueError(str(error).replace(f" in utterance {at}, ", " in ").replace(f"stream {at}: ", "stream: "))
 
 
 def _settle_cancelled(taken: Round, meters: Meters) -> None:
-    meters.count(cancelled=len(taken.cancelled) + len(taken.behind))
-    for chunk in taken.behind:
-        _refuse([chunk], cannot_go_on(CANCELLED))
+    meters.count(cancelled=len(taken.cancelled) + len(taken.dropped))
+    for chunk in taken.dropped:
+        _refuse([chunk], cannot_continue(CANCELLED))
 
 
 def _refuse(chunks: Iterable[Chunk], error: Exception) -> None:

@@ -36,24 +36,24 @@ class LatticeReader:
             self._engine.release()
 
     def outputs(
-        self, results: Results, lattices: Lattices, asked: Outputs, engine: AnswerEngine | None = None
+        self, results: Results, lattices: Lattices, outputs: Outputs, engine: AnswerEngine | None = None
     ) -> Results:
         """The results with all outputs that are read from lattices, by an engine of one's own or the decoder's."""
         scale = self._options.posterior_scale
-        answers = self.answers(lattices, results.boosts, asked, scale, engine) if asked.needs_answers else None
-        return replace(self._with_lattices(results, lattices, asked), answers=answers)
+        answers = self.answers(lattices, results.boosts, outputs, scale, engine) if outputs.needs_answers else None
+        return replace(self._with_lattices(results, lattices, outputs), answers=answers)
 
     def outputs_alone(self, results: Results, lattices: Lattices) -> Results:
         """Those of one chunk; where memory is too short, they raise that error when they are read."""
         try:
-            return self.outputs(results, lattices, results.asked)
+            return self.outputs(results, lattices, results.outputs)
         except MemoryError as error:
-            return replace(self._with_lattices(results, lattices, results.asked), answers=error)
+            return replace(self._with_lattices(results, lattices, results.outputs), answers=error)
 
-    def _with_lattices(self, results: Results, lattices: Lattices, asked: Outputs) -> Results:
+    def _with_lattices(self, results: Results, lattices: Lattices, outputs: Outputs) -> Results:
         """The results with the lattices themselves, if these are an output."""
         options, batch = self._options, None
-        if asked.lattice:
+        if outputs.lattice:
             batch = LatticeBatch(
                 self._graph,
                 lattices,
@@ -65,13 +65,13 @@ class LatticeReader:
                 boosts=results.boosts,
                 before=results.before,
             )
-        return replace(results, lattices=batch, asked=asked)
+        return replace(results, lattices=batch, outputs=outputs)
 
     def answers(
         self,
         lattices: Lattices,
         boosts: Boosts,
-        asked: Outputs,
+        outputs: Outputs,
         posterior_scale: float,
         engine: AnswerEngine | None = None,
     ) -> LatticeAnswers:
@@ -81,9 +81,9 @@ class LatticeReader:
         return engine.answers(
             lattices,
             graphs_of(self._graph, boosts, len(lattices)),
-            nbest=asked.nbest or int(asked.confidence),
-            labels=asked.nbest is not None,
-            confidence=asked.confidence,
-            mbr=asked.mbr,
+            nbest=outputs.nbest or int(outputs.confidence),
+            labels=outputs.nbest is not None,
+            confidence=outputs.confidence,
+            mbr=outputs.mbr,
             posterior_scale=posterior_scale,
         )

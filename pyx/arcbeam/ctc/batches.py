@@ -24,7 +24,7 @@ class DecodeCall(NamedTuple):
     """The options of a call of decode, checked."""
 
     boost: Boosts
-    asked: Outputs
+    outputs: Outputs
     method: ConfidenceMethod | None  # of frame confidences
     cuda_stream: Any
     errors: str
@@ -35,15 +35,12 @@ class Searched(NamedTuple):
 
     results: Results
     lattices: Lattices | None
-    asked: Outputs
+    outputs: Outputs
     stats: DecodeStats
 
 
 def log_probs_and_lengths(batch: Any) -> tuple[Any, Any]:
-    """What `decode` takes first of all: a tuple is (log_probs, lengths), anything else is log_probs alone.
-
-    Raises ValueError for a tuple of another length.
-    """
+    """(log_probs, lengths) of what `decode` takes: a tuple of these, or log_probs alone; ValueError for another one."""
     if not isinstance(batch, tuple):
         return batch, None
     if len(batch) != 2:
@@ -59,18 +56,12 @@ def pipelined(
     answer: Callable[[Searched, AnswerEngine], Hypotheses],
     make_engine: Callable[[], AnswerEngine],
 ) -> Generator[Hypotheses, None, None]:
-    """Yields what `answer` makes, with an engine of this iteration, of what `search` finds in each batch, in order.
-
-    The caller's thread pulls a batch and searches it before the batch ahead of it is yielded, whose answers a thread
-    makes in the meantime::
-
-        caller   search 0   search 1   yield 0   search 2   yield 1   yield 2
-        thread             [answer 0]           [answer 1]           [answer 2]
-
-    So the current CUDA stream of a library is the caller's, and a buffer that log-probs lie in may be written again
-    when the next batch is pulled. An error of the source or of a search comes at its batch's place. When the iteration
-    ends, in whatever way, the answers that are being made are cancelled and waited for.
-    """
+    """Yields, in order, what `answer` makes of what `search` finds, with the next batch searched in the meantime."""
+    # caller   search 0   search 1   yield 0   search 2   yield 1   yield 2
+    # thread             [answer 0]           [answer 1]           [answer 2]
+    # The caller's thread pulls and searches, so that the current CUDA stream of a library is the caller's, and a buffer
+    # of log-probs may be overwritten when the next batch is pulled. Errors come at their batch's place. When the
+    # iteration ends, in whatever way, the answers that are being made are cancelled and waited for.
     engine, process = make_engine(), os.getpid()
     thread = ThreadPoolExecutor(1, THREAD_NAME)
 
@@ -96,17 +87,17 @@ def pipelined(
 
     try:
         ahead: Future[Hypotheses] | None = None
-        for behind in begun():
+        for answers in begun():
             if ahead is not None:
                 yield made(ahead)
                 check_process()  # before the next batch is pulled
-            ahead = behind
+            ahead = answers
         if ahead is not None:
             yield made(ahead)
     finally:
         thread.shutdown(wait=False, cancel_futures=True)
-        engine.give_up()
-        # Python's collector may end an iteration that nobody refers to in the thread of its own answers.
+        engine.cancel()
+        # Python's collector may end an iteration without references in the thread of its own answers.
         thread.shutdown(wait=not threading.current_thread().name.startswith(THREAD_NAME))
 
 

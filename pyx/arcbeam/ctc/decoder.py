@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from arcbeam.arrays.bad_values import check_errors
-from arcbeam.arrays.input_looks import named
+from arcbeam.arrays.input_warnings import named
 from arcbeam.arrays.intake import LogProbIntake
 from arcbeam.core.calls import explains, lists_options
 from arcbeam.core.checks import check_bool
@@ -178,7 +178,7 @@ class CtcDecoder:
     def stats(self) -> DecodeStats:
         """Work of this thread's last finished :meth:`decode`: the ``stats`` of what that returned."""
         found = getattr(self._of_thread, "stats", NOTHING)
-        if not isinstance(found, DecodeStats):  # of a round of chunks, after each of which few ask
+        if not isinstance(found, DecodeStats):  # of a round of chunks, which few read
             self._of_thread.stats = found = DecodeStats(**found)
         return found
 
@@ -347,8 +347,8 @@ class CtcDecoder:
         """
         check_boost(boost)
         check_errors(errors)
-        asked = Outputs(nbest, confidence, lattice, mbr)
-        call = self._call(boost, asked, frame_confidence, cuda_stream, errors)
+        outputs = Outputs(nbest, confidence, lattice, mbr)
+        call = self._call(boost, outputs, frame_confidence, cuda_stream, errors)
         compiled_for(self._graph, boost)
         if not isinstance(batches, Iterable):
             raise TypeError(f"batches: expected an iterable of batches, got {type(batches).__name__}")
@@ -356,20 +356,20 @@ class CtcDecoder:
         def search(batch: Any) -> Searched:
             return self._searched(*log_probs_and_lengths(batch), call)
 
-        if not asked.needs_answers:
+        if not outputs.needs_answers:
             return (self._answered(found) for found in map(search, batches))
         return pipelined(batches, search, self._answered, self._reader.new_engine)
 
     def _call(
         self,
         boost: Boosts,
-        asked: Outputs,
+        outputs: Outputs,
         frame_confidence: str | ConfidenceMethod | None,
         cuda_stream: Any,
         errors: str,
     ) -> DecodeCall:
         """The options of a call, checked."""
-        return DecodeCall(boost, asked, self._method(frame_confidence), cuda_stream, errors)
+        return DecodeCall(boost, outputs, self._method(frame_confidence), cuda_stream, errors)
 
     def _method(self, frame_confidence: str | ConfidenceMethod | None) -> ConfidenceMethod | None:
         method = resolve(frame_confidence, "frame_confidence")
@@ -380,7 +380,7 @@ class CtcDecoder:
     def _searched(self, log_probs: Any, lengths: Any, call: DecodeCall) -> Searched:
         """A batch, with all that has to be read of its log-probs; what is read from lattices is still to come."""
         self._check_files()
-        beam = self._options.lattice_beam if call.asked.needs_lattices else None
+        beam = self._options.lattice_beam if call.outputs.needs_lattices else None
         boosts = compiled_for(self._graph, call.boost, self._options.threads or usable_cores())
         found = self._intake.decode(
             self._engine, log_probs, lengths, call.errors, call.cuda_stream, lattice_beam=beam, boosts=boosts
@@ -393,13 +393,13 @@ class CtcDecoder:
             frames=None if call.method is None else self._measurer.of_batch(found, call.method),
             boosts=call.boost,
         )
-        return Searched(results, lattices, call.asked, stats)
+        return Searched(results, lattices, call.outputs, stats)
 
     def _answered(self, found: Searched, engine: AnswerEngine | None = None) -> Hypotheses:
         """The hypotheses of a batch, with what is read from lattices: by an engine of one's own, or the decoder's."""
         results = found.results
         if found.lattices is not None:
-            results = self._reader.outputs(results, found.lattices, found.asked, engine)
+            results = self._reader.outputs(results, found.lattices, found.outputs, engine)
         return Hypotheses(map(Hypothesis, itertools.repeat(results), range(len(results.paths.begins))), found.stats)
 
     @lists_options()
@@ -458,11 +458,11 @@ class CtcDecoder:
         check_boost(boost)
         check_endpoint(endpoint)
         check_bool("posteriors", posteriors)
-        asked, method = Outputs(nbest, confidence, lattice, mbr), self._method(frame_confidence)
+        outputs, method = Outputs(nbest, confidence, lattice, mbr), self._method(frame_confidence)
         if method is not None:
             measure(method, self._width)
-        wanted = asked if asked.needs_lattices else None
-        return Stream(self._chunks, boost, endpoint, wanted, posteriors, interim_answers, method)
+        kept = outputs if outputs.needs_lattices else None
+        return Stream(self._chunks, boost, endpoint, kept, posteriors, interim_answers, method)
 
     @lists_options()
     def restore(self, data: bytes, *, boost: Boost | None = None, posteriors: bool = False) -> Stream:

@@ -252,7 +252,7 @@ class Hypothesis(WordPath):
 
     @cached_property
     def _has_mbr(self) -> bool:
-        return self._results.asked.mbr
+        return self._results.outputs.mbr
 
     @property
     def _mbr(self) -> Mbr:
@@ -266,20 +266,20 @@ class Hypothesis(WordPath):
         It has confidences, entries of an n-best list, minimum Bayes risk and the confusion network if they were
         requested; it has no lattice.
         """
-        asked: dict[str, Any] = {}
+        outputs: dict[str, Any] = {}
         if self.confidence is not None:
-            asked["confidence"] = self.confidence
-            asked["confidence_truncated"] = self.confidence_truncated
+            outputs["confidence"] = self.confidence
+            outputs["confidence_truncated"] = self.confidence_truncated
         if self.nbest is not None:
-            asked["nbest"] = [entry.to_dict() for entry in self.nbest]
-            asked["nbest_is_all"], asked["nbest_truncated"] = self.nbest.is_all, self.nbest.truncated
+            outputs["nbest"] = [entry.to_dict() for entry in self.nbest]
+            outputs["nbest_is_all"], outputs["nbest_truncated"] = self.nbest.is_all, self.nbest.truncated
         if self._has_mbr and self.mbr is not None and self.sausage is not None:
-            asked["mbr"] = {**self.mbr._asdict(), "words": [as_dict(word) for word in self.mbr.words]}
-            asked["sausage"] = [[list(rival) for rival in rivals] for rivals in self.sausage]
+            outputs["mbr"] = {**self.mbr._asdict(), "words": [as_dict(word) for word in self.mbr.words]}
+            outputs["sausage"] = [[list(rival) for rival in rivals] for rivals in self.sausage]
         if self.frame_confidence is not None and self.word_confidence is not None and self.labels is not None:
-            asked["labels"] = [label._asdict() for label in self.labels]
-            asked["word_confidence"] = self.word_confidence.tolist()
-            asked["frame_confidence"] = self.frame_confidence.tolist()
+            outputs["labels"] = [label._asdict() for label in self.labels]
+            outputs["word_confidence"] = self.word_confidence.tolist()
+            outputs["frame_confidence"] = self.frame_confidence.tolist()
         return {
             "text": self.text,
             "words": [as_dict(word) for word in self.words],
@@ -296,7 +296,7 @@ class Hypothesis(WordPath):
             "tokens": self.tokens.tolist(),
             "word_ids": self.word_ids.tolist(),
             "arcs": self.arcs.tolist(),
-            **asked,
+            **outputs,
         }
 
     def __getstate__(self) -> dict[str, Any]:

@@ -35,28 +35,15 @@ OPTIONS = (
 
 
 class WordLabels(NamedTuple):
-    """The graph's words in both models.
+    """The labels of the graph's words in both models; with an open slot, the last one is for all new words."""
 
-    Attributes
-    ----------
-    large, small : uint32 [words]
-        The model's label (KenLM's number) for each output label of the graph; 0 if the model lacks the word. If the
-        graph has an open slot, the last one is for all new words.
-    ranks : uint32, or None without KenLM
-        Place of each word in the order of words, by KenLM's number: the unknown word, the start of a sentence, then the
-        order in the graph. KenLM's numbers are not the same in all kinds of its files.
-    """
-
-    large: Labels
-    small: Labels
-    ranks: Labels | None
+    large: Labels  # uint32[words]: the model's label (KenLM's number) of each output label; 0 if it lacks the word
+    small: Labels  # uint32[words], as `large`
+    ranks: Labels | None  # uint32[words], KenLM only: by number, <unk> and <s> first; its file types number differently
 
     @classmethod
     def find(cls, graph: Graph, large: LargeModel, small: LanguageModel, unknown_words: str) -> WordLabels:
-        """Looks every word of the graph up; GraphError if the graph was not built with `small`, or `large` lacks words.
-
-        It takes some tenths of a second for 200,000 words.
-        """
+        """Looks up all words; GraphError unless the graph was built with `small`, or if `large` lacks words."""
         _check_digest(graph, small)
         ids, words = _words_of(graph)
         small_labels, is_absent = _in_automaton(words, small)
@@ -90,18 +77,7 @@ class WordLabels(NamedTuple):
 
 
 class Rescoring:
-    """A large language model that replaces a graph's own: both models, and the graph's words in each.
-
-    Attributes
-    ----------
-    large : LanguageModel or KenLM
-    small : LanguageModel
-        The model that the graph was built with.
-    large_labels, small_labels, ranks
-        See `WordLabels`.
-    large_scale, small_scale : float
-        Factors on the costs.
-    """
+    """A large language model that replaces a graph's own: both models, the graph's words in each, factors on costs."""
 
     def __init__(
         self,
@@ -151,10 +127,7 @@ def rescoring_of_lattices(graph: Graph, large: LargeModel, small: LanguageModel,
 
 
 def rescoring_device(device: str, placement: str, large: LargeModel) -> int | None:
-    """The number of the GPU that rescores, see `arcbeam.gpu.devices.resolve_device`; None for the CPU.
-
-    Raises UnsupportedError if the placement does not fit the device or the model.
-    """
+    """The ordinal of the GPU that rescores, None for the CPU; UnsupportedError if the placement does not fit."""
     if device == "auto" and placement == "cpu" and not isinstance(large, KenLM):
         device = "cpu"
     ordinal = resolve_device(device)

@@ -26,36 +26,19 @@ if TYPE_CHECKING:
 
 
 class Paths(NamedTuple):
-    """The paths of a batch, as an engine returns them.
+    """The paths of a batch, as an engine returns them."""
 
-    Attributes
-    ----------
-    arcs : uint32[sum of lengths]
-        The arcs of all paths.
-    begins, lengths : int64[batch]
-        The place of each path among the arcs.
-    total_costs : float64[batch]
-    reached_final, complete : bool[batch]
-    """
-
-    arcs: npt.NDArray[np.uint32]
-    begins: npt.NDArray[np.int64]
-    lengths: npt.NDArray[np.int64]
-    total_costs: npt.NDArray[np.float64]
-    reached_final: npt.NDArray[np.bool_]
-    complete: npt.NDArray[np.bool_]
+    arcs: npt.NDArray[np.uint32]  # uint32[sum of lengths]
+    begins: npt.NDArray[np.int64]  # int64[batch]: the place of each path among the arcs
+    lengths: npt.NDArray[np.int64]  # int64[batch]
+    total_costs: npt.NDArray[np.float64]  # float64[batch]
+    reached_final: npt.NDArray[np.bool_]  # bool[batch]
+    complete: npt.NDArray[np.bool_]  # bool[batch]
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Which outputs besides the best paths a call requests.
-
-    Attributes
-    ----------
-    nbest : int or None
-        Entries of an n-best list.
-    confidence, lattice, mbr : bool
-    """
+    """The outputs besides the best paths that a call requests."""
 
     nbest: int | None = None
     confidence: bool = False
@@ -97,12 +80,12 @@ class Results:
     paths: Paths
     errors: Mapping[int, Fault]
     lattices: LatticeBatch | None = None
-    asked: Outputs = NO_OUTPUTS
+    outputs: Outputs = NO_OUTPUTS
     answers: LatticeAnswers | Exception | None = None  # or why they could not be made
     frames: FrameConfidences | None = None
     boosts: Boosts = None
     before: Mapping[int, SentenceStart] = field(default_factory=dict)  # of sentences of streams
-    # Of streams that ask for posteriors: what their search() said after the chunk, or why it could not.
+    # Of streams with posteriors: what their search() returned after the chunk, or its error.
     live: dict[int, dict[str, Any] | Exception] = field(default_factory=dict)
 
     def boost(self, index: int) -> Boost | None:
@@ -111,7 +94,7 @@ class Results:
 
     def nbest(self, index: int) -> Nbest | None:
         """The n-best list of an utterance; None if none was requested."""
-        if self.asked.nbest is None or (answers := self._made()) is None:
+        if self.outputs.nbest is None or (answers := self._made()) is None:
             return None
         complete = self.paths.complete.item(index)
         reached_final, boost = self.paths.reached_final.item(index), self.boost(index)
@@ -140,24 +123,24 @@ class Results:
             )
         ]
         truncated = answers.nbest_truncated.item(index)
-        return Nbest(alternatives, len(alternatives) < self.asked.nbest and not truncated, truncated)
+        return Nbest(alternatives, len(alternatives) < self.outputs.nbest and not truncated, truncated)
 
     def confidence(self, index: int) -> float | None:
         """The probability of the words of a hypothesis; None if no confidence was requested."""
-        if not self.asked.confidence or (answers := self._made()) is None:
+        if not self.outputs.confidence or (answers := self._made()) is None:
             return None
         begin, end = answers.first_entry[index : index + 2].tolist()
         return answers.posteriors.item(begin) if begin != end else 0.0
 
     def confidence_truncated(self, index: int) -> bool | None:
         """Whether limits have changed the confidences of a hypothesis; None if none were requested."""
-        if not self.asked.confidence or (answers := self._made()) is None:
+        if not self.outputs.confidence or (answers := self._made()) is None:
             return None
         return answers.nbest_truncated.item(index) or answers.confidence_truncated.item(index)
 
     def word_confidences(self, index: int) -> npt.NDArray[np.float64] | None:
         """float64[output labels of the path]; None if no confidence was requested."""
-        if not self.asked.confidence or (answers := self._made()) is None:
+        if not self.outputs.confidence or (answers := self._made()) is None:
             return None
         begin, end = answers.first_word[index : index + 2].tolist()
         return answers.confidences[begin:end]

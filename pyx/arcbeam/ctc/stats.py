@@ -64,8 +64,8 @@ class DecodeStats:
     @property
     def lookup_hits(self) -> float | None:
         """The share of the look-ups (on a GPU, the distinct ones) that the cache answered; None if there were none."""
-        asked = self.lookups if self.distinct_lookups is None else self.distinct_lookups
-        return 1 - self.lookup_misses / asked if asked else None
+        lookups = self.lookups if self.distinct_lookups is None else self.distinct_lookups
+        return 1 - self.lookup_misses / lookups if lookups else None
 
 
 NOTHING = DecodeStats(0, 0, 0, 0, 0, 0, 0)

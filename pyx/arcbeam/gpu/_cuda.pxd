@@ -1,13 +1,6 @@
-"""The driver, its devices and their contexts. Everything marked nogil may be called without the GIL.
+"""The driver, its devices and their contexts. What is marked nogil may be called without the GIL.
 
-A call fails by a Python exception (``except -1``) and leaves nothing half done. Between :meth:`Context.enter` and
-:meth:`Context.leave` the calls of ``_cuda_memory`` and ``_cuda_launch`` act on that context::
-
-    context.enter()
-    try:
-        ...
-    finally:
-        context.leave()
+A call fails by a Python exception (``except -1``) and leaves nothing half done. Pair enter() with leave().
 """
 
 from libc.stddef cimport size_t

@@ -38,7 +38,7 @@ cdef DriverTable* driver() noexcept nogil:
 
 
 cdef str _pending():
-    """Takes the exception that cuda-python left behind with its code, to add its text to ours."""
+    """Takes the exception that cuda-python raised with its code, to add its text to ours."""
     cdef PyObject* kind
     cdef PyObject* value
     cdef PyObject* trace
@@ -128,13 +128,7 @@ cdef int _raise_unusable(DeviceState* state) except -1:
 
 
 def use_driver(size_t address=0):
-    """Installs another driver, as tests do. With 0 the next use finds cuda-python's again.
-
-    Raises
-    ------
-    RuntimeError
-        Some handles of the former driver still have owners.
-    """
+    """Installs another driver, for tests; 0: cuda-python's. RuntimeError while handles of the former have owners."""
     global loaded
     with _lock:
         if len(_contexts) != 0:
@@ -282,11 +276,7 @@ def device_properties(int ordinal):
 
 @cython.no_gc
 cdef class Context:
-    """A device's primary context, which PyTorch, CuPy and JAX use, too; retained until this object goes.
-
-    :func:`context_of` makes one for each device, which all users share. In Python code it is a context manager that
-    makes the device current in the thread, and restores the former device afterwards.
-    """
+    """A device's primary context, retained until this object goes; as context manager it is current in the thread."""
 
     def __cinit__(self, int ordinal):
         cdef int code
@@ -367,11 +357,9 @@ cpdef Context context_of(int ordinal):
 
 
 cdef Memory memory_at(Context context, uint64_t address) except *:
-    """Inside enter(): says to which device the memory at an address belongs, with one call.
-
-    The range is not that of cuMemGetAddressRange. For memory that is mapped in pieces, as growing segments of torch
-    are, that range is only one piece of an array.
-    """
+    """Inside enter(): the device of the memory at an address, and its range, with one call."""
+    # The range is not that of cuMemGetAddressRange: of memory that is mapped in pieces, as growing segments of torch
+    # are, that would be only one piece of an array.
     cdef Memory found
     cdef unsigned int kind = 0, managed = 0
     cdef uint64_t there = 0
@@ -392,7 +380,7 @@ cdef Memory memory_at(Context context, uint64_t address) except *:
 
 
 def device_of_address(Context context, uint64_t address):
-    """int : the device to which the memory at an address belongs; -1 if the driver does not know the address."""
+    """int : the device to which the memory at an address belongs; -1 if it is not the driver's."""
     cdef Memory found
     with context:
         found = memory_at(context, address)

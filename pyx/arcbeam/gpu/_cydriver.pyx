@@ -175,12 +175,12 @@ cdef int launch(void* function, const LaunchShape* shape, void* parameter, void*
 
 
 cdef int pool_create(void** pool, int device) except? 500 nogil:
-    cdef cydriver.CUmemPoolProps wanted
-    memset(&wanted, 0, sizeof(wanted))
-    wanted.allocType = cydriver.CUmemAllocationType_enum.CU_MEM_ALLOCATION_TYPE_PINNED
-    wanted.location.type = cydriver.CUmemLocationType_enum.CU_MEM_LOCATION_TYPE_DEVICE
-    wanted.location.id = device
-    return <int> cydriver.cuMemPoolCreate(<cydriver.CUmemoryPool*> pool, &wanted)
+    cdef cydriver.CUmemPoolProps properties
+    memset(&properties, 0, sizeof(properties))
+    properties.allocType = cydriver.CUmemAllocationType_enum.CU_MEM_ALLOCATION_TYPE_PINNED
+    properties.location.type = cydriver.CUmemLocationType_enum.CU_MEM_LOCATION_TYPE_DEVICE
+    properties.location.id = device
+    return <int> cydriver.cuMemPoolCreate(<cydriver.CUmemoryPool*> pool, &properties)
 
 
 cdef DriverTable table

@@ -1,4 +1,4 @@
-// The driver's calls that arcbeam makes, as one table of pointers, and the few of its numbers that arcbeam knows.
+// The driver's calls that arcbeam makes, as one table of pointers, and the few of its constants that arcbeam uses.
 //
 // The types are neutral (handles are void*, results int), so the host layer compiles without cuda.h and a test can
 // install another driver. `_cydriver.pyx` fills the table from cuda-python and checks the numbers against cuda.h.
@@ -245,7 +245,7 @@ inline int64_t now_ns() {
     return static_cast<int64_t>(now.tv_sec) * 1000000000 + now.tv_nsec;
 }
 
-// The pause between two looks at an event: short waits poll, long waits sleep.
+// The pause between two polls of an event: short waits poll, long waits sleep.
 inline void poll_interval(int64_t waited_ns) {
     constexpr int64_t kPollFor = 20000000;  // after this time a nap (100 us and what the kernel adds) costs little
     if (waited_ns < kPollFor) {

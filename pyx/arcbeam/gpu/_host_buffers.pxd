@@ -1,9 +1,6 @@
 """Host memory for copies, and for data that kernels read. The calls belong between ``context.enter()`` and ``leave()``.
 
-    cdef HostBuffer results = HostBuffer(context)
-    results.reserve(bytes)                                  # nogil; results.data may change: let copies end first
-    cdef SharedBuffer buffers = SharedBuffer(context)
-    buffers.reserve(bytes)                                    # buffers.data may change: no kernel may read it
+``reserve`` may change ``data``: let copies, and kernels that read it, end first.
 """
 
 from libc.stddef cimport size_t

@@ -1,8 +1,6 @@
 """Host memory for copies, and for data that kernels read in place: pinned, or a substitute if the system refuses.
 
-A device translates the addresses of pinned memory by small pages. Beyond some 0.7 GiB it waits for translations and
-makes only a tenth of the reads per second (docs/design/memory.md). Managed memory that prefers the host uses large
-pages.
+Beyond 0.7 GiB a device waits for translations of pinned pages (docs/design/memory.md); managed memory has large ones.
 """
 
 
@@ -41,12 +39,9 @@ cdef int warn_unpinned(Context context, size_t bytes, int code) except -1:
 
 @cython.no_gc
 cdef class HostBuffer:
-    """Memory that copies from and to a device pass through. It grows and never shrinks; growing loses the content.
-
-    It is pinned. If the system refuses that, it is pageable, after one warning. Then a copy to the device returns when
-    the memory may change, and a copy from the device returns when all earlier work of its stream is done. So nothing
-    may be asked of a running kernel in that way.
-    """
+    """Memory for copies from and to a device, pinned or, after a warning, pageable. Growing loses the content."""
+    # A copy to the device from pageable memory returns when the memory may change, and one from the device when all
+    # earlier work of its stream is done: a running kernel cannot be read in that way.
 
     def __cinit__(self, Context context not None):
         self.pinned = PinnedBuffer(context)
@@ -56,23 +51,23 @@ cdef class HostBuffer:
 
     cdef int reserve(self, size_t bytes) except -1 nogil:
         """Makes room for so many bytes; after a failure the buffer is empty, and can be reserved again."""
-        cdef size_t wanted
+        cdef size_t size
         cdef int code
         if bytes <= self.capacity:
             return 0
-        wanted = grown(bytes, self.capacity, PINNED_GRAIN)
+        size = grown(bytes, self.capacity, PINNED_GRAIN)
         free(self.pageable)
         self.data, self.pageable, self.capacity = NULL, NULL, 0
-        code = self.pinned.take(wanted)
+        code = self.pinned.take(size)
         if code == 0:
             self.data, self.capacity = self.pinned.data, self.pinned.capacity
             return 0
-        if posix_memalign(&self.pageable, PINNED_GRAIN, wanted) != 0:
+        if posix_memalign(&self.pageable, PINNED_GRAIN, size) != 0:
             self.pageable = NULL
-            return self.pinned.refuse(wanted, code)
-        self.data, self.capacity = self.pageable, wanted
+            return self.pinned.refuse(size, code)
+        self.data, self.capacity = self.pageable, size
         with gil:
-            return warn_unpinned(self.pinned.context, wanted, code)
+            return warn_unpinned(self.pinned.context, size, code)
 
     cdef bint is_pinned(self) noexcept nogil:
         """Whether copies do not wait."""
@@ -100,25 +95,10 @@ cdef class HostBuffer:
 
 @cython.no_gc
 cdef class SharedBuffer:
-    """Host memory that kernels of one device read in place. It grows; growing loses the content.
-
-    It is pinned. If the system refuses that, it is managed memory that stays on the host, after one warning. The system
-    grants managed memory before it has pages for it, so none is requested if the host has too little left. Nor is more
-    requested than the device has free, because a program that does so may hang the device.
-
-    Parameters
-    ----------
-    context : Context
-    pinned_most : int
-        Bytes beyond which managed memory is tried first; by default there is no such limit.
-
-    Attributes
-    ----------
-    capacity : int
-        Bytes; 0 before :meth:`resize`.
-    managed : bool
-        Whether it is managed memory, not pinned.
-    """
+    """Host memory that kernels read in place: pinned, or after a warning managed. Growing loses the content."""
+    # The system grants managed memory before it has pages for it, so none is requested if the host has too little left.
+    # Nor is more requested than the device has free, because a program that does so may hang the device. Beyond
+    # `pinned_most` bytes managed memory is tried first.
 
     def __cinit__(self, Context context not None, size_t pinned_most=<size_t> -1):
         self.context, self.pinned_most = context, pinned_most
@@ -131,20 +111,20 @@ cdef class SharedBuffer:
 
     cdef int reserve(self, size_t bytes) except -1:
         """Makes room for so many bytes; CudaOutOfMemoryError if there is no memory of either kind."""
-        cdef size_t wanted
+        cdef size_t size
         cdef int code
         if bytes <= self.capacity:
             return 0
-        wanted = grown(bytes, self.capacity, PINNED_GRAIN)
+        size = grown(bytes, self.capacity, PINNED_GRAIN)
         self._clear()
-        if wanted > self.pinned_most and self._manage(wanted):
+        if size > self.pinned_most and self._manage(size):
             return 0
-        code = self._pin(wanted)
+        code = self._pin(size)
         if code == 0:
             return 0
-        if wanted <= self.pinned_most and self._manage(wanted):
-            return warn_unpinned(self.context, wanted, code)
-        return self.pinned.refuse(wanted, code)
+        if size <= self.pinned_most and self._manage(size):
+            return warn_unpinned(self.context, size, code)
+        return self.pinned.refuse(size, code)
 
     cdef int _pin(self, size_t bytes) except -1:
         """0, or the code with which the system refuses pinned memory."""

@@ -1,16 +1,6 @@
 """Kernels, streams and events. The calls marked nogil belong between ``context.enter()`` and ``context.leave()``.
 
-    cdef Module module = load(context, "decode")           # with the GIL, once
-    cdef Function kernel = module.function("decode_batch")
-    kernel.allow_shared(shared_bytes)
-    kernel.allow_large_clusters()                           # clusters of more than 8 blocks
-    ...
-    cdef Parameters parameters                              # the kernel's one parameter: a plain struct, by value
-    cdef LaunchShape shape = LaunchShape(blocks=..., threads=..., cluster=1, shared_bytes=...)
-    launch(kernel, &shape, &parameters, stream)             # nogil; the driver copies the struct before it returns
-    event.record(stream)
-    while event.wait(100) == 0:                             # milliseconds
-        with gil: PyErr_CheckSignals()
+A kernel has one parameter, a plain struct, which the driver copies before ``launch`` returns.
 """
 
 from libc.stddef cimport size_t

@@ -93,14 +93,7 @@ cpdef Module load(Context context, str name):
 
 @cython.no_gc
 cdef class Function:
-    """A kernel; keeps its module loaded.
-
-    Attributes
-    ----------
-    architecture : int
-        The compute capability for which the code was compiled, such as 90 for 9.0, which is the value of
-        ``__CUDA_ARCH__``. It may be older than the device's.
-    """
+    """A kernel; keeps its module loaded. `architecture`: of its code, as 90 for 9.0, at most that of the device."""
 
     def __cinit__(self, Module module not None, str name not None):
         self.module = module
@@ -201,16 +194,7 @@ cdef int _raise_launch(Function function, const LaunchShape* shape, int code) ex
 
 def launch_kernel(Function function not None, Stream stream not None, const unsigned char[::1] parameter not None, *,
                   uint32_t blocks, uint32_t threads, uint32_t cluster=1, uint32_t shared_bytes=0, bint cooperative=False):
-    """:func:`launch` from Python, for single kernels under test or under a stopwatch.
-
-    Parameters
-    ----------
-    parameter : bytes
-        The bytes of the struct that is the kernel's one parameter.
-    blocks, threads, cluster, shared_bytes, cooperative
-        Blocks, threads a block, blocks a cluster, bytes of dynamic shared memory a block; whether all blocks must run
-        at the same time.
-    """
+    """:func:`launch` from Python, for single kernels in tests and benchmarks. `parameter`: the bytes of the struct."""
     cdef LaunchShape shape
     shape.blocks, shape.threads, shape.cluster, shape.shared_bytes = blocks, threads, cluster, shared_bytes
     shape.cooperative = cooperative
@@ -224,14 +208,7 @@ def launch_kernel(Function function not None, Stream stream not None, const unsi
 
 @cython.no_gc
 cdef class Stream:
-    """A CUDA stream of our own, which does not wait for the legacy default stream.
-
-    Parameters
-    ----------
-    context : Context
-    priority : int
-        Lower numbers go first; 0 is the lowest.
-    """
+    """A CUDA stream that does not wait for the legacy default stream. Of priorities 0 is the lowest; lower go first."""
 
     def __cinit__(self, Context context not None, int priority=0):
         self.context = context
@@ -270,10 +247,7 @@ cdef class Stream:
                      b"ordering streams")
 
     def refuse_capture(self, size_t stream=0):
-        """CudaError if another stream (a driver's handle), or this one, is being captured into a CUDA graph.
-
-        A stream that waits for a captured stream becomes part of the capture: its later work does not run then.
-        """
+        """CudaError if `stream` (a handle), or this one, is captured: work that waits for it would not run."""
         cdef int status = kNotCapturing
         cdef void* handle = <void*> <uintptr_t> stream if stream else self.handle
         with self.context:
@@ -299,14 +273,7 @@ cdef class Stream:
 
 @cython.no_gc
 cdef class Event:
-    """A mark in a CUDA stream.
-
-    Parameters
-    ----------
-    context : Context
-    timed : bool
-        Whether :meth:`milliseconds_since` will be called; a mark without time costs less.
-    """
+    """A mark in a CUDA stream; without `timed` it is cheaper, and `milliseconds_since` fails."""
 
     def __cinit__(self, Context context not None, bint timed=False):
         self.context = context

@@ -1,11 +1,6 @@
 """Device and pinned memory, and copies. The calls marked nogil belong between ``context.enter()`` and ``leave()``.
 
-    pool = MemoryPool(context, limit_bytes=0)               # one an engine
-    cdef DeviceBuffer tokens = DeviceBuffer(pool, stream, "tokens")
-    tokens.reserve(bytes, keep=False)                       # nogil; grows, never shrinks; tokens.address may change
-    cdef PinnedBuffer staging = PinnedBuffer(context)
-    staging.reserve(bytes)                                  # nogil; staging.data may change: let copies end first
-    copy_to_device(tokens.address, staging.data, bytes, stream)
+A buffer grows by ``reserve`` and never shrinks. Its address may change then: let copies end first.
 """
 
 from libc.stddef cimport size_t

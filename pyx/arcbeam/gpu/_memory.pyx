@@ -19,22 +19,13 @@ cdef size_t MAX_BYTES = <size_t> 1 << 62
 
 cdef size_t grown(size_t bytes, size_t capacity, size_t grain) noexcept nogil:
     """At least `bytes`, and half as much again as now, so that growing step by step has a constant cost per byte."""
-    cdef size_t wanted = max(bytes, capacity + capacity // 2)
-    return (wanted + grain - 1) // grain * grain
+    cdef size_t size = max(bytes, capacity + capacity // 2)
+    return (size + grain - 1) // grain * grain
 
 
 @cython.no_gc
 cdef class MemoryPool:
-    """A stream-ordered pool of device memory; freed memory stays in it until :meth:`trim` or until the pool goes.
-
-    Parameters
-    ----------
-    context : Context
-    limit_bytes : int
-        The most that is handed out. Beyond it CapacityError names the option memory_limit. 0: no limit.
-    counted_bytes : int
-        Memory from elsewhere that counts against the limit, too.
-    """
+    """A stream-ordered pool of device memory, which keeps freed memory until `trim`; CapacityError above the limit."""
 
     def __cinit__(self, Context context not None, size_t limit_bytes=0, size_t counted_bytes=0):
         cdef uint64_t keep = <uint64_t> -1
@@ -120,15 +111,7 @@ cdef class MemoryPool:
 
 @cython.no_gc
 cdef class DeviceBuffer:
-    """Device memory that grows and never shrinks, used by one stream.
-
-    Parameters
-    ----------
-    pool : MemoryPool
-    stream : Stream
-    what : str
-        Names the memory in error messages, as in ``"the token log"``.
-    """
+    """Device memory that grows and never shrinks, used by one stream; `what` names it in messages: "the token log"."""
 
     def __cinit__(self, MemoryPool pool not None, Stream stream not None, str what not None):
         self.pool = pool
@@ -142,10 +125,7 @@ cdef class DeviceBuffer:
             self.pool.context.leave()
 
     cdef int reserve(self, size_t bytes, bint keep) except -1 nogil:
-        """Makes room for at least so many bytes; with `keep` the old content moves along.
-
-        After a failure the buffer is unchanged, or without `keep` it is empty and can be reserved again.
-        """
+        """Makes room for so many bytes, with `keep` also of the content; else an error leaves it empty."""
         cdef uint64_t address = 0
         cdef size_t capacity
         cdef int code
@@ -218,11 +198,9 @@ cdef class DeviceBuffer:
 
 @cython.no_gc
 cdef class PinnedBuffer:
-    """Page-locked host memory that grows and never shrinks: copies do not wait only with this kind of memory.
-
-    Growing moves the memory without its content, so copies from or to it must have ended. It supports Python's buffer
-    protocol (bytes, writable), for ``numpy.frombuffer``; while such views exist it cannot grow.
-    """
+    """Page-locked host memory that grows and never shrinks: copies do not wait only with this kind of memory."""
+    # Growing moves the memory without its content, so copies must have ended. While views of the buffer exist (bytes,
+    # writable, for numpy.frombuffer) it cannot grow.
 
     def __cinit__(self, Context context not None):
         self.context = context

@@ -1,8 +1,4 @@
-"""Arrays of the host that are page-locked in place.
-
-    cdef RegisteredMemory pinned = RegisteredMemory(context, model, [model.columns["arcs"]], False)
-    pinned.bytes                                            # 0 if it was refused: pinned.refused says why
-"""
+"""Arrays of the host that are page-locked in place."""
 
 from libc.stddef cimport size_t
 
@@ -13,7 +9,7 @@ cdef class RegisteredMemory:
     cdef readonly object source
     cdef readonly size_t bytes
     cdef readonly str refused
-    cdef readonly bint told
+    cdef readonly bint warned
     cdef list held  # addresses
     cdef int _register(self, list spans) except -1
     cdef void _release(self) noexcept

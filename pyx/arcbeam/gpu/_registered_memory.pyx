@@ -21,10 +21,7 @@ def span_of(size_t start, size_t size):
 
 
 def parts_of(size_t start, size_t size):
-    """(begin, end) of the parts in which so many bytes from an address are copied, relative to that address.
-
-    The driver refuses a copy that reaches over the border of registered memory, and that lies at these pages, if any.
-    """
+    """(begin, end) of the parts in which bytes from an address are copied, none across a border of pinned pages."""
     first, end = span_of(start, size)
     borders = sorted({0, min(first - start, size), min(end - start, size), size})
     return list(zip(borders, borders[1:], strict=False))
@@ -32,37 +29,16 @@ def parts_of(size_t start, size_t size):
 
 @cython.no_gc
 cdef class RegisteredMemory:
-    """Pins the whole pages of arrays until this object goes: all of them, or none if the system refuses.
-
-    A page that also holds other data is not pinned, because copies of that data would cross a border. Memory that other
-    code has registered already counts as pinned, and stays so.
-
-    Parameters
-    ----------
-    context : Context
-    source : object
-        The owner of the arrays, kept alive by this object.
-    arrays : list of numpy arrays
-        Contiguous; they are only read.
-    mapped : bool
-        Whether they are in a mapped file, whose pages take memory only now. More than the host has left is not
-        requested.
-
-    Attributes
-    ----------
-    bytes : int
-        The number of bytes that are pinned, in whole pages; 0 if it was refused.
-    refused : str or None
-        The reason of the refusal.
-    told : bool
-        Whether a warning has said so.
-    """
+    """Pins the whole pages of arrays until this object goes: all, or none, and `refused` is the reason."""
+    # A page that also holds other data is not pinned: copies of that data would cross a border. Memory that other code
+    # has registered counts as pinned, and stays so. Pages of a mapped file take memory only now, so no more is
+    # requested than the host has left.
 
     def __cinit__(self, Context context not None, source, list arrays not None, bint mapped):
         self.context, self.source, self.held = context, source, []
         spans = [(first, end) for first, end in (span_of(a.ctypes.data, a.nbytes) for a in arrays) if first < end]
-        wanted, left = sum(end - first for first, end in spans), host_bytes_left()
-        if mapped and left is not None and wanted > left:
+        requested, left = sum(end - first for first, end in spans), host_bytes_left()
+        if mapped and left is not None and requested > left:
             self.refused = f"the host has {left:,} bytes left"
             return
         with context:
@@ -104,8 +80,8 @@ cdef class RegisteredMemory:
             ignore(self.context.state, driver().host_unregister(<void*> address))
         self.held, self.bytes = [], 0
 
-    def tell(self):
+    def warn_due(self):
         """True once, if pinning was refused: a warning is due."""
-        due = self.refused is not None and not self.told
-        self.told = True
+        due = self.refused is not None and not self.warned
+        self.warned = True
         return due

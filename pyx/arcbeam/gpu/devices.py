@@ -15,64 +15,35 @@ _FIRST_DRIVER = {11: 450, 12: 525, 13: 580}
 
 _NOT_INITIALIZED, _NO_DEVICE = 3, 100  # the driver's codes
 _told: set[str] = set()  # why this process, or one that it was forked from, decodes on the CPU despite a GPU
-_looked_in_vain = False  # whether "auto" meant the CPU in this process or in one that it was forked from
+_auto_is_cpu = False  # whether "auto" meant the CPU in this process or in one that it was forked from
 
 
 @dataclass(frozen=True)
 class Device:
-    """A GPU, as the driver describes it.
+    """A GPU, as the driver describes it."""
 
-    Attributes
-    ----------
-    ordinal : int
-        The N of ``"cuda:N"``.
-    name : str
-    compute_capability : (int, int)
-    multiprocessors, threads_per_multiprocessor : int
-    shared_bytes_per_block : int
-        The most shared memory that a block may have.
-    shared_bytes_per_multiprocessor, l2_bytes, memory_bytes : int
-    memory_pools, clusters : bool
-        Whether it has stream-ordered memory pools (needed) and clusters of blocks (used by kernels that were compiled
-        for 9.0 or newer).
-    """
-
-    ordinal: int
+    ordinal: int  # the N of "cuda:N"
     name: str
     compute_capability: tuple[int, int]
     multiprocessors: int
     threads_per_multiprocessor: int
-    shared_bytes_per_block: int
+    shared_bytes_per_block: int  # the most that a block may have
     shared_bytes_per_multiprocessor: int
     l2_bytes: int
     memory_bytes: int
-    memory_pools: bool
-    clusters: bool
+    memory_pools: bool  # stream-ordered; needed
+    clusters: bool  # used by kernels that were compiled for 9.0 or newer
 
 
 def cuda_devices() -> tuple[Device, ...]:
-    """The GPUs that the driver shows.
-
-    Raises
-    ------
-    MissingDependencyError, CudaError
-        CUDA cannot be used here: the message says what is missing.
-    """
+    """The GPUs that the driver shows; MissingDependencyError or CudaError, with the reason, if CUDA cannot be used."""
     from arcbeam.gpu import _cuda
 
     return tuple(Device(**_cuda.device_properties(i)) for i in range(_cuda.device_count()))
 
 
 def require_cuda(ordinal: int = 0) -> Device:
-    """The GPU of this number, when arcbeam's kernels can run on it.
-
-    Raises
-    ------
-    MissingDependencyError
-        arcbeam was built without CUDA, or a package is missing.
-    CudaError
-        No driver, a driver that is too old, no such device, one without a kernel built for it, or without memory pools.
-    """
+    """The GPU of this number; MissingDependencyError or CudaError unless arcbeam's kernels can run on it."""
     from arcbeam.gpu import _cuda
     from arcbeam.gpu.kernel_images import build_record
 
@@ -132,22 +103,9 @@ def why_no_cuda(ordinal: int = 0) -> str | None:
 
 
 def resolve_device(device: str) -> int | None:
-    """The number of the GPU that a name means; None for the CPU.
-
-    Parameters
-    ----------
-    device : str
-        ``"cpu"``, ``"cuda"`` (the same as ``"cuda:0"``), ``"cuda:N"``, or ``"auto"``: ``"cuda:0"`` if it can decode,
-        else the CPU. If there is a GPU that cannot decode, there is one warning for each process and reason.
-
-    Raises
-    ------
-    ValueError
-        Another name.
-    MissingDependencyError, CudaError
-        A GPU is named and cannot decode: the message says why. With ``"auto"``, a CudaError in a process that was
-        forked from one that used CUDA.
-    """
+    """The number of the GPU that a name means, None for the CPU; ValueError for another name."""
+    # A named GPU that cannot decode raises MissingDependencyError or CudaError. "auto" then is the CPU, with one
+    # warning for each process and reason; in a process that was forked from one that used CUDA it is a CudaError.
     check_name(device)
     if device == "cpu":
         return None
@@ -157,16 +115,16 @@ def resolve_device(device: str) -> int | None:
 
 
 def _auto() -> int | None:
-    global _looked_in_vain
+    global _auto_is_cpu
     try:
         return require_cuda(0).ordinal
     except (MissingDependencyError, CudaError) as error:
         if getattr(error, "code", None) == _NOT_INITIALIZED:
-            # A fork. If the parent decodes on the CPU, it used CUDA only to look, and its children need not look again.
-            if _looked_in_vain:
+            # A fork. A parent that decodes on the CPU used CUDA only to check, and its children need not check again.
+            if _auto_is_cpu:
                 return None
             raise
-        _looked_in_vain = True
+        _auto_is_cpu = True
         if _is_about_a_gpu(error) and str(error) not in _told:
             _told.add(str(error))
             warn(

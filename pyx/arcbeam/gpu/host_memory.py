@@ -8,13 +8,7 @@ ROOT = Path("/")
 
 
 def host_bytes_left(root: Path = ROOT) -> int | None:
-    """Bytes that this process may still take before the system has none left, or None if the system does not report it.
-
-    Parameters
-    ----------
-    root : Path
-        The root of the file system, for tests.
-    """
+    """Bytes that this process may still take, or None if the system does not report it. `root` is for tests."""
     known = [_of_machine(root), _of_group(root)]
     return min((left for left in known if left is not None), default=None)
 

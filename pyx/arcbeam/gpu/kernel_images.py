@@ -14,34 +14,16 @@ FOLDER = Path(__file__).parent.parent / "kernels"
 
 @dataclass(frozen=True)
 class BuildRecord:
-    """How the kernels were built.
+    """How the kernels were built."""
 
-    Attributes
-    ----------
-    sources : dict of str to str
-        A digest of the code of each fatbin; a result measured with another is stale.
-    nvcc : str or None
-        Version of the compiler.
-    architectures : tuple of str
-        Compute capabilities with machine code; none if there is only PTX.
-    ptx : str or None
-        Compute capability of the PTX, which the driver compiles for newer devices.
-    kernels : dict of str to str
-        SHA-256 of each fatbin.
-    no_kernels, no_driver_calls : str or None
-        Why there are no kernels, or no calls of the driver.
-    summary : str
-        One line: what was built for which devices, and how to get more.
-    """
-
-    sources: dict[str, str] = field(default_factory=dict)
-    nvcc: str | None = None
-    architectures: tuple[str, ...] = ()
-    ptx: str | None = None
-    kernels: dict[str, str] = field(default_factory=dict)
-    no_kernels: str | None = None
-    no_driver_calls: str | None = None
-    summary: str = ""
+    sources: dict[str, str] = field(default_factory=dict)  # digests of the code; results of another are stale
+    nvcc: str | None = None  # version of the compiler
+    architectures: tuple[str, ...] = ()  # compute capabilities with machine code; none: only PTX
+    ptx: str | None = None  # compute capability of the PTX, which the driver compiles for newer devices
+    kernels: dict[str, str] = field(default_factory=dict)  # SHA-256 of each fatbin
+    no_kernels: str | None = None  # why there are none
+    no_driver_calls: str | None = None  # why there are none
+    summary: str = ""  # one line: what was built for which devices, and how to get more
 
     def needed_driver(self) -> tuple[int, int]:
         """The CUDA version that a driver must support to load these kernels: any of the compiler's generation."""
@@ -61,13 +43,7 @@ def build_record() -> BuildRecord:
 
 
 def image(name: str) -> bytes:
-    """The fatbin of ``cuda/**/NAME.cu``.
-
-    Raises
-    ------
-    MissingDependencyError
-        arcbeam was built without kernels: the message says what was missing then.
-    """
+    """The fatbin of ``cuda/**/NAME.cu``; MissingDependencyError if arcbeam was built without kernels."""
     record = build_record()
     if record.no_kernels is not None:
         raise MissingDependencyError(

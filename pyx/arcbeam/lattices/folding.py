@@ -11,28 +11,14 @@ Ints = npt.NDArray[np.int64]
 
 
 class Folded(NamedTuple):
-    """A lattice whose chains are folded.
+    """A lattice whose chains are folded."""
 
-    Attributes
-    ----------
-    order : int64 [links]
-        The links, arc by arc and along each arc.
-    begins : int64 [arcs + 1]
-        The links of arc i are ``order[begins[i]:begins[i + 1]]``.
-    tokens : int64 [states]
-        The tokens that are left; the others lie within arcs.
-    sources, targets : int64 [arcs]
-        States, by their place in `tokens`. Arcs are ordered by (source, first link).
-    words : uint32 [arcs]
-        The word of each arc; 0 for none.
-    """
-
-    order: Ints
-    begins: Ints
-    tokens: Ints
-    sources: Ints
-    targets: Ints
-    words: npt.NDArray[np.uint32]
+    order: Ints  # int64[links]: the links, arc by arc and along each arc
+    begins: Ints  # int64[arcs + 1]: the links of arc i are order[begins[i]:begins[i + 1]]
+    tokens: Ints  # int64[states]: tokens that are left; the others lie within arcs
+    sources: Ints  # int64[arcs]: states; arcs are ordered by (source, first link)
+    targets: Ints  # int64[arcs]
+    words: npt.NDArray[np.uint32]  # uint32[arcs]: 0 for none
 
     def sums(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """The sum over each arc's links, added in their order."""
@@ -48,19 +34,8 @@ def fold(
     num_tokens: int,
     ends: npt.NDArray[np.bool_],
 ) -> Folded:
-    """Folds the chains of a lattice.
-
-    A token lies within a chain if one link enters it, one leaves it, and no path ends in it. A chain is cut before each
-    word but its first.
-
-    Parameters
-    ----------
-    sources, targets, words
-        Of each link; links are ordered by source, and a target has a larger number than its source.
-    num_tokens : int
-    ends : bool [num_tokens]
-        Whether paths end in a token.
-    """
+    """Folds chains: tokens with one link in, one out, and no end; each is cut before words but its first."""
+    # Links are ordered by source, and a target has a larger number than its source. `ends`: bool[num_tokens].
     entering = np.bincount(targets, minlength=num_tokens)
     leaving = np.bincount(sources, minlength=num_tokens)
     within = (entering == 1) & (leaving == 1) & ~ends

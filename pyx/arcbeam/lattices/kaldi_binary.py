@@ -1,11 +1,10 @@
 """Compact lattices in Kaldi's binary form: an OpenFst vector file with the arc type ``compactlattice44``.
 
-    header   magic, "vector", arc type, version 2, flags, properties, start, states, arcs (which Kaldi leaves 0)
-    a state  its final weight, int64 arcs, and for each arc: int32 label, int32 label, weight, int32 target
-    a weight float32 graph cost, float32 acoustic cost, int32 length, int32 labels
-
-Numbers are little-endian. Every length is checked against the bytes that are left before anything is read or made.
+Little-endian; every length is checked against the bytes that are left before anything is read or made.
 """
+# header    magic, "vector", arc type, version 2, flags, properties, start, states, arcs (which Kaldi leaves 0)
+# a state   its final weight, int64 arcs, and for each arc: int32 label, int32 label, weight, int32 target
+# a weight  float32 graph cost, float32 acoustic cost, int32 length, int32 labels
 
 from __future__ import annotations
 

@@ -18,19 +18,10 @@ FINAL = np.dtype([("graph_cost", "<f4"), ("acoustic_cost", "<f4")])
 
 
 class KaldiPath(NamedTuple):
-    """The best path of a lattice.
+    """The best path of a lattice."""
 
-    Attributes
-    ----------
-    words : int32 [words]
-        Epsilon left out.
-    labels : int32 [frames]
-        The strings of its arcs, one after another.
-    graph_cost, acoustic_cost : float
-    """
-
-    words: npt.NDArray[np.int32]
-    labels: npt.NDArray[np.int32]
+    words: npt.NDArray[np.int32]  # int32[words], without epsilon
+    labels: npt.NDArray[np.int32]  # int32[frames]: the strings of its arcs, joined
     graph_cost: float
     acoustic_cost: float
 

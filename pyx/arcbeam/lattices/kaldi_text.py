@@ -1,10 +1,7 @@
-"""Compact lattices in Kaldi's text form: an empty line, a line for each arc and final state, and an empty line.
-
-    0 <tab> 1 <tab> 17 <tab> 2.5,103.25,4_4_9      source, target, word, graph cost, acoustic cost, labels
-    1 <tab> 0.25,0,                                a final state and its weight; without one its costs are 0
-
-The state of the first line is the start.
-"""
+"""Compact lattices in Kaldi's text form: an empty line, a line for each arc and final state, and an empty line."""
+# 0 <tab> 1 <tab> 17 <tab> 2.5,103.25,4_4_9      source, target, word, graph cost, acoustic cost, labels
+# 1 <tab> 0.25,0,                                a final state and its weight; without one its costs are 0
+# The state of the first line is the start.
 
 from __future__ import annotations
 
@@ -56,10 +53,7 @@ class Decoder:
         self.place = file.tell()
 
     def lattice(self) -> KaldiLattice:
-        """The lattice of the lines up to the next empty one, or to the end of the file, where Kaldi needs none.
-
-        FormatError if there is none in order.
-        """
+        """The lattice up to the next empty line, or to the end of the file, where Kaldi needs none; or FormatError."""
         if self._line().strip():
             self.fail("expected a lattice, whose text begins on a line of its own")
         arcs: list[tuple[Any, ...]] = []

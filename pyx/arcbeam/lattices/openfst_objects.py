@@ -16,13 +16,7 @@ READERS = {"kaldifst": "StdVectorFst", "pywrapfst": "Fst"}
 
 
 def read_back(write: Callable[[Path], None]) -> Any:
-    """The FST that `write` writes to the path that it is given.
-
-    Raises
-    ------
-    MissingDependencyError
-        Neither kaldifst nor pywrapfst is installed.
-    """
+    """The FST that `write` writes to a path; MissingDependencyError if neither kaldifst nor pywrapfst is installed."""
     for package, name in READERS.items():
         try:
             reader = getattr(import_module(package), name)

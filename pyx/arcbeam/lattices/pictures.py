@@ -36,23 +36,12 @@ class Line(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """What is drawn of a lattice.
+    """What is drawn of a lattice."""
 
-    Attributes
-    ----------
-    boxes : list of Box
-        By time.
-    lines : list of Line
-    unit : str
-        Of the times.
-    note : str
-        What is left out; "" if nothing is.
-    """
-
-    boxes: list[Box]
+    boxes: list[Box]  # by time
     lines: list[Line]
-    unit: str
-    note: str
+    unit: str  # of the times
+    note: str  # what is left out; "" if nothing is
 
 
 def to_dot(picture: Picture) -> str:
@@ -86,14 +75,7 @@ def _colour(drawn: Box | Line) -> str:
 
 
 def rows_of(boxes: Sequence[Box], middles: Sequence[float], widths: Sequence[float]) -> list[int]:
-    """A row for each box, so that no two boxes of a row overlap: for the best path 0 where there is room.
-
-    Parameters
-    ----------
-    boxes : sequence of Box
-    middles, widths : sequence of float
-        Of each box, in one unit.
-    """
+    """A row for each box, so that no two boxes of a row overlap: for the best path 0 where there is room."""
     rows = [0] * len(boxes)
     taken: dict[int, list[tuple[float, float]]] = {}
     order = sorted(range(len(boxes)), key=lambda i: (not boxes[i].best, -boxes[i].posterior * (not boxes[i].best), i))

@@ -18,23 +18,12 @@ Ints = npt.NDArray[np.int64]
 
 
 class Node(NamedTuple):
-    """An occurrence of a word; or the start or the end, whose word is 0.
+    """An occurrence of a word; or the start or the end, whose word is 0."""
 
-    Attributes
-    ----------
-    frame : float
-        Where it is written, on average.
-    word : int
-    posterior : float
-        Of the paths that have it.
-    best : bool
-        Whether the best path has it.
-    """
-
-    frame: float
+    frame: float  # where it is written, on average
     word: int
-    posterior: float
-    best: bool
+    posterior: float  # of the paths that have it
+    best: bool  # whether the best path has it
 
 
 class Edge(NamedTuple):
@@ -63,29 +52,10 @@ def word_graph(
     least: float,
     span: tuple[float, float] = (-np.inf, np.inf),
 ) -> WordGraph:
-    """Merges links that write the same word at about the same time, and adds up what follows what.
-
-    Parameters
-    ----------
-    links : structured [links]
-        ``source`` and ``target``, ordered by source.
-    words : uint32 [links]
-    steps : int32 [tokens]
-        Frames before each token.
-    posteriors : float64 [links]
-    best : uint32
-        The links of the best path, whose words are never left out.
-    least : float
-        Words and edges of smaller posteriors are left out, and of the others the least probable, so that with those of
-        the best path there are at most `MOST_WORDS`.
-    span : (float, float)
-        Words outside of these frames are left out.
-
-    Raises
-    ------
-    ValueError
-        The best path alone has more words there.
-    """
+    """Merges links that write the same word at about the same time, and adds up what follows what."""
+    # `least` and the limit MOST_WORDS drop the least probable words and edges, never those of the best path: ValueError
+    # if that alone has more words in the `span` of frames. Links are ordered by source; `steps`: frames before each
+    # token.
     groups, of_link = _occurrences(links["source"], words, steps)
     weights = np.maximum(posteriors, np.finfo(float).tiny)
     total = np.bincount(of_link[groups], weights[groups])[1:] if len(groups) else np.zeros(0)
@@ -140,11 +110,8 @@ def _occurrences(
 
 
 def _follows(links: npt.NDArray[Any], numbers: Ints, posteriors: Floats, num_tokens: int, count: int) -> Floats:
-    """[count, count]: the posterior of the paths on which one number follows another.
-
-    `numbers` are those that links say, -1 for links without a word. The posterior of a token is divided by what its
-    paths have said last; that does not change how they go on.
-    """
+    """float64[count, count]: the posterior of the paths on which one of `numbers` (-1: no word) follows another."""
+    # The posterior of a token is divided by the last word of its paths; that does not change how they continue.
     follows = np.zeros((count, count))
     if not num_tokens:
         return follows

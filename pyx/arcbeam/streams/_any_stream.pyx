@@ -17,9 +17,7 @@ cdef class AnyStream:
 
 
 def all_usable(list streams, kind, decoder):
-    """Whether all are streams of this class and of this decoder, none is there twice, and no other thread has chunks of
-    any.
-    """
+    """Whether all are streams of this class and decoder, all distinct, and none has chunks in another thread."""
     global calls
     cdef AnyStream stream
     cdef uint64_t call

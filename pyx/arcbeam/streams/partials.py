@@ -26,10 +26,7 @@ StreamKind = TypeVar("StreamKind", bound=AnyStream)
 
 
 def places_of(count: int, index: SupportsIndex | slice) -> int | range:
-    """The place, or the places, of an index into so many results.
-
-    Raises IndexError if there is none.
-    """
+    """The place, or the places, of an index into so many results; IndexError if there is none."""
     try:
         return range(count)[index]
     except IndexError:
@@ -75,15 +72,7 @@ class Partials(Sequence[Result]):
 def check_streams(
     decoder: Any, streams: Any, kind: type[StreamKind], errors: str
 ) -> tuple[list[StreamKind], dict[int, Fault]]:
-    """The streams of a call, which are of the class `kind`; and what is wrong with some, by their places.
-
-    Raises
-    ------
-    TypeError
-        Something is not a stream.
-    ValueError
-        Unless `errors` is "return": a stream of another decoder, or one that is there twice.
-    """
+    """Checked streams, and the faults of others by place; TypeError, or ValueError unless `errors` is "return"."""
     if isinstance(streams, kind) or not isinstance(streams, Iterable):
         raise TypeError(f"streams: expected a list of streams, got {type(streams).__name__}")
     given = list(streams)
@@ -119,10 +108,7 @@ def fault_of_stream(at: int, streams: Sequence[Any], said: str | None) -> Fault:
 
 
 def check_last(last: Any, count: int) -> list[bool]:
-    """Whether each of the chunks is its stream's last; None says that none is.
-
-    Raises TypeError or ValueError if `last` is no bool, nor one for each.
-    """
+    """Whether each of the chunks is its stream's last, None meaning that none is; TypeError or ValueError."""
     if last is None:
         return [False] * count
     if isinstance(last, (bool, np.bool_)):

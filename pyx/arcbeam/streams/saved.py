@@ -1,7 +1,6 @@
-"""The saved state of a stream as bytes: arrays and facts in the layout of arcbeam's files (`files.section_file`).
+"""The saved state of a stream as bytes: little endian arrays and facts in the layout of `files.section_file`.
 
-Little endian, and the same for every engine. The facts name what the stream was decoded with, so that a decoder of
-something else refuses it by name.
+The same for all engines. The facts name what the stream was decoded with, so that errors can name what differs.
 """
 
 from __future__ import annotations
@@ -31,15 +30,7 @@ def pack(kind: section_file.Kind, arrays: Arrays, about: dict[str, Any]) -> byte
 
 
 def unpack(kind: section_file.Kind, data: object) -> tuple[Arrays, dict[str, Any]]:
-    """The arrays and the facts of a state.
-
-    Raises
-    ------
-    TypeError
-        Not bytes.
-    FormatError
-        The bytes are no state of this kind, or are damaged or cut short.
-    """
+    """The arrays and the facts of a state; TypeError unless bytes, FormatError for another kind or damaged bytes."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError(f"data: expected the bytes that stream.save() returned, got {type(data).__name__}")
     raw = bytes(data)
@@ -49,10 +40,10 @@ def unpack(kind: section_file.Kind, data: object) -> tuple[Arrays, dict[str, Any
     return arrays, section_file.read_about(NAME, kind, arrays.pop("about").tobytes())
 
 
-def check_sections(arrays: Arrays, wanted: set[str]) -> None:
+def check_sections(arrays: Arrays, expected: set[str]) -> None:
     """FormatError unless the arrays are these."""
-    if set(arrays) != wanted:
-        raise FormatError(f"{NAME}: expected the sections {sorted(wanted)}, got {sorted(arrays)}")
+    if set(arrays) != expected:
+        raise FormatError(f"{NAME}: expected the sections {sorted(expected)}, got {sorted(arrays)}")
 
 
 def endpoint_of(about: dict[str, Any]) -> Endpoint | None:
@@ -71,10 +62,7 @@ def waiting_of(
     all_usable: Callable[[npt.NDArray[np.float32]], Any],
     sound: str,
 ) -> npt.NDArray[np.float32]:
-    """float32[frames, columns]: the frames that wait after the rule that has ended the sentence.
-
-    FormatError if they cannot be such, or there is no such rule. `all_usable` checks that values are possible: `sound`.
-    """
+    """float32[frames, columns]: frames that wait after the rule that ended the sentence; FormatError if wrong."""
     values = arrays["waiting"]
     if not 0 <= about["fired"] <= (0 if endpoint is None else len(endpoint.rules)):
         raise FormatError(f"{NAME}: expected the number of a rule, got {about['fired']}")

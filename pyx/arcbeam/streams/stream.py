@@ -50,7 +50,7 @@ class ChunkDecoder(ABC, Generic[Kind, Result]):
     columns: int  # of the frames that wait
 
     def decoding_lock(self) -> AbstractContextManager[Any]:
-        """The lock under which streams go on; a thread that holds it may take it again."""
+        """The lock under which streams are decoded; a thread that holds it may take it again."""
         return self.engine.decoding_lock()
 
     @abstractmethod
@@ -84,11 +84,7 @@ class ChunkDecoder(ABC, Generic[Kind, Result]):
 
 
 class SpeechStream(AnyStream, Generic[Result]):
-    """Speech that arrives in chunks, sentence by sentence.
-
-    A subclass has the sentence that the stream is in, the frames that wait after it, and whether the last chunk has
-    come. All three change together, in a step that nothing interrupts.
-    """
+    """Speech in chunks, by sentence: a subclass changes its sentence and waiting frames in one uninterrupted step."""
 
     _decoder: ChunkDecoder[Any, Any]
     _endpoint: Endpoint | None
@@ -144,10 +140,7 @@ class SpeechStream(AnyStream, Generic[Result]):
         return AFTER_THE_LAST if self._last_came else None
 
     def _go_on(self, fresh: Self) -> Result:
-        """Goes on as a stream in which the next sentence begins, once that has decoded the frames that wait.
-
-        Until then this stream is as it was, whatever interrupts the decoding.
-        """
+        """Continues as `fresh`, once that has decoded the frames that wait; until then this stream is as it was."""
         decoder = self._decoder
         pieces = deque(piece for frames in self._waiting for piece in frames.pieces())
         ended, wrong = bool(pieces) and self._last_came, []

@@ -11,17 +11,10 @@ PIECE = 256  # frames that are decoded together: those after an end are read aga
 
 
 class Waiting(NamedTuple):
-    """Frames of one chunk.
+    """Frames of one chunk."""
 
-    Attributes
-    ----------
-    rows : float32[frames, columns]
-    confidences : float32[frames] or None
-        None where they are not needed.
-    """
-
-    rows: npt.NDArray[np.float32]
-    confidences: npt.NDArray[np.float32] | None = None
+    rows: npt.NDArray[np.float32]  # float32[frames, columns]
+    confidences: npt.NDArray[np.float32] | None = None  # float32[frames]; None where they are not needed
 
     def pieces(self) -> list[Waiting]:
         """The frames in pieces that are decoded one after the other."""

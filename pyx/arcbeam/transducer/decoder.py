@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, Unpack
 
 from arcbeam.arrays.bad_values import check_errors
-from arcbeam.arrays.batches import Wanted
+from arcbeam.arrays.batches import InputSpec
 from arcbeam.arrays.intake import take_batch
 from arcbeam.core.calls import explains, lists_options
 from arcbeam.core.show import changed, shown_as
@@ -139,8 +139,8 @@ class TransducerDecoder:
         )  # fmt: skip
         self._ordinal = ordinal_of(chosen, prediction)
         self._engine = make_engine(prediction, joint, chosen, self._ordinal)
-        wanted = Wanted(self._features, True, "encoder_output", "features", "values")
-        self._search = GreedySearch(self._engine, chosen, self._networks, tokens, wanted, self._form, self._ngram_lm)
+        spec = InputSpec(self._features, True, "encoder_output", "features", "values")
+        self._search = GreedySearch(self._engine, chosen, self._networks, tokens, spec, self._form, self._ngram_lm)
         self._chunks = TransducerChunkDecoder(self._search)
 
     def __repr__(self) -> str:
@@ -454,7 +454,7 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             A call of the driver failed; or the thread is capturing a CUDA graph, of which a decode cannot be a part.
         """
         check_errors(errors)
-        utterances, on_host = take_batch(encoder_output, lengths, self._search.wanted, self._engine, cuda_stream)
+        utterances, on_host = take_batch(encoder_output, lengths, self._search.spec, self._engine, cuda_stream)
         return self._search.decode(utterances, on_host, state, boost, errors)
 
     @lists_options()

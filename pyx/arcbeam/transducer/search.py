@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcbeam.arrays.bad_values import encoder_output_errors
-from arcbeam.arrays.batches import Utterances, Wanted, as_utterances
+from arcbeam.arrays.batches import InputSpec, Utterances, as_utterances
 from arcbeam.transducer.boosting_tree import BoostingTree
 from arcbeam.transducer.fusion import Boosts, fusions_of, trees_of
 from arcbeam.transducer.hypothesis import HypothesisForm, TransducerHypothesis, TransducerState
@@ -30,7 +30,7 @@ class GreedySearch:
     options: TransducerOptions
     networks: tuple[LstmPrediction | StatelessPrediction, Joint]
     tokens: int
-    wanted: Wanted
+    spec: InputSpec
     form: HypothesisForm
     ngram_lm: TokenAutomaton | None
 
@@ -73,6 +73,6 @@ class GreedySearch:
 
     def start(self, tree: BoostingTree | None, frames: int) -> TransducerState:
         """The state at the start of a sentence, after some frames of its stream."""
-        nothing = np.empty((1, 0, self.wanted.columns), np.float32)
-        [start] = self.decode(as_utterances(nothing, None, self.wanted), True, None, tree, "raise")
+        nothing = np.empty((1, 0, self.spec.columns), np.float32)
+        [start] = self.decode(as_utterances(nothing, None, self.spec), True, None, tree, "raise")
         return replace(start.state, frames=frames)

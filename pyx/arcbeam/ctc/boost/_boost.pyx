@@ -68,14 +68,7 @@ ARC = np.dtype([("state", "<u4"), ("word", "<u4"), ("next_state", "<u4"), ("cost
 
 
 cdef class WordIndex:
-    """The words that some arc writes, by their text.
-
-    Parameters
-    ----------
-    symbols : arcbeam.SymbolTable
-    words : uint32 [arcs]
-        What each arc writes.
-    """
+    """The words that some arc writes, by their text. `words`: uint32[arcs], the output label of each arc."""
 
     cdef unique_ptr[CppWordIndex] index
     cdef list arrays  # that the index points into
@@ -130,10 +123,7 @@ cdef string_view utf8_of(str text) except *:
 
 
 def are_plain(str lines, size_t count):
-    """Whether a text has so many lines, all different, with one space between words and no other white space.
-
-    False, too, where it is not known: with control characters, or if two lines have the same hash.
-    """
+    """Whether all lines differ, with single spaces; False, too, with control characters or equal hashes of lines."""
     try:
         return cpp_are_plain(utf8_of(lines), count)
     except UnicodeEncodeError:  # half of a surrogate pair
@@ -156,22 +146,7 @@ def rounded(list scores, double largest):
 
 
 def compiled(WordIndex index, list phrases, list depth_scalings, list new_words, size_t threads):
-    """The automata of lists of phrases, of those phrases whose words the graph or the request has.
-
-    Parameters
-    ----------
-    index : WordIndex
-    phrases : list of arcbeam.ctc.boost.phrases.Phrases
-    depth_scalings : list of float
-    new_words : list of arcbeam.graph.new_words.NewWords or None
-        The requests'.
-    threads : int
-        The most that work at the same time.
-
-    Returns
-    -------
-    list of BoostList
-    """
+    """The BoostLists of lists of phrases, without phrases that have words of neither the graph nor the request."""
     cdef size_t n = len(phrases), i
     cdef vector[PhraseList] lists
     cdef PhraseList* one

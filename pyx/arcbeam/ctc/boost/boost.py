@@ -340,10 +340,7 @@ def boost_of(boosts: Boosts, index: int) -> Boost | None:
 
 
 def compiled_for(graph: Graph, boosts: Boosts, threads: int = 1) -> BoostList | list[BoostList | None] | None:
-    """The boosts of a call as its engine takes them; the new ones are compiled side by side, on so many threads.
-
-    Raises TypeError for something else, and errors as `Boost.compiled` does.
-    """
+    """The boosts of a call as its engine takes them; new ones are compiled in parallel. Errors as of Boost.compiled."""
     if boosts is None or isinstance(boosts, Boost):
         return None if boosts is None else boosts.compiled(graph)
     if isinstance(boosts, str) or not isinstance(boosts, Sequence):
@@ -366,10 +363,7 @@ def compiled_for(graph: Graph, boosts: Boosts, threads: int = 1) -> BoostList | 
 
 
 def _compile(graph: Graph, named: Mapping[Boost, str], threads: int) -> list[BoostList]:
-    """Compiles lists that are new to a graph; each has a name for messages.
-
-    Warns of phrases that the graph cannot write.
-    """
+    """Compiles lists new to a graph, each with a name for messages; warns of phrases that the graph cannot write."""
     boosts, index = list(named), _index_of(graph)
 
     def made(some: list[Boost], new_words: Sequence[NewWords | None]) -> list[BoostList]:

@@ -1,4 +1,4 @@
-"""Scores of a boost from speech without its phrases: the largest that seldom put a phrase where nobody said it."""
+"""Scores of a boost from speech without its phrases: the largest that seldom put a phrase where it was not spoken."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def calibrated(
         made = {phrase: score * factor if score > 0.0 else score for phrase, score in phrases.items()}
         return boost.with_scores(made)
 
-    wanted = boost.with_scores({phrase: score for phrase, score in known.items() if score > 0.0})
+    positive = boost.with_scores({phrase: score for phrase, score in known.items() if score > 0.0})
 
     def occurrences(**options: Any) -> list[Counter[str]]:
         found = decoder.decode(log_probs, lengths, **options)
-        return [Counter(each[0] for each in wanted.occurrences(one.text.split())) for one in found]
+        return [Counter(each[0] for each in positive.occurrences(one.text.split())) for one in found]
 
     before = occurrences()
     if not before:

@@ -18,20 +18,7 @@ SHOWN, SAMPLE = 10, 1000  # words that the warning names, and words that are sea
 def warn_of_left_out(
     graph: Graph, written: WordIndex, words: Mapping[str, str], phrases: tuple[int, int], lists: Sequence[str]
 ) -> None:
-    """Warns once of phrases that are left out of boost lists.
-
-    Parameters
-    ----------
-    graph : Graph
-    written : WordIndex
-        The words of the graph.
-    words : mapping of str to str
-        The words that cannot be written; with an open slot, each with the reason.
-    phrases : (int, int)
-        How many are left out, and how many the lists have.
-    lists : sequence of str
-        Where each of the lists comes from, such as " of utterance 3", or "".
-    """
+    """Warns once of phrases that are left out: `phrases` counts (left out, all), `words` has words and reasons."""
     count, of = phrases
     sample = list(itertools.islice(words, SAMPLE))
     where = lists[0] + (f" and {len(lists) - 1:,} more" if len(lists) > 1 else "")

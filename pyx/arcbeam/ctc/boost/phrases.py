@@ -14,20 +14,11 @@ LARGEST_SCORE = 1000.0
 
 
 class Phrases(NamedTuple):
-    """The phrases of a list and their scores, as they are compiled.
+    """The phrases of a list and their scores, as they are compiled."""
 
-    Attributes
-    ----------
-    lines : str
-        The phrases, with one space between words and a line feed between phrases.
-    size : int
-    scores : float or list of float
-        Of all phrases, or of each; multiples of 1/1024.
-    """
-
-    lines: str
+    lines: str  # one space between words, a line feed between phrases
     size: int
-    scores: float | list[float]
+    scores: float | list[float]  # of all phrases, or of each; multiples of 1/1024
 
     def as_dict(self) -> dict[str, float]:
         """The score of each phrase."""

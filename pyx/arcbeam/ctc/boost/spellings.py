@@ -28,24 +28,7 @@ _tables: WeakKeyDictionary[Graph, Pieces] = WeakKeyDictionary()
 
 
 class Spellings:
-    """The spellings of new words.
-
-    Parameters
-    ----------
-    given : mapping, path or None
-        As ``pronunciations`` of `arcbeam.Boost`.
-    segmentations : int
-        The most spellings in pieces of a word that is not given.
-    max_bytes : int or str
-        The most that new words may take.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Something else, or an empty spelling; the message names the word.
-    FormatError
-        A line of a file without tokens.
-    """
+    """The spellings of new words, given and in pieces; TypeError, ValueError or FormatError if given ones are wrong."""
 
     def __init__(
         self, given: Pronounced | str | os.PathLike[str] | None, segmentations: int, max_bytes: int | str
@@ -56,10 +39,7 @@ class Spellings:
         self._given = _read(given) if isinstance(given, (str, os.PathLike)) else _checked(given or {})
 
     def of(self, words: Iterable[str], graph: Graph, name: str = "") -> tuple[dict[str, Place], dict[str, str]]:
-        """The spellings of words in the columns of a graph; and of the words that have none, the reason.
-
-        Raises CapacityError if they take more than `max_bytes`; the message has the `name` after "the new words".
-        """
+        """The spellings of words in columns, and the reasons of words without one; CapacityError above `max_bytes`."""
         words = sorted(set(words))
         if graph.tokens is None:
             return {}, dict.fromkeys(words, "the graph has no tokens; give tokens= to Graph.load")
@@ -82,7 +62,7 @@ class Spellings:
             raise too_large("more bytes for their spellings alone", self.max_bytes, name)
         if stuck:
             columns = pieces_of(graph)
-            reasons |= {cut[at]: _without_token(rest, columns, mark) for at, rest in stuck.items()}
+            reasons |= {cut[at]: _without_token(left, columns, mark) for at, left in stuck.items()}
         listed = SpelledWords.from_lists(list(given.values()))
         found = {word: (listed, at) for at, word in enumerate(given)}
         found |= {word: (spelled, at) for at, word in enumerate(cut) if at not in stuck}
@@ -93,9 +73,9 @@ class _Unspelled(Exception):
     """A word has no spelling: the message says why."""
 
 
-def _without_token(rest: str, pieces: Container[str], mark: str | None) -> str:
+def _without_token(left: str, pieces: Container[str], mark: str | None) -> str:
     """The reason why a word has no spelling, of which this is what no way gets beyond."""
-    letter = rest[: 2 if rest[0] == mark else 1]  # with the mark of a word's start before it
+    letter = left[: 2 if left[0] == mark else 1]  # with the mark of a word's start before it
     cased = next((c for c in (letter.lower(), letter.upper()) if c != letter and c in pieces), None)
     return f"no token for {letter!r}" + (f", but one for {cased!r}" if cased else "")
 

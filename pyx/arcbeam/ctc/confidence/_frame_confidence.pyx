@@ -33,14 +33,7 @@ cdef extern from "frame_confidence/frames.hpp" namespace "arcbeam::frame_confide
 
 
 cdef class FrameConfidenceEngine(PooledEngine):
-    """A pool of threads that measures frames. Calls from several Python threads take turns.
-
-    Parameters
-    ----------
-    threads : int
-    portable : bool
-        Not to use the machine's vector unit, which changes no byte; for tests.
-    """
+    """Threads that measure frames; calls take turns. `portable`: no vector instructions (the same bytes), for tests."""
 
     cdef Engine* engine
     cdef Confidence measure
@@ -58,19 +51,7 @@ cdef class FrameConfidenceEngine(PooledEngine):
         self.close()
 
     def confidences(self, const int64_t[:, ::1] utterances, uint32_t columns, measure):
-        """The confidence of each frame, in [0, 1].
-
-        Parameters
-        ----------
-        utterances : int64[batch, 4]
-            Address in the host's memory, row stride in values, frames, and whether the values are float16.
-        columns : int
-        measure : arcbeam.core.confidence.Measure
-
-        Returns
-        -------
-        confidences : float32[sum of frames]
-        """
+        """float32[frames], in [0, 1]. `utterances`: int64[batch, 4]: address, row stride in values, frames, float16."""
         cdef vector[LogProbs] batch = batch_of(utterances, columns)
         cdef vector[Query] queries
         cdef size_t frames = 0, i

@@ -135,21 +135,18 @@ def normalised_cross_entropy(confidences: Confidences, right: Rights) -> float:
 
 
 def right_words(reference: Sequence[str], hypothesis: Sequence[str]) -> Rights:
-    """Which words of the hypothesis an alignment of the fewest errors pairs with themselves.
-
-    Of equal alignments the one that pairs words, right or wrong, from the end on.
-    """
-    wanted, given = np.array(reference, object), np.array(hypothesis, object)
+    """The words of the hypothesis that a minimum-error alignment matches; ties are broken in favour of late pairs."""
+    spoken, given = np.array(reference, object), np.array(hypothesis, object)
     right = np.zeros(len(given), np.bool_)
     places = np.arange(len(given) + 1)
     errors = [places]
-    for word in wanted:
+    for word in spoken:
         before = errors[-1]
         row = np.concatenate([[before[0] + 1], np.minimum(before[:-1] + (given != word), before[1:] + 1)])
         errors.append(np.minimum.accumulate(row - places) + places)  # insertions
-    i, j = len(wanted), len(given)
+    i, j = len(spoken), len(given)
     while i and j:
-        same = bool(wanted[i - 1] == given[j - 1])
+        same = bool(spoken[i - 1] == given[j - 1])
         if errors[i][j] == errors[i - 1][j - 1] + (not same):
             i, j = i - 1, j - 1
             right[j] = same
@@ -162,10 +159,10 @@ def right_words(reference: Sequence[str], hypothesis: Sequence[str]) -> Rights:
 
 def _confidences(decoder: CtcDecoder, results: Results, scale: float) -> Confidences:
     """float64 [words of all hypotheses]: with another scale, from the same lattices."""
-    asked = Outputs(confidence=True)
+    outputs = Outputs(confidence=True)
     assert results.lattices is not None
-    answers = decoder._reader.answers(results.lattices.lattices, results.boosts, asked, scale)
-    again = replace(results, asked=asked, answers=answers)
+    answers = decoder._reader.answers(results.lattices.lattices, results.boosts, outputs, scale)
+    again = replace(results, outputs=outputs, answers=answers)
     hypotheses = [Hypothesis(again, index) for index in range(len(again.paths.begins))]
     return np.array([word.confidence for hypothesis in hypotheses for word in hypothesis.words], np.float64)
 

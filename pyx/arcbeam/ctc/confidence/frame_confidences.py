@@ -40,19 +40,10 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FrameConfidences:
-    """The confidences of the frames of a batch.
+    """The confidences of the frames of a batch: of utterance i ``values[first_frame[i]:first_frame[i + 1]]``."""
 
-    Attributes
-    ----------
-    values : float32[frames]
-    first_frame : int64[batch + 1]
-        The frames of utterance i are ``[first_frame[i], first_frame[i + 1])``.
-    aggregation : str
-        How one confidence is made of several.
-    """
-
-    values: Floats
-    first_frame: Ints
+    values: Floats  # float32[frames]
+    first_frame: Ints  # int64[batch + 1]
     aggregation: str
 
     def of(self, index: int) -> Floats:
@@ -61,24 +52,14 @@ class FrameConfidences:
 
 
 class ChunkConfidences(NamedTuple):
-    """The confidences of the frames of a round of chunks.
+    """The confidences of the frames of a round of chunks."""
 
-    Attributes
-    ----------
-    values : float32[frames]
-    begins : int64[streams]
-        The place of each chunk's first frame among them; undefined where the stream has none.
-    """
-
-    values: Floats
-    begins: Ints
+    values: Floats  # float32[frames]
+    begins: Ints  # int64[streams]: the place of each chunk's first frame; undefined where the stream has none
 
 
 def of_words(words: list[Word], label_begins: Ints, of_labels: Floats, aggregation: str) -> Floats:
-    """float32[words]: the confidences of the labels that begin within a word, made one; 0 for a word without any.
-
-    Words and labels count frames from the same one.
-    """
+    """float32[words]: aggregated over the labels that begin within each word, in the same frames; 0 without any."""
     begins = np.searchsorted(label_begins, np.array([word.start_frame for word in words], np.int64))
     ends = np.searchsorted(label_begins, np.array([word.end_frame for word in words], np.int64))
     return aggregated(of_labels, begins.astype(np.int64), ends.astype(np.int64), aggregation)

@@ -22,14 +22,7 @@ NO_FRAMES = np.empty(0, np.float32)
 
 
 class FrameMeasurer:
-    """The frame confidences of one decoder, by threads of the CPU that begin when they are first needed.
-
-    Parameters
-    ----------
-    threads : int
-    aggregation : str
-        How one confidence is made of several.
-    """
+    """The frame confidences of one decoder, on CPU threads that start when they are first needed."""
 
     def __init__(self, threads: int, aggregation: str) -> None:
         self._threads, self._aggregation = threads, aggregation
@@ -55,20 +48,8 @@ class FrameMeasurer:
         methods: Mapping[ConfidenceMethod, list[int]],
         errors: str,
     ) -> tuple[ChunkConfidences, dict[int, Fault]]:
-        """The confidences of chunks whose streams ask for them, by one call for each method; and what has none.
-
-        They come before a chunk is decoded: if they fail, all streams are as before.
-
-        Parameters
-        ----------
-        chunks : Chunks
-        reader : arcbeam.gpu._launch.Stream or None
-            What copies from a GPU.
-        methods : dict of ConfidenceMethod to list of int
-            The places of the streams that ask for each.
-        errors : "raise" or "return"
-            What happens to the chunks of a method that cannot be computed for so many columns.
-        """
+        """The confidences of chunks, by one call for each method, and faults by place. `reader` copies from a GPU."""
+        # They come before a chunk is decoded: if they fail, all streams are as before.
         batch, values, count = chunks.utterances, [NO_FRAMES], 0
         begins, refused = np.zeros(len(batch.table), np.int64), dict[int, Fault]()
         for method, places in methods.items():

@@ -4,8 +4,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from arcbeam.arrays._input_checks import InputChecks
 from arcbeam.arrays._log_prob_engine import LogProbEngine
-from arcbeam.arrays._looks import InputChecks
 from arcbeam.ctc.boost._boost import BoostList
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
@@ -56,7 +56,7 @@ class CpuEngine(LogProbEngine):
         utterances: npt.NDArray[np.int64],
         columns: int,
         on_host: bool = True,
-        looks: InputChecks | None = None,
+        checks: InputChecks | None = None,
         lattice_beam: float | None = None,
         boosts: BoostList | Sequence[BoostList | None] | None = None,
         streams: Sequence[CpuStream] | None = None,

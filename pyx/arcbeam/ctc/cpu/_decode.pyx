@@ -12,7 +12,7 @@ from arcbeam.graph._graph_view cimport GraphView, NewWordsView, OpenGraph, open_
 from arcbeam.lm._lm_view cimport RescoringView, rescoring_view_of
 from arcbeam.arrays._log_prob_engine cimport LogProbEngine
 from arcbeam.arrays._log_probs cimport LogProbs
-from arcbeam.arrays._looks cimport InputChecks
+from arcbeam.arrays._input_checks cimport InputChecks
 from arcbeam.ctc.boost._boost cimport BoostList, BoostView, each
 from arcbeam.ctc.streams._endpoint cimport EndpointRules, take_rules
 from arcbeam.lm._kenlm_view cimport KenLmView, kenlm_view_of
@@ -133,10 +133,7 @@ def rescoring_cost(graph, rescoring, const uint32_t[::1] arcs, cbool reached_fin
 
 
 def frames_along(const uint32_t[::1] sources, const uint8_t[::1] reads, int64_t first):
-    """int64[entries]: the frames up to each entry of a log, whose sources come before it; `first` up to the first one.
-
-    `reads` says which entries read a frame.
-    """
+    """int64[entries]: frames before each entry of a log, sources first; `reads` marks entries that read a frame."""
     found = np.empty(sources.shape[0], np.int64)
     cdef int64_t[::1] frames = found
     cdef Py_ssize_t i
@@ -148,21 +145,7 @@ def frames_along(const uint32_t[::1] sources, const uint8_t[::1] reads, int64_t 
 
 
 cdef class CpuStream(SearchState):
-    """A sentence of a stream of speech between two chunks.
-
-    Parameters
-    ----------
-    boost : arcbeam.ctc.boost._boost.BoostList or None
-    rules : arcbeam.ctc.streams.endpoint.EndpointRules, optional
-        If they are given, the sentence ends where one of them says so, and takes no frame after that.
-    lm_context : arcbeam.ctc.streams.sentences.LmContext, optional
-        What the large language model knows of the sentences before.
-    saved : arcbeam.ctc.streams.sentences.SavedSearch, optional
-        What the `search` of another such object returned, of the same graph, options and boost. It must be checked:
-        a search trusts it.
-    lattice_beam : float, optional
-        Of the lattice that the end of the sentence gives, if one is asked for.
-    """
+    """A sentence of a stream between two chunks; takes no frame after an endpoint. `saved` must have been checked."""
 
     cdef Stream stream
     cdef BoostList boost
@@ -191,15 +174,11 @@ cdef class CpuStream(SearchState):
 
     @property
     def fired(self):
-        """The number of the rule that has ended the sentence, from 1; 0 if it goes on."""
+        """The number of the rule that has ended the sentence, from 1; 0 if it has not ended."""
         return self.stream.watch.fired()
 
     def search(self, bint with_lattice=False):
-        """What the search knows, as a dict with the fields of arcbeam.ctc.streams.sentences.SavedSearch.
-
-        It lacks `settled`, which the stream's sentence has, and `dead_frames`. `with_lattice`: of a stream that keeps
-        links, whose log then begins with the sentence.
-        """
+        """The fields of SavedSearch but `settled` and `dead_frames`. `with_lattice`: of a search that keeps links."""
         return fields_of(self.stream.save(Extent.kAll if with_lattice else Extent.kAlive), with_lattice)
 
     cdef uint64_t frames_taken(self) except? 0:
@@ -220,22 +199,7 @@ cdef class CpuStream(SearchState):
 
 
 cdef class CpuEngine(LogProbEngine):
-    """A pool of lanes over one graph. Calls from several Python threads take turns.
-
-    The answers are the fields of `arcbeam.ctc.results.Paths`, and after them an `arcbeam.ctc.lattice._lattices.Lattices` if
-    a lattice beam is given; the path of an utterance with values that are no log-probs has no arcs.
-
-    Parameters
-    ----------
-    graph : arcbeam.Graph
-    options : arcbeam.DecoderOptions
-    threads : int
-    collect_above : int
-        Entries of a token log that a lane gathers before it first drops what no token descends from; with lattices,
-        entries and links.
-    rescoring : arcbeam.ctc.rescoring.Rescoring, optional
-        If it is given, the lanes rescore.
-    """
+    """A pool of lanes over one graph; calls take turns. `collect_above`: entries and links that start a collection."""
 
     cdef Engine* engine
     cdef DecodeOptions options
@@ -276,15 +240,11 @@ cdef class CpuEngine(LogProbEngine):
         return {"graph": sum([column.nbytes for column in columns]),
                 "language_models": 0 if self.rescoring is None else self.rescoring.nbytes}
 
-    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host=True, InputChecks looks=None,
+    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host=True, InputChecks checks=None,
                lattice_beam=None, boosts=None, streams=None, last=None):
-        """As LogProbEngine.decode; with a `lattice_beam`, a cost of at least 0, the answers end with the lattices.
-
-        `boosts` is a BoostList for all utterances, or has one or None for each. With `streams`, a CpuStream for each
-        utterance, utterances are the next chunks of those, and `last` says of each whether it is the last chunk. The
-        answers are then paths behind what is settled, and with any `lattice_beam` the lattices of streams that keep
-        links, of sentences that have ended now and of streams that show theirs; each stream knows its own beam.
-        """
+        """As LogProbEngine.decode: the fields of Paths, and any Lattices; the paths of bad utterances have no arcs."""
+        # With `streams`, utterances are their next chunks. Paths then start after the settled part, and lattices are
+        # those of streams that keep links and either have ended now or show theirs; each stream has its own beam.
         if streams is None:
             boosts = each(boosts, utterances.shape[0])
         elif len(streams) == utterances.shape[0]:
@@ -295,12 +255,12 @@ cdef class CpuEngine(LogProbEngine):
             self.lattice_beam = kNoLattice if lattice_beam is None else lattice_beam
             self.boosts, self.streams, self.last = boosts, streams, last
             try:
-                return self.decode_now(utterances, columns, looks)
+                return self.decode_now(utterances, columns, checks)
             finally:
                 self.boosts = self.streams = self.last = None
 
     def new_stream(self, boost=None, rules=None, lm_context=None, saved=None, lattice_beam=None):
-        """A CpuStream that begins, or goes on from what another one has saved."""
+        """A CpuStream, new or from what another one has saved."""
         return CpuStream(boost, rules, lm_context, saved, lattice_beam)
 
     cdef int start(self, vector[LogProbs] batch) except -1:

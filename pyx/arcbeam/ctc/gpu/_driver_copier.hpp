@@ -13,7 +13,7 @@ struct HalfHandles {
     void* copying;   // stream
     void* counting;  // stream
     void* sent;      // event after the data
-    void* told;      // event after the count: the buffer can be filled again
+    void* notified;  // event after the count: the buffer can be filled again
 };
 
 class DriverCopier : public requests::AnswerCopier {
@@ -36,12 +36,12 @@ class DriverCopier : public requests::AnswerCopier {
         if (code == 0) code = table_.event_record(with.sent, with.copying);
         if (code == 0) code = table_.stream_wait_event(with.counting, with.sent, 0);
         if (code == 0) code = table_.copy_to_device(to, buffer, sizeof(uint32_t), with.counting);
-        if (code == 0) code = table_.event_record(with.told, with.counting);
+        if (code == 0) code = table_.event_record(with.notified, with.counting);
         return code;
     }
 
-    int look(std::size_t half, bool& has_come) override {
-        const int code = table_.event_query(halves_[half].told);
+    int poll(std::size_t half, bool& has_come) override {
+        const int code = table_.event_query(halves_[half].notified);
         has_come = code == 0;
         return code == kNotReady ? 0 : code;
     }

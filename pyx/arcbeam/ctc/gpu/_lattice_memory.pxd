@@ -17,16 +17,16 @@ from arcbeam.graph._graph_view cimport GraphView, NewWordsView
 
 
 cdef extern from "arcbeam/ctc/gpu/_lattice_memory/numberer.hpp" namespace "arcbeam" nogil:
-    cdef struct WantedLattice:
+    cdef struct PendingLattice:
         const LatticeResult* result
         Lattice* into
         const NewWordsView* new_words
 
     cdef cppclass Numberer:
         Numberer(size_t threads) except +
-        void begin(const GraphView&, vector[WantedLattice]) except +
+        void begin(const GraphView&, vector[PendingLattice]) except +
         void start(const unsigned char*)
-        void look() except +
+        void poll() except +
         void finish()
         cbool wait(int milliseconds)
         cbool failed()
@@ -40,7 +40,7 @@ cdef class LatticeMemory:
     cdef SharedBuffer pool, results
     cdef unique_ptr[Numberer] numberer
     cdef size_t threads, lanes_at, first_step_at, streams_at, bytes
-    cdef bint at_work  # threads look at the pool
+    cdef bint at_work  # threads read the pool
     cdef int begin(self, order, frames, Lattices into, Lanes lanes, uint32_t num_lanes, float beam, size_t pool_bytes,
                     list boosts, list streams) except -1
     cdef int grow_stream(self, CudaStream stream, uint32_t utterance, uint32_t links) except -1
@@ -49,10 +49,10 @@ cdef class LatticeMemory:
     cdef const LatticeParams* address(self) noexcept
     cdef uint64_t* _used(self)
     cdef bint is_pinned(self) noexcept nogil
-    cdef int ask_back(self) except -1 nogil
+    cdef int copy_back(self) except -1 nogil
     cdef int wait(self, Event done, int milliseconds) except -1 nogil
     cdef int take(self, Lanes lanes, uint32_t num_lanes) except -1
-    cdef int rest(self) except -1
+    cdef int drain(self) except -1
     cdef int release(self) except -1
     cdef size_t device_bytes(self)
     cdef size_t pinned_bytes(self)

@@ -1,8 +1,4 @@
-"""The memory through which lattices go from lanes to the host, and the threads that number them.
-
-Kernels write the lattices of utterances that have ended to a pool in the host's memory, and threads number them from
-there, while other lanes decode. After each launch the pool is empty again.
-"""
+"""Sends lattices from lanes to the host, where threads number them while other lanes decode."""
 
 
 import numpy as np
@@ -29,16 +25,7 @@ cdef enum:
 
 @cython.no_gc
 cdef class LatticeMemory:
-    """Memory for the lattices of a window: the parameter, lanes, first steps and streams on both sides; results and the pool.
-
-    Parameters
-    ----------
-    pool : MemoryPool
-    stream : Stream
-    graph : arcbeam.Graph
-    threads : int
-        The number of threads that number lattices.
-    """
+    """The lattices of a window: parameters, lanes, first steps, streams and results, and a pool in host memory."""
 
     def __cinit__(self, MemoryPool pool not None, Stream stream not None, graph, size_t threads):
         self.stream, self.graph, self.threads = stream, graph, threads
@@ -49,30 +36,12 @@ cdef class LatticeMemory:
 
     cdef int begin(self, order, frames, Lattices into, Lanes lanes, uint32_t num_lanes, float beam, size_t pool_bytes,
                     list boosts, list streams) except -1:
-        """Call this before the first launch of a window.
-
-        Parameters
-        ----------
-        order, frames : int64[n]
-            Of the window's utterances: their numbers in the batch, and how long they are.
-        into : Lattices
-            Of the batch.
-        lanes : Lanes
-            They have room for links.
-        num_lanes : int
-        beam : float
-        pool_bytes : int
-            The room that the pool has at least.
-        boosts : list of BoostList or None, or None
-            Of the batch, whose new words lattices may have.
-        streams : list of CudaStream, or None
-            Of the batch, whose chunks the utterances are; those of the window keep links.
-        """
+        """Call this before the first launch of a window. `order`, `frames`: int64[n], number in the batch, length."""
         cdef size_t n = len(frames)
         cdef LatticeParams* params
         cdef const int64_t[::1] index = order, steps
-        cdef vector[WantedLattice] wanted
-        cdef WantedLattice one
+        cdef vector[PendingLattice] pending
+        cdef PendingLattice one
         cdef BoostList boost
         cdef size_t i
         num_steps = frames + 1
@@ -113,10 +82,10 @@ cdef class LatticeMemory:
             boost = None if boosts is None else boosts[index[i]]
             if boost is not None and boost.new_words is not None:
                 one.new_words = &boost.new_words_view
-            wanted.push_back(one)
+            pending.push_back(one)
         if not self.numberer:
             self.numberer.reset(new Numberer(self.threads))
-        self.numberer.get().begin(view_of(self.graph), move(wanted))
+        self.numberer.get().begin(view_of(self.graph), move(pending))
         lanes.forget_links()
         return self.again(lanes, num_lanes)
 
@@ -149,8 +118,8 @@ cdef class LatticeMemory:
     cdef bint is_pinned(self) noexcept nogil:
         return self.host.is_pinned()
 
-    cdef int ask_back(self) except -1 nogil:
-        """Copies back what the host needs to know after a launch."""
+    cdef int copy_back(self) except -1 nogil:
+        """Copies back what the host reads after a launch."""
         copy_to_host(self.host.data, self.memory.address, self.first_step_at, self.stream)
         return 0
 
@@ -158,10 +127,10 @@ cdef class LatticeMemory:
         """:meth:`Event.wait`, while lattices are numbered."""
         cdef int64_t start = now_ns()
         cdef int64_t waited = 0
-        if self.results.managed or self.pool.managed:  # the host may look at neither while a kernel runs
+        if self.results.managed or self.pool.managed:  # the host may read neither while a kernel runs
             return done.wait(milliseconds)
         while not done.is_done():
-            self.numberer.get().look()
+            self.numberer.get().poll()
             waited = now_ns() - start
             if waited >= <int64_t> milliseconds * 1000000:
                 return 0
@@ -169,22 +138,19 @@ cdef class LatticeMemory:
         return 1
 
     cdef int take(self, Lanes lanes, uint32_t num_lanes) except -1:
-        """Numbers the lattices that are left of a launch, which has ended, and empties the pool.
-
-        If the pool was too small it grows. The lanes are told how many links they hold; they have not changed places.
-        """
+        """Numbers the lattices that are left after a launch, and empties the pool, which grows if it was too small."""
         cdef size_t used = self._used()[0]
         lanes.note_links(<const LatticeLane*> (<unsigned char*> self.host.data + self.lanes_at), num_lanes)
-        self.numberer.get().look()
-        self.rest()
+        self.numberer.get().poll()
+        self.drain()
         if self.numberer.get().failed():
             raise MemoryError("out of memory while numbering lattices: use a smaller lattice_beam or batch")
         if used > self.pool.capacity:
             self.pool.reserve(used + used // 2)
         return 0
 
-    cdef int rest(self) except -1:
-        """Waits until no thread looks at the pool. A signal's exception is raised afterwards."""
+    cdef int drain(self) except -1:
+        """Waits until no thread reads the pool. A signal's exception is raised afterwards."""
         cdef cbool done = False
         if not self.at_work:
             return 0

@@ -59,8 +59,8 @@ cdef class Staging:
     cdef int begin(self, const int64_t[:, ::1] utterances, uint32_t columns, size_t lanes) except -1
     cdef int send(self, size_t parts) except -1 nogil
     cdef int finish(self) except -1 nogil
-    cdef void give_up(self) noexcept nogil
-    cdef void rest(self) noexcept nogil
+    cdef void cancel(self) noexcept nogil
+    cdef void drain(self) noexcept nogil
     cdef void clear(self) noexcept nogil
     cdef int release(self) except -1
     cdef size_t device_bytes(self) noexcept nogil

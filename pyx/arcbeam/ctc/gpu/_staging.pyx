@@ -1,7 +1,6 @@
-"""Sends log-probs of the host to a device, while the kernel decodes those that have arrived.
+"""Sends log-probs of the host in pieces of a few frames, in the order in which lanes need them, while kernels decode.
 
-They are sent in pieces of a few frames, in the order in which the lanes will want them. Several threads copy them to a
-buffer, pinned if the host allows it. After each part a word on the device counts the lines that have arrived.
+Threads gather them in a buffer, pinned if possible; after each part a word on the device counts the lines that arrived.
 """
 
 cimport cython
@@ -20,7 +19,7 @@ from arcbeam.core.errors import CapacityError
 cdef enum:
     SLICE_MS = 100  # of waiting between checks for signals
     SLOTS = 2  # of gathered log-probs: one is filled while the other is read
-    GIVE_UP = 0  # words before the slots: the value that ends all waiting, then the counts to send after each part
+    CANCEL = 0  # words before the slots: the value that ends all waiting, then the counts to send after each part
     COUNTS = 1
 
 
@@ -40,18 +39,9 @@ cdef vector[Source] sources_of(const int64_t[:, ::1] utterances, uint32_t column
 
 @cython.no_gc
 cdef class Staging:
-    """Sends log-probs to one engine.
-
-    Parameters
-    ----------
-    pool : MemoryPool
-    stream : Stream
-        The CUDA stream of the copies: not the one on which the kernel runs. Another stream counts what has arrived,
-        after an event. Two copies of one stream follow each other, but nothing guarantees that a running kernel sees
-        the first before the second.
-    threads : int
-        The number of threads that gather log-probs. They start when they are first needed.
-    """
+    """Sends log-probs to one engine. `stream` is that of the copies, not the kernel's."""
+    # Another stream counts what has arrived, after an event: two copies of one stream follow each other, but nothing
+    # guarantees that a running kernel sees the first before the second.
 
     def __cinit__(self, MemoryPool pool not None, Stream stream not None, size_t threads):
         self.stream, self.counting = stream, Stream(pool.context)
@@ -68,10 +58,7 @@ cdef class Staging:
             del self.gatherer
 
     cdef int begin(self, const int64_t[:, ::1] utterances, uint32_t columns, size_t lanes) except -1:
-        """Plans the order of utterances, as the lanes take them, and prepares the memory.
-
-        Everything that was sent before must have been decoded, and its copies must have ended.
-        """
+        """Plans the order of utterances and prepares the memory; all that was sent before must have been decoded."""
         cdef vector[Source] sources = sources_of(utterances, columns)
         cdef Source source
         cdef Part part
@@ -102,7 +89,7 @@ cdef class Staging:
             self.memory.reserve(max(<uint64_t> 1, self.order.end()) * kLineBytes, False)
             self.gathered.reserve(self._slot(0) + SLOTS * self.slot_bytes)
             counts = <uint32_t*> self.gathered.data
-            counts[GIVE_UP] = kNoIndex
+            counts[CANCEL] = kNoIndex
             for i in range(self.parts.size()):
                 counts[COUNTS + i] = <uint32_t> self.parts[i].end
         return 0
@@ -114,14 +101,14 @@ cdef class Staging:
 
     cdef int send(self, size_t parts) except -1 nogil:
         """Sends so many more parts, or as many as are left."""
-        cdef int64_t looked = now_ns()
+        cdef int64_t checked_at = now_ns()
         cdef size_t last = min(self.next_part + min(parts, self.parts.size()), self.parts.size())
         while self.next_part < last:
             self._send_part()
-            if now_ns() - looked > <int64_t> SLICE_MS * 1000000:
+            if now_ns() - checked_at > <int64_t> SLICE_MS * 1000000:
                 with gil:
                     check_interrupts()
-                looked = now_ns()
+                checked_at = now_ns()
         return 0
 
     cdef int _send_part(self) except -1 nogil:
@@ -171,14 +158,14 @@ cdef class Staging:
                 check_interrupts()
         return 0
 
-    cdef void give_up(self) noexcept nogil:
+    cdef void cancel(self) noexcept nogil:
         """Ends the waiting of a kernel: no more log-probs will arrive."""
         if self.parts.size() > 0:
             ignore(self.stream.context.state,
-                   driver().copy_to_device(self.word.address, <uint32_t*> self.gathered.data + GIVE_UP, 4,
+                   driver().copy_to_device(self.word.address, <uint32_t*> self.gathered.data + CANCEL, 4,
                                            self.counting.handle))
 
-    cdef void rest(self) noexcept nogil:
+    cdef void drain(self) noexcept nogil:
         """Waits for all copies, and ignores their result codes."""
         ignore(self.stream.context.state, driver().stream_synchronize(self.stream.handle))
         ignore(self.stream.context.state, driver().stream_synchronize(self.counting.handle))
@@ -202,12 +189,7 @@ cdef class Staging:
 
 
 def plan_of(const int64_t[:, ::1] utterances, uint32_t columns, size_t lanes, uint32_t piece_frames):
-    """The order in which pieces of utterances would be sent, for tests.
-
-    Returns
-    -------
-    pieces : list of (utterance, first_row, rows, line)
-    """
+    """list of (utterance, first_row, rows, line): the order in which pieces would be sent, for tests."""
     cdef Order* order = new Order(sources_of(utterances, columns), lanes, piece_frames)
     cdef const Piece* piece
     pieces = []

@@ -44,7 +44,7 @@ cdef class LinkRoom:
 cdef class CudaStream(SearchState):
     # First what every round needs, side by side.
     cdef readonly BoostList boost
-    cdef object saved  # what the search goes on from, until it is on the device
+    cdef object saved  # the state to restore, until it is on the device
     cdef LaneRequests numbers  # those of a KenLM's histories; None without one
     cdef readonly uint64_t frames
     cdef uint64_t lived  # of these, before the search died: each has a step of the lattice

@@ -1,5 +1,4 @@
-"""Streams on a device. A state is made beside the one before and takes its place once the whole batch has succeeded, so
-that a batch which fails leaves all streams as they were."""
+"""Streams on a device. A batch makes new states and replaces the current ones only once all of it has succeeded."""
 
 import numpy as np
 
@@ -53,8 +52,7 @@ cdef BoostList NOTHING = no_phrases()
 
 
 cdef uint64_t bytes_of(const StateRoom& room) noexcept:
-    """What a room takes of the memory. Tokens have room for histories, which a search without boosts and models leaves
-    as they are: those of no boost."""
+    """The bytes of a room; tokens have room for histories, which stay those of no boost without boosts and models."""
     return stream_bytes(rescoring_tokens_bytes(room.tokens), room.entries)
 
 
@@ -71,7 +69,7 @@ cdef class LinkRoom:
         if links <= self.links and steps <= self.steps and entries <= self.entries:
             return 0
         if steps > self.steps:
-            steps += steps // 2 + 64  # the sentence goes on
+            steps += steps // 2 + 64  # the sentence continues
         links, steps, entries = max(links, self.links), max(steps, self.steps), max(entries, self.entries)
         self.links = self.steps = self.entries = 0
         self.memory.reserve(stream_links_bytes(links, steps, entries), False)
@@ -86,26 +84,7 @@ cdef class LinkRoom:
 @cython.final
 @cython.no_gc
 cdef class CudaStream(SearchState):
-    """A sentence of a stream of speech between two chunks.
-
-    Parameters
-    ----------
-    pool : MemoryPool
-    stream : Stream
-        That of the engine.
-    graph : arcbeam.Graph
-    rescoring : DeviceRescoring or None
-    boost : arcbeam.ctc.boost._boost.BoostList or None
-    rules : arcbeam.ctc.streams.endpoint.EndpointRules or None
-        If they are given, the sentence ends where one of them says so, and takes no frame after that.
-    lm_context : arcbeam.ctc.streams.sentences.LmContext or None
-        What the large language model knows of the sentences before.
-    saved : arcbeam.ctc.streams.sentences.SavedSearch or None
-        What the `search` of another stream returned, on any engine, of the same graph, options and boost. It must be
-        checked: a search trusts it.
-    lattice_beam : float or None
-        Of the lattice that the end of the sentence gives, if one is asked for.
-    """
+    """A sentence of a stream between two chunks; takes no frame after an endpoint. `saved` must have been checked."""
 
     def __cinit__(self, MemoryPool pool not None, Stream stream not None, graph, DeviceRescoring rescoring,
                   BoostList boost, rules, lm_context, saved, lattice_beam=None):
@@ -172,11 +151,7 @@ cdef class CudaStream(SearchState):
         return 0
 
     def search(self, bint with_lattice=False):
-        """What the search knows, as a dict with the fields of arcbeam.ctc.streams.sentences.SavedSearch.
-
-        It lacks `settled`, which the stream's sentence has, and `dead_frames`. `with_lattice`: of a stream that keeps
-        links, whose log then begins with the sentence.
-        """
+        """The fields of SavedSearch but `settled` and `dead_frames`. `with_lattice`: of a search that keeps links."""
         cdef SavedSearch found
         cdef HostState state
         cdef HostLinks links = HostLinks(NULL, 0, 0)
@@ -204,7 +179,7 @@ cdef class CudaStream(SearchState):
         return OpenGraph(view_of(self.graph), self.boost.new_words_view)
 
     cdef int _resume(self) except -1:
-        """Makes the state that the search goes on from, and sends it unless its histories lack numbers."""
+        """Makes the state with which the search continues, and sends it unless its histories lack numbers."""
         cdef SavedSearch search
         cdef HostLinks links = HostLinks(NULL, 0, 0)
         cdef unsigned char[::1] memory, memory_of_links
@@ -231,10 +206,7 @@ cdef class CudaStream(SearchState):
         return 0
 
     def release_lm_histories(self):
-        """int : the histories of a KenLM that this state keeps by themselves, from now until its next chunk.
-
-        Their numbers must still hold.
-        """
+        """Moves KenLM histories into this state until its next chunk; their number. Their ids must still be valid."""
         cdef unsigned char[::1] memory
         if self.apart is None and self.has_begun:
             read = self._memory(self.state).read(bytes_of(self.state))
@@ -266,8 +238,7 @@ cdef class CudaStream(SearchState):
         return 0
 
     cdef int describe(self, StreamView* view, bint last, uint64_t columns, uint32_t tokens, uint32_t entries) except -1:
-        """Tells the kernel where the state is, and where the next one is to be left, in room for at least so much;
-        `columns`: those of the graph's arcs on the device, where there are rules."""
+        """Passes the state, and room for the next one, to the kernel; `columns`: address of the arcs' columns."""
         if self.saved is not None:
             self._resume()
         if self.numbers is not None:
@@ -294,8 +265,7 @@ cdef class CudaStream(SearchState):
         return self._describe_next(view)
 
     cdef int describe_links(self, StreamLinksView* view, uint32_t steps, uint32_t links) except -1:
-        """The same of its links, once `describe` has made room: `steps` that the sentence may have, and at least so many
-        links."""
+        """Passes the links to the kernel after `describe`: room for the sentence's `steps` and for so many links."""
         self.spare_links.reserve(max(links, self.links.links), steps, self.spare.entries)
         view.before = <unsigned char*> <uintptr_t> (self.links.memory.address if self.has_begun else 0)
         view.before_links, view.before_steps = self.links.links, self.links.steps
@@ -313,8 +283,7 @@ cdef class CudaStream(SearchState):
 
     cdef int take(self, const uint32_t* arcs, size_t count, uint64_t frames, uint64_t lived, uint32_t fired,
                   bint last) except -1:
-        """The chunk has been decoded, as far as the sentence goes: its state counts, and these arcs are settled. `lived`:
-        the frames before the search died; `last`: whether it was the stream's last chunk."""
+        """Takes over the new state and the settled arcs of a decoded chunk; `lived`: frames before the search died."""
         if self.gave_lattice:
             return self._forget()  # the sentence has ended before
         self.settled.insert(self.settled.end(), arcs, arcs + count)

@@ -1,5 +1,5 @@
 # distutils: extra_compile_args = -O3
-"""The border to what is asked of lattices: n-best lists, posteriors, confidences, minimum Bayes risk, pruning."""
+"""The border to the outputs of lattices: n-best lists, posteriors, confidences, minimum Bayes risk, pruning."""
 
 import numpy as np
 
@@ -120,20 +120,13 @@ cdef extern from "lattice/oracle.hpp" namespace "arcbeam::lattice" nogil:
 
 
 cdef class AnswerEngine(PooledEngine):
-    """A pool of threads that answers what is asked of lattices. Calls from several Python threads take turns.
-
-    Parameters
-    ----------
-    graph : arcbeam.Graph
-        The graph that the lattices' arcs belong to.
-    threads : int
-    """
+    """Threads that compute outputs of lattices of one graph; calls take turns."""
 
     cdef CppAnswerEngine* engine
     cdef AnswerOptions options
     cdef object graph
-    cdef cbool has_labels  # whether those of entries were asked for
-    cdef cbool given_up
+    cdef cbool has_labels  # whether those of entries were requested
+    cdef cbool cancelled
 
     def __cinit__(self, graph, *, size_t threads):
         self.graph = graph
@@ -147,38 +140,15 @@ cdef class AnswerEngine(PooledEngine):
     def __dealloc__(self):
         self.close()
 
-    def give_up(self):
-        """Ends the batch early that another thread waits for, and all later ones; what they are given is worth nothing."""
-        self.given_up = True
+    def cancel(self):
+        """Ends the batch early that another thread waits for, and all later ones; their results must not be used."""
+        self.cancelled = True
         if self.pool != NULL and self.process == getpid():
             self.pool.cancel()
 
     def answers(self, Lattices lattices, graphs=None, *, uint32_t nbest=1, cbool labels=False, cbool confidence=False,
                 cbool mbr=False, double posterior_scale=1.0, uint64_t step_limit=STEP_LIMIT):
-        """N-best lists, the confidences of the hypotheses' words, and the words of the fewest expected errors.
-
-        Parameters
-        ----------
-        lattices : arcbeam.ctc.lattice._lattices.Lattices
-        graphs : sequence of Graph or OpenGraph, optional
-            Of each utterance, where some have new words.
-        nbest : int
-            Distinct word sequences of an utterance; 0 if none are asked for.
-        labels : bool
-            Whether the entries' output labels with their frames are asked for.
-        confidence : bool
-            Whether words are asked for theirs.
-        mbr : bool
-            Whether minimum Bayes risk and confusion networks are asked for.
-        posterior_scale : float
-            Costs are multiplied by it where probabilities are made of them; at least 0.
-        step_limit : int
-            Steps of each search in one lattice, after which it gives what it has found and says so.
-
-        Returns
-        -------
-        answers : arcbeam.ctc.lattice.answers.LatticeAnswers
-        """
+        """LatticeAnswers: n-best lists, confidences, minimum Bayes risk; `graphs` of utterances with new words."""
         check_scale(posterior_scale)
         cdef vector[Query] batch
         cdef Query query
@@ -200,7 +170,7 @@ cdef class AnswerEngine(PooledEngine):
                     query.reader = &reader.spans
                 batch.push_back(query)
             self.engine.start(move(batch))
-            if self.given_up:  # before, when there was nothing to cancel
+            if self.cancelled:  # before, when there was nothing to cancel
                 self.engine.cancel()
             self.finish()
             try:
@@ -323,12 +293,7 @@ def link_words(Lattices lattices, size_t index, graph):
 
 
 def posteriors(Lattices lattices, size_t index, *, double scale=1.0):
-    """The posterior of each link of a lattice, and the logarithm of the total.
-
-    Returns
-    -------
-    found : arcbeam.ctc.lattice.answers.Posteriors
-    """
+    """Posteriors: of each link of a lattice, and the logarithm of the total."""
     check_scale(scale)
     cdef const Lattice* lattice = lattice_of(lattices, index)
     cdef CppPosteriors found
@@ -338,23 +303,7 @@ def posteriors(Lattices lattices, size_t index, *, double scale=1.0):
 
 
 def nbest(Lattices lattices, size_t index, words, uint32_t n, *, double scale=1.0, uint64_t step_limit=STEP_LIMIT):
-    """The n best distinct word sequences of a lattice.
-
-    Parameters
-    ----------
-    lattices : arcbeam.ctc.lattice._lattices.Lattices
-    index : int
-    words : uint32[links]
-        The word of each link, 0 for none.
-    n : int
-    scale : float
-        Of posteriors.
-    step_limit : int
-
-    Returns
-    -------
-    found : arcbeam.ctc.lattice.answers.Nbest
-    """
+    """Nbest: the n best distinct word sequences; `words`: uint32[links], 0 for none; `scale`: of posteriors."""
     check_nbest(n)
     check_scale(scale)
     cdef const Lattice* lattice = lattice_of(lattices, index)
@@ -392,12 +341,7 @@ def confidences(Lattices lattices, size_t index, words, *, double scale=1.0, uin
 
 
 def mbr(Lattices lattices, size_t index, words, *, double scale=1.0, uint64_t step_limit=STEP_LIMIT):
-    """The word sequence of the smallest expected number of errors, and the confusion network.
-
-    Returns
-    -------
-    found : arcbeam.ctc.lattice.answers.Mbr
-    """
+    """Mbr: the words of the smallest expected number of errors, and the confusion network."""
     check_scale(scale)
     cdef const Lattice* lattice = lattice_of(lattices, index)
     cdef vector[uint32_t] words_ = words_for(lattice, words)
@@ -418,15 +362,7 @@ def mbr(Lattices lattices, size_t index, words, *, double scale=1.0, uint64_t st
 
 
 def prune(Lattices lattices, size_t index, double beam):
-    """One lattice, pruned to a beam in nats.
-
-    Returns
-    -------
-    pruned : arcbeam.ctc.lattice._lattices.Lattices
-        Of length 1.
-    tokens, links : uint32
-        The numbers, in the lattice before, of the tokens and links that stay.
-    """
+    """Lattices of one lattice, pruned to a beam in nats; the old numbers of its tokens and links, uint32."""
     if isnan(beam) or beam < 0:
         raise ValueError(f"expected a beam of at least 0, got {beam}")
     cdef const Lattice* lattice = lattice_of(lattices, index)
@@ -439,19 +375,7 @@ def prune(Lattices lattices, size_t index, double beam):
 
 
 def oracle(Lattices lattices, size_t index, words, reference, *, size_t room=kOracleRoom):
-    """The path whose words differ least from a reference.
-
-    Parameters
-    ----------
-    reference : array of int
-        Word ids.
-    room : int
-        Bytes for rows of edit distances that are kept at a time: with less it takes longer and finds the same.
-
-    Returns
-    -------
-    found : arcbeam.ctc.lattice.answers.Oracle
-    """
+    """Oracle: the path nearest to the word ids `reference`; `room`: bytes for rows of distances, more is faster."""
     cdef const Lattice* lattice = lattice_of(lattices, index)
     cdef vector[uint32_t] words_ = words_for(lattice, words)
     cdef vector[uint32_t] reference_

@@ -58,10 +58,7 @@ cdef const Lattice* lattice_of(Lattices lattices, size_t index) except NULL:
 
 
 def deviations(graph, rescoring, Lattices lattices, size_t index, lm_context=None):
-    """What rescoring added to the cost of each link, float32 [links], and of each token of the last step.
-
-    The lattice must have tokens. `lm_context`: what came before it (arcbeam.ctc.streams.sentences.LmContext).
-    """
+    """float32[links] and of each token of the last step: the cost that rescoring added. Needs a token."""
     cdef const Lattice* one = lattice_of(lattices, index)
     of_links, of_ends = np.zeros(one.links.size(), np.float32), np.zeros(one.end_extras.size(), np.float32)
     cdef float[::1] links = of_links, ends = of_ends
@@ -84,20 +81,7 @@ def deviations(graph, rescoring, Lattices lattices, size_t index, lm_context=Non
 
 
 def rescore(graph, rescoring, Lattices lattices, size_t index, double beam, *, uint64_t step_limit=STEP_LIMIT):
-    """One lattice with the scores of its graph alone, rescored; `cpu_reference/lattice/rescore.hpp` has the rule.
-
-    Returns
-    -------
-    rescored : Lattices
-        Of length 1.
-    truncated : bool
-        The search came to `step_limit`.
-
-    Raises
-    ------
-    ValueError
-        The large model allows none of the paths.
-    """
+    """(Lattices of length 1, truncated): rescored as cpu_reference/lattice/rescore.hpp; ValueError without any path."""
     cdef const Lattice* one = lattice_of(lattices, index)
     cdef OpenGraph view = open_view_of(graph)
     cdef RescoringView models
@@ -120,10 +104,7 @@ def rescore(graph, rescoring, Lattices lattices, size_t index, double beam, *, u
 
 
 def boosts(graph, BoostList boost, Lattices lattices, size_t index):
-    """What a boost added to the cost of each link, float32 [links], and of each token of the last step.
-
-    The lattice must have tokens.
-    """
+    """float32[links] and of each token of the last step: the cost that a boost added. The lattice must have tokens."""
     cdef const Lattice* one = lattice_of(lattices, index)
     of_links, of_ends = np.zeros(one.links.size(), np.float32), np.zeros(one.end_extras.size(), np.float32)
     cdef float[::1] links = of_links, ends = of_ends

@@ -11,63 +11,29 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class LatticeAnswers:
-    """N-best lists and word confidences of a batch. An utterance that could not be decoded has neither.
+    """N-best lists and word confidences of a batch; an utterance that could not be decoded has neither."""
 
-    Attributes
-    ----------
-    first_entry : int64[utterances + 1]
-        The entries of utterance i are ``[first_entry[i], first_entry[i + 1])``; the first is the hypothesis.
-    costs : float64[entries]
-    posteriors : float64[entries]
-        Of the word sequence, over all its alignments in the lattice.
-    first_arc : int64[entries + 1]
-    arcs : uint32
-        Of the best alignment of entry k, epsilon arcs included: ``[first_arc[k], first_arc[k + 1])``.
-    nbest_truncated : bool[utterances]
-        The search for entries came to its limit: better ones may be missing, and posteriors may be lower bounds.
-    first_word : int64[utterances + 1]
-    confidences : float64
-        Of the words of the hypothesis of utterance i: ``[first_word[i], first_word[i + 1])``, if requested.
-    confidence_truncated : bool[utterances]
-        Edit distances were computed in bands, because the lattice was too large for all of them.
-    labels : EntryLabels or None
-        What the entries write, with times, if requested.
-    mbr : MbrBatch or None
-        Minimum Bayes risk and confusion networks, if requested.
-    """
-
-    first_entry: npt.NDArray[np.int64]
-    costs: npt.NDArray[np.float64]
-    posteriors: npt.NDArray[np.float64]
-    first_arc: npt.NDArray[np.int64]
-    arcs: npt.NDArray[np.uint32]
-    nbest_truncated: npt.NDArray[np.bool_]
-    first_word: npt.NDArray[np.int64]
-    confidences: npt.NDArray[np.float64]
-    confidence_truncated: npt.NDArray[np.bool_]
+    first_entry: npt.NDArray[np.int64]  # int64[utterances + 1]: entries of i are [first_entry[i], first_entry[i + 1])
+    costs: npt.NDArray[np.float64]  # float64[entries]
+    posteriors: npt.NDArray[np.float64]  # float64[entries]: of the word sequence, over all its alignments
+    first_arc: npt.NDArray[np.int64]  # int64[entries + 1]
+    arcs: npt.NDArray[np.uint32]  # uint32: of the best alignment, with epsilon arcs
+    nbest_truncated: npt.NDArray[np.bool_]  # bool[utterances]: at its limit; posteriors are lower bounds
+    first_word: npt.NDArray[np.int64]  # int64[utterances + 1]
+    confidences: npt.NDArray[np.float64]  # float64: of the words of the hypothesis, if requested
+    confidence_truncated: npt.NDArray[np.bool_]  # bool[utterances]: edit distances in bands
     labels: EntryLabels | None = None
     mbr: MbrBatch | None = None
 
 
 @dataclass(frozen=True)
 class EntryLabels:
-    """The output labels of all entries of n-best lists, with the frames that each spans.
+    """The labels (words or pieces) of all n-best entries and their frames, from the beginning of the path."""
 
-    A label is a word, or a piece of one where the graph has pieces. Frames are counted from the beginning of the path.
-
-    Attributes
-    ----------
-    first_label : int64[entries + 1]
-        The labels of entry k are ``[first_label[k], first_label[k + 1])``.
-    labels : uint32
-    starts, ends : int64[labels]
-        Frames ``[starts[i], ends[i])``.
-    """
-
-    first_label: npt.NDArray[np.int64]
-    labels: npt.NDArray[np.uint32]
-    starts: npt.NDArray[np.int64]
-    ends: npt.NDArray[np.int64]
+    first_label: npt.NDArray[np.int64]  # int64[entries + 1]: labels of k are [first_label[k], first_label[k + 1])
+    labels: npt.NDArray[np.uint32]  # uint32
+    starts: npt.NDArray[np.int64]  # int64[labels]: frames [starts[i], ends[i])
+    ends: npt.NDArray[np.int64]  # int64[labels]
 
     def labels_of(self, entry: int) -> npt.NDArray[np.uint32]:
         """The labels of one entry."""
@@ -81,36 +47,20 @@ class EntryLabels:
 
 @dataclass(frozen=True)
 class MbrBatch:
-    """Minimum Bayes risk of a batch: the arrays of `Mbr`, one utterance after another.
+    """Minimum Bayes risk of a batch: the arrays of `Mbr`, one utterance after another."""
 
-    Attributes
-    ----------
-    first_word : int64[utterances + 1]
-        The words of utterance i are ``[first_word[i], first_word[i + 1])``.
-    words : uint32
-    confidences, begins, ends : float64[words]
-    same_as : uint32[words]
-    errors : float64[utterances]
-    first_position : int64[utterances + 1]
-        The positions of utterance i are ``[first_position[i], first_position[i + 1])``.
-    first_rival : int64[positions + 1]
-    rivals : uint32
-    posteriors : float64[rivals]
-    truncated : bool[utterances]
-    """
-
-    first_word: npt.NDArray[np.int64]
-    words: npt.NDArray[np.uint32]
-    confidences: npt.NDArray[np.float64]
-    begins: npt.NDArray[np.float64]
-    ends: npt.NDArray[np.float64]
-    same_as: npt.NDArray[np.uint32]
-    errors: npt.NDArray[np.float64]
-    first_position: npt.NDArray[np.int64]
-    first_rival: npt.NDArray[np.int64]
-    rivals: npt.NDArray[np.uint32]
-    posteriors: npt.NDArray[np.float64]
-    truncated: npt.NDArray[np.bool_]
+    first_word: npt.NDArray[np.int64]  # int64[utterances + 1]
+    words: npt.NDArray[np.uint32]  # uint32
+    confidences: npt.NDArray[np.float64]  # float64[words]
+    begins: npt.NDArray[np.float64]  # float64[words]
+    ends: npt.NDArray[np.float64]  # float64[words]
+    same_as: npt.NDArray[np.uint32]  # uint32[words]
+    errors: npt.NDArray[np.float64]  # float64[utterances]
+    first_position: npt.NDArray[np.int64]  # int64[utterances + 1]
+    first_rival: npt.NDArray[np.int64]  # int64[positions + 1]
+    rivals: npt.NDArray[np.uint32]  # uint32
+    posteriors: npt.NDArray[np.float64]  # float64[rivals]
+    truncated: npt.NDArray[np.bool_]  # bool[utterances]
 
     def of(self, index: int) -> Mbr:
         """That of one utterance; without words if the utterance could not be decoded."""
@@ -134,73 +84,37 @@ class MbrBatch:
 
 @dataclass(frozen=True)
 class Posteriors:
-    """Posteriors of links.
+    """Posteriors of links."""
 
-    Attributes
-    ----------
-    links : float64[links]
-    log_total : float
-        Logarithm of the sum over all paths, where the best path counts 1; in nats, at least 0.
-    """
-
-    links: npt.NDArray[np.float64]
-    log_total: float
+    links: npt.NDArray[np.float64]  # float64[links]
+    log_total: float  # of the sum over all paths, the best one counting 1; nats, at least 0
 
 
 @dataclass(frozen=True)
 class Nbest:
-    """The best distinct word sequences of one lattice.
+    """The best distinct word sequences of one lattice."""
 
-    Attributes
-    ----------
-    costs : float64[entries]
-    posteriors : float64[entries]
-    first_link : uint32[entries + 1]
-    links : uint32
-        Of the best alignment of entry k: ``[first_link[k], first_link[k + 1])``.
-    truncated : bool
-    """
-
-    costs: npt.NDArray[np.float64]
-    posteriors: npt.NDArray[np.float64]
-    first_link: npt.NDArray[np.uint32]
-    links: npt.NDArray[np.uint32]
+    costs: npt.NDArray[np.float64]  # float64[entries]
+    posteriors: npt.NDArray[np.float64]  # float64[entries]
+    first_link: npt.NDArray[np.uint32]  # uint32[entries + 1]
+    links: npt.NDArray[np.uint32]  # uint32: of the best alignment of k, [first_link[k], first_link[k + 1])
     truncated: bool
 
 
 @dataclass(frozen=True)
 class Mbr:
-    """Minimum Bayes risk: the words of the fewest expected errors, and the confusion network.
+    """Minimum Bayes risk: the words of the fewest expected errors, and the confusion network."""
 
-    Attributes
-    ----------
-    words : uint32[words]
-    confidences : float64[words]
-    begins, ends : float64[words]
-        Frames: expected begin and end of the link that writes the word.
-    same_as : uint32[words]
-        The number of the hypothesis' word if that is the word of the slot; 0xffffffff if another, or none, is.
-    errors : float
-        Expected number of word errors of `words`.
-    first_rival : uint32[positions + 1]
-    rivals : uint32
-        The words that compete at position p, 0 for none, by falling posterior:
-        ``[first_rival[p], first_rival[p + 1])``.
-    posteriors : float64[rivals]
-    truncated : bool
-        Edit distances were computed in bands around the hypothesis, and the words are the hypothesis'.
-    """
-
-    words: npt.NDArray[np.uint32]
-    confidences: npt.NDArray[np.float64]
-    begins: npt.NDArray[np.float64]
-    ends: npt.NDArray[np.float64]
-    same_as: npt.NDArray[np.uint32]
-    errors: float
-    first_rival: npt.NDArray[np.uint32]
-    rivals: npt.NDArray[np.uint32]
-    posteriors: npt.NDArray[np.float64]
-    truncated: bool
+    words: npt.NDArray[np.uint32]  # uint32[words]
+    confidences: npt.NDArray[np.float64]  # float64[words]
+    begins: npt.NDArray[np.float64]  # float64[words]: frames, expected begin of the link that writes the word
+    ends: npt.NDArray[np.float64]  # float64[words]
+    same_as: npt.NDArray[np.uint32]  # uint32[words]: the hypothesis' word where both agree, else 0xffffffff
+    errors: float  # expected
+    first_rival: npt.NDArray[np.uint32]  # uint32[positions + 1]
+    rivals: npt.NDArray[np.uint32]  # uint32: words at p are [first_rival[p], first_rival[p + 1]) by posterior; 0: none
+    posteriors: npt.NDArray[np.float64]  # float64[rivals]
+    truncated: bool  # distances in bands around the hypothesis, whose words these are
 
     def sausage(self) -> list[list[tuple[int, float]]]:
         """The confusion network: for each position the words and their posteriors."""
@@ -210,15 +124,7 @@ class Mbr:
 
 @dataclass(frozen=True)
 class Oracle:
-    """The path that differs least from a reference.
+    """The path that differs least from a reference."""
 
-    Attributes
-    ----------
-    errors : int
-        Insertions, deletions and substitutions of words.
-    links : uint32
-        Of the path.
-    """
-
-    errors: int
-    links: npt.NDArray[np.uint32]
+    errors: int  # insertions, deletions and substitutions
+    links: npt.NDArray[np.uint32]  # uint32: of the path

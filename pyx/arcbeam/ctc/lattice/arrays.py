@@ -40,39 +40,18 @@ WITHOUT = ("_batch", "_index", "_found")  # attributes that a pickle lacks
 
 @dataclass(frozen=True, eq=False)
 class LatticeBatch:
-    """What the lattices of a batch share.
-
-    Attributes
-    ----------
-    graph : Graph
-    lattices : Lattices
-    frame_shift : float or None
-        Seconds from one frame to the next.
-    rescoring : Rescoring or None
-    acoustic_scale : float
-        The factor on the log-probs with which the lattices were made.
-    posterior_scale : float
-        Factor on costs where probabilities are made of them.
-    lattice_beam : float
-        Cost above the best path up to which other paths are there.
-    truncated : bool
-        Rescoring came to its limit.
-    boosts : Boost, sequence of Boost or None, or None
-        Of all utterances, or of each.
-    before : dict of int to Before
-        What came before sentences of streams.
-    """
+    """What the lattices of a batch share."""
 
     graph: Graph
     lattices: Lattices
-    frame_shift: float | None = None
+    frame_shift: float | None = None  # seconds a frame
     rescoring: Rescoring | None = None
-    acoustic_scale: float = 1.0
-    posterior_scale: float = 1.0
-    lattice_beam: float = math.inf
-    truncated: bool = False
-    boosts: Boosts = None
-    before: Mapping[int, SentenceStart] = field(default_factory=dict)
+    acoustic_scale: float = 1.0  # factor on the log-probs with which the lattices were made
+    posterior_scale: float = 1.0  # factor on costs of which probabilities are made
+    lattice_beam: float = math.inf  # cost above the best path up to which other paths are kept
+    truncated: bool = False  # rescoring came to its limit
+    boosts: Boosts = None  # of all utterances, or of each
+    before: Mapping[int, SentenceStart] = field(default_factory=dict)  # before sentences of streams
 
     @cached_property
     def symbols(self) -> tuple[bytes, bytes]:

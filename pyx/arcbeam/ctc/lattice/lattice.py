@@ -233,24 +233,24 @@ class Lattice(LatticeForms):
         """
         if self.words.any() and not self.word_symbols:
             raise ValueError("oracle_wer: expected a graph with symbols of words; give words= to Graph.load")
-        wanted = reference.split() if isinstance(reference, str) else reference
-        wanted = list(wanted) if isinstance(wanted, Iterable) else [wanted]
-        if not all(isinstance(word, str) for word in wanted):
+        spoken = reference.split() if isinstance(reference, str) else reference
+        spoken = list(spoken) if isinstance(spoken, Iterable) else [spoken]
+        if not all(isinstance(word, str) for word in spoken):
             raise TypeError(f"reference: expected a str or a list of words, got {shown(reference):.80}")
         if self._spelled.in_pieces and self.num_tokens:
             names, separator = self.word_symbols, self._spelled.separator
-            whole = whole_words(self._arrays, self.words, names, separator, wanted)
+            whole = whole_words(self._arrays, self.words, names, separator, spoken)
             words_of = Lattices.of_arrays([whole.arrays])
-            found = oracle(words_of, 0, whole.words, [whole.ids[word] for word in wanted])
+            found = oracle(words_of, 0, whole.words, [whole.ids[word] for word in spoken])
             links = whole.links[found.links]
             labels = self.words[links[links >= 0]]
         else:
             ids = {name: word for word, name in self.word_symbols.items()}
-            found = oracle(*self._found, self.words, [ids.get(word, UNKNOWN) for word in wanted])
+            found = oracle(*self._found, self.words, [ids.get(word, UNKNOWN) for word in spoken])
             labels = self.words[found.links]
         said = [self.word_symbols[label] for label in labels.tolist() if label]
         words = [word for word, _, _ in self._spelled.words(said)]
-        return OracleErrors(found.errors, words, found.errors / len(wanted) if wanted else float("nan"))
+        return OracleErrors(found.errors, words, found.errors / len(spoken) if spoken else float("nan"))
 
     @cached_property
     def _mbr(self) -> Mbr:

@@ -22,15 +22,7 @@ OTHER_WORD = 0xFFFFFFFF
 
 
 class Spelled(NamedTuple):
-    """How labels make words.
-
-    Attributes
-    ----------
-    in_pieces : bool
-        Labels are pieces, which are put together; otherwise each is a word.
-    separator : str or None
-        What a piece that opens a word starts with.
-    """
+    """How labels make words: as pieces that are joined, where `separator` opens a word, or each as a word."""
 
     in_pieces: bool
     separator: str | None
@@ -78,10 +70,7 @@ def mbr_words(
     frame_shift: float | None,
     first_frame: int,
 ) -> MbrWords:
-    """The words of an array of ids; `name` gives the label of an id. They begin after `first_frame` frames.
-
-    `of_hypothesis` are the frames of the hypothesis' labels.
-    """
+    """The words of an array of ids, from `first_frame` on; `of_hypothesis` are the frames of the hypothesis' labels."""
     begins, ends = found.begins.copy(), found.ends.copy()
     same = found.same_as != OTHER_WORD
     for times, known in ((begins, of_hypothesis[0]), (ends, of_hypothesis[1])):

@@ -1,11 +1,9 @@
-"""A lattice whose links write pieces of words, as one whose links write words: for a comparison with words.
-
-A token becomes one token for each beginning of a word that its paths leave open. Beginnings that begin no word of the
-reference are one, because all words that come of them are wrong::
-
-    pieces   0 -▁a> 1 -b> 2 -▁c> 3      words   (0, "") -> (1, "a") -> (2, "ab") -ab> (3, "c") -c> end
-             0 ---▁ab---> 2                     (0, "") ------------> (2, "ab")
-"""
+"""A lattice whose links write pieces of words, as one whose links write words: for a comparison with words."""
+# A token becomes one token for each beginning of a word that its paths leave open. Beginnings that begin no word of the
+# reference are one, because all words that come of them are wrong:
+#
+#     pieces   0 -▁a> 1 -b> 2 -▁c> 3      words   (0, "") -> (1, "a") -> (2, "ab") -ab> (3, "c") -c> end
+#              0 ---▁ab---> 2                     (0, "") ------------> (2, "ab")
 
 from __future__ import annotations
 
@@ -23,24 +21,12 @@ Open: TypeAlias = str | None  # the beginning of a word, "" for none; None for o
 
 
 class WholeWords(NamedTuple):
-    """The lattice of words.
+    """The lattice of words."""
 
-    Attributes
-    ----------
-    arrays : dict
-        As `Lattices.of_arrays` takes it. All paths end in one token after the last frame.
-    words : uint32[links]
-        The word that each link completes, as in ``ids``; 0xffffffff for one that the reference does not have.
-    links : int64[links]
-        The link of the lattice of pieces; -1 for the end.
-    ids : dict
-        The words of the reference, from 1 on.
-    """
-
-    arrays: dict[str, Any]
-    words: npt.NDArray[np.uint32]
-    links: npt.NDArray[np.int64]
-    ids: dict[str, int]
+    arrays: dict[str, Any]  # as `Lattices.of_arrays` takes it; all paths end in one token after the last frame
+    words: npt.NDArray[np.uint32]  # uint32[links]: the word that each completes; 0xffffffff if not in the reference
+    links: npt.NDArray[np.int64]  # int64[links]: the link of the lattice of pieces; -1 for the end
+    ids: dict[str, int]  # the words of the reference, from 1 on
 
 
 def whole_words(
@@ -50,20 +36,7 @@ def whole_words(
     separator: str | None,
     reference: Iterable[str],
 ) -> WholeWords:
-    """Puts the pieces of a lattice's paths together.
-
-    Parameters
-    ----------
-    arrays
-        The lattice, as `Lattices.arrays` returns it; with a token.
-    labels : uint32[links]
-        What each link writes, 0 for nothing.
-    names
-        Of the labels.
-    separator : str or None
-        What a piece that opens a word starts with.
-    reference : iterable of str
-    """
+    """Joins the pieces of a lattice's paths; `labels`: uint32[links], 0 for none; `separator` opens words."""
     ids = {word: number for number, word in enumerate(dict.fromkeys(reference), 1)}
     beginnings = {word[:size] for word in ids for size in range(1, len(word) + 1)}
     pieces = {label: split_piece(name, separator) for label, name in names.items()}
@@ -71,7 +44,7 @@ def whole_words(
     def ended(before: Open) -> int:
         return NO_WORD if before == "" else OTHER_WORD if before is None else ids.get(before, OTHER_WORD)
 
-    def behind(before: Open, label: int) -> tuple[Open, int]:
+    def extended(before: Open, label: int) -> tuple[Open, int]:
         ends, rest = pieces[label]
         word, begun = (ended(before), "") if ends else (NO_WORD, before)
         if not rest:
@@ -90,7 +63,7 @@ def whole_words(
         is_end = token >= first_end and np.isfinite(arrays["end_extras"][token - first_end])
         for before, place in places[token].items():
             for link in range(first_link[token], first_link[token + 1]):
-                after, word = behind(before, written[link]) if written[link] else (before, NO_WORD)
+                after, word = extended(before, written[link]) if written[link] else (before, NO_WORD)
                 there = places[targets[link]]
                 found.append((sources[link], place, targets[link], there.setdefault(after, len(there)), word))
                 of_link.append(link)

@@ -9,7 +9,7 @@ def word_posteriors(
     reader: WordReader,
     boost: BoostList | None,
     search: SavedSearch,
-    rest: npt.NDArray[np.uint32],
+    unsettled: npt.NDArray[np.uint32],
     num_stable: int,
     scale: float,
 ) -> npt.NDArray[np.float64]: ...

@@ -33,24 +33,9 @@ cdef BoostList NOTHING = no_phrases()
 cdef size_t NOT_READ = <size_t> -1
 
 
-def word_posteriors(WordReader reader, BoostList boost, search, const uint32_t[::1] rest, size_t num_stable,
+def word_posteriors(WordReader reader, BoostList boost, search, const uint32_t[::1] unsettled, size_t num_stable,
                     double scale):
-    """float64[words]: the posterior of each word of a partial result; 1 for those that are stable.
-
-    Parameters
-    ----------
-    reader : WordReader
-        Of the graph with the new words of the boost.
-    boost : arcbeam.ctc.boost._boost.BoostList or None
-    search : arcbeam.ctc.streams.sentences.SavedSearch
-        What was alive then.
-    rest : uint32[n]
-        The arcs of the result behind those that are settled.
-    num_stable : int
-        How many words are stable.
-    scale : float
-        Factor on costs, at least 0.
-    """
+    """float64[words]: the posterior of each word of a partial result; 1 for the `num_stable` first ones."""
     cdef SavedSearch saved
     cdef BoostView phrases = (NOTHING if boost is None else boost).view
     take_saved(search, saved)
@@ -59,8 +44,9 @@ def word_posteriors(WordReader reader, BoostList boost, search, const uint32_t[:
     cdef uint32_t boost_state = boost_state_after(phrases, labels)
     labels.erase(labels.begin(), labels.begin() + reader.labels_of(labels, num_stable))
     cdef size_t shared = labels.size(), at, i
-    cdef vector[uint32_t] behind = labels_along(graph[0], &rest[0] if rest.shape[0] else NULL, rest.shape[0])
-    labels.insert(labels.end(), behind.begin(), behind.end())
+    cdef vector[uint32_t] after = labels_along(graph[0], &unsettled[0] if unsettled.shape[0] else NULL,
+                                               unsettled.shape[0])
+    labels.insert(labels.end(), after.begin(), after.end())
     cdef vector[string] words = reader.texts(labels)
 
     cdef unique_ptr[LiveLabels] live = unique_ptr[LiveLabels](new LiveLabels(graph[0], saved))

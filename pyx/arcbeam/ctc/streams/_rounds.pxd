@@ -27,9 +27,9 @@ cdef class SearchState:
 
 cdef class Sentence(GrowingPath):
     cdef readonly object boost, lm_context, endpoint, posterior_scale, aggregation
-    cdef readonly object asked  # arcbeam.ctc.results.Asked, or None where the sentence ends without a lattice
+    cdef readonly object outputs  # arcbeam.ctc.results.Outputs, or None where the sentence ends without a lattice
     cdef readonly uint64_t first_frame
-    cdef vector[float] of_frames  # the confidences of its frames, where they are asked for
+    cdef vector[float] of_frames  # the confidences of its frames, where they are requested
     cdef object last_made  # a weak reference to the result that was made for the latest place
     cdef uint64_t made_at
     cdef object result(self, kind, results, size_t index, const Place& place)
@@ -40,12 +40,12 @@ cdef class SentenceStream(AnyStream):
     cdef public Sentence _sentence
     cdef public list _waiting  # of arcbeam.streams.waiting.Waiting: frames after an endpoint
     cdef public bint _last_came
-    cdef public object _lattice  # Lattices of one, once a sentence has ended that was asked for more than its best path
+    cdef public object _lattice  # Lattices of one, once a sentence has ended with more outputs than its best path
     cdef public bint _posteriors  # whether results have those of their words
-    cdef public bint _interim_answers  # whether results before the end have what is asked for, too
+    cdef public bint _interim_answers  # whether results before the end have its outputs, too
     cdef public object _method  # arcbeam.ConfidenceMethod, or None where frames have no confidences
     cdef object results  # of the batch that the latest place comes from, and its index there
     cdef size_t index
     cdef Place place
-    cdef object made  # the result for it, once it has been looked at
+    cdef object made  # the result for it, once it has been read
     cdef bint is_whole(self) except -1

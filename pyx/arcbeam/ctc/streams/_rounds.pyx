@@ -1,8 +1,6 @@
-"""Streams of speech and their rounds of chunks, in loops without Python: a round may have thousands of streams, each of
-which has said little that is new.
+"""Streams and their rounds of chunks, in loops without Python: a round may have thousands of streams.
 
-What a round has found lies in arrays, and results are made of it when they are looked at. A result refers to its
-sentence, whose arcs are only added to, and says how many of them are its own.
+A round keeps arrays; results are made when they are first read, and refer to a part of their growing sentence.
 """
 
 import weakref
@@ -18,62 +16,33 @@ from arcbeam.streams.waiting import Waiting
 
 
 cdef class SearchState:
-    """What an engine keeps of a sentence between two chunks. A subclass says how far it is.
-
-    `shows_lattice` says before a chunk whether its result has the lattice so far, where links are kept and the sentence
-    goes on.
-    """
+    """What an engine keeps of a sentence between two chunks. `shows_lattice`: the next result has a lattice."""
 
     cdef uint64_t frames_taken(self) except? 0:
         """Frames of the sentence so far."""
         raise NotImplementedError
 
     cdef bint is_at(self, uint64_t frames, bint is_final) except -1:
-        """Whether it has taken so many frames and no more, and can go on: it was not given up in the middle of a chunk,
-        and has given its lattice only if the sentence `is_final`.
-        """
+        """Whether it has taken so many frames, was not interrupted, and has given its lattice only if `is_final`."""
         raise NotImplementedError
 
     cdef uint32_t rule_fired(self) except? 0xffffffff:
-        """The number of the rule that has ended the sentence, from 1; 0 if it goes on."""
+        """The number of the rule that has ended the sentence, from 1; 0 if it has not ended."""
         raise NotImplementedError
 
     cdef uint32_t hand_over(self, GrowingPath path) except? 0xffffffff:
-        """Moves what has been settled since the last call to the path, which all later answers follow. Returns
-        `rule_fired()`.
-        """
+        """Moves arcs settled since the last call to the path; returns `rule_fired()`."""
         raise NotImplementedError
 
 
 cdef class Sentence(GrowingPath):
-    """What is settled of a sentence of a stream, what is known of it from its beginning, and, where they are asked for,
-    the confidences of its frames.
-
-    Parameters
-    ----------
-    open_reader : callable
-        Returns the WordReader of the graph with the new words of the boost.
-    boost : arcbeam.Boost or None
-    first_frame : int
-        Frames of the sentences before.
-    lm_context : arcbeam.ctc.streams.sentences.LmContext
-    endpoint : arcbeam.Endpoint or None
-    posterior_scale : float or None
-        Factor on costs for posteriors of words; None if they are not asked for.
-    aggregation : str or None
-        How one confidence is made of several; None if those of frames are not asked for.
-    asked : arcbeam.ctc.results.Asked or None
-        The outputs besides the best path; None if there are none.
-    arcs : uint32[n], optional
-    of_frames : float32[frames], optional
-        Confidences of its first frames.
-    """
+    """A sentence of a stream: its settled part, what is known from its beginning, and the confidences of its frames."""
 
     def __init__(self, open_reader, boost, uint64_t first_frame, lm_context, endpoint, posterior_scale, aggregation,
-                 asked=None, arcs=None, const float[::1] of_frames=None):
+                 outputs=None, arcs=None, const float[::1] of_frames=None):
         super().__init__(open_reader, arcs)
         self.boost, self.first_frame, self.lm_context, self.endpoint = boost, first_frame, lm_context, endpoint
-        self.posterior_scale, self.aggregation, self.asked = posterior_scale, aggregation, asked
+        self.posterior_scale, self.aggregation, self.outputs = posterior_scale, aggregation, outputs
         if of_frames is not None and of_frames.shape[0] > 0:
             self.of_frames.assign(&of_frames[0], &of_frames[0] + of_frames.shape[0])
 
@@ -89,7 +58,7 @@ cdef class Sentence(GrowingPath):
         return found
 
     cdef object result(self, kind, results, size_t index, const Place& place):
-        """The result for a place: the same for all who ask while somebody has it, as far as it is the latest place."""
+        """The result for a place: one object for all callers, while it is referenced and the place is the latest."""
         found = None
         if self.last_made is not None and self.made_at == place.number:
             found = self.last_made()
@@ -131,39 +100,31 @@ cdef class SentenceStream(AnyStream):
         self._waiting, self._last_came = waiting, fresh._last_came or last_came
 
     def _begin_sentence(self, SearchState state, Sentence sentence, uint64_t frames, results):
-        """Begins, or goes on after so many frames of the sentence; `results` have a path of nothing, and nothing waits.
-        """
+        """Begins a sentence, or continues one after so many frames; `results` have an empty path, and nothing waits."""
         self._state, self._sentence = state, sentence
         self._waiting, self._last_came, self._lattice = [], False, None
         self.results, self.index, self.made = results, 0, None
         self.place = Place(0, sentence.settled.size(), frames, 0, False)
 
     def _end_sentence(self, results, uint32_t fired):
-        """The sentence ends here, with the only one of these results. `fired` is the number of the rule that has ended it,
-        or 0.
-        """
+        """Ends the sentence with the only one of these results; `fired`: the rule that has ended it, or 0."""
         self.results, self.index, self.made = results, 0, None
         self.place = Place(1, self._sentence.settled.size(), self.place.frames, fired, True)
 
     def _latest(self, kind):
-        """The latest result, which `kind` makes if nobody has looked at it."""
+        """The latest result, which `kind` makes at its first read."""
         if self.made is None:
             self.made = self._sentence.result(kind, self.results, self.index, self.place)
         return self.made
 
 
 cdef class Round:
-    """What the chunks of some streams have brought: each stream takes its own, at once or with its outputs.
-
-    A stream whose search has taken a chunk and that does not come to take it, because something was raised before, is not
-    whole any more; the others have their chunks, or are as before. Nothing that may raise stands between what a stream
-    takes of a chunk but copies of what it keeps.
-
-    `kind` makes a result of: results, index, sentence, settled arcs, frames, whether it is final, endpoint. The streams at
-    the places `later` have more outputs than the best path; `take_rest` gets these. The chunks of `refused` were not
-    taken, and these are their results. `lattices` and `confidences` are None where no stream needs them; `columns` are
-    those of frames that wait.
-    """
+    """What the chunks of some streams have brought: each stream takes its own, at once or with its outputs."""
+    # A stream whose search has taken a chunk, and which does not take the result because of an exception, is broken;
+    # the others have their chunks, or are as before. While a stream takes its chunk, only copies of what it keeps may
+    # raise. `kind` makes a result of: results, index, sentence, settled arcs, frames, is final, endpoint.
+    # Streams at the places `later` have more outputs than the best path; `take_later` gets these. `refused`: results of
+    # chunks not taken.
 
     cdef readonly list items  # those that have been made; None for the others
     cdef list sentences
@@ -197,7 +158,7 @@ cdef class Round:
             if not later or i not in later:
                 self._take(<SentenceStream?> streams[i], i)
 
-    def take_rest(self, dict with_outputs):
+    def take_later(self, dict with_outputs):
         """The other streams take their chunks, with these results."""
         cdef size_t i
         self.with_outputs = with_outputs
@@ -208,7 +169,7 @@ cdef class Round:
 
     cdef int _keep_lattice(self, SentenceStream stream, size_t i, lattices) except -1:
         """Copies the lattice of a sentence that ends here."""
-        if (stream._sentence.asked is not None and not stream.place.is_final
+        if (stream._sentence.outputs is not None and not stream.place.is_final
                 and (self.last[i] or stream._state.rule_fired() != 0)):
             self.lattices[i] = lattices.copied(i)
         return 0
@@ -220,10 +181,10 @@ cdef class Round:
         cdef uint64_t frames = self.table[i, 2], taken = stream._state.frames_taken() - place.frames
         cdef uint32_t fired = stream._state.rule_fired()
         cdef bint last = self.last[i]
-        rest = None
+        waiting = None
         if taken < frames:
-            rest = Waiting(self.found.rows(i, taken, self.columns),
-                           None if stream._method is None else self.rest_of(i, taken, frames))
+            waiting = Waiting(self.found.rows(i, taken, self.columns),
+                              None if stream._method is None else self.rest_of(i, taken, frames))
         lattice = self.lattices.get(i) if self.lattices else None
         if stream._posteriors and not last and fired == 0:
             self.keep_live(i, stream._state)
@@ -238,15 +199,15 @@ cdef class Round:
             self.sentences[i], self.places[i] = sentence, place[0]
         if lattice is not None:
             stream._lattice = lattice
-        if rest is not None:
-            stream._waiting.append(rest)
+        if waiting is not None:
+            stream._waiting.append(waiting)
         stream._last_came = last
         if self.sentences[i] is None:
             self.items[i] = stream._latest(self.kind)  # the sentence has ended before
         return 0
 
     cdef int keep_live(self, size_t i, SearchState state) except -1:
-        """Keeps what is alive for the posteriors of a result, or why it cannot be had: the stream goes on without it."""
+        """Keeps what is alive for the posteriors of a result, or the error: the stream continues without it."""
         try:
             self.results.live[i] = state.search()
         except Exception as error:
@@ -296,14 +257,10 @@ cdef class Round:
 
 
 def taking(list streams):
-    """(list of SearchState, list of Sentence, dict of int to str, bool, dict of ConfidenceMethod to list of int) : the
-    states of the streams and their sentences; why some take no chunk, because the last has come, or because they were
-    interrupted in the middle of one; whether any of them has more outputs than its best path; and the places of those with
-    confidences of frames, by their methods.
-    """
+    """The states and sentences of streams; why some take no chunk; whether any has more outputs; places by method."""
     cdef size_t i, n = len(streams)
     cdef SentenceStream stream
-    cdef bint asks = False
+    cdef bint has_outputs = False
     cdef list states = [None] * n, sentences = [None] * n
     cdef dict methods = {}, stopped = {}
     cdef list of_method = None
@@ -319,5 +276,5 @@ def taking(list streams):
                 method = stream._method
                 of_method = methods.setdefault(method, [])
             of_method.append(i)
-        asks = asks or stream._sentence.asked is not None
-    return states, sentences, stopped, asks, methods
+        has_outputs = has_outputs or stream._sentence.outputs is not None
+    return states, sentences, stopped, has_outputs, methods

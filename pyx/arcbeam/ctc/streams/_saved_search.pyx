@@ -51,9 +51,7 @@ cdef int take_links(links, KeptLinks& into) except -1:
 
 
 cdef dict fields_of(const SavedSearch& saved, bint with_lattice):
-    """The fields of an arcbeam.ctc.streams.sentences.SavedSearch but `settled` and `dead_frames`; `with_lattice`, also those
-    arrays that arcbeam.ctc.streams.saved_lattice.GOES_ON names.
-    """
+    """The fields of SavedSearch but `settled` and `dead_frames`; `with_lattice`, also saved_lattice.GOES_ON."""
     cdef size_t i
     sources, arcs = np.empty(saved.log.size(), np.uint32), np.empty(saved.log.size(), np.uint32)
     cdef uint32_t[::1] into_sources = sources, into_arcs = arcs

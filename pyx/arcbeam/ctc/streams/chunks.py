@@ -74,11 +74,11 @@ class CtcChunkDecoder(ChunkDecoder[SentenceStream, Partial]):
         rules: EndpointRules | None,
         lm_context: LmContext,
         saved: SavedSearch | None,
-        asked: Outputs | None,
+        outputs: Outputs | None,
     ) -> SearchState:
         """The search of a sentence of a stream, from its beginning or from a saved state."""
         compiled = None if boost is None else boost.compiled(self.graph)
-        links = {} if asked is None else {"lattice_beam": self.options.lattice_beam}
+        links = {} if outputs is None else {"lattice_beam": self.options.lattice_beam}
         return self.engine.new_stream(compiled, rules, lm_context, saved, **links)
 
     def results(self, paths: Paths, errors: Mapping[int, Fault]) -> Results:
@@ -89,7 +89,7 @@ class CtcChunkDecoder(ChunkDecoder[SentenceStream, Partial]):
         """Decodes the next chunk of each of these streams."""
         self.check_files()
         with self.decoding_lock():  # until what was found is with the streams
-            states, sentences, stopped, asks, methods = taking(streams)
+            states, sentences, stopped, has_outputs, methods = taking(streams)
             wrong = {at: fault_of_stream(at, streams, said) for at, said in stopped.items()} | dict(call.wrong)
             if call.errors == "raise" and wrong:
                 raise wrong[min(wrong)]
@@ -106,7 +106,7 @@ class CtcChunkDecoder(ChunkDecoder[SentenceStream, Partial]):
                 wrong = unmeasured | wrong
             for at in wrong:
                 states[at] = self.engine.new_stream()
-            beam = self.options.lattice_beam if asks else None
+            beam = self.options.lattice_beam if has_outputs else None
             found = self.intake.decode_taken(
                 self.engine, taken, "return", lattice_beam=beam, streams=states, last=call.last
             )
@@ -120,25 +120,21 @@ class CtcChunkDecoder(ChunkDecoder[SentenceStream, Partial]):
             groups = [] if lattices is None else by_outputs(results, lattices, sentences)
             later = {at for _, places in groups for at in places}
             round_ = Round(streams, Partial, results, later, lattices, refused, call.last, found, self.columns, known)
-            round_.take_rest({} if lattices is None else self.outputs(groups, lattices))
+            round_.take_later({} if lattices is None else self.outputs(groups, lattices))
             self.of_thread.stats = found.work
-            self.intake.tell()
+            self.intake.warn()
             self.check_files()
         if call.errors == "raise" and wrong:
             raise wrong[min(wrong)]
         return CtcPartials(round_)
 
     def outputs(self, groups: Sequence[Group], lattices: Lattices) -> dict[int, Results]:
-        """The results of chunks in groups of `by_outputs`; their lattices are moved into them.
-
-        They are the same for all whose streams have the same outputs; where memory is too short for the outputs of all
-        of these, each has its own, and what does not fit alone raises its error when it is read.
-        """
+        """The results of groups of `by_outputs`, shared within a group unless memory is too short for all outputs."""
         found: dict[int, Results] = {}
         for results, places in groups:
             group = lattices.take(places)
             try:
-                found |= dict.fromkeys(places, self.reader.outputs(results, group, results.asked))
+                found |= dict.fromkeys(places, self.reader.outputs(results, group, results.outputs))
             except MemoryError:
                 found |= {at: self.reader.outputs_alone(results, group.take([at])) for at in places}
         return found
@@ -148,13 +144,13 @@ def by_outputs(results: Results, lattices: Lattices, sentences: Sequence[Sentenc
     """The groups of the chunks that have a lattice and whose streams have the same outputs."""
     found: dict[Outputs, list[int]] = {}
     for at in lattices.places():
-        if (asked := sentences[at].asked) is not None:
-            found.setdefault(asked, []).append(at)
+        if (outputs := sentences[at].outputs) is not None:
+            found.setdefault(outputs, []).append(at)
     groups: list[Group] = []
-    for asked, places in found.items():
+    for outputs, places in found.items():
         boosts: list[Boost | None] = [None] * len(sentences)
         for at in places:
             boosts[at] = sentences[at].boost
         before = {at: SentenceStart(sentences[at].first_frame, sentences[at].lm_context) for at in places}
-        groups.append((replace(results, asked=asked, boosts=boosts, before=before), places))
+        groups.append((replace(results, outputs=outputs, boosts=boosts, before=before), places))
     return groups

@@ -29,13 +29,7 @@ class EndpointRules(NamedTuple):
 
     @classmethod
     def of(cls, endpoint: Endpoint, graph: Graph, frame_shift: float | None) -> EndpointRules:
-        """The rules in frames of `frame_shift` seconds.
-
-        Raises
-        ------
-        ValueError
-            The seconds of a frame, or the graph's blank, are not known.
-        """
+        """The rules in frames; ValueError if the seconds of a frame, or the graph's blank, are not known."""
         if frame_shift is None:
             raise ValueError(
                 "endpoint: its rules need the seconds of a frame; make the decoder with them, as in "

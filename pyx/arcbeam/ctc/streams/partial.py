@@ -75,7 +75,7 @@ class Partial(Hypothesis):
         """uint32[n]: the arcs that all later results of the sentence begin with."""
         return self._sentence.arcs(self._num_settled)
 
-    def _rest(self) -> npt.NDArray[np.uint32]:
+    def _unsettled(self) -> npt.NDArray[np.uint32]:
         """uint32[n]: the arcs after those."""
         arcs, begins, lengths, *_ = self._results.paths
         begin = begins.item(self._index)
@@ -85,20 +85,20 @@ class Partial(Hypothesis):
         has_arcs = "arcs" in self.__dict__
         read = super()._read()
         if not has_arcs:
-            del self.__dict__["arcs"]  # they are of the rest alone
+            del self.__dict__["arcs"]  # they are of the unsettled part alone
         return read
 
     @cached_property
     def arcs(self) -> npt.NDArray[np.uint32]:
         """uint32[n]: arc ids of the path in the graph, epsilon arcs included."""
-        return self._sentence.arcs(self._num_settled, self._rest())
+        return self._sentence.arcs(self._num_settled, self._unsettled())
 
     @cached_property
     def text(self) -> str:
         """The words, with a space between them."""
         if "arcs" in self.__dict__:  # which a user may have set
             return self._graph.word_reader.text(self.arcs)
-        return self._sentence.text(self._num_settled, self._rest())
+        return self._sentence.text(self._num_settled, self._unsettled())
 
     @cached_property
     def num_stable(self) -> int:
@@ -140,7 +140,7 @@ class Partial(Hypothesis):
             raise live
         compiled = None if boost is None else boost.compiled(self._results.graph)
         search = SavedSearch(settled=self._settled, dead_frames=0, **live)
-        return word_posteriors(self._graph.word_reader, compiled, search, self._rest(), self.num_stable, scale)
+        return word_posteriors(self._graph.word_reader, compiled, search, self._unsettled(), self.num_stable, scale)
 
     @cached_property
     def frame_confidence(self) -> npt.NDArray[np.float32] | None:
@@ -191,10 +191,7 @@ class Partial(Hypothesis):
 
 
 class CtcPartials(Partials[Partial]):
-    """The results of one call of :meth:`CtcDecoder.decode_chunks`, in the order of its streams.
-
-    Each is made when it is first read.
-    """
+    """The results of one call of :meth:`CtcDecoder.decode_chunks`, by stream; each is made when it is first read."""
 
     def __init__(self, found: Round) -> None:
         self._round = found

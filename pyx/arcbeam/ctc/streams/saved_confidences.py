@@ -21,10 +21,7 @@ def facts_of_method(method: ConfidenceMethod) -> dict[str, Any]:
 
 
 def method_of(facts: dict[str, Any] | None) -> ConfidenceMethod | None:
-    """The method with these facts; None if confidences were not requested.
-
-    Raises FormatError if there is no such method.
-    """
+    """The method with these facts, None if no confidences were requested; FormatError if there is no such method."""
     if facts is None:
         return None
     try:

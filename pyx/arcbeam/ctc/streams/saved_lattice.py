@@ -1,7 +1,6 @@
 """The lattice of a stream's sentence in a saved state, before and after the sentence has ended.
 
-Both are a log from the beginning of the sentence, in which an entry is a token of the lattice and its winner, and the
-losers: links that lead to the same tokens and cost more.
+A log from the beginning of the sentence: its entries are tokens and their winners; other links to them are losers.
 """
 
 from __future__ import annotations
@@ -28,44 +27,22 @@ ENDED: Dtypes = LOSERS | {"token_costs": np.dtype("<f8"), "end_extras": np.dtype
 
 
 class SavedLinks(NamedTuple):
-    """What an unfinished search keeps of its lattice besides the log, whose entries are in the order of their steps.
+    """What an unfinished search keeps of its lattice besides the log, whose entries are in the order of their steps."""
 
-    Attributes
-    ----------
-    sources, targets, arcs : uint32[losers]
-        The entries that a loser comes from and leads to, and its arc; by (source, arc).
-    slacks : float32[losers]
-        Cost above that of the target's winner.
-    first_entry : uint32[steps + 1]
-        The entries of step s are ``[first_entry[s], first_entry[s + 1])``. Step 0 comes before the first frame.
-    costs : float32[entries]
-        Relative to the best of their step.
-    offsets : float64[steps]
-        What the costs of the step are relative to.
-    """
-
-    sources: Ids
-    targets: Ids
-    arcs: Ids
-    slacks: npt.NDArray[np.float32]
-    first_entry: Ids
-    costs: npt.NDArray[np.float32]
-    offsets: npt.NDArray[np.float64]
+    sources: Ids  # uint32[losers]: the entries that losers come from; by (source, arc)
+    targets: Ids  # uint32[losers]
+    arcs: Ids  # uint32[losers]
+    slacks: npt.NDArray[np.float32]  # float32[losers]: cost above that of the target's winner
+    first_entry: Ids  # uint32[steps + 1]: step 0 comes before the first frame
+    costs: npt.NDArray[np.float32]  # float32[entries]: relative to the best of their step
+    offsets: npt.NDArray[np.float64]  # float64[steps]: what the costs of the step are relative to
 
 
 class SavedEnd(NamedTuple):
-    """A sentence that has ended.
+    """A sentence that has ended."""
 
-    Attributes
-    ----------
-    path : uint32[n]
-        The arcs of its best path.
-    lattice : dict
-        The arrays of its lattice, as `Lattices.arrays` names them.
-    """
-
-    path: Ids
-    lattice: dict[str, Any]
+    path: Ids  # uint32[n]: the arcs of its best path
+    lattice: dict[str, Any]  # the arrays of its lattice, as `Lattices.arrays` names them
 
 
 def checked_links(found: dict[str, Any], log: Log, lattice_beam: float) -> SavedLinks:

@@ -21,14 +21,7 @@ Ids = npt.NDArray[np.uint32]
 
 
 class Arcs:
-    """The arcs of a graph, and after them those of the new words of a request.
-
-    Attributes
-    ----------
-    count : int
-    targets, columns : array [count]
-        As of `Graph`.
-    """
+    """The arcs of a graph, and after them those of the new words of a request."""
 
     def __init__(self, graph: Graph, new_words: NewWords | None) -> None:
         self._graph, self._new = graph, new_words
@@ -53,24 +46,13 @@ class Arcs:
 
 
 class Log(NamedTuple):
-    """A log that is in order.
-
-    Attributes
-    ----------
-    of_graph : Arcs
-    sources, arcs : uint32[entries]
-        As of `arcbeam.ctc.streams.sentences.SavedSearch`.
-    states : uint32[entries]
-        The graph's state at the end of each entry's path.
-    frames : int64[entries]
-        The frames that the path reads from the beginning of the sentence on.
-    """
+    """A log that is in order."""
 
     of_graph: Arcs
-    sources: Ids
-    arcs: Ids
-    states: Ids
-    frames: npt.NDArray[np.int64]
+    sources: Ids  # uint32[entries], as of SavedSearch
+    arcs: Ids  # uint32[entries]
+    states: Ids  # uint32[entries]: the graph's state at the end of each entry's path
+    frames: npt.NDArray[np.int64]  # int64[entries]: that the path reads from the beginning of the sentence on
 
 
 def checked_log(found: dict[str, Any], graph: Graph, new_words: NewWords | None) -> Log:

@@ -18,18 +18,10 @@ if TYPE_CHECKING:
 
 
 class LmContext(NamedTuple):
-    """What a large language model still sees of the sentences before one: their last words.
+    """What a large language model still sees of the sentences before one: their last words."""
 
-    Attributes
-    ----------
-    words : tuple of int
-        Output labels of the graph; new words of a request are one, as models see them.
-    after_start : bool
-        Whether these words, or none, follow the beginning of a sentence; otherwise they follow nothing.
-    """
-
-    words: tuple[int, ...] = ()
-    after_start: bool = True
+    words: tuple[int, ...] = ()  # output labels of the graph; new words of a request are one, as models see them
+    after_start: bool = True  # whether they, or none, follow the beginning of a sentence; else they follow nothing
 
     def after(self, words: Ids, rescoring: Rescoring) -> LmContext:
         """The context after more words."""
@@ -42,85 +34,37 @@ class LmContext(NamedTuple):
 
 
 class SentenceStart(NamedTuple):
-    """What came before a sentence of a stream.
+    """What came before a sentence of a stream."""
 
-    Attributes
-    ----------
-    frames : int
-        Of the sentences before.
-    lm_context : LmContext or None
-        None for the beginning of a sentence.
-    """
-
-    frames: int = 0
-    lm_context: LmContext | None = None
+    frames: int = 0  # of the sentences before
+    lm_context: LmContext | None = None  # None for the beginning of a sentence
 
 
 STREAM_START = SentenceStart()
 
 
 class SavedSearch(NamedTuple):
-    """The state of a search between two chunks, the same from every engine (law 10).
+    """The state of a search between two chunks, equal for all engines; drawn in ``decode/streams/saved_search.hpp``."""
 
-    ``cpu_reference/decode/streams/saved_search.hpp`` draws it.
-
-    Attributes
-    ----------
-    settled : uint32[n]
-        The arcs that all paths begin with.
-    sources, arcs : uint32[log]
-        Entries of the unsettled log: the entry that a path comes from, and the arc that it takes. The first one has
-        neither.
-    states : uint32[tokens]
-        Tokens are sorted by graph state, then by history.
-    costs : float32[tokens]
-        Above the smallest.
-    entries : uint32[tokens]
-        Where each token's path ends in the log.
-    offset : float
-        What the costs are relative to.
-    frames, dead_frames : int
-        Of the sentence so far, and of these since the search died.
-    fired : int
-        The number of the rule that has ended the sentence, from 1; 0 if it has not ended.
-    alive : bool
-    links : SavedLinks or None
-        Of a stream that keeps a lattice. The log then begins with the sentence, and nothing is settled before it.
-    ended : bool
-        Whether the sentence has ended and given its lattice: of the search nothing is left.
-    """
-
-    settled: Ids
-    sources: Ids
-    arcs: Ids
-    states: Ids
-    costs: npt.NDArray[np.float32]
-    entries: Ids
-    offset: float
-    frames: int
-    dead_frames: int
-    fired: int
+    settled: Ids  # uint32[n]: the arcs that all paths begin with
+    sources: Ids  # uint32[log]: the entry that each comes from; the first has none
+    arcs: Ids  # uint32[log]: the arc that it takes
+    states: Ids  # uint32[tokens]: tokens are sorted by graph state, then by history
+    costs: npt.NDArray[np.float32]  # float32[tokens]: above the smallest
+    entries: Ids  # uint32[tokens]: where each token's path ends in the log
+    offset: float  # what the costs are relative to
+    frames: int  # of the sentence so far
+    dead_frames: int  # of these, since the search died
+    fired: int  # the rule that has ended the sentence, from 1; 0 for none
     alive: bool
-    links: SavedLinks | None = None
-    ended: bool = False
+    links: SavedLinks | None = None  # where a lattice is kept; the log then begins with the sentence
+    ended: bool = False  # the lattice was given: nothing of the search is left
 
 
 def checked_search(
     found: dict[str, Any], graph: Graph, new_words: NewWords | None, lattice_beam: float | None = None
 ) -> SavedSearch:
-    """The search with these fields but `dead_frames`, once it is known to be one of this graph.
-
-    Parameters
-    ----------
-    found : dict
-        With the arrays of `arcbeam.ctc.streams.saved_lattice.GOES_ON`, where there is a `lattice_beam`: that of a
-        search which keeps links.
-
-    Raises
-    ------
-    FormatError
-        An array has another length or other values than a search could have written: engines trust them.
-    """
+    """The search without `dead_frames`, checked, because engines trust it; FormatError. With a beam it keeps links."""
     entries, states, costs = found["entries"], found["states"], found["costs"]
     if not 0 < len(states) == len(costs) == len(entries):
         raise FormatError(

@@ -103,7 +103,7 @@ class StreamState(NamedTuple):
     endpoint: Endpoint | None
     waiting: npt.NDArray[np.float32]  # [frames, columns]
     last_came: bool
-    asked: Outputs | None
+    outputs: Outputs | None
     interim_answers: bool
     end: dict[str, Any] | None  # the facts of `saved_lattice.ended`, of a sentence that has ended with its lattice
     method: ConfidenceMethod | None
@@ -115,16 +115,16 @@ class StreamState(NamedTuple):
         return self.end is not None or len(self.search["states"]) > 0
 
 
-def sections_of(asked: Outputs | None, end: dict[str, Any] | None) -> Dtypes:
+def sections_of(outputs: Outputs | None, end: dict[str, Any] | None) -> Dtypes:
     """The arrays that a state has of the search, with their dtypes."""
-    if asked is None:
+    if outputs is None:
         return SEARCH
     return SEARCH | (GOES_ON if end is None else ENDED)
 
 
 def write(state: StreamState, decoder: CtcChunkDecoder, boost: Boost | None) -> bytes:
     """The state as bytes, with what the stream was decoded with."""
-    arrays = {name: state.search[name] for name in sections_of(state.asked, state.end)}
+    arrays = {name: state.search[name] for name in sections_of(state.outputs, state.end)}
     arrays |= {
         "settled": state.settled,
         "heard": np.array(state.lm_context.words, np.uint32),
@@ -138,36 +138,26 @@ def write(state: StreamState, decoder: CtcChunkDecoder, boost: Boost | None) -> 
         "last_came": state.last_came,
         "endpoint": None if state.endpoint is None else as_facts(state.endpoint),
         "columns": state.waiting.shape[1],
-        "asked": None if state.asked is None else state.asked.as_facts(),
+        "asked": None if state.outputs is None else state.outputs.as_facts(),
         "interim_answers": state.interim_answers,
         "end": state.end,
         "frame_confidence": None if state.method is None else facts_of_method(state.method),
     }
-    return pack(KIND, arrays, about | _made_with(decoder, boost, state.asked, state.method))
+    return pack(KIND, arrays, about | _made_with(decoder, boost, state.outputs, state.method))
 
 
 def read(
     data: object, decoder: CtcChunkDecoder, boost: Boost | None
 ) -> tuple[StreamState, SavedSearch | None, SavedEnd | None]:
-    """A state, its search as engines take it, and a sentence that has ended, once all are in order and of this decoder.
-
-    Raises
-    ------
-    TypeError
-        Not bytes.
-    FormatError
-        The bytes are no state of a stream, or are damaged or cut short.
-    ValueError
-        The stream was decoded with another graph, model, option or boost list.
-    """
+    """A state with its search or its ended sentence; TypeError, FormatError, or ValueError for another decoder's."""
     arrays, about = unpack(KIND, data)
-    asked, method = _asked(about["asked"]), method_of(about["frame_confidence"])
-    wanted = {*sections_of(asked, about["end"]), "settled", "heard", "waiting"}
+    outputs, method = _outputs_of(about["asked"]), method_of(about["frame_confidence"])
+    expected = {*sections_of(outputs, about["end"]), "settled", "heard", "waiting"}
     if method is not None:
-        wanted.add("confidences")
-    check_sections(arrays, wanted)
-    _check_made_with(about, decoder, boost, asked, method)
-    state = _state(arrays, about, decoder, asked, method)
+        expected.add("confidences")
+    check_sections(arrays, expected)
+    _check_made_with(about, decoder, boost, outputs, method)
+    state = _state(arrays, about, decoder, outputs, method)
     if not state.has_begun:
         if state.search["frames"] or state.search["fired"] or state.last_came or len(state.settled):
             raise FormatError(f"{NAME}: expected tokens, because the stream has begun, got none")
@@ -176,7 +166,7 @@ def read(
     fields = state.search | {"settled": state.settled}
     beam = decoder.options.lattice_beam
     if state.end is None:
-        return state, checked_search(fields, decoder.graph, new_words, None if asked is None else beam), None
+        return state, checked_search(fields, decoder.graph, new_words, None if outputs is None else beam), None
     log = checked_log(fields | {"settled": state.settled[:0]}, decoder.graph, new_words)
     end = checked_end(fields, state.end, log, beam)
     if not np.array_equal(end.path[: len(state.settled)], state.settled):
@@ -190,29 +180,29 @@ def read(
     return state, search, end
 
 
-def _asked(facts: dict[str, Any] | None) -> Outputs | None:
+def _outputs_of(facts: dict[str, Any] | None) -> Outputs | None:
     if facts is None:
         return None
     try:
-        asked = Outputs(**facts)
+        outputs = Outputs(**facts)
     except (TypeError, ValueError) as error:
         raise FormatError(f"{NAME}: the stream's outputs cannot be read: {error}") from None
-    if not asked.needs_lattices:
+    if not outputs.needs_lattices:
         raise FormatError(f"{NAME}: expected a stream with some output, got {facts}")
-    return asked
+    return outputs
 
 
 def _state(
     arrays: dict[str, npt.NDArray[Any]],
     about: dict[str, Any],
     decoder: CtcChunkDecoder,
-    asked: Outputs | None,
+    outputs: Outputs | None,
     method: ConfidenceMethod | None,
 ) -> StreamState:
     """The state in the sections; FormatError if its numbers do not fit each other or the decoder."""
-    if asked is None and (about["end"] is not None or about["interim_answers"]):
+    if outputs is None and (about["end"] is not None or about["interim_answers"]):
         raise FormatError(f"{NAME}: expected neither an end nor interim answers of a stream without outputs")
-    if asked is not None and (about["end"] is not None) != bool(about["fired"] or about["last_came"]):
+    if outputs is not None and (about["end"] is not None) != bool(about["fired"] or about["last_came"]):
         raise FormatError(f"{NAME}: expected the end of a sentence where the last chunk has come or a rule has held")
     endpoint, columns = endpoint_of(about), about["columns"]
     for name in ("frames", "first_frame"):
@@ -238,23 +228,23 @@ def _state(
         endpoint,
         waiting,
         about["last_came"],
-        asked,
+        outputs,
         about["interim_answers"],
         about["end"],
         method,
         confidences,
     )
-    state.search.update((name, arrays[name].copy()) for name in sections_of(asked, about["end"]))
+    state.search.update((name, arrays[name].copy()) for name in sections_of(outputs, about["end"]))
     return state
 
 
 def _made_with(
-    decoder: CtcChunkDecoder, boost: Boost | None, asked: Outputs | None, method: ConfidenceMethod | None
+    decoder: CtcChunkDecoder, boost: Boost | None, outputs: Outputs | None, method: ConfidenceMethod | None
 ) -> dict[str, Any]:
     """What answers depend on besides the log-probs, as a state names it."""
     rescoring, options = decoder.rescoring, decoder.options
     names = OPTIONS + (RESCORING_OPTIONS if rescoring is not None else ())
-    names += LATTICE_OPTIONS if asked is not None else ()
+    names += LATTICE_OPTIONS if outputs is not None else ()
     names += FRAME_OPTIONS if method is not None else ()
     found = {name: getattr(options, name) for name in names}
     models = None
@@ -274,11 +264,11 @@ def _check_made_with(
     about: dict[str, Any],
     decoder: CtcChunkDecoder,
     boost: Boost | None,
-    asked: Outputs | None,
+    outputs: Outputs | None,
     method: ConfidenceMethod | None,
 ) -> None:
     """ValueError that names what the stream was decoded with, if it is something else than what this decoder has."""
-    ours = _made_with(decoder, boost, asked, method)
+    ours = _made_with(decoder, boost, outputs, method)
     if about["graph"] != ours["graph"]:
         raise ValueError(
             f"{NAME}: expected a stream of this decoder's graph (digest {ours['graph']}), got one of another "

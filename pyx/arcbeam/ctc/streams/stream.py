@@ -53,7 +53,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
         decoder: CtcChunkDecoder,
         boost: Boost | None,
         endpoint: Endpoint | None,
-        asked: Outputs | None = None,
+        outputs: Outputs | None = None,
         posteriors: bool = False,
         interim_answers: bool = False,
         method: ConfidenceMethod | None = None,
@@ -72,12 +72,12 @@ class Stream(SentenceStream, SpeechStream[Partial]):
             endpoint,
             options.posterior_scale if posteriors else None,
             None if method is None else options.confidence_aggregation,
-            asked,
+            outputs,
             None if saved is None else saved.settled,
             confidences,
         )
         rules = None if endpoint is None else EndpointRules.of(endpoint, graph, options.frame_shift)
-        search = decoder.new_sentence(boost, rules, lm_context, saved, asked)
+        search = decoder.new_sentence(boost, rules, lm_context, saved, outputs)
         self._begin_sentence(search, sentence, 0 if saved is None else saved.frames, decoder.results(NO_PATH, {}))
         self.interim_answers = interim_answers
 
@@ -96,14 +96,14 @@ class Stream(SentenceStream, SpeechStream[Partial]):
         return self._interim_answers
 
     @interim_answers.setter
-    def interim_answers(self, wanted: bool) -> None:
-        check_bool("interim_answers", wanted)
-        if wanted and self._sentence.asked is None:
+    def interim_answers(self, requested: bool) -> None:
+        check_bool("interim_answers", requested)
+        if requested and self._sentence.outputs is None:
             raise ValueError(
                 "interim_answers: expected a stream with nbest, confidence, lattice or mbr, got one that gives its "
                 "best path alone; begin it as decoder.stream(nbest=5, interim_answers=True)"
             )
-        self._interim_answers = bool(wanted)
+        self._interim_answers = bool(requested)
 
     @property
     def partial(self) -> Partial:
@@ -181,7 +181,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
                 decoder,
                 self.boost if boost is None else boost,
                 self._endpoint,
-                self._sentence.asked,
+                self._sentence.outputs,
                 self._posteriors,
                 self.interim_answers,
                 self._method,
@@ -215,7 +215,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
                 self._endpoint,
                 self._decoder.rows_of(self._waiting),
                 self._last_came,
-                self._sentence.asked,
+                self._sentence.outputs,
                 self.interim_answers,
                 end,
                 self._method,
@@ -226,7 +226,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
     def _saved_search(self) -> tuple[npt.NDArray[np.uint32], dict[str, Any], dict[str, Any] | None]:
         """What is settled before the log, the search, and the end of a sentence, as a `StreamState` has them."""
         settled = self._sentence.arcs(self.num_settled)
-        if self._sentence.asked is None:
+        if self._sentence.outputs is None:
             return settled, self._state.search(), None
         if self._lattice is None:  # whose log begins with the sentence
             return settled[:0], self._state.search(with_lattice=True), None
@@ -255,7 +255,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
             decoder,
             boost,
             state.endpoint,
-            state.asked,
+            state.outputs,
             posteriors,
             state.interim_answers,
             state.method,
@@ -274,10 +274,10 @@ class Stream(SentenceStream, SpeechStream[Partial]):
 
     def _end(self, search: SavedSearch, end: SavedEnd) -> None:
         """Has the result of a sentence that had ended with its lattice when it was saved."""
-        rest, lattice = end.path[len(search.settled) :], end.lattice
+        unsettled, lattice = end.path[len(search.settled) :], end.lattice
         paths = NO_PATH._replace(
-            arcs=rest,
-            lengths=np.array([len(rest)]),
+            arcs=unsettled,
+            lengths=np.array([len(unsettled)]),
             total_costs=np.array([lattice["total_cost"]]),
             reached_final=np.array([lattice["reached_final"]]),
             complete=np.array([lattice["complete"]]),

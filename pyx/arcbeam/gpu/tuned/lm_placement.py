@@ -17,20 +17,11 @@ MOST_CACHE = 1 << 30
 
 @dataclass(frozen=True)
 class Placement:
-    """The choice that was made.
+    """The choice that was made."""
 
-    Attributes
-    ----------
-    name : str
-        ``"resident"``, ``"host"``, ``"host-direct"`` or ``"cpu"``.
-    cache_entries : int
-    index_on_device : bool
-        Whether the index is in the device's memory, with the rest of the model or alone.
-    """
-
-    name: str
+    name: str  # "resident", "host", "host-direct" or "cpu"
     cache_entries: int
-    index_on_device: bool = True
+    index_on_device: bool = True  # with the rest of the model or alone
 
     @property
     def cache_bytes(self) -> int:
@@ -46,30 +37,14 @@ def choose(
     gpu_budget: int | None,
     arc_cache: int | None,
 ) -> Placement:
-    """Chooses the placement for a device.
-
-    Parameters
-    ----------
-    placement : str
-        The option; ``"auto"`` is ``"resident"`` if that fits, else ``"host-direct"``.
-    model_bytes, index_bytes : int
-        Size of the large language model, and of its index alone. With ``"host-direct"`` the index is on the device if
-        the budget has room for it and for the cache; if the cache has no given size, for a cache of the index's size.
-    free_bytes : int
-        Free memory of the device, within any memory limit.
-    gpu_budget, arc_cache : int, optional
-        The options, in bytes. Without a budget, three quarters of the free memory may be taken.
-
-    Raises
-    ------
-    CapacityError
-        The model and the cache exceed the budget.
-    """
+    """Chooses the placement for a device: "auto" is "resident" if that fits, else "host-direct". CapacityError."""
+    # "host-direct" has the index on the device if the budget, or three quarters of the free memory, has room for it and
+    # for the cache; a cache of no given size counts as the index's size.
     budget = budget_of(free_bytes, gpu_budget)
-    wanted = arc_cache or 0
+    cache = arc_cache or 0
     if placement == "auto":
-        placement = "resident" if model_bytes + wanted <= budget else "host-direct"
-    taken = wanted + {"resident": model_bytes, "host": index_bytes}.get(placement, 0)
+        placement = "resident" if model_bytes + cache <= budget else "host-direct"
+    taken = cache + {"resident": model_bytes, "host": index_bytes}.get(placement, 0)
     if gpu_budget is not None and taken > gpu_budget:
         raise CapacityError(
             f"gpu_budget: the language model and its cache take {taken:,} bytes of the GPU's memory as "
@@ -77,25 +52,22 @@ def choose(
             "larger gpu_budget"
         )
     if placement == "resident":
-        return Placement(placement, entries_of(wanted, placement))
-    near = placement == "host" or index_bytes + (index_bytes if arc_cache is None else wanted) <= budget
+        return Placement(placement, entries_of(cache, placement))
+    near = placement == "host" or index_bytes + (index_bytes if arc_cache is None else cache) <= budget
     if arc_cache is None:
         budget -= index_bytes if near else 0
-        wanted = max(0, min(budget, model_bytes, MOST_CACHE if gpu_budget is None else budget))
-    return Placement(placement, entries_of(wanted, placement), near)
+        cache = max(0, min(budget, model_bytes, MOST_CACHE if gpu_budget is None else budget))
+    return Placement(placement, entries_of(cache, placement), near)
 
 
 def choose_unpinned(
     model_bytes: int, index_bytes: int, free_bytes: int, gpu_budget: int | None, arc_cache: int | None
 ) -> Placement | None:
-    """Chooses if kernels cannot read the model in host memory: ``"resident"`` if that fits, else ``"host"``.
-
-    Returns None if not even the index and the cache fit. The parameters are those of :func:`choose`.
-    """
-    budget, wanted = budget_of(free_bytes, gpu_budget), arc_cache or 0
-    if model_bytes + wanted <= budget:
-        return Placement("resident", entries_of(wanted, "resident"))
-    if index_bytes + wanted > budget:
+    """As `choose` if kernels cannot read host memory: "resident" if it fits, else "host", None if not even that."""
+    budget, cache = budget_of(free_bytes, gpu_budget), arc_cache or 0
+    if model_bytes + cache <= budget:
+        return Placement("resident", entries_of(cache, "resident"))
+    if index_bytes + cache > budget:
         return None
     return choose("host", model_bytes, index_bytes, free_bytes, gpu_budget, arc_cache)
 

@@ -9,7 +9,7 @@ import numpy as np
 SHARED_STEP = 64
 """The number of states of a frame in shared memory is a multiple of this."""
 SHARED_BYTES = 164 << 10
-"""Bytes that the blocks of a multiprocessor take together; the rest is a cache (L1), which they need, too."""
+"""Bytes that the blocks of a multiprocessor take together; the other part is their L1 cache."""
 RESCORING_SHARED_BYTES = 100 << 10
 """`SHARED_BYTES` with a large language model, whose kernel spills more registers to that cache."""
 BOOSTED_SHARED_BYTES = SHARED_BYTES
@@ -92,10 +92,8 @@ def hot_tokens(utterances: int, multiprocessors: int) -> int:
 
 
 def launch_shapes(utterances: int, multiprocessors: int, tokens: float | None = None) -> tuple[LaunchShape, ...]:
-    """The shapes to try, in this order. No launch begins in clusters, because most utterances are faster without them.
-
-    `tokens` is the average number of tokens in a frame, if it is known from earlier batches.
-    """
+    """The shapes to try, in order; `tokens`: the average of a frame, if known from earlier batches."""
+    # No launch begins in clusters: most utterances are faster without them.
     if tokens is None or tokens > FEW_TOKENS or utterances <= multiprocessors:
         return (WIDE,)
     return (CROWDED, DENSE, WIDE) if utterances >= CROWD * multiprocessors else (DENSE, WIDE)
@@ -103,41 +101,21 @@ def launch_shapes(utterances: int, multiprocessors: int, tokens: float | None = 
 
 @dataclass(frozen=True)
 class Room:
-    """The room that a lane and a batch start with; all of it grows on demand.
+    """The room that a lane and a batch start with; all of it grows on demand."""
 
-    Attributes
-    ----------
-    spill_states : int
-        Tokens of a frame in device memory.
-    log_entries : int
-        Token-log entries of a lane, 8 bytes each.
-    links : int
-        Links of a lane that lost, 16 bytes each, where lattices are requested.
-    lattice_bytes : int
-        Host memory for lattices, for each frame of the batch.
-    path_entries : int or None
-        Arcs of all paths, 4 bytes each; None for an estimate from the frames.
-    window_bytes : int
-        Log-probs from host memory that are on the device at a time.
-    shared_states : int or None
-        Tokens of a frame in shared memory; None for as many as fit.
-    """
-
-    spill_states: int
-    log_entries: int
-    links: int = 1 << 17
-    lattice_bytes: int = 1 << 10
-    path_entries: int | None = None
-    window_bytes: int = 2 << 30
-    shared_states: int | None = None
+    spill_states: int  # tokens of a frame in device memory
+    log_entries: int  # of a lane, 8 bytes each
+    links: int = 1 << 17  # of a lane that lost, 16 bytes each, where lattices are requested
+    lattice_bytes: int = 1 << 10  # host memory for each frame of the batch
+    path_entries: int | None = None  # arcs of all paths, 4 bytes each; None: estimated from the frames
+    window_bytes: int = 2 << 30  # log-probs from host memory that are on the device at a time
+    shared_states: int | None = None  # tokens of a frame in shared memory; None: as many as fit
 
 
 def room_ahead(states: int, lane_bytes: float, lanes: int, memory: int) -> int:
-    """States of a frame for which every lane gets room because some lane once needed as much.
-
-    Lanes that stop for more room cost time, and in each batch they are other lanes. So all lanes get this room, within
-    a sixteenth of `memory`, which is the device's memory or the part of it that the decoder may take.
-    """
+    """States of a frame for which every lane gets room because some lane once needed as much."""
+    # Lanes that stop for more room cost time, and in each batch they are other lanes. `memory` is the device's, or the
+    # part of it that the decoder may take.
     return min(states, int(memory // (16 * lanes * lane_bytes)))
 
 
@@ -154,8 +132,8 @@ STREAM_LINKS, STREAM_PRUNE_ABOVE = 4096, 1 << 12
 
 def first_room(max_active: int) -> Room:
     """The room to start with; `max_active` 0 means no limit."""
-    wanted = 2 * max_active if max_active else 32768
-    return Room(spill_states=min(max(wanted, 4096), 32768), log_entries=1 << 19)
+    states = 2 * max_active if max_active else 32768
+    return Room(spill_states=min(max(states, 4096), 32768), log_entries=1 << 19)
 
 
 def windows_of(utterance_bytes: np.ndarray, window_bytes: int) -> list[tuple[int, int]]:
@@ -171,8 +149,8 @@ def windows_of(utterance_bytes: np.ndarray, window_bytes: int) -> list[tuple[int
 
 def piece_frames(row_bytes: int, lanes: int) -> int:
     """The number of frames that are sent in one piece, if this many lanes decode at a time."""
-    wanted = PIECES_BYTES // max(1, lanes)
-    return max(1, min(wanted, PIECE_BYTES) // row_bytes)
+    share = PIECES_BYTES // max(1, lanes)
+    return max(1, min(share, PIECE_BYTES) // row_bytes)
 
 
 def lookup_threads(cores: int, of_kenlm: bool) -> int:
@@ -189,5 +167,5 @@ def kept_histories(bytes_each: int) -> int:
 
 
 def gathering_threads(cores: int) -> int:
-    """Threads that bring log-probs to pinned memory."""
+    """Threads that copy log-probs to pinned memory."""
     return min(cores, GATHERING_THREADS)

@@ -12,32 +12,15 @@ KERNELS = ("kept", "many")
 
 @dataclass(frozen=True)
 class LoopShape:
-    """A kernel of the loop over labels, and its launch of one block a multiprocessor.
+    """A kernel of the loop over labels, and its launch of one block a multiprocessor."""
 
-    Attributes
-    ----------
-    kernel : str
-        ``"kept"``: weights are kept in shared memory; ``"many"``: they are streamed.
-    threads : int
-        Threads of a block.
-    tests : int
-        Frames that are tested in a round by all utterances together, at least one each.
-    first_window, widest_window : int
-        Frames that an utterance tests at a time: after a label, and at most after blanks.
-    teams : int
-        Teams of blocks, in ``"kept"``: each team has all weights, and a share of the utterances.
-    joins_alone : bool
-        In ``"kept"``: every block computes the joint network's hidden layers of all tests itself, in shared memory,
-        instead of waiting for those that other blocks compute.
-    """
-
-    kernel: str
-    threads: int
-    tests: int
-    first_window: int
-    widest_window: int
-    teams: int = 1
-    joins_alone: bool = False
+    kernel: str  # "kept": weights are in shared memory; "many": they are streamed
+    threads: int  # of a block
+    tests: int  # frames tested in a round by all utterances together, at least one each
+    first_window: int  # frames that an utterance tests at a time after a label
+    widest_window: int  # the same at most after blanks
+    teams: int = 1  # of blocks, in "kept": each has all weights, and a share of the utterances
+    joins_alone: bool = False  # in "kept": each block computes the joint's hidden layers of all tests itself
 
 
 THREADS = {"kept": 512, "many": 256}
@@ -90,7 +73,7 @@ def loop_shapes(utterances: int, precision: str, has_durations: bool) -> tuple[L
 
 @lru_cache(maxsize=1024)  # a decode of one utterance takes less than a millisecond
 def loop_shape(kernel: str, utterances: int, first_window: int, widest_window: int, teams: int = 1) -> LoopShape:
-    """The shape with as many tests as the utterances want after labels."""
+    """The shape with as many tests as the utterances need after labels."""
     tests = min(MOST_TESTS[kernel], utterances * first_window)
     joins_alone = kernel == "kept" and tests <= JOINS_ALONE
     return LoopShape(kernel, THREADS[kernel], tests, first_window, widest_window, teams, joins_alone)

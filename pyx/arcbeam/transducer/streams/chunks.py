@@ -20,12 +20,12 @@ class TransducerChunkDecoder(ChunkDecoder[SentenceStream, TransducerPartial]):
     kind = SentenceStream
 
     def __init__(self, search: GreedySearch) -> None:
-        self.search, self.engine, self.columns = search, search.engine, search.wanted.columns
+        self.search, self.engine, self.columns = search, search.engine, search.spec.columns
 
     def keep(self, chunk: Any, cuda_stream: Any, max_frames: int) -> KeptChunk:
         """A chunk, checked, that will be decoded later, in pieces if it has more frames than that."""
         search = self.search
-        return kept_chunk(chunk, search.wanted, search.engine, cuda_stream, max_frames, fault_of_encoder_output)
+        return kept_chunk(chunk, search.spec, search.engine, cuda_stream, max_frames, fault_of_encoder_output)
 
     def decode_next(self, streams: list[SentenceStream], call: Chunks) -> Partials[TransducerPartial]:
         """Decodes the next chunk of each of these streams."""
@@ -36,7 +36,7 @@ class TransducerChunkDecoder(ChunkDecoder[SentenceStream, TransducerPartial]):
             if call.errors == "raise" and refused:
                 raise refused[min(refused)]
             taken = take_chunks(
-                call.chunks, call.lengths, len(streams), search.wanted, search.engine, call.cuda_stream, call.errors
+                call.chunks, call.lengths, len(streams), search.spec, search.engine, call.cuda_stream, call.errors
             )
             before = [stream._sentence for stream in streams]
             after, wrong = Round(search, before, taken.utterances, taken.on_host).decoded(

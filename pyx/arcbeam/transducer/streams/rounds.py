@@ -123,7 +123,7 @@ class Round:
 
     def _rows(self, at: int, first: int) -> npt.NDArray[np.float32]:
         """A copy of the frames of a chunk from one on, in the host's memory."""
-        features = self._search.wanted.columns
+        features = self._search.spec.columns
         if self._on_host:
             return self._utterances.rows(at, first, features)
         one = replace(self._utterances, table=self._utterances.table[at : at + 1])

@@ -96,7 +96,7 @@ def read(data: object, search: GreedySearch, boost: BoostingTree | None) -> Sent
         raise FormatError(f"{NAME}: its endpoint cannot be read: {error}") from None
     written: dict[str, npt.NDArray[Any]] = {name: arrays[name].astype(dtype) for name, dtype in names.items()}
     _check_numbers(about, written, search)
-    waiting = waiting_of(arrays, about, endpoint, search.wanted.columns, np.isfinite, "finite features")
+    waiting = waiting_of(arrays, about, endpoint, search.spec.columns, np.isfinite, "finite features")
     return replace(
         begun,
         first_frame=about["first_frame"],

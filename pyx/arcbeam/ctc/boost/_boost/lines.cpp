@@ -42,7 +42,7 @@ bool has_wide_space(std::string_view text) {
 }
 
 // Whether words and spaces are as they should be in all lines, however many they are. The loops have no jumps and
-// collect bytes, so that they look at many letters in a step.
+// collect bytes, so that they check many letters in a step.
 bool has_plain_spaces(std::string_view text) {
     auto bad = static_cast<Letter>(is_mark(text.front()) | is_mark(text.back()));
     Letter all = 0;
@@ -56,7 +56,7 @@ bool has_plain_spaces(std::string_view text) {
     return bad == 0 && (all < 0x80U || !has_wide_space(text));
 }
 
-// Up to eight letters from a place on, the first in the lowest byte; line feeds behind the end.
+// Up to eight letters from a place on, the first in the lowest byte; line feeds after the end.
 std::uint64_t eight_letters(std::string_view text, std::size_t at) {
     std::uint64_t word = '\n' * kOnes;
     if (text.size() - at >= sizeof word) {

@@ -1,4 +1,4 @@
-// The phrases of a boost list as lines of a text, looked over before any graph is known.
+// The phrases of a boost list as lines of a text, checked before any graph is known.
 #pragma once
 
 #include <cstddef>

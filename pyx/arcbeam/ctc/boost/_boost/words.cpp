@@ -8,7 +8,7 @@ namespace arcbeam::boost {
 
 namespace {
 
-constexpr std::size_t kAtOnce = 32;  // words whose places are fetched before the first of them is looked at
+constexpr std::size_t kAtOnce = 32;  // words whose places are fetched before the first of them is compared
 
 std::size_t hash_of(std::string_view word) { return std::hash<std::string_view>{}(word); }
 

@@ -13,9 +13,9 @@ namespace arcbeam {
 
 namespace {
 
-lattice::Lattice number(const GraphView& graph, const unsigned char* memory, const WantedLattice& wanted) {
+lattice::Lattice number(const GraphView& graph, const unsigned char* memory, const PendingLattice& pending) {
     static_assert(sizeof(lattice::Entry) == sizeof(LogEntry), "a kernel writes what is numbered");
-    const LatticeResult& place = *wanted.result;
+    const LatticeResult& place = *pending.result;
     const auto* const steps = reinterpret_cast<const LatticeStep*>(memory + place.begin);
     const auto* const links = reinterpret_cast<const lattice::Link*>(steps + place.steps);
     const auto* const entries = reinterpret_cast<const lattice::Entry*>(links + place.links);
@@ -40,17 +40,17 @@ lattice::Lattice number(const GraphView& graph, const unsigned char* memory, con
     found.total_cost = place.total_cost;
     found.reached_final = place.reached_final != 0;
     found.complete = place.alive != 0;
-    return wanted.new_words == nullptr ? lattice::number(graph, found)
-                                       : lattice::number(OpenGraph(graph, *wanted.new_words), found);
+    return pending.new_words == nullptr ? lattice::number(graph, found)
+                                        : lattice::number(OpenGraph(graph, *pending.new_words), found);
 }
 
 }  // namespace
 
-void Numberer::begin(const GraphView& graph, std::vector<WantedLattice> wanted) {
+void Numberer::begin(const GraphView& graph, std::vector<PendingLattice> pending) {
     graph_ = graph;
-    wanted_ = std::move(wanted);
+    pending_ = std::move(pending);
     handed_.clear();
-    handed_.reserve(wanted_.size());
+    handed_.reserve(pending_.size());
     failed_ = false;
 }
 
@@ -59,20 +59,20 @@ void Numberer::start(const unsigned char* memory) {
     handed_.clear();
     next_ = 0;
     finished_ = false;
-    pool_.start(std::min(pool_.threads(), wanted_.size()), [this](std::size_t, std::size_t) { work(); });
+    pool_.start(std::min(pool_.threads(), pending_.size()), [this](std::size_t, std::size_t) { work(); });
 }
 
-void Numberer::look() {
+void Numberer::poll() {
     const auto first =
-        std::partition(wanted_.begin(), wanted_.end(), [](const auto& one) { return !is_written(*one.result); });
-    if (first == wanted_.end()) {
+        std::partition(pending_.begin(), pending_.end(), [](const auto& one) { return !is_written(*one.result); });
+    if (first == pending_.end()) {
         return;
     }
     {
         const std::lock_guard<std::mutex> lock(mutex_);
-        handed_.insert(handed_.end(), first, wanted_.end());
+        handed_.insert(handed_.end(), first, pending_.end());
     }
-    wanted_.erase(first, wanted_.end());
+    pending_.erase(first, pending_.end());
     more_.notify_all();
 }
 
@@ -88,7 +88,7 @@ bool Numberer::wait(int milliseconds) { return pool_.wait(std::chrono::milliseco
 
 void Numberer::work() {
     for (;;) {
-        WantedLattice one{};
+        PendingLattice one{};
         {
             std::unique_lock<std::mutex> lock(mutex_);
             more_.wait(lock, [this] { return next_ < handed_.size() || finished_; });

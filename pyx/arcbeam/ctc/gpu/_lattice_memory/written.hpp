@@ -1,4 +1,4 @@
-// What the host asks of a lattice while a kernel runs.
+// Whether a lattice has been written, checked by the host while a kernel runs.
 #pragma once
 
 #include "arcbeam/ctc/gpu/models/_requests/shared_words.hpp"

@@ -69,16 +69,16 @@ Order::Order(std::vector<Source> sources, std::size_t lanes, std::uint32_t piece
 
 std::vector<Part> Order::parts(std::uint64_t first, std::uint64_t most) const {
     std::vector<Part> parts;
-    std::uint64_t wanted = first;
+    std::uint64_t size = first;
     for (std::size_t next = 0; next < pieces_.size();) {
         Part part{next, next, pieces_[next].line, pieces_[next].line};
         do {
             part.end += lines_of(pieces_[part.last]);
             ++part.last;
-        } while (part.last < pieces_.size() && (part.end - part.line) * kLineBytes < wanted);
+        } while (part.last < pieces_.size() && (part.end - part.line) * kLineBytes < size);
         parts.push_back(part);
         next = part.last;
-        wanted = std::min(2 * wanted, most);
+        size = std::min(2 * size, most);
     }
     return parts;
 }

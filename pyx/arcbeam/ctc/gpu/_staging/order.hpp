@@ -1,7 +1,7 @@
-// The order in which log-probs of the host go to a device: the order in which the lanes will want them.
+// The order in which log-probs of the host go to a device: the order in which the lanes will need them.
 //
 // Utterances are cut into pieces of `piece_frames` rows. Lanes take utterances in the order given. A clock counts
-// the frames that lanes have decoded; pieces are sent in the order in which this clock says they are wanted.
+// the frames that lanes have decoded; pieces are sent in the order in which they are needed by this clock.
 #pragma once
 
 #include <cstddef>

@@ -43,7 +43,7 @@ struct LinkPlaces {
     float* costs;
 };
 
-// What is kept beside a log of so many entries.
+// What is kept besides a log of so many entries.
 twin::KeptLinks kept_links(const HostLinks& from, std::uint32_t entries) {
     const LinkPlaces places(from);
     twin::KeptLinks kept;

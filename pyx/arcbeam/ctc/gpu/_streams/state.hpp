@@ -1,5 +1,5 @@
 // The state of a stream on a device (decode/search.hpp) as all engines save it, and the reverse. The twin's own
-// state is filled and asked, so that both write the same.
+// state is filled and read, so that both write the same.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct HostLinks {
     std::uint32_t steps;
 };
 
-// KenLM's states, one behind the other. On a device histories of KenLM are numbers that the host gives them, and
+// KenLM's states, one after the other. On a device histories of KenLM are numbers that the host gives them, and
 // takes back now and then.
 using KenLmHistories = std::vector<unsigned char>;
 
@@ -56,12 +56,12 @@ KenLmHistories histories_of(const HostState& from, const StreamModels& models,
 bool number_histories(const KenLmHistories& histories, const StreamModels& models, requests::KenLmAnswerer& numbers,
                       const HostState& into);
 
-// Lacks what the host knows without the device: what is settled, `frames` and `fired`. With `links`, whose lattice
+// Lacks what the host has without the device: what is settled, `frames` and `fired`. With `links`, whose lattice
 // has this beam, the lattice is saved; otherwise what is alive. `histories`: those of a KenLM.
 twin::SavedSearch saved_search(const HostState& from, const HostLinks& links, float lattice_beam,
                                const OpenGraph& graph, const StreamModels& models, const KenLmHistories& histories);
 
-// Writes the state with which a search goes on, and its links where it keeps some; with a KenLM, its histories
+// Writes the state with which a search continues, and its links where it keeps some; with a KenLM, its histories
 // apart.
 void resume_search(const twin::SavedSearch& saved, const OpenGraph& graph, const StreamModels& models,
                    const twin::LmContext& lm_context, const EndpointRules& rules, const HostState& into,

@@ -66,7 +66,7 @@ cdef class BatchMemory:
     cdef int send(self) except -1
     cdef int send_stream(self, uint32_t utterance) except -1
     cdef int send_lanes(self, uint32_t lanes) except -1
-    cdef int ask_back(self) except -1 nogil
+    cdef int copy_back(self) except -1 nogil
     cdef int grow_paths(self) except -1
     cdef int stop(self, Stream copies) except -1
     cdef int clear(self) except -1

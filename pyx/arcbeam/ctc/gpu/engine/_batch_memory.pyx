@@ -1,12 +1,8 @@
-"""The memory of a batch, the same on the host and on the device:
-
-    utterances | order | pieces | boosts | new words | streams | counters | lanes | results | arcs of the paths
-    ------------------------------------ sent ----------------------------------------------
-                                                                 ------------- copied back ------------
-
-Each way takes one copy. How many arcs the paths have is known only after it, so as many are copied as a batch of this
-size is likely to have, and the others if there are more.
-"""
+"""The memory of a batch, the same on the host and on the device. Each way takes one copy."""
+# utterances | order | pieces | boosts | new words | streams | counters | lanes | results | arcs of the paths
+# ------------------------------------ sent ----------------------------------------------
+#                                                                ------------- copied back ------------
+# Only the copy shows how many arcs the paths have: as many are copied as a batch of this size is likely to have.
 
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libc.string cimport memset
@@ -23,14 +19,7 @@ cdef enum:
 
 
 cdef class BatchMemory:
-    """Grows and never shrinks.
-
-    Parameters
-    ----------
-    pool : MemoryPool
-    stream : Stream
-        The CUDA stream of the kernel.
-    """
+    """The memory of a batch on both sides; it grows and never shrinks. `stream` is that of the kernel."""
 
     def __cinit__(self, MemoryPool pool not None, Stream stream not None):
         self.stream = stream
@@ -61,7 +50,7 @@ cdef class BatchMemory:
         return 0
 
     cdef size_t _host_bytes(self) noexcept nogil:
-        """With a word behind the arcs, which stops the kernel."""
+        """With a word after the arcs, which stops the kernel."""
         return self.at.paths + sizeof(uint32_t) * (<size_t> self.copied_entries + 1)
 
     cdef void describe(self, NewWordsParams* params) noexcept:
@@ -121,7 +110,7 @@ cdef class BatchMemory:
             self.copied_entries = used
             with nogil:
                 self.host.reserve(self._host_bytes())
-                self.ask_back()  # with all that came before, for the memory may be new
+                self.copy_back()  # with all that came before, for the memory may be new
                 self.stream.synchronize()
         return <const uint32_t*> (<unsigned char*> self.host.data + self.at.paths)
 
@@ -144,8 +133,8 @@ cdef class BatchMemory:
             return copy_to_device(self.device.address + self.at.lanes, self.lanes(), lanes * sizeof(LaneState),
                                   self.stream)
 
-    cdef int ask_back(self) except -1 nogil:
-        """Copies back what the host needs to know after a launch."""
+    cdef int copy_back(self) except -1 nogil:
+        """Copies back what the host reads after a launch."""
         return copy_to_host(self.counters(), self.device.address + self.at.counters, self.at.paths - self.at.counters
                             + sizeof(uint32_t) * <size_t> min(self.path_entries, self.copied_entries), self.stream)
 
@@ -159,8 +148,7 @@ cdef class BatchMemory:
         return 0
 
     cdef int stop(self, Stream copies) except -1:
-        """Makes lanes stop after their utterances. A copy engine does this, through another stream than the kernel's: a
-        kernel that writes the word might wait for a place on the device."""
+        """Stops lanes after their utterances, by a copy on another stream: a kernel might wait for a free place."""
         cdef uint32_t* word = <uint32_t*> (<unsigned char*> self.host.data + self._host_bytes()) - 1
         word[0] = STOP
         ignore(self.stream.context.state, driver().copy_to_device(<uintptr_t> &self._device_counters().queue, word,

@@ -1,4 +1,4 @@
-"""What a batch is decoded with, beside its log-probs."""
+"""The arguments of a batch besides its log-probs."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t
@@ -10,6 +10,6 @@ cdef class BatchOptions:
     cdef list streams  # whose chunks the utterances are; None: they are whole
     cdef list last  # whether these chunks are the last
     cdef bint has_rules  # of some stream, that may end the sentence
-    cdef float lattice_beam  # negative: no lattices are asked for
+    cdef float lattice_beam  # negative: no lattices are requested
     cdef object order(self, const int64_t[:, ::1] utterances)
     cdef size_t with_links(self, size_t utterances)

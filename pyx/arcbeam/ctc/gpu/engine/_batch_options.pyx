@@ -1,4 +1,4 @@
-"""What a batch is decoded with, beside its log-probs: boost lists, streams whose chunks it has, lattices."""
+"""The arguments of a batch besides its log-probs: boost lists, streams whose chunks it has, lattices."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t
@@ -13,23 +13,9 @@ from arcbeam.ctc.gpu._streams cimport CudaStream
 
 @cython.final
 cdef class BatchOptions:
-    """The arguments of `CudaEngine.decode`, checked against each other.
+    """The arguments of `CudaEngine.decode`, checked: ValueError. `by_requests`: one kernel for all lists."""
 
-    Parameters
-    ----------
-    utterances : int
-        How many the batch has.
-    lattice_beam, boosts, streams, last
-        As `CudaEngine.decode` takes them.
-    asks : bool
-        Whether lanes ask the host, in which case one kernel serves lists with new words and without.
-
-    Raises
-    ------
-    ValueError
-    """
-
-    def __cinit__(self, size_t utterances, lattice_beam, boosts, list streams, list last, bint asks):
+    def __cinit__(self, size_t utterances, lattice_beam, boosts, list streams, list last, bint by_requests):
         cdef CudaStream stream
         cdef bint boosted = False, linked = False
         self.lattice_beam = -1.0 if lattice_beam is None else lattice_beam
@@ -47,7 +33,7 @@ cdef class BatchOptions:
         if lattice_beam is None and linked:
             raise ValueError("lattice_beam: expected a cost, because there are streams that keep links, got None")
         self.boosts = lists if boosted else None
-        self.opens = boosted and (asks or _any_new_words(lists))
+        self.opens = boosted and (by_requests or _any_new_words(lists))
         self.streams, self.last = streams, last
 
     cdef object order(self, const int64_t[:, ::1] utterances):

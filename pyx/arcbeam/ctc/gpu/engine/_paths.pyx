@@ -25,19 +25,9 @@ cdef class Paths:
         self.reached_final, self.complete = [bits.view(np.uint8) for bits in self.by_utterance[3:]]
 
     cdef int add(self, order, const UtteranceResult* results, const uint32_t* pool) except -1:
-        """Adds the results of some utterances.
-
-        Parameters
-        ----------
-        order : int64[n]
-            The utterance of each result.
-        results : UtteranceResult[n]
-        pool : uint32[]
-            Arcs of the paths, the last arc of each first. Paths are in the order in which utterances ended.
-
-        Of chunks of streams, what is settled goes to `settled`, and the rest of the path to the results; how many frames
-        came before an endpoint goes to `ended`.
-        """
+        """Adds results. `order`: int64[n], their utterances; `pool`: arcs, each path from its last, by time of end."""
+        # Of chunks of streams, the settled part goes to `settled`, the other arcs to the results, frames before an
+        # endpoint to `ended`.
         cdef const UtteranceResult* result
         cdef const int64_t[::1] index = order
         cdef uint32_t[::1] into

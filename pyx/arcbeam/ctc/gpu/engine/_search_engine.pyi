@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.arrays._looks import InputChecks
+from arcbeam.arrays._input_checks import InputChecks
 from arcbeam.ctc.boost._boost import BoostList
 from arcbeam.ctc.gpu._streams import CudaStream
 from arcbeam.ctc.gpu.models._requests import HostLookups
@@ -37,7 +37,7 @@ class CudaEngine:
         utterances: npt.NDArray[np.int64],
         columns: int,
         on_host: bool,
-        looks: InputChecks | None = None,
+        checks: InputChecks | None = None,
         lattice_beam: float | None = None,
         boosts: BoostList | Sequence[BoostList | None] | None = None,
         streams: list[CudaStream] | None = None,

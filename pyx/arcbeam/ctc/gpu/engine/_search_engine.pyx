@@ -10,10 +10,10 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from arcbeam.gpu._engine cimport BatchEngine
 from arcbeam.gpu._memory cimport MemoryPool
 from arcbeam.ctc.gpu.engine._batch_options cimport BatchOptions
-from arcbeam.ctc.gpu._device_looks cimport DeviceLooks
+from arcbeam.ctc.gpu._device_input_checks cimport DeviceInputChecks
 from arcbeam.ctc.gpu.models._models cimport DeviceRescoring
 from arcbeam.ctc.lattice._lattices cimport Lattices
-from arcbeam.arrays._looks cimport InputChecks
+from arcbeam.arrays._input_checks cimport InputChecks
 from arcbeam.ctc.gpu.models._request_buffers cimport LaneRequests
 from arcbeam.ctc.gpu.engine._paths cimport Paths
 from arcbeam.ctc.gpu.searches._search cimport DeviceGraph, device_graph
@@ -27,25 +27,14 @@ from arcbeam.core.errors import CapacityError, CudaOutOfMemoryError
 
 
 cdef class CudaEngine(BatchEngine):
-    """Lanes on one device over one graph. Calls from several Python threads take turns.
-
-    Parameters
-    ----------
-    graph : arcbeam.Graph
-    ordinal : int
-        The device's number.
-    options : arcbeam.DecoderOptions
-    threads, lookup_threads : int
-        The numbers of threads that gather log-probs of the host, and that answer when lanes ask the host.
-    rescoring : arcbeam.ctc.rescoring.Rescoring, optional
-    """
+    """Lanes on one device over one graph; calls take turns. `threads` gather log-probs, `lookup_threads` look up."""
 
     cdef DeviceGraph graph
     cdef DeviceRescoring rescoring  # None: the plain search
-    cdef LaneRequests requests  # of the rescoring; None: lanes do not ask the host
+    cdef LaneRequests requests  # of the rescoring; None: lanes send no requests to the host
     cdef Searches searches
     cdef Window window
-    cdef DeviceLooks device_looks
+    cdef DeviceInputChecks device_input_checks
     cdef object all_streams  # that are alive
     cdef object room
     cdef object tokens  # average tokens of a frame in the last batch; None: not known
@@ -73,61 +62,28 @@ cdef class CudaEngine(BatchEngine):
         self.searches = Searches(self.pool, self.stream, self.rescoring is not None, self.requests is not None,
                                  asks_arcs, bucketed)
         self.window = Window(self.graph, options, self.pool, self.stream, self.copies, self.rescoring, self.requests, threads)
-        self.device_looks = DeviceLooks(self.stream)
+        self.device_input_checks = DeviceInputChecks(self.stream)
         self.room = search_plan.first_room(options.max_active or 0)
 
-    def decode(self, utterances, uint32_t columns, bint on_host, InputChecks looks=None,
+    def decode(self, utterances, uint32_t columns, bint on_host, InputChecks checks=None,
                lattice_beam=None, boosts=None, streams=None, last=None):
-        """Decodes a batch.
-
-        Parameters
-        ----------
-        utterances : int64[batch, 4]
-            Address, row stride in values, frames, and whether the values are float16. The memory must stay.
-        columns : int
-        on_host : bool
-            Whether the addresses are the host's. Otherwise the engine's stream must have been told to wait for them.
-        looks : arcbeam.arrays._looks.InputChecks, optional
-            Looks at a few frames.
-        lattice_beam : float, optional
-            Asks for lattices: a cost of at least 0.
-        boosts : BoostList, sequence of BoostList or None, or None
-            Of all utterances, or of each.
-        streams : list of CudaStream, optional
-            The utterances are the next chunks of these. Paths are then those behind what is settled, and lattices those
-            of streams that keep links, of sentences that have ended now and of streams that show theirs. If the batch
-            fails, all streams are as before.
-        last : list of bool
-            Whether each is the last chunk of its stream.
-
-        Returns
-        -------
-        paths : tuple
-            The fields of `arcbeam.ctc.results.Paths`, and after them, if lattices are asked for, an
-            `arcbeam.ctc.lattice._lattices.Lattices`.
-        work : dict of counters, None where the kernel does not count
-        bad : list of (utterance, frame, column, value)
-            Where values are no log-probs, by utterance: the paths of these utterances are empty.
-        """
+        """Decodes a batch: (fields of Paths, any Lattices), counters, bad values: (utterance, frame, column, value)."""
+        # `utterances`: int64[batch, 4], address, row stride in values, frames, is float16; the memory must stay. Device
+        # arrays must be ordered before the engine's stream. With `streams`, utterances are their next chunks: paths
+        # start after the settled part, lattices are those of streams that keep links and have ended now or show theirs,
+        # and a batch that fails leaves all streams as before. The paths of utterances with bad values are empty.
         lock = self.decoding_lock()
-        asked = BatchOptions(len(utterances), lattice_beam, boosts, streams, last, self.requests is not None)
-        if asked.boosts is not None and self.rescoring is not None:
-            self.rescoring.check_boosts(asked.boosts)
+        options = BatchOptions(len(utterances), lattice_beam, boosts, streams, last, self.requests is not None)
+        if options.boosts is not None and self.rescoring is not None:
+            self.rescoring.check_boosts(options.boosts)
         with lock:
             try:
-                return self.decode_with_retry((utterances, columns, on_host, looks, asked))
+                return self.decode_with_retry((utterances, columns, on_host, checks, options))
             finally:
-                self.window.rest()
+                self.window.end_batch()
 
     def new_stream(self, boost=None, rules=None, lm_context=None, saved=None, lattice_beam=None):
-        """A CudaStream that begins, or goes on from what another one has saved, here or on a CPU. With a `lattice_beam` it
-        keeps links, and its chunks are decoded with that beam.
-
-        Raises
-        ------
-        UnsupportedError
-            With a boost that no kernel takes with the language model.
-        """
+        """A CudaStream, new or from `saved`; with a `lattice_beam` it keeps links. UnsupportedError for some boosts."""
         if boost is not None and self.rescoring is not None:
             self.rescoring.check_boosts([boost])
         stream = CudaStream(self.pool, self.stream, self.graph.source, self.rescoring, boost, rules, lm_context, saved,
@@ -153,46 +109,46 @@ cdef class CudaEngine(BatchEngine):
             self.lean = True
         return True
 
-    cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, InputChecks looks,
-                 BatchOptions asked):
+    cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, InputChecks checks,
+                 BatchOptions options):
         cdef Paths found = Paths(utterances.shape[0])
         cdef Lattices lattices = Lattices()
-        cdef size_t with_links = asked.with_links(utterances.shape[0])
-        order = asked.order(utterances)
-        if asked.lattice_beam >= 0:
+        cdef size_t with_links = options.with_links(utterances.shape[0])
+        order = options.order(utterances)
+        if options.lattice_beam >= 0:
             lattices.found.resize(utterances.shape[0])
         table = np.asarray(utterances)[order]
         room = search_plan.LEAN if self.lean else self.room
         self.window.num_lanes = max(1, <uint32_t> len(table) >> self.halvings)  # until it has been planned
-        if looks is not None and on_host:
-            looks.at(utterances)
-            looks = None
-        self.window.prepare(asked, room, columns, on_host)
-        search = self.searches.of(asked.boosts is not None, asked.opens)
+        if checks is not None and on_host:
+            checks.at(utterances)
+            checks = None
+        self.window.prepare(options, room, columns, on_host)
+        search = self.searches.of(options.boosts is not None, options.opens)
         for first, last in self._windows(table, columns, on_host, room, with_links):
-            beam = asked.lattice_beam if first < with_links else -1.0
+            beam = options.lattice_beam if first < with_links else -1.0
             members = order[first:last]
             try:
                 self.window.plan(search, last - first, beam, self.tokens, self.halvings, self.lean)
                 self.window.start(table[first:last], members, lattices)
-                if looks is not None:
-                    self.device_looks.fetch(looks, utterances, asked.streams is not None)
+                if checks is not None:
+                    self.device_input_checks.fetch(checks, utterances, options.streams is not None)
                 self.window.finish()
-                if looks is not None:
-                    self.device_looks.look(looks)
+                if checks is not None:
+                    self.device_input_checks.check(checks)
             except BaseException:
                 self.window.cancel()
                 raise
             found.add(members, self.window.batch.results(), self.window.batch.paths())
-        if asked.streams is not None:
-            self._take_states(found, utterances, asked)
+        if options.streams is not None:
+            self._take_states(found, utterances, options)
         work = found.work()
         if work["frames"]:
             self.tokens = work["tokens"] / work["frames"]
         if self.rescoring is not None:
             work |= self.rescoring.work()
         paths = found.paths
-        return (paths if asked.lattice_beam < 0 else (*paths, lattices)), work, sorted(found.bad)
+        return (paths if options.lattice_beam < 0 else (*paths, lattices)), work, sorted(found.bad)
 
     def _windows(self, table, uint32_t columns, bint on_host, room, size_t with_links):
         """What is decoded together, as ``[first, last)``: lattices are made of the first utterances alone."""
@@ -208,8 +164,8 @@ cdef class CudaEngine(BatchEngine):
             windows += [(begin + first, begin + last) for first, last in cuts]
         return windows
 
-    cdef int _take_states(self, Paths found, const int64_t[:, ::1] utterances, BatchOptions asked) except -1:
-        """The batch has succeeded: all streams but those whose chunks were refused go on with their next states."""
+    cdef int _take_states(self, Paths found, const int64_t[:, ::1] utterances, BatchOptions options) except -1:
+        """The batch has succeeded: all streams but those with refused chunks take over their next states."""
         cdef Py_ssize_t i
         cdef uint64_t frames
         cdef uint32_t rule
@@ -221,9 +177,9 @@ cdef class CudaEngine(BatchEngine):
             frames, rule = <uint64_t> utterances[i, 2], 0
             if ended and i in ended:
                 frames, rule = ended[i]
-            (<CudaStream> asked.streams[i]).take(found.settled.data() + found.settled_begins[i],
-                                                 found.settled_counts[i], frames, found.lived[i], rule,
-                                                 asked.last[i])
+            (<CudaStream> options.streams[i]).take(found.settled.data() + found.settled_begins[i],
+                                                   found.settled_counts[i], frames, found.lived[i], rule,
+                                                   options.last[i])
         return 0
 
     cdef int give_back(self) except -1:
@@ -236,7 +192,7 @@ cdef class CudaEngine(BatchEngine):
     cdef int free_pinned(self) except -1:
         self.lean = False
         self.window.release()
-        self.device_looks.release()
+        self.device_input_checks.release()
         return 0
 
     def memory(self):
@@ -244,7 +200,7 @@ cdef class CudaEngine(BatchEngine):
         cdef Window window = self.window
         cdef size_t models = 0, bucketed = 0, boosts = 0, host
         with self.decoding_lock():
-            host = window.pinned_bytes() + self.device_looks.pinned_bytes()
+            host = window.pinned_bytes() + self.device_input_checks.pinned_bytes()
             if self.rescoring is not None:
                 models = self.rescoring.device_bytes()
                 host += self.rescoring.pinned_bytes()

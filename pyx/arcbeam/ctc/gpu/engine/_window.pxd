@@ -24,7 +24,7 @@ cdef class Window:
     cdef MemoryPool pool
     cdef Stream stream, copies
     cdef DeviceRescoring rescoring  # None: the plain search
-    cdef LaneRequests requests  # of the rescoring; None: lanes do not ask the host
+    cdef LaneRequests requests  # of the rescoring; None: lanes send no requests to the host
     cdef object graph  # on the host
     cdef Event done
     cdef NewWordsParams all_params
@@ -52,14 +52,14 @@ cdef class Window:
     cdef int finish(self) except -1
     cdef int cancel(self) except -1
     cdef int clear(self) except -1
-    cdef int rest(self) except -1
+    cdef int end_batch(self) except -1
     cdef int release(self) except -1
     cdef int _describe_utterances(self, const int64_t[:, ::1] utterances) except -1
     cdef int _describe_boosts(self) except -1
     cdef int _describe_streams(self) except -1
     cdef int _launch(self) except -1
-    cdef bint _asks_at_once(self) noexcept nogil
-    cdef int _ask_back(self) except -1 nogil
+    cdef bint _copies_now(self) noexcept nogil
+    cdef int _copy_back(self) except -1 nogil
     cdef int _wait(self) except -1
     cdef int _grow(self) except -1
     cdef int _grow_streams(self) except -1

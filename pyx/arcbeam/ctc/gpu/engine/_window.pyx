@@ -23,23 +23,7 @@ cdef enum:
 
 @cython.final
 cdef class Window:
-    """Its memory is kept from window to window, and grows by what a lane lacks.
-
-    For each batch call `prepare`, and then for each window of it `plan`, `start` and `finish`, or `cancel` after an
-    error.
-
-    Parameters
-    ----------
-    graph : DeviceGraph
-    options : arcbeam.DecoderOptions
-    pool : MemoryPool
-    stream, copies : Stream
-        Of the kernel; of copies beside it.
-    rescoring : DeviceRescoring, optional
-    requests : LaneRequests, optional
-    threads : int
-        That gather log-probs of the host, and number lattices.
-    """
+    """One launch at a time: `prepare` a batch, `plan`, `start` and `finish` each window, `cancel` after an error."""
 
     def __cinit__(self, DeviceGraph graph not None, options, MemoryPool pool not None, Stream stream not None,
                   Stream copies not None, DeviceRescoring rescoring, LaneRequests requests, size_t threads):
@@ -78,10 +62,7 @@ cdef class Window:
         return 0
 
     cdef int plan(self, Search search, uint32_t utterances, float lattice_beam, tokens, int halvings, bint lean) except -1:
-        """Chooses the shape of the launch and prepares the lanes, fewer of them and smaller ones if memory is short.
-
-        `tokens` is what a frame is likely to have, or None.
-        """
+        """Chooses the launch and prepares the lanes, fewer and smaller ones if memory is short. `tokens`: expected."""
         cdef size_t memory = self.pool.context.state.memory_bytes
         self.lattice_beam, self.lanes = lattice_beam, search.lanes
         self.launches = search.entries(lattice_beam >= 0, self.options.streams is not None)
@@ -100,11 +81,8 @@ cdef class Window:
         return 0
 
     cdef int start(self, const int64_t[:, ::1] utterances, const int64_t[::1] members, Lattices lattices) except -1:
-        """Describes the window to the kernel and launches it.
-
-        `members` are the utterances by their numbers in the batch, and `lattices` those of the batch. What is told to
-        the stream between this and `finish` is done when that returns.
-        """
+        """Describes the window to the kernel and launches it. `members`: the numbers of its utterances in the batch."""
+        # Work that is added to the stream between this and `finish` is done when `finish` returns.
         cdef uint32_t n = <uint32_t> utterances.shape[0], i
         cdef uint64_t frames = 0
         cdef BatchSizes sizes = BatchSizes(n, self.num_lanes, 0, 0, 0, 0)
@@ -186,28 +164,28 @@ cdef class Window:
         return 0
 
     cdef int _launch(self) except -1:
-        """Launches the kernel and asks for what it leaves; `done` has to be recorded next."""
+        """Launches the kernel and queues the copies of its results; `done` has to be recorded next."""
         self.batch.describe(&self.all_params)
         if self.requests is not None:
             self.requests.watch()
         self.launches.start(&self.params.search, self.stream)  # on this stream all launches begin
         self.in_flight = True
-        if self._asks_at_once():
-            self._ask_back()
+        if self._copies_now():
+            self._copy_back()
         return 0
 
-    cdef bint _asks_at_once(self) noexcept nogil:
+    cdef bint _copies_now(self) noexcept nogil:
         """Whether copies back do not wait for the kernel, which may itself wait for log-probs and answers."""
         return (self.batch.host.is_pinned() and (self.lattice_beam < 0 or self.lattices.is_pinned())
                 and (self.rescoring is None or self.rescoring.counted.is_pinned()))
 
-    cdef int _ask_back(self) except -1 nogil:
-        """Copies back what the host needs to know after a launch."""
-        self.batch.ask_back()
+    cdef int _copy_back(self) except -1 nogil:
+        """Copies back what the host reads after a launch."""
+        self.batch.copy_back()
         if self.rescoring is not None:
-            self.rescoring.ask_back(self.stream)
+            self.rescoring.copy_back(self.stream)
         if self.lattice_beam >= 0:
-            self.lattices.ask_back()
+            self.lattices.copy_back()
         return 0
 
     cdef int finish(self) except -1:
@@ -246,11 +224,11 @@ cdef class Window:
         self.in_flight = False
         if self.requests is not None:
             with nogil:
-                self.requests.rest()
+                self.requests.stop()
             self.requests.check()
-        if not self._asks_at_once():
+        if not self._copies_now():
             with nogil:
-                self._ask_back()
+                self._copy_back()
                 self.stream.synchronize()
         return 0
 
@@ -282,7 +260,7 @@ cdef class Window:
         return 0
 
     cdef int _give_clusters(self, uint32_t stopped) except -1:
-        """If the last utterances should have clusters, moves the lanes that stopped to the front; only they go on."""
+        """If the last utterances should have clusters, moves stopped lanes to the front; only they continue."""
         if self.batch.counters().queue < self.params.search.num_utterances or stopped > self.params.search.hot_lanes:
             return 0
         self.num_lanes = self.lanes.keep_stopped(self.batch.lanes(), self.num_lanes)
@@ -293,18 +271,18 @@ cdef class Window:
         """Makes blocks stop after their utterance and waits for them, because the log-probs may be freed afterwards."""
         if self.in_flight:
             self.batch.stop(self.copies)
-            self.staging.give_up()
+            self.staging.cancel()
         self.in_flight = False
         with nogil:  # result codes are ignored: the first error says more
             ignore(self.pool.context.state, driver().stream_synchronize(self.stream.handle))
-            self.staging.rest()
+            self.staging.drain()
             if self.requests is not None:
-                self.requests.rest()
-        self.lattices.rest()
+                self.requests.stop()
+        self.lattices.drain()
         return 0
 
-    cdef int rest(self) except -1:
-        """Lets go of the batch, whose streams and lists live no longer than their owners."""
+    cdef int end_batch(self) except -1:
+        """Releases the streams and lists of the batch, which only their owners should keep alive."""
         self.options = self.members = None
         return 0
 
@@ -316,7 +294,7 @@ cdef class Window:
         self.staging.clear()
         if self.requests is not None:
             self.requests.clear()
-        self.staging.rest()
+        self.staging.drain()
         return 0
 
     cdef int release(self) except -1:
@@ -329,6 +307,6 @@ cdef class Window:
         return 0
 
     cdef size_t pinned_bytes(self):
-        """Of the host, beside those of language models."""
+        """Of the host, without those of language models."""
         cdef size_t boosts = 0 if self.boosting is None else self.boosting.pinned_bytes()
         return self.batch.host.pinned_bytes() + self.staging.pinned_bytes() + self.lattices.pinned_bytes() + boosts

@@ -1,4 +1,4 @@
-"""Boost lists on a device, and what a search with boosts needs beside them."""
+"""Boost lists on a device, and what else a search with boosts needs."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t

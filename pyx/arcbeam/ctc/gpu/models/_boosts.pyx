@@ -1,4 +1,4 @@
-"""Boost lists on a device, and what a search with boosts needs beside them."""
+"""Boost lists on a device, and what else a search with boosts needs."""
 
 import weakref
 
@@ -58,16 +58,7 @@ cdef size_t padded(size_t bytes) noexcept:
 
 
 cdef class DeviceBoosts:
-    """The boost lists of one engine. A list is sent once, and goes when nobody has it any more.
-
-    Parameters
-    ----------
-    graph : arcbeam.Graph
-    context : Context
-    stream : Stream
-        What it is told to do is done in the order of this stream.
-    pool : MemoryPool
-    """
+    """The boost lists of one engine; each is sent once, in the order of `stream`, and freed with its last reference."""
 
     def __cinit__(self, graph, Context context not None, Stream stream not None, MemoryPool pool not None):
         self.pool, self.stream = pool, stream
@@ -91,24 +82,24 @@ cdef class DeviceBoosts:
         return 0
 
     cdef int have(self, list lists) except -1:
-        """Sends those lists that are not there, with their new words, all in one copy. The stream must be at rest."""
+        """Sends those lists that are not there, with their new words, all in one copy. The stream must be idle."""
         cdef BoostList boost
         cdef DeviceBuffer memory
         cdef Place place
         cdef size_t bytes, own
         cdef const uint8_t[::1] data
         cdef unsigned char* to
-        wanted = {id(one): one for one in [self.nothing, *lists] if one is not None and one not in self.places}
-        if not wanted:
+        missing = {id(one): one for one in [self.nothing, *lists] if one is not None and one not in self.places}
+        if not missing:
             return 0
-        pieces = [self._pieces(one) for one in wanted.values()]
+        pieces = [self._pieces(one) for one in missing.values()]
         bytes = sum([padded(column.nbytes) for columns in pieces for column, _ in columns])
         memory = DeviceBuffer(self.pool, self.stream, "the boost lists")
         self.staging.reserve(bytes)
         memory.reserve(bytes, False)
         to = <unsigned char*> self.staging.data
         bytes = 0
-        for boost, columns in zip(wanted.values(), pieces):
+        for boost, columns in zip(missing.values(), pieces):
             addresses = []
             for column, before in columns:
                 data = column

@@ -44,8 +44,8 @@ cdef class DeviceRescoring:
     cdef KenLmView host_view  # the models as the host reads them
     cdef SharedBits bits
     cdef DeviceModel large, small  # large is None if the host has the model
-    cdef LaneRequests requests  # None unless lanes ask the host
-    cdef object asked  # rounds, bytes and batches of answers before this batch
+    cdef LaneRequests requests  # None unless lanes send requests to the host
+    cdef object requests_before  # rounds, bytes and batches of answers
     cdef DeviceWords words
     cdef MemoryPool pool
     cdef DeviceBuffer large_labels, small_labels, counters, cache
@@ -65,8 +65,8 @@ cdef class DeviceRescoring:
     cdef LaneRequests open_requests(self, MemoryPool pool, Stream stream)
     cdef int begin_batch(self, Stream stream) except -1
     cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1
-    cdef int ask_back(self, Stream stream) except -1 nogil
-    cdef int _pin_arcs(self, Context context, bint told) except -1
+    cdef int copy_back(self, Stream stream) except -1 nogil
+    cdef int _pin_arcs(self, Context context, bint warned) except -1
     cdef size_t device_bytes(self)
     cdef size_t pinned_bytes(self)
     cdef size_t bucketed_bytes(self)

@@ -53,18 +53,7 @@ cdef bytes_of(column):
 
 @cython.no_gc
 cdef class DeviceModel:
-    """A language model as kernels read it: some columns in the device's memory, others in the host's.
-
-    Parameters
-    ----------
-    model : arcbeam.LanguageModel
-    context : Context
-    on_host : tuple of str
-        Columns in the host's memory, which kernels read at the host's address. ``BUCKETS`` means buckets instead of
-        columns.
-    absent : tuple of str
-        Columns that kernels do not read.
-    """
+    """A language model for kernels: columns `on_host` stay in host memory (BUCKETS: as buckets), `absent` unread."""
 
     def __cinit__(self, model, Context context not None, tuple on_host not None, tuple absent not None):
         cdef const uint8_t[::1] data
@@ -176,25 +165,12 @@ cdef DeviceWords device_words(graph, Context context):
 
 
 def most_beginnings(uint64_t large_states, uint64_t small_states):
-    """int : beginnings of phrases that a history has room for beside the states of both models."""
+    """int : beginnings of phrases that a history has room for besides the states of both models."""
     return <uint64_t> 1 << shared_bits(large_states, small_states).boost
 
 
 cdef class DeviceRescoring:
-    """Both models, the words of the graph, the arc cache and the counters of one decoder.
-
-    Parameters
-    ----------
-    graph : arcbeam.Graph
-    rescoring : arcbeam.ctc.rescoring.Rescoring
-    context : Context
-    stream : Stream
-    options : arcbeam.DecoderOptions
-    taken : int
-        Bytes of the device that the decoder has taken already.
-    lookup_threads : int
-        The number of threads that answer when lanes ask the host.
-    """
+    """Both models, the graph's words, the arc cache and the counters of a decoder that has `taken` bytes already."""
 
     def __cinit__(self, graph, rescoring, Context context not None, Stream stream not None, options, *, size_t taken,
                   size_t lookup_threads):
@@ -272,10 +248,10 @@ cdef class DeviceRescoring:
             self._pin_arcs(context, False)
         return 0
 
-    cdef int _pin_arcs(self, Context context, bint told) except -1:
-        """Pins the arcs that threads of the host read, for "host". `told`: a warning has said that the host refuses."""
+    cdef int _pin_arcs(self, Context context, bint warned) except -1:
+        """Pins the arcs that threads of the host read, for "host". `warned`: of the refusal."""
         self.arcs = registered_arcs(self.rescoring.large, context)
-        if self.arcs.tell() and not told:
+        if self.arcs.warn_due() and not warned:
             context.state.warned_unpinned = 1
             bytes = sum(self.rescoring.large.columns[name].nbytes for name in ARCS)
             warn(f"placement: the host does not pin the arcs of the language model ({bytes:,} bytes; "
@@ -348,7 +324,7 @@ cdef class DeviceRescoring:
         return kMostHistories if self.large is None else self.large.view.num_states
 
     cdef LaneRequests open_requests(self, MemoryPool pool, Stream stream):
-        """The requests with which lanes ask the host, with tables in the engine's pool; None if lanes do not ask."""
+        """The requests of lanes to the host, with tables in the engine's pool; None if lanes send none."""
         if self.placement.name in ("host", "cpu"):
             self.requests = LaneRequests(pool, stream, self.rescoring, self.lookup_threads)
         return self.requests
@@ -357,7 +333,7 @@ cdef class DeviceRescoring:
         """Resets the counters, except the stamps of the cache, which continue."""
         memset(self.counted.data, 0, sizeof(LookupCounters))
         if self.requests is not None:
-            self.asked = self.requests.rounds, self.requests.bytes, self.requests.answer_batches
+            self.requests_before = self.requests.rounds, self.requests.bytes, self.requests.answer_batches
             if self.requests.begin_batch() and self.cache.capacity:
                 set_bytes(self.cache.address, 0, self.cache.capacity, stream)
         return set_bytes(self.counters.address, 0, 6 * sizeof(uint64_t), stream)
@@ -366,7 +342,7 @@ cdef class DeviceRescoring:
         """Call this before the first launch of a window."""
         return 0 if self.requests is None else self.requests.begin(lanes, params)
 
-    cdef int ask_back(self, Stream stream) except -1 nogil:
+    cdef int copy_back(self, Stream stream) except -1 nogil:
         return copy_to_host(self.counted.data, self.counters.address, sizeof(LookupCounters), stream)
 
     def work(self):
@@ -374,9 +350,9 @@ cdef class DeviceRescoring:
         cdef LookupCounters* counted = <LookupCounters*> self.counted.data
         reads, rounds, copies, waiting = 32 * counted.reads, None, None, None
         if self.requests is not None:
-            reads = self.requests.bytes - self.asked[1]
-            rounds = self.requests.rounds - self.asked[0]
-            copies = None if self.asked[2] is None else self.requests.answer_batches - self.asked[2]
+            reads = self.requests.bytes - self.requests_before[1]
+            rounds = self.requests.rounds - self.requests_before[0]
+            copies = None if self.requests_before[2] is None else self.requests.answer_batches - self.requests_before[2]
             waiting = counted.waited / max(1, counted.worked)
         return {"lookups": counted.lookups, "distinct_lookups": counted.distinct, "lookup_misses": counted.misses,
                 "model_bytes_read": reads, "lookup_rounds": rounds, "lookup_copies": copies,

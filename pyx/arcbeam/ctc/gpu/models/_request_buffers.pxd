@@ -17,7 +17,7 @@ cdef extern from "arcbeam/ctc/gpu/_driver_copier.hpp" namespace "arcbeam::gpu" n
         void* copying
         void* counting
         void* sent
-        void* told
+        void* notified
 
     cdef cppclass DriverCopier(AnswerCopier):
         DriverCopier(const DriverTable*, void* context, const HalfHandles&, const HalfHandles&) except +
@@ -25,7 +25,7 @@ cdef extern from "arcbeam/ctc/gpu/_driver_copier.hpp" namespace "arcbeam::gpu" n
 
 cdef class Half:
     cdef Stream copying, counting
-    cdef Event sent, told
+    cdef Event sent, notified
     cdef HalfHandles handles(self)
 
 
@@ -46,7 +46,7 @@ cdef class LaneRequests:
     cdef int begin_batch(self) except -1
     cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1
     cdef int watch(self) except -1
-    cdef void rest(self) noexcept nogil
+    cdef void stop(self) noexcept nogil
     cdef int check(self) except -1
     cdef int answer(self, bint wants_room, RescoringParams* params) except -1
     cdef int clear(self) except -1

@@ -1,7 +1,6 @@
-"""The requests of an engine's lanes: tables on the device, buffers in memory that kernels and threads of the host share.
+"""The requests of an engine's lanes: tables on the device, buffers that kernels and threads of the host share.
 
-Answers about arcs travel to the device by copies on two CUDA streams, see
-``pyx/arcbeam/ctc/gpu/models/_requests/copied_answers.hpp``. Lanes read the answers of KenLM where the host has written them.
+Answers about arcs are copied on two CUDA streams (_requests/copied_answers.hpp); lanes read KenLM's in host memory.
 """
 
 import weakref
@@ -32,26 +31,16 @@ cdef class Half:
 
     def __cinit__(self, Context context not None):
         self.copying, self.counting = Stream(context), Stream(context)
-        self.sent, self.told = Event(context), Event(context)
+        self.sent, self.notified = Event(context), Event(context)
 
     cdef HalfHandles handles(self):
         return HalfHandles(copying=self.copying.handle, counting=self.counting.handle, sent=self.sent.handle,
-                           told=self.told.handle)
+                           notified=self.notified.handle)
 
 
 @cython.no_gc
 cdef class LaneRequests:
-    """Threads answer rounds of questions while a kernel runs; between launches :meth:`answer` does.
-
-    Parameters
-    ----------
-    pool : MemoryPool
-    stream : Stream
-        The CUDA stream of the kernel.
-    rescoring : arcbeam.ctc.rescoring.Rescoring
-        A KenLM answers whole questions, a LanguageModel gives its arcs.
-    threads : int
-    """
+    """Threads answer rounds of questions while a kernel runs, and `answer` between launches. `stream`: the kernel's."""
 
     def __cinit__(self, MemoryPool pool not None, Stream stream not None, rescoring, size_t threads):
         self.context, self.stream = pool.context, stream
@@ -153,9 +142,9 @@ cdef class LaneRequests:
         """From now on threads answer."""
         return self.lookups.watch(self.lanes)
 
-    cdef void rest(self) noexcept nogil:
+    cdef void stop(self) noexcept nogil:
         """Call this when the kernel has ended: no thread reads the buffers any more."""
-        self.lookups.rest()
+        self.lookups.stop()
 
     cdef int check(self) except -1:
         """Raises an error if a copy has failed, which the answering threads cannot do."""
@@ -163,13 +152,13 @@ cdef class LaneRequests:
             return check(self.context.state, self.lookups.failure(), b"sending answers to lanes")
         return 0
 
-    cdef int answer(self, bint wants_room, RescoringParams* params) except -1:
+    cdef int answer(self, bint needs_room, RescoringParams* params) except -1:
         """Between launches: answers lanes' questions, or makes the room that a lane lacks for them."""
-        if wants_room:
+        if needs_room:
             if self.size >= MOST_ENTRIES:
                 raise CapacityError("a frame needs more than 2**23 words, or arcs and back-off weights: use a smaller beam or max_active")
             self.size *= 2
-            return self._clear(params)  # lanes that wait for other answers will ask again
+            return self._clear(params)  # lanes that wait for other answers repeat their questions
         while not self.lookups.answer_all(self.lanes):
             self.make_room()
             params.history_words = <const uint32_t*> self.words.data

@@ -94,7 +94,7 @@ cdef extern from "arcbeam/ctc/gpu/models/_requests/copied_answers.hpp" namespace
     cdef cppclass CopiedAnswers(AnswerPath):
         CopiedAnswers(AnswerCopier&) except +
         void begin(const vector[RequestView]&, unsigned char** buffers) except +
-        void rest()
+        void stop()
         void send_open()
         int failure()
         uint64_t answer_batches()
@@ -105,7 +105,7 @@ cdef extern from "arcbeam/ctc/gpu/models/_requests/server.hpp" namespace "arcbea
     cdef cppclass Server:
         Server(Answerer&, size_t threads, AnswerPath&) except +
         void watch(const vector[RequestView]&) except +
-        void rest()
+        void stop()
         cbool answer_all(const vector[RequestView]&) except +
         void trace(size_t most) except +
         vector[Span] traced() except +
@@ -132,6 +132,6 @@ cdef class HostLookups:
     cdef void send_open(self) noexcept nogil
     cdef int start(self) except -1
     cdef int watch(self, const vector[RequestView]& lanes) except -1
-    cdef void rest(self) noexcept nogil
+    cdef void stop(self) noexcept nogil
     cdef int answer_all(self, const vector[RequestView]& lanes) except -1
     cdef int number_anew(self, uint32_t* words, size_t capacity) except -1

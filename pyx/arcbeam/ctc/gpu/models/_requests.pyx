@@ -12,14 +12,7 @@ from arcbeam.core.errors import CapacityError
 
 @cython.no_gc
 cdef class HostLookups:
-    """Answers from a large model on the host: the arcs of a LanguageModel, or whole answers of a KenLM.
-
-    Parameters
-    ----------
-    rescoring : arcbeam.ctc.rescoring.Rescoring
-    threads : int
-        The number of threads. They start when they are first needed.
-    """
+    """Answers from a model on the host, by threads: arcs of a LanguageModel, or whole answers of a KenLM."""
 
     def __cinit__(self, rescoring, size_t threads=0):
         cdef const uint32_t[::1] ranks
@@ -53,7 +46,7 @@ cdef class HostLookups:
         self.copied_answers.begin(lanes, buffers)
         return 0
 
-    # The functions of copied_answers are called only here: other modules know nothing of its class.
+    # The functions of copied_answers are called only here: other modules do not include its class.
     cdef bint copies(self) noexcept:
         """Whether answers travel by copies."""
         return self.copied_answers != NULL
@@ -89,12 +82,12 @@ cdef class HostLookups:
             self.server.watch(lanes)
         return 0
 
-    cdef void rest(self) noexcept nogil:
+    cdef void stop(self) noexcept nogil:
         """After this no thread serves any lane, and no copy is under way."""
         if self.server != NULL:
-            self.server.rest()
+            self.server.stop()
         if self.copied_answers != NULL:
-            self.copied_answers.rest()
+            self.copied_answers.stop()
 
     cdef int answer_all(self, const vector[RequestView]& lanes) except -1:
         """Answers all open questions while no thread is on duty; 0 if there is no room for some answer."""
@@ -121,7 +114,7 @@ cdef class HostLookups:
     # For tests, in which this answers while a kernel runs in the emulator
 
     def address_of_answerer(self):
-        """Where the C++ object that answers lies, as an Answerer*. It lives as long as this object."""
+        """Where the C++ object that answers lies, as an Answerer*. Valid as long as this object."""
         return <uintptr_t> self.answerer
 
     @property
@@ -131,7 +124,7 @@ cdef class HostLookups:
 
     @property
     def rounds(self):
-        """The number of times that a lane has asked."""
+        """The number of rounds of questions, of all lanes."""
         return 0 if self.server == NULL else self.server.rounds()
 
     @property

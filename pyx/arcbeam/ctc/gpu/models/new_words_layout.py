@@ -28,14 +28,7 @@ def last_labels(labels: npt.NDArray[np.uint16], num_arcs: int) -> npt.NDArray[np
 
 
 def columns(graph: Graph, new_words: NewWords, last: npt.NDArray[np.uint16]) -> list[tuple[npt.NDArray[np.uint8], int]]:
-    """The columns of a request in the order of NewWordsOnDevice, each with the bytes that the ids before it would take.
-
-    Parameters
-    ----------
-    graph, new_words
-    last
-        `last_labels` of the graph.
-    """
+    """The columns of a request in the order of NewWordsOnDevice, each with the bytes that ids before it would take."""
     first_state, first_arc = new_words.first_state, new_words.first_arc
     states = new_words.states.copy()  # with the numbers of its own arcs
     for name in ("first_arc", "first_emitting"):

@@ -23,7 +23,7 @@ cdef class Lanes:
     cdef Stream stream
     cdef list rooms
     cdef readonly uint32_t most_states  # most states that any lane has needed room for
-    cdef uint32_t had_lanes  # so many lanes have been given this room, and need not be looked at again
+    cdef uint32_t had_lanes  # so many lanes have this room, and need no further check
     cdef uint64_t had_states, had_log_entries
     cdef int have(self, uint32_t lanes, uint64_t states, uint64_t log_entries) except -1
     cdef int begin(self, LaneState* states, uint32_t lanes) except -1

@@ -1,5 +1,5 @@
 # distutils: extra_compile_args = -O3
-"""The lanes of an engine. Their memory grows by what they lack after a launch, and those that stopped go on."""
+"""The lanes of an engine. Their memory grows by what they lack after a launch, and those that stopped continue."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t

@@ -102,7 +102,7 @@ cdef class Launches:
 
     cdef uint32_t _most_columns(self):
         cdef uint32_t step = search_plan.SHARED_STEP
-        cdef uint64_t most = self._shared_bytes_of(search_plan.WIDE, self.context.state.shared_per_multiprocessor), rest
-        rest = self.kind.shared_bytes(search_plan.WIDE.threads, 0, step)
-        return <uint32_t> ((most - rest) // 16 * 4) if most > rest else 0
+        cdef uint64_t most = self._shared_bytes_of(search_plan.WIDE, self.context.state.shared_per_multiprocessor)
+        cdef uint64_t fixed = self.kind.shared_bytes(search_plan.WIDE.threads, 0, step)
+        return <uint32_t> ((most - fixed) // 16 * 4) if most > fixed else 0
 

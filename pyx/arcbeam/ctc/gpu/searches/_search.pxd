@@ -45,7 +45,7 @@ cdef class LaneRoom:
     cdef Stream stream
     cdef DeviceBuffer work, tokens, log, costs, links
     cdef uint32_t capacity, log_entries
-    cdef uint32_t link_capacity, num_links  # of lattices; 0 until one is asked for
+    cdef uint32_t link_capacity, num_links  # of lattices; 0 until one is requested
     cdef int grow_spill(self, uint32_t capacity, uint32_t num_tokens) except -1
     cdef int _move(self, DeviceBuffer to, uint64_t offset, uint64_t old_offset, uint64_t count) except -1
     cdef int grow_log(self, uint64_t entries) except -1

@@ -74,10 +74,7 @@ cpdef DeviceGraph device_graph(graph, Context context):
 
 @cython.final
 cdef class SearchKind:
-    """A search kernel: its entries, and the memory of a lane with room for so many tokens of a frame.
-
-    There is room for twice as many candidates, and tables are twice as large.
-    """
+    """A search kernel: its entries, and a lane's memory by the tokens of a frame; twice as many candidates fit."""
 
     def __cinit__(self, str name not None, tuple entries not None, bint rescores):
         self.name, self.entries, self.rescores = name, entries, rescores
@@ -177,8 +174,7 @@ cdef class LaneRoom:
         return 0
 
     cdef int grow_links(self, uint64_t links) except -1:
-        """Makes room for so many links of a lattice, and for the costs of all entries of the log; keeps their content.
-        """
+        """Makes room for links of a lattice and for the costs of all entries of the log; keeps their content."""
         if links <= self.link_capacity:
             return 0
         if links >= kNoIndex:
@@ -189,7 +185,7 @@ cdef class LaneRoom:
         return 0
 
     cdef int describe(self, LaneState* lane) except -1:
-        """Tells the kernel where the memory is; the rest of the lane's state does not change."""
+        """Passes the addresses of the memory to the kernel; no other state of the lane changes."""
         lane.spill.memory = <unsigned char*> <uintptr_t> self.work.address
         lane.spill.tokens = <unsigned char*> <uintptr_t> self.tokens.address
         lane.spill.capacity = self.capacity

@@ -21,7 +21,7 @@ cdef class Search:
         self.loaded = {kind.name: Launches(pool.context, kind)}
 
     cdef Launches entries(self, bint lattices, bint streams):
-        """They are loaded when they are first asked for."""
+        """They are loaded when they are first used."""
         cdef SearchKind kind = with_lattices(self.kind, streams) if lattices else self.kind
         if kind.name not in self.loaded:
             self.loaded[kind.name] = Launches(self.pool.context, kind)
@@ -31,19 +31,7 @@ cdef class Search:
 @cython.final
 @cython.no_gc
 cdef class Searches:
-    """All kinds that the batches of an engine need: one without boost lists, one with them, one with new words.
-
-    Parameters
-    ----------
-    pool : MemoryPool
-    stream : Stream
-    rescores : bool
-        Whether there is a large language model; the others are False without one.
-    asks, asks_arcs : bool
-        Whether lanes ask the host for words, or for arcs of a model that the device has.
-    bucketed : bool
-        Whether the device has the arcs in buckets.
-    """
+    """All search kinds of an engine: without boost lists, with them, with new words. `bucketed`: arcs in buckets."""
 
     def __cinit__(self, MemoryPool pool not None, Stream stream not None, bint rescores, bint asks, bint asks_arcs,
                   bint bucketed):

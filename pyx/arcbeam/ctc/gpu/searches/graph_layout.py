@@ -39,19 +39,7 @@ def state_rows(
     words: npt.NDArray[np.uint32],
     open_slot: OpenSlot | None = None,
 ) -> npt.NDArray[np.void]:
-    """All that a search needs of each state, including its first epsilon arc.
-
-    Parameters
-    ----------
-    states, targets, words
-        Columns of the graph, see `arcbeam.Graph`.
-    open_slot
-        The graph's, if it has one.
-
-    Returns
-    -------
-    ROW[num_states]
-    """
+    """ROW[num_states]: all that a search needs of each state, including its first epsilon arc."""
     made = np.zeros(len(states) - 1, ROW)
     for name in ("first_arc", "first_emitting", "smallest_weight"):
         made[name] = states[name][:-1]
@@ -79,19 +67,7 @@ def column_bits(num_columns: int) -> int:
 def labels(
     states: npt.NDArray[np.void], targets: npt.NDArray[np.void], columns: npt.NDArray[np.uint16], num_columns: int
 ) -> npt.NDArray[np.uint16]:
-    """The label of every arc. That of an epsilon arc is 0, a column like others, because it is loaded with others.
-
-    Parameters
-    ----------
-    states, targets, columns
-        Columns of the graph, see `arcbeam.Graph`.
-    num_columns : int
-        The number of columns of the log-probs.
-
-    Returns
-    -------
-    uint16[num_arcs, rounded up to whole chunks]
-    """
+    """uint16[num_arcs, padded to whole chunks]: the label of each arc; 0 for epsilon, which is loaded with others."""
     bits = column_bits(num_columns)
     levels = 1 << (LABEL_BITS - bits)
     step = np.float32(RANGE / levels)

@@ -23,12 +23,12 @@ class AnswerCache {
     AnswerCache() = default;
     explicit AnswerCache(std::size_t lines) : lines_(std::max<std::size_t>(1, lines)), memory_(lines_) {}
 
-    void prefetch(const Question& asked) const { __builtin_prefetch(line_of(asked)); }
+    void prefetch(const Question& question) const { __builtin_prefetch(line_of(question)); }
 
-    bool find(const Question& asked, Answer& answer) const {
-        const Line& line = *line_of(asked);
+    bool find(const Question& question, Answer& answer) const {
+        const Line& line = *line_of(question);
         const std::uint64_t count = load(line.count);
-        const std::uint64_t key = key_of(asked);
+        const std::uint64_t key = key_of(question);
         if (count % 2U != 0) {
             return false;
         }
@@ -43,8 +43,8 @@ class AnswerCache {
     }
 
     // Writes over the oldest answer of its line.
-    void keep(const Question& asked, const Answer& answer) {
-        Line& line = *line_of(asked);
+    void keep(const Question& question, const Answer& answer) {
+        Line& line = *line_of(question);
         std::uint64_t count = load(line.count);
         if (count % 2U != 0 || !__atomic_compare_exchange_n(&line.count, &count, count + 1, false, __ATOMIC_ACQ_REL,
                                                             __ATOMIC_RELAXED)) {
@@ -53,7 +53,7 @@ class AnswerCache {
         Entry& entry = line.entries[count / 2U % kEntries];
         std::uint64_t bits;
         std::memcpy(&bits, &answer, sizeof bits);
-        __atomic_store_n(&entry.key, key_of(asked), __ATOMIC_RELEASE);
+        __atomic_store_n(&entry.key, key_of(question), __ATOMIC_RELEASE);
         __atomic_store_n(&entry.answer, bits, __ATOMIC_RELEASE);
         __atomic_store_n(&line.count, count + 2, __ATOMIC_RELEASE);
     }
@@ -72,11 +72,11 @@ class AnswerCache {
     static_assert(sizeof(Line) == kLineBytes);
 
     static std::uint64_t load(const std::uint64_t& word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
-    static std::uint64_t key_of(const Question& asked) {
-        return (std::uint64_t{asked.state} + 1U) << 32U | asked.label;  // there are fewer than 2^31 states
+    static std::uint64_t key_of(const Question& question) {
+        return (std::uint64_t{question.state} + 1U) << 32U | question.label;  // there are fewer than 2^31 states
     }
-    [[nodiscard]] Line* line_of(const Question& asked) const {
-        const std::uint64_t mixed = key_of(asked) * 0x9e3779b97f4a7c15U;
+    [[nodiscard]] Line* line_of(const Question& question) const {
+        const std::uint64_t mixed = key_of(question) * 0x9e3779b97f4a7c15U;
         const std::uint64_t upper = ((mixed ^ mixed >> 29U) * 0xbf58476d1ce4e5b9U) >> 32U;
         return memory_.get() + (upper * lines_ >> 32U);
     }

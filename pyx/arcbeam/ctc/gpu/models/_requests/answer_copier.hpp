@@ -25,7 +25,7 @@ class AnswerCopier {
                      std::size_t bytes) = 0;
 
     // Whether the buffer can be filled again, because the event after both copies has come.
-    virtual int look(std::size_t half, bool& has_come) = 0;
+    virtual int poll(std::size_t half, bool& has_come) = 0;
 
     // Waits for all copies of a half.
     virtual int wait(std::size_t half) = 0;

@@ -1,4 +1,4 @@
-// Answers what lanes ask: the interface, and the answers from the arcs of a model whose index the device has.
+// Answers lanes' questions: the interface, and the answers from the arcs of a model whose index the device has.
 #pragma once
 
 #include <cstddef>
@@ -35,11 +35,11 @@ class ArcAnswerer : public Answerer {
             }
         }
         for (std::size_t i = 0; i < count; ++i) {
-            const std::uint32_t asked = questions[i].state;
+            const std::uint32_t state = questions[i].state;
             if (questions[i].label == kOfState) {
-                answers[i] = {lm_.backoff_weights[asked], kLmEmptyHistory};
+                answers[i] = {lm_.backoff_weights[state], kLmEmptyHistory};
             } else {
-                answers[i] = {lm_.arcs[asked].weight, lm_.arcs[asked].next_state};
+                answers[i] = {lm_.arcs[state].weight, lm_.arcs[state].next_state};
             }
         }
         return true;

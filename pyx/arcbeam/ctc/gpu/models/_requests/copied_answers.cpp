@@ -68,7 +68,7 @@ bool CopiedAnswers::may_send(std::size_t at) {
     Half& half = halves_[at];
     if (half.is_copying) {
         bool has_come = false;
-        note(copier_.look(at, has_come));
+        note(copier_.poll(at, has_come));
         if (!has_come) {
             return false;
         }
@@ -116,7 +116,7 @@ void CopiedAnswers::send(std::size_t at) {
     note(copier_.send(at, half.answer_buffer, half.buffer, sizeof(Answer) * place));
 }
 
-void CopiedAnswers::rest() {
+void CopiedAnswers::stop() {
     for (std::size_t at = 0; at < kHalves; ++at) {
         Half& half = halves_[at];
         if (half.is_copying) {

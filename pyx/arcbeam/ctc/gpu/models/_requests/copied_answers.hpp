@@ -32,7 +32,7 @@ class CopiedAnswers : public AnswerPath {
 
     // Called after a launch, while no thread is in here: all copies have ended, and no lane waits for them any
     // more.
-    void rest();
+    void stop();
 
     // Called before the next launch: sends the answers for which lanes have stopped, and waits for the copies.
     void send_open();

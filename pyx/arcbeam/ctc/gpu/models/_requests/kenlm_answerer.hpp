@@ -84,9 +84,9 @@ class KenLmAnswerer : public Answerer {
         alignas(8) unsigned char after[kTogether][KenLm::kLargestState];
         std::uint64_t hashes[kTogether];
         for (std::size_t i = 0; i < num_open; ++i) {
-            const Question& asked = questions[open[i]];
-            histories_.read(asked.state, before);
-            answers[open[i]].cost = natural_cost(static_cast<double>(lm_.score(before, asked.label, after[i])));
+            const Question& question = questions[open[i]];
+            histories_.read(question.state, before);
+            answers[open[i]].cost = natural_cost(static_cast<double>(lm_.score(before, question.label, after[i])));
             hashes[i] = histories_.hash(after[i]);
             histories_.prefetch_slot(hashes[i]);
         }

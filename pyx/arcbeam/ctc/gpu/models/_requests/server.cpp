@@ -27,7 +27,7 @@ Server::Server(Answerer& answerer, std::size_t threads, AnswerPath& answer_path)
 }
 
 Server::~Server() {
-    rest();
+    stop();
     end();
 }
 
@@ -43,7 +43,7 @@ void Server::end() {
 }
 
 void Server::watch(const std::vector<RequestView>& lanes) {
-    rest();
+    stop();
     {
         const std::lock_guard<std::mutex> lock(mutex_);
         lanes_ = lanes;
@@ -59,7 +59,7 @@ void Server::watch(const std::vector<RequestView>& lanes) {
     changed_.notify_all();
 }
 
-void Server::rest() {
+void Server::stop() {
     const bool watched = on_duty_.exchange(false);
     const std::int64_t now = trace_.now();
     std::unique_lock<std::mutex> lock(mutex_);
@@ -106,18 +106,18 @@ void Server::work(std::size_t number) {
 }
 
 void Server::poll_server(std::size_t number) {
-    constexpr int kLooks = 4000;  // looks at a half without news, after which a thread sleeps between looks
+    constexpr int kPolls = 4000;  // of a half without news, after which a thread sleeps between polls
     constexpr std::chrono::microseconds kLongest{200};
-    int looks = 0;
+    int polls = 0;
     std::chrono::microseconds pause{0};
     answer_path_.enter();
     while (on_duty_.load(std::memory_order_relaxed)) {
         bool had_news = serve_half(number);
         had_news = answer_path_.go_on(number) || had_news;
         if (had_news) {
-            looks = 0;
+            polls = 0;
             pause = std::chrono::microseconds{0};
-        } else if (++looks > kLooks) {
+        } else if (++polls > kPolls) {
             pause = std::min(kLongest, pause * 2 + std::chrono::microseconds{10});
             std::this_thread::sleep_for(pause);
         } else {

@@ -1,5 +1,5 @@
 // Threads of the host that answer the requests of lanes while a kernel runs. The lanes form two halves, and the
-// threads alternate between them: their work for one half is hidden behind the search of the other (Kim & Lane
+// threads alternate between them: their work for one half is hidden by the search of the other (Kim & Lane
 // 2014).
 #pragma once
 
@@ -27,9 +27,9 @@ class Server {
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
 
-    // From now on threads serve these lanes, until rest() has returned.
+    // From now on threads serve these lanes, until stop() has returned.
     void watch(const std::vector<RequestView>& lanes);
-    void rest();
+    void stop();
 
     // Answers all open questions while no thread is on duty, including those that threads have left. False if there
     // is no room for some answer; std::bad_alloc if the host has no memory.
@@ -68,7 +68,7 @@ class Server {
     std::condition_variable changed_;
     std::uint64_t watches_ = 0;           // number of watches that have begun
     std::size_t at_work_ = 0;             // number of threads at work
-    std::atomic<bool> on_duty_{false};    // if false, threads rest
+    std::atomic<bool> on_duty_{false};    // if false, threads wait
     std::atomic<std::uint32_t> turn_{0};  // its parity names the half that threads serve
     Trace trace_;
     std::int64_t watch_began_ = 0;

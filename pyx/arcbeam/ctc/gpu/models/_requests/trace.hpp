@@ -12,7 +12,7 @@ namespace arcbeam::requests {
 struct Span {
     std::int64_t began_ns;
     std::int64_t ended_ns;
-    std::uint32_t thread;  // kWatch: from watch() to rest(), all rounds
+    std::uint32_t thread;  // kWatch: from watch() to stop(), all rounds
     std::uint32_t lane;
     std::uint32_t round;
     std::uint32_t questions;

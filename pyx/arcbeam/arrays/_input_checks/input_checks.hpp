@@ -1,15 +1,15 @@
-// Looks at a few frames of every batch: are they natural logs of probabilities, is the blank in the column that the
-// graph expects, and are they so low that nothing else counts beside them? Only the columns that the graph reads
-// are looked at, because a model may have others. No answer depends on a look.
+// Checks a few frames of every batch: are they natural logs of probabilities, is the blank in the column that the
+// graph expects, and are they so low that no other cost counts\? Only the columns that the graph reads
+// are checked, because a model may have others. No result depends on a check.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-namespace arcbeam::looks {
+namespace arcbeam::input_checks {
 
-// A frame to look at, and where it is.
+// A frame to check, and where it is.
 struct Pick {
     std::size_t utterance;
     std::uint32_t frame;
@@ -34,14 +34,14 @@ class InputChecks {
     InputChecks(std::uint32_t columns, std::int32_t blank, bool is_exact);
 
     // Chooses frames of a batch, spread over all its utterances, and different ones the next time. It chooses at
-    // most `most`, and so few that the looks take little time compared with the decoding. `table`: address, row
+    // most `most`, and so few that the checks take little time compared with the decoding. `table`: address, row
     // stride, frames and type of each utterance.
     void pick(const std::int64_t* table, std::size_t utterances, std::size_t most) noexcept;
 
     [[nodiscard]] const std::vector<Pick>& picks() const { return picks_; }
 
-    // Looks at a frame that was picked, either in its place or at a copy of its first columns() values.
-    void look(const Pick& pick, const void* row);
+    // Checks a frame that was picked, in its place or in a copy of its first columns() values.
+    void check(const Pick& pick, const void* row);
 
     // All faults found so far.
     [[nodiscard]] std::uint32_t found() const { return found_; }
@@ -55,7 +55,7 @@ class InputChecks {
 
   private:
     template <typename T>
-    void look_at(const Pick& pick, const T* row);
+    void check_frame(const Pick& pick, const T* row);
     bool is_known(std::uint64_t digest);
     void count_best(const Pick& pick, std::uint32_t column);
 
@@ -76,4 +76,4 @@ class InputChecks {
     std::uint32_t distinct_ = 0;  // number of columns that were the best of some frame
 };
 
-}  // namespace arcbeam::looks
+}  // namespace arcbeam::input_checks

@@ -1,4 +1,4 @@
-#include "arcbeam/arrays/_looks/looks.hpp"
+#include "arcbeam/arrays/_input_checks/input_checks.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,14 +7,14 @@
 
 #include "shared/half.hpp"
 
-namespace arcbeam::looks {
+namespace arcbeam::input_checks {
 
 namespace {
 
-// One frame in kEvery is looked at, and fewer where there are many columns, because a frame that is easy to decode
-// takes no longer than a look. At most kMostValues values of a batch are looked at.
+// One frame in kEvery is checked, and fewer where there are many columns, because a frame that is easy to decode
+// takes no longer than a check. At most kMostValues values of a batch are checked.
 constexpr std::uint64_t kEvery = 128;
-// A decoder's first frames are all looked at, because a few short recordings may be all that somebody tries.
+// A decoder's first frames are all checked, because a user may try only a few short recordings.
 constexpr std::uint64_t kFirstFrames = 512;
 constexpr std::uint64_t kMostValues = 16384;
 
@@ -30,7 +30,7 @@ constexpr double kMostSum = 1.05;
 constexpr double kLeastSum = 0.9;
 constexpr float kTiny = -16.0F;     // smaller values count for nothing, even in 65 535 columns
 constexpr float kNever = -1000.0F;  // smaller values stand for -inf
-// Where the best value is smaller, costs of a graph vanish beside it: float32 rounds the sum to 1/128 or coarser.
+// Where the best value is smaller, costs of a graph are lost: float32 rounds the sum to 1/128 or coarser.
 constexpr float kLeastBest = -1e5F;
 constexpr std::uint64_t kFramesBelow = 3;  // at least so many frames, and one in fifty, have too small a sum
 
@@ -42,7 +42,7 @@ constexpr std::uint64_t kFramesBelow = 3;  // at least so many frames, and one i
 constexpr std::uint32_t kFramesForBlank = 100;
 constexpr std::uint32_t kMoreFrames = 200;
 constexpr std::uint32_t kMostFrames = 512;
-constexpr std::uint32_t kHeard = 5;
+constexpr std::uint32_t kMinDistinct = 5;
 constexpr std::size_t kDigests = 2048;  // places of the table, a power of two
 
 float value_of(float value) { return value; }
@@ -71,14 +71,14 @@ void InputChecks::pick(const std::int64_t* table, std::size_t utterances, std::s
     const std::uint64_t every = std::max<std::uint64_t>(kEvery, columns_ / 4);
     const std::uint64_t first = picked_ < kFirstFrames ? std::min(frames, kFirstFrames - picked_) : 0;
     const std::uint64_t rows = std::clamp<std::uint64_t>(std::max(frames / every, first), 1, most_rows(columns_));
-    const auto wanted = static_cast<double>(std::min<std::uint64_t>(rows, most));
-    picked_ += static_cast<std::uint64_t>(wanted);
+    const auto chosen = static_cast<double>(std::min<std::uint64_t>(rows, most));
+    picked_ += static_cast<std::uint64_t>(chosen);
     phase_ += 0.6180339887498949;  // multiples of this number are spread evenly
     phase_ -= std::floor(phase_);
     std::size_t utterance = 0;
     std::uint64_t before = 0;  // frames of the utterances before this one
-    for (double i = 0.0; i < wanted; ++i) {
-        const double at = (i + phase_) * static_cast<double>(frames) / wanted;
+    for (double i = 0.0; i < chosen; ++i) {
+        const double at = (i + phase_) * static_cast<double>(frames) / chosen;
         const std::uint64_t frame = std::min(static_cast<std::uint64_t>(at), frames - 1);
         while (frame - before >= static_cast<std::uint64_t>(table[4 * utterance + 2])) {
             before += static_cast<std::uint64_t>(table[4 * utterance + 2]);
@@ -93,16 +93,16 @@ void InputChecks::pick(const std::int64_t* table, std::size_t utterances, std::s
     }
 }
 
-void InputChecks::look(const Pick& pick, const void* row) {
+void InputChecks::check(const Pick& pick, const void* row) {
     if (pick.is_half) {
-        look_at(pick, static_cast<const std::uint16_t*>(row));
+        check_frame(pick, static_cast<const std::uint16_t*>(row));
     } else {
-        look_at(pick, static_cast<const float*>(row));
+        check_frame(pick, static_cast<const float*>(row));
     }
 }
 
 template <typename T>
-void InputChecks::look_at(const Pick& pick, const T* row) {
+void InputChecks::check_frame(const Pick& pick, const T* row) {
     float largest = -std::numeric_limits<float>::infinity();
     std::uint32_t best = 0;
     double sum = 0.0;
@@ -173,7 +173,7 @@ void InputChecks::count_best(const Pick& pick, std::uint32_t column) {
     if (best_in_[column] > best_in_[most_often_best_]) {
         most_often_best_ = column;
     }
-    if (counted_ < kFramesForBlank || distinct_ < kHeard) {
+    if (counted_ < kFramesForBlank || distinct_ < kMinDistinct) {
         return;
     }
     const double all = counted_, other = best_in_[most_often_best_];
@@ -199,4 +199,4 @@ const Sight& InputChecks::sight(Finding of) const {
     }
 }
 
-}  // namespace arcbeam::looks
+}  // namespace arcbeam::input_checks

@@ -1,4 +1,4 @@
-"""Looks at a few frames of arrays on a device. Copies bring them behind the kernel, with its results."""
+"""Checks a few frames of arrays on a device, which are copied after the kernel, with its results."""
 
 cimport cython
 from libc.stdint cimport uint32_t, uintptr_t
@@ -7,37 +7,28 @@ from libcpp.vector cimport vector
 from arcbeam.gpu._cuda cimport driver, ignore
 
 cdef enum:
-    MOST_LOOKS = 8  # one copy each
-    MOST_LOOKS_OF_CHUNKS = 1  # streams have a batch every few frames
+    MOST_CHECKS = 8  # one copy each
+    MOST_CHECKS_OF_CHUNKS = 1  # streams have a batch every few frames
 
 
 @cython.no_gc
-cdef class DeviceLooks:
-    """Brings these frames to one engine.
-
-    Parameters
-    ----------
-    stream : Stream
-        The CUDA stream of the kernel.
-    """
+cdef class DeviceInputChecks:
+    """Copies the frames to be checked from the device, for one engine. `stream`: the kernel's."""
 
     def __cinit__(self, Stream stream not None):
         self.stream = stream
         self.rows = HostBuffer(stream.context)
 
-    cdef int fetch(self, InputChecks looks, const int64_t[:, ::1] utterances, bint of_streams) except -1:
-        """Call this after the launch. It starts copies of a few frames.
-
-        A copy that fails costs only a look: if it shows a fault of the device, the kernel will report it, too.
-        """
-        cdef uint32_t columns = looks.looks.get().columns()
-        cdef const vector[Pick]* picked = &looks.looks.get().picks()
+    cdef int fetch(self, InputChecks checks, const int64_t[:, ::1] utterances, bint of_streams) except -1:
+        """Starts the copies, after the launch. Errors are ignored: the kernel reports a fault of the device, too."""
+        cdef uint32_t columns = checks.checks.get().columns()
+        cdef const vector[Pick]* picked = &checks.checks.get().picks()
         cdef const Pick* pick
         cdef int code = 0
         self.fetched = 0
-        looks.pick(utterances, MOST_LOOKS_OF_CHUNKS if of_streams else MOST_LOOKS)
+        checks.pick(utterances, MOST_CHECKS_OF_CHUNKS if of_streams else MOST_CHECKS)
         self.picks.assign(picked.begin(), picked.end())  # for other threads may pick while this one waits
-        self.rows.reserve(4 * <size_t> MOST_LOOKS * columns)
+        self.rows.reserve(4 * <size_t> MOST_CHECKS * columns)
         if not self.rows.is_pinned():  # pageable memory would make the copy wait
             return 0
         while code == 0 and self.fetched < self.picks.size():
@@ -48,12 +39,12 @@ cdef class DeviceLooks:
         ignore(self.stream.context.state, code)
         return 0
 
-    cdef int look(self, InputChecks looks) except -1:
-        """Call this when the copies have come. It looks at the frames."""
-        cdef uint32_t columns = looks.looks.get().columns()
+    cdef int check(self, InputChecks checks) except -1:
+        """Checks the frames, whose copies must have ended."""
+        cdef uint32_t columns = checks.checks.get().columns()
         cdef size_t i
         for i in range(self.fetched):
-            looks.look_at(&self.picks[i], self._row(i, columns))
+            checks.check_frame(&self.picks[i], self._row(i, columns))
         return 0
 
     cdef void* _row(self, size_t i, uint32_t columns) noexcept:

@@ -1,4 +1,4 @@
-"""The Cython declarations of ``pyx/arcbeam/arrays/_looks/looks.hpp``, and its owner."""
+"""The Cython declarations of ``pyx/arcbeam/arrays/_input_checks/input_checks.hpp``, and its owner."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint32_t
@@ -7,7 +7,7 @@ from libcpp.memory cimport unique_ptr
 from libcpp.vector cimport vector
 
 
-cdef extern from "arcbeam/arrays/_looks/looks.hpp" namespace "arcbeam::looks" nogil:
+cdef extern from "arcbeam/arrays/_input_checks/input_checks.hpp" namespace "arcbeam::input_checks" nogil:
     cdef struct Pick:
         size_t utterance
         uint32_t frame
@@ -22,11 +22,11 @@ cdef extern from "arcbeam/arrays/_looks/looks.hpp" namespace "arcbeam::looks" no
         uint32_t frame
         double value
 
-    cdef cppclass CppLooks "arcbeam::looks::InputChecks":
-        CppLooks(uint32_t columns, int32_t blank, cbool is_exact) except +
+    cdef cppclass CppInputChecks "arcbeam::input_checks::InputChecks":
+        CppInputChecks(uint32_t columns, int32_t blank, cbool is_exact) except +
         void pick(const int64_t* table, size_t utterances, size_t most)
         const vector[Pick]& picks()
-        void look(const Pick&, const void* row)
+        void check(const Pick&, const void* row)
         uint32_t found()
         const Sight& sight(Finding)
         uint32_t columns()
@@ -36,9 +36,9 @@ cdef extern from "arcbeam/arrays/_looks/looks.hpp" namespace "arcbeam::looks" no
 
 
 cdef class InputChecks:
-    cdef unique_ptr[CppLooks] looks
-    cdef public uint32_t told
+    cdef unique_ptr[CppInputChecks] checks
+    cdef public uint32_t reported
     cdef readonly bint has_news
     cdef void pick(self, const int64_t[:, ::1] utterances, size_t most) noexcept
-    cdef void look_at(self, const Pick* pick, const void* row) noexcept
+    cdef void check_frame(self, const Pick* pick, const void* row) noexcept
     cdef void at(self, const int64_t[:, ::1] utterances) noexcept

@@ -1,58 +1,42 @@
-"""Warns if a few frames of a batch are not log-probs, or if the blank seems to be another column.
-
-A frame whose best column is very low is named, too: all tokens of such a frame tie.
-"""
+"""Warns if some frames of a batch are no log-probs, if all tokens of one tie, or if another column seems the blank."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from arcbeam.arrays._looks import ABOVE_ZERO, BLANK_SELDOM, SUMS_ABOVE, SUMS_BELOW, TOO_LOW, InputChecks
+from arcbeam.arrays._input_checks import ABOVE_ZERO, BLANK_SELDOM, SUMS_ABOVE, SUMS_BELOW, TOO_LOW, InputChecks
 from arcbeam.core.warn import warn
 
 
-class InputLooks:
-    """What a decoder has seen of its input; each kind of fault gives one warning.
-
-    Engines take `looks` with a batch; `tell` is called after the batch.
-
-    Parameters
-    ----------
-    columns : int
-        The number of columns that are read; the model may have more.
-    blank : int or None
-    is_exact : bool
-        Whether the model has no other columns.
-    token : callable
-        Returns the name of a column for messages.
-    """
+class InputWarnings:
+    """What a decoder has seen of its input; each kind of fault gives one warning, from `warn`, after a batch."""
 
     def __init__(self, columns: int, blank: int | None, is_exact: bool, token: Callable[[int], str]) -> None:
-        self.looks = InputChecks(columns, -1 if blank is None else blank, is_exact)
+        self.checks = InputChecks(columns, -1 if blank is None else blank, is_exact)
         self._blank = blank
         self._token = token
 
-    def tell(self) -> None:
-        """Warns of the findings that have not been reported; called if `looks.has_news`."""
+    def warn(self) -> None:
+        """Warns of the findings that have not been reported; called if `checks.has_news`."""
         sums = SUMS_ABOVE | SUMS_BELOW
-        news = self.looks.found & ~self.looks.told
+        news = self.checks.found & ~self.checks.reported
         if news & ABOVE_ZERO:
             news &= ~sums  # values above 0 explain any sum
-        self.looks.told |= news | (sums if news & (ABOVE_ZERO | sums) else 0)
+        self.checks.reported |= news | (sums if news & (ABOVE_ZERO | sums) else 0)
         for kind, message in MESSAGES.items():
             if news & kind:
                 warn(message(self))
 
     def _above_zero(self) -> str:
-        utterance, frame, value = self.looks.sight(ABOVE_ZERO)
+        utterance, frame, value = self.checks.sight(ABOVE_ZERO)
         return (
             f"log_probs: expected natural logs of probabilities, got {value:g} in utterance {utterance}, frame {frame}"
             ": are they probabilities (take the log), or logits (take log_softmax)?"
         )
 
     def _sums(self, kind: int, why: str) -> str:
-        utterance, frame, value = self.looks.sight(kind)
+        utterance, frame, value = self.checks.sight(kind)
         return (
             f"log_probs: expected natural logs of probabilities, which sum to 1 in a frame, got a sum of {value:.3g} "
             f"in utterance {utterance}, frame {frame}: {why}"
@@ -72,7 +56,7 @@ class InputLooks:
         )
 
     def _too_low(self) -> str:
-        utterance, frame, value = self.looks.sight(TOO_LOW)
+        utterance, frame, value = self.checks.sight(TOO_LOW)
         return (
             f"log_probs: expected the best column of a frame to be near 0, or all to be -inf, got {value:g} for the "
             f"best in utterance {utterance}, frame {frame}: the graph's differences are lost in the rounding of so "
@@ -81,23 +65,23 @@ class InputLooks:
         )
 
     def _blank_seldom(self) -> str:
-        utterance, frame, _ = self.looks.sight(BLANK_SELDOM)
-        blank, frames, other = self._blank, self.looks.counted, self.looks.most_often_best
+        utterance, frame, _ = self.checks.sight(BLANK_SELDOM)
+        blank, frames, other = self._blank, self.checks.counted, self.checks.most_often_best
         assert blank is not None
         return (
             f"log_probs: expected the blank, {self._token(blank)}, to be the best column of many frames, got "
-            f"{self.looks.best_in(blank)} of {frames} checked frames, up to utterance {utterance}, frame {frame}, "
-            f"and {self.looks.best_in(other)} for {self._token(other)}: is that the blank (name it with blank=), or "
+            f"{self.checks.best_in(blank)} of {frames} checked frames, up to utterance {utterance}, frame {frame}, "
+            f"and {self.checks.best_in(other)} for {self._token(other)}: is that the blank (name it with blank=), or "
             "are the columns in another order than the tokens?"
         )
 
 
 MESSAGES = {
-    ABOVE_ZERO: InputLooks._above_zero,
-    SUMS_ABOVE: InputLooks._sums_above,
-    SUMS_BELOW: InputLooks._sums_below,
-    BLANK_SELDOM: InputLooks._blank_seldom,
-    TOO_LOW: InputLooks._too_low,
+    ABOVE_ZERO: InputWarnings._above_zero,
+    SUMS_ABOVE: InputWarnings._sums_above,
+    SUMS_BELOW: InputWarnings._sums_below,
+    BLANK_SELDOM: InputWarnings._blank_seldom,
+    TOO_LOW: InputWarnings._too_low,
 }
 
 
