@@ -57,7 +57,7 @@ cdef extern from "decode/lane.hpp" namespace "arcbeam::twin" nogil:
     cdef struct Cutoff:
         float cost
         cbool breaks_ties
-        Buffer[uint8_t] behind
+        Buffer[uint8_t] excluded
 
     ctypedef Buffer[Candidate] Frontier
 
@@ -214,7 +214,7 @@ def cutoff(tokens, float beam, uint32_t max_active, histories=None):
     cpp_cutoff(buffer, of_tokens, beam, max_active, cut)
     leave = np.asarray(tokens["cost"] <= np.float32(cut.cost))
     if cut.breaks_ties:
-        leave &= copy_out(cut.behind.begin(), cut.behind.size(), np.uint8) == 0
+        leave &= copy_out(cut.excluded.begin(), cut.excluded.size(), np.uint8) == 0
     return cut.cost, leave
 
 
@@ -229,9 +229,9 @@ def expand(graph, tokens, uint32_t first_log, leave, AcousticCosts acoustic, flo
     fill_tokens(buffer, tokens)
     cut.cost = np.inf
     cut.breaks_ties = True
-    cut.behind.resize(len(leave))
-    for i in range(cut.behind.size()):
-        cut.behind.begin()[i] = 0 if leave[i] else 1
+    cut.excluded.resize(len(leave))
+    for i in range(cut.excluded.size()):
+        cut.excluded.begin()[i] = 0 if leave[i] else 1
     cdef Expand* stage = new Expand(view, acoustic.acoustic, beam, candidates, work)
     try:
         bound = stage.run(buffer, first_log, cut)
