@@ -61,13 +61,9 @@ def test_threads_order_split_and_rerun(graph, models, batch, answers, n):
 
 
 @pytest.mark.parametrize("n", [1, 3, None])
-def test_list_or_padded(graph, models, batch, answers, n):
+def test_list_or_padded_and_log_collection(graph, models, batch, answers, n, monkeypatch):
     array, lengths = padded(batch)
     assert as_bytes(decoder(graph, models, hypotheses_per_state=n).decode(array, lengths)) == answers[n]
-
-
-@pytest.mark.parametrize("n", [1, 3, None])
-def test_log_collection(graph, models, batch, answers, n, monkeypatch):
     monkeypatch.setattr("arcbeam.ctc.engines.COLLECT_ABOVE", 1)
     assert as_bytes(decoder(graph, models, hypotheses_per_state=n).decode(batch)) == answers[n]
 
