@@ -250,6 +250,7 @@ def test_memory_that_runs_out_while_decoding(gpu, placed):
     check_same(decoder.decode(BATCH), wanted)
 
 
+@pytest.mark.parametrize("placed", ["resident", "host-direct", "host"], indirect=True)
 def test_pickled_decoders(gpu, placed):
     again = pickle.loads(pickle.dumps(on_gpu(placed, arc_cache="1kB")))
     assert (again._engine.placement, again.device) == (placed["placement"], "cuda:0")
