@@ -79,7 +79,7 @@ def streams(given: dict[str, Any], shape: str, n: int | None, where: tuple[str, 
     search_plan.launch_shapes = lambda *_: (SHAPES[shape], search_plan.WIDE)
     on_gpu = {"placement": placement, "arc_cache": cache, "gpu_budget": budget}
     options = given | {"beam": 5.0, "hypotheses_per_state": n}
-    options |= {"where": on_gpu, "asked": [{"lattice": True}, {}] if shape == "wide" else None}
+    options |= {"where": on_gpu, "asked": [{"lattice": True}, {}] if shape == "wide" else [{}]}
     on_both([random_log_probs(seed, 7, 12) for seed in range(3)], np.random.default_rng(1), boosts, **options)
 
 
