@@ -6,6 +6,8 @@ import struct
 def lattices(one, batch, **options):
     """The arrays of the lattice of each utterance."""
     found = one.decode(batch, lattice=True, **options)
+    if not batch:
+        return []
     lattices_of_batch = found[0]._results.lattices.lattices
     assert len(lattices_of_batch) == len(batch)
     arrays = [lattices_of_batch.arrays(i) for i in range(len(batch))]
