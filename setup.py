@@ -31,6 +31,7 @@ COMPILE_FLAGS = {
 }
 # Undefined behaviour only in expressions of ours: generated code takes four times as long to compile with it.
 SANITIZE_FLAGS = {
+    "": {"ours": [], "generated": [], "linked": []},
     "address": {
         "ours": ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"],
         "generated": ["-O0", "-fsanitize=address", "-fno-omit-frame-pointer"],
@@ -41,7 +42,7 @@ SANITIZE_FLAGS = {
         "generated": ["-O1", "-fsanitize=thread", "-fno-omit-frame-pointer"],
         "linked": ["-fsanitize=thread"],
     },
-}.get(os.environ.get("ARCBEAM_SANITIZE", ""), {"ours": [], "generated": [], "linked": []})
+}[os.environ.get("ARCBEAM_SANITIZE", "")]
 
 ROOT = Path(__file__).resolve().parent
 GENERATED = os.path.join("build", "cython")

@@ -433,21 +433,3 @@ def test_what_looks_wrong_is_a_note_that_names_the_utterance(run, tmp_path):
     (note,) = notes
     assert "got 0.97 in utterance 'one', frame " in note
     assert "UserWarning" not in result.stderr
-
-
-def test_lattices_by_kaldis_specifiers(run, files, tmp_path):
-    """The files that a specifier names, and never one that is called like the specifier."""
-    decode = "decode", "graph.arc", "in.npz", "-o", str(tmp_path / "words")
-    for given in ("ark:{}/a.ark", "ark,t:{}/t.ark", "ark,scp:{0}/b.ark,{0}/b.scp"):
-        assert run(*decode, "--lattice", given.format(tmp_path)).exit_code == 0
-    assert {path.name for path in tmp_path.iterdir()} >= {"a.ark", "t.ark", "b.ark", "b.scp", "words"}
-    assert (tmp_path / "a.ark").read_bytes() == (tmp_path / "b.ark").read_bytes() != (tmp_path / "t.ark").read_bytes()
-    by_name, by_index, as_text = (
-        {name: lattice.to_openfst().num_states for name, lattice in arcbeam.read_lattices(f"{tmp_path}/{name}")}
-        for name in ("a.ark", "b.scp", "t.ark")
-    )
-    assert by_name == by_index == as_text != {}
-    for given in ("x.scp", "scp:x", "ark,p:x"):
-        assert run(*decode, "--lattice", given).exit_code == 2
-    refused = run("decode", "graph.arc", "in.npz", "--lattice", "ark:-")
-    assert refused.exit_code == 2 and "name a file for the words with --output" in " ".join(refused.stderr.split())

@@ -144,7 +144,7 @@ def decode(
         raise typer.BadParameter("minimum Bayes risk is for --format json", param_hint="'--mbr'")
     if answers.frame_confidence is not None and format is not Format.json:
         raise typer.BadParameter("confidences of labels are for --format json", param_hint="'--frame-confidence'")
-    check_lattice_file(lattice, output)
+    archive = check_lattice_file(lattice, output)
     resolve(answers.frame_confidence, "--frame-confidence")
     settings = opt.decoder_options(
         search, answers, posterior, large, frame_shift=frame_shift, device=device, threads=threads,
@@ -199,7 +199,7 @@ def decode(
     if referee:
         for remark in referee.finish():
             note(f"note: {remark}")
-        (note if output == STDOUT else print)(str(referee.score))
+        (note if STDOUT in (output, archive) else print)(str(referee.score))
 
 
 BUILD_NEEDS = {

@@ -131,10 +131,10 @@ def _tell_partial(path: str, utterances: int) -> None:
         note(f"note: stopped early: {path + PARTIAL} has what was done, {count}; {path} {other}")
 
 
-def check_lattice_file(lattice: str | None, output: str) -> None:
-    """Fail on a name that no archive of lattices can have, before any work is done for it."""
+def check_lattice_file(lattice: str | None, output: str) -> str | None:
+    """The archive that --lattice names ("-": stdout); fails on one that cannot be written, before any work is done."""
     if lattice is None:
-        return
+        return None
     try:
         archive = written(lattice).archive
     except ValueError as error:
@@ -148,7 +148,7 @@ def check_lattice_file(lattice: str | None, output: str) -> None:
     elif output != STDOUT and os.path.realpath(archive) == os.path.realpath(output) and not _is_pipe(archive):
         wrong = f"expected another file than that of --output, got {lattice} for both"
     else:
-        return
+        return archive
     raise typer.BadParameter(wrong, param_hint="'--lattice'")
 
 

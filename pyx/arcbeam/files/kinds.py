@@ -26,7 +26,7 @@ def kind_of(head: bytes) -> str:
     if not head:
         return "an empty file"
     if head.lstrip().startswith(b"\\data\\"):
-        return "an ARPA language model, of which build-lm and build-graph --lm make use"
+        return "an ARPA language model, which build-lm and build-graph --lm take"
     return next(
         (name for beginning, name in BEGINNINGS.items() if head.startswith(beginning)),
         f"a file that begins with {head[:8]!r}",

@@ -301,8 +301,8 @@ class Graph:
         path
             The file.
         words, tokens, blank
-            As in `from_arcs` (`words` is its `word_symbols`). Tables in the file are used if none are given; tables
-            that contradict them are an error, unless `force` is set.
+            As in `from_arcs` (`words` is its `word_symbols`). Tables in the file are used if none are given. An
+            error, unless `force` is set: `words` that contradict them, or `tokens` that contradict arcbeam's own file.
         label_to_column, num_columns, pronunciations, join, separator, separator_column, meta
             As in `from_arcs`, for an OpenFst file. A file of arcbeam's own contains them, so they cannot be given.
         lexicon : path or Lexicon, optional
@@ -349,7 +349,7 @@ class Graph:
         if head and _graph.is_openfst(head):
             with naming(path):
                 compiled = openfst.read_file(path, tokens=table, blank=blank, **of_openfst)
-                own = {"words": compiled.word_symbols, "tokens": compiled.tokens}
+                own = {"words": compiled.word_symbols, "tokens": None}
                 said = {name: value for name, value in wording.items() if value is not None}
                 graph = cls(**compiled.fields(symbols, blank), **said)  # type: ignore[arg-type]
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -80,9 +81,12 @@ def lattice_archive(
     target = kaldi_specifiers.written(os.fsdecode(path))
     name, index = target.archive, target.scp if scp is None else scp
     encode = kaldi_text.encode if text or target.text else kaldi_binary.encode
+    if index is not None and name == kaldi_specifiers.STANDARD:
+        raise ValueError(f"scp: expected an archive with a name, which an index needs, got {os.fsdecode(path)}")
     place = 0
     with ExitStack() as open_files:
-        archive = open_files.enter_context(replacing("/dev/stdout" if name == kaldi_specifiers.STANDARD else name))
+        to_pipe = name == kaldi_specifiers.STANDARD
+        archive = open_files.enter_context(_standard_output() if to_pipe else replacing(name))
         places = None if index is None else open_files.enter_context(replacing_text(index))
 
         def add(utterance: str, lattice: HasKaldiForm | KaldiLattice) -> None:
@@ -97,6 +101,14 @@ def lattice_archive(
             place += len(data)
 
         yield add
+
+
+@contextmanager
+def _standard_output() -> Iterator[BinaryIO]:
+    """The standard output, which stays open, and is not emptied where it is a file that is appended to."""
+    sys.stdout.flush()
+    yield sys.stdout.buffer
+    sys.stdout.buffer.flush()
 
 
 def _check_entry(utterance: Any, lattice: Any) -> None:

@@ -1,0 +1,38 @@
+"""Where decode writes lattices: by name, and by Kaldi's specifiers."""
+
+import pytest
+
+import arcbeam
+
+
+def test_by_kaldis_specifiers(run, files, tmp_path):
+    """The files that a specifier names, and never one that is called like the specifier."""
+    decode = "decode", "graph.arc", "in.npz", "-o", str(tmp_path / "words")
+    for given in ("ark:{}/a.ark", "ark,t:{}/t.ark", "ark,scp:{0}/b.ark,{0}/b.scp"):
+        assert run(*decode, "--lattice", given.format(tmp_path)).exit_code == 0
+    assert {path.name for path in tmp_path.iterdir()} >= {"a.ark", "t.ark", "b.ark", "b.scp", "words"}
+    assert (tmp_path / "a.ark").read_bytes() == (tmp_path / "b.ark").read_bytes() != (tmp_path / "t.ark").read_bytes()
+    by_name, by_index, as_text, by_specifier = (
+        {name: lattice.to_openfst().num_states for name, lattice in arcbeam.read_lattices(given)}
+        for given in (*(f"{tmp_path}/{name}" for name in ("a.ark", "b.scp", "t.ark")), f"ark:{tmp_path}/a.ark")
+    )
+    assert by_name == by_index == as_text == by_specifier != {}
+    (tmp_path / "reference.tsv").write_text("one\tah bee\n")
+    piped = run(*decode, "--lattice", "ark:-", "-r", str(tmp_path / "reference.tsv"), "--allow-missing")
+    assert piped.exit_code == 0 and piped.stdout_bytes == (tmp_path / "a.ark").read_bytes()
+    assert "WER" in piped.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--lattice", "x.scp"], "ark,scp:x.ark,x.scp writes both"),
+        (["--lattice", "scp:x"], "expected ark:FILE"),
+        (["--lattice", "ark,p:x"], "expected options among"),
+        (["--lattice", "ark:-"], "name a file for the words with --output"),
+    ],
+)
+def test_what_is_refused(run, files, options, message):
+    result = run("decode", "graph.arc", "in.npz", *options)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.replace("\u2502", " ").split())
