@@ -105,10 +105,10 @@ def about_of(data):
 @pytest.mark.parametrize(
     ("last", "facts", "said"),
     [
-        (False, {"asked": {"nbest": 0}}, "the stream's outputs cannot be read: nbest: expected"),
-        (False, {"asked": {"best": 1}}, "the stream's outputs cannot be read"),
-        (False, {"asked": {}}, "expected a stream with some output"),
-        (False, {"asked": None}, r"expected the sections \['arcs', 'costs', 'entries', 'heard'"),
+        (False, {"outputs": {"nbest": 0}}, "the stream's outputs cannot be read: nbest: expected"),
+        (False, {"outputs": {"best": 1}}, "the stream's outputs cannot be read"),
+        (False, {"outputs": {}}, "expected a stream with some output"),
+        (False, {"outputs": None}, r"expected the sections \['arcs', 'costs', 'entries', 'lm_context'"),
         (False, {"last_came": True}, "expected the end of a sentence where the last chunk has come"),
         (True, {"last_came": False}, "expected the end of a sentence where the last chunk has come"),
         (False, {"settled": np.zeros(1, np.uint32)}, "paths? of the graph|of the whole sentence"),

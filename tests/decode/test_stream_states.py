@@ -342,7 +342,7 @@ def changed(data, **facts):
             "expected waiting frames of finite values or -inf, got others",
         ),
         ({"waiting": np.zeros(12, np.float32)}, "expected no frame to wait where no sentence has ended"),
-        ({"heard": np.ones(1, np.uint32)}, "expected at most 0 words"),
+        ({"lm_context": np.ones(1, np.uint32)}, "expected at most 0 words"),
         ({"endpoint": [["rule1", True]]}, "its endpoint cannot be read"),
         ({"endpoint": [["rule1", True, -1.0, 0.0, 0.0]]}, "its endpoint cannot be read: min_trailing_silence"),
         ({"endpoint": [1]}, "its endpoint cannot be read"),

@@ -58,7 +58,7 @@ KIND = section_file.Kind(
     | ENDED
     | {
         "settled": np.dtype("<u4"),
-        "heard": np.dtype("<u4"),
+        "lm_context": np.dtype("<u4"),
         "waiting": np.dtype("<f4"),
         "confidences": np.dtype("<f4"),
         "about": np.dtype("u1"),
@@ -77,7 +77,7 @@ KIND = section_file.Kind(
         "models": (list, type(None)),
         "options": (dict,),
         "boost": (dict, type(None)),
-        "asked": (dict, type(None)),
+        "outputs": (dict, type(None)),
         "interim_answers": (bool,),
         "end": (dict, type(None)),
         "frame_confidence": (dict, type(None)),
@@ -127,7 +127,7 @@ def write(state: StreamState, decoder: CtcChunkDecoder, boost: Boost | None) -> 
     arrays = {name: state.search[name] for name in sections_of(state.outputs, state.end)}
     arrays |= {
         "settled": state.settled,
-        "heard": np.array(state.lm_context.words, np.uint32),
+        "lm_context": np.array(state.lm_context.words, np.uint32),
         "waiting": state.waiting.reshape(-1),
     }
     if state.confidences is not None:
@@ -138,7 +138,7 @@ def write(state: StreamState, decoder: CtcChunkDecoder, boost: Boost | None) -> 
         "last_came": state.last_came,
         "endpoint": None if state.endpoint is None else as_facts(state.endpoint),
         "columns": state.waiting.shape[1],
-        "asked": None if state.outputs is None else state.outputs.as_facts(),
+        "outputs": None if state.outputs is None else state.outputs.as_facts(),
         "interim_answers": state.interim_answers,
         "end": state.end,
         "frame_confidence": None if state.method is None else facts_of_method(state.method),
@@ -151,8 +151,8 @@ def read(
 ) -> tuple[StreamState, SavedSearch | None, SavedEnd | None]:
     """A state with its search or its ended sentence; TypeError, FormatError, or ValueError for another decoder's."""
     arrays, about = unpack(KIND, data)
-    outputs, method = _outputs_of(about["asked"]), method_of(about["frame_confidence"])
-    expected = {*sections_of(outputs, about["end"]), "settled", "heard", "waiting"}
+    outputs, method = _outputs_of(about["outputs"]), method_of(about["frame_confidence"])
+    expected = {*sections_of(outputs, about["end"]), "settled", "lm_context", "waiting"}
     if method is not None:
         expected.add("confidences")
     check_sections(arrays, expected)
@@ -211,7 +211,7 @@ def _state(
     if columns != decoder.columns:
         raise FormatError(f"{NAME}: expected waiting frames of {decoder.columns} columns, got {columns}")
     waiting = waiting_of(arrays, about, endpoint, columns, lambda values: values < np.inf, "finite values or -inf")
-    words, rescoring = arrays["heard"], decoder.rescoring
+    words, rescoring = arrays["lm_context"], decoder.rescoring
     known = 0 if rescoring is None else len(rescoring.large_labels)
     most = 0 if rescoring is None else rescoring.large.order - 1
     if len(words) > most or np.any(words >= known) or np.any(words == 0):
