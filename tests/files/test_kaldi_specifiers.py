@@ -61,6 +61,9 @@ def test_read(tmp_path, monkeypatch):
             read(given)
         with pytest.raises(FormatError, match=message):
             read_log_probs(given)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ark:old").touch()  # a file of this very name is read, and never written
+    assert read("ark:old") is None and written("ark:old") == Written("old")
     (tmp_path / "x").write_bytes(ENTRY)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(ENTRY + ENTRY.replace(b"one", b"two"))))
     for given, names in [(f"ark:{tmp_path}/x", ["one"]), (f"ark,s,t:{tmp_path}/x", ["one"]), ("ark:-", ["one", "two"])]:

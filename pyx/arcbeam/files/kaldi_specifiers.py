@@ -40,7 +40,7 @@ def written(given: str) -> Written:
 def read(given: str) -> tuple[str, str] | None:
     """("ark" or "scp", name) of a specifier, whose name may be ``-``; None if it is the name of a file."""
     words, target = _split(given)
-    if words is None:
+    if words is None or os.path.exists(given):
         return None
     kinds = [word for word in words if word in ("ark", "scp")]
     if len(kinds) != 1:
@@ -53,7 +53,7 @@ def _split(given: str) -> tuple[list[str] | None, str]:
     """The words in front of the colon and what is after it; no words if that is the name of a file."""
     head, colon, target = given.partition(":")
     words = head.split(",")
-    if not colon or not {"ark", "scp"} & set(words) or os.path.exists(given):
+    if not colon or not {"ark", "scp"} & set(words):
         return None, given
     if not target:
         raise ValueError(f"expected a name after the colon, got {given!r}")
