@@ -98,13 +98,6 @@ def test_demo_without_its_data(run, monkeypatch, tmp_path):
     assert "error: the recordings of the demo are not in this installation" in result.stderr
 
 
-def test_greedy():
-    tokens = TokenTable.from_list(["<space>", "a", "b", "<blank>"])
-    columns = [3, 1, 1, 3, 1, 0, 0, 2, 3, 3, 2, 0]
-    assert demo.greedy(np.eye(4, dtype=np.float32)[columns], tokens) == "aa bb"
-    assert demo.greedy(np.zeros((0, 4), np.float32), tokens) == ""
-
-
 def test_marks():
     score = Score(keep_alignments=True)
     score.add(["a b c d"], ["a x c d e"])

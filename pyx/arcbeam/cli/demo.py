@@ -5,13 +5,11 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from arcbeam.cli import cache
 from arcbeam.cli.console import Failure, note
 from arcbeam.cli.graphs import build, describe_device, version
 from arcbeam.cli.references import read_references
-from arcbeam.cli.run import check_width, decode_all
+from arcbeam.cli.run import Scorer, check_width, decode_all
 from arcbeam.cli.score import Score
 from arcbeam.core.errors import FormatError
 from arcbeam.files.log_probs import Utterance, find_inputs, read_all
@@ -21,14 +19,12 @@ if TYPE_CHECKING:
 
     from arcbeam.ctc.hypothesis import Hypothesis
     from arcbeam.graph.graph import Graph
-    from arcbeam.graph.symbols import TokenTable
 
 FRAME_SHIFT = 0.02
 #: Set on other speech (200 sentences of LJSpeech, this graph): WER 5.9 % at 1.0, 5.7 % at 1.5, 5.6 % at 2.0.
 ACOUSTIC_SCALE = 1.5
 SEPARATOR = "auto"
 RUNS = 9
-SPACES = ("<space>", " ", "|")
 GAP = "***"
 
 
@@ -60,15 +56,12 @@ def run(*, rebuild: bool, threads: int | None, device: str) -> None:
         for _ in range(1 + RUNS)
     ]  # fmt: skip
     speed = sorted(speeds[1:], key=lambda speed: speed.seconds)[RUNS // 2]
-    if graph.tokens is None:
-        raise Failure("the graph of the demo has no tokens")
-    beam, simple = Score(keep_alignments=True), Score()
-    for utterance in utterances:
-        beam.add([references[utterance.id]], [found[utterance.id].text])
-        simple.add([references[utterance.id]], [greedy(utterance.log_probs, graph.tokens)])
-    _print_table(utterances, beam)
-    print(f"\nbeam search  {beam}")
-    print(f"greedy       {simple}")
+    scorer = Scorer(references, keep_alignments=True)
+    scorer.compare_with_greedy(graph)
+    scorer.add(utterances, [found[utterance.id] for utterance in utterances])
+    _print_table(utterances, scorer.score)
+    print(f"\nbeam search  {scorer.score}")
+    print(f"greedy       {scorer.greedy_score}")
     print(f"{speed.describe(FRAME_SHIFT, describe_device(decoder))} (median of {RUNS} runs)")
 
 
@@ -104,14 +97,6 @@ def only(folder: Path, pattern: str) -> Path:
     if len(files) != 1:
         raise Failure(f"{folder}: expected one file {pattern}, got {len(files)}")
     return files[0]
-
-
-def greedy(log_probs: np.ndarray, tokens: "TokenTable") -> str:
-    """Return the text of the best token of each frame, repeats merged and blanks dropped."""
-    best = log_probs.argmax(axis=1)
-    kept = best[np.flatnonzero(np.diff(best, prepend=-1))]
-    letters = (tokens.tokens[column] for column in kept if column != tokens.blank)
-    return " ".join("".join(" " if letter in SPACES else letter for letter in letters).split())
 
 
 def _print_table(utterances: list[Utterance], score: Score) -> None:

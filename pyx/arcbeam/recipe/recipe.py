@@ -29,7 +29,7 @@ from arcbeam.recipe.lexicon import WORD_START, Lexicon, find_separator
 from arcbeam.recipe.lexicon_fst import SEPARATOR_RULES, Labels, make_lexicon_fst
 from arcbeam.recipe.open_slot import add_slot
 from arcbeam.recipe.progress import Reporter
-from arcbeam.recipe.topology import TOPOLOGIES, make_topology
+from arcbeam.recipe.topology import TOPOLOGIES, greedy_topology, make_topology
 
 if TYPE_CHECKING:
     from arcbeam.graph.build_options import BuildOptions
@@ -113,6 +113,24 @@ def build_fields(
     columns = fields["columns"]
     reporter.say("graph", f"{len(columns['finals']):,} states, {len(columns['words']):,} arcs")
     return fields
+
+
+def greedy_fields(
+    tokens: StrPath | TokenTable | Iterable[str], blank: str | int | None, separator: str | None
+) -> dict[str, Any]:
+    """The arguments of `Graph.from_arcs` for greedy decoding; :meth:`arcbeam.Graph.greedy` documents them."""
+    table = _as_tokens(tokens, blank)
+    arcs = greedy_topology(len(table), table.blank)
+    return {
+        "arcs": (arcs.sources, arcs.targets, arcs.inputs, arcs.outputs, arcs.costs),
+        "start": arcs.start,
+        "finals": arcs.finals,
+        "tokens": table,
+        "word_symbols": ["<eps>", *table.tokens],
+        "join": "pieces",
+        "separator": find_separator(table) if separator == "auto" else separator,
+        "meta": {"topology": "greedy"},
+    }
 
 
 def _warn_of_unused_separator(lexicon: Lexicon, table: TokenTable) -> None:
