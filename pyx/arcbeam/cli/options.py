@@ -258,9 +258,9 @@ class Posteriors:
 
     lattice_beam: Annotated[float, typer.Option(metavar="NATS", rich_help_panel=ANSWERS,
         help="Paths within this of the best are in lattices, n-best lists and confidences.")] = DEFAULT.lattice_beam
-    posterior_scale: Annotated[float, typer.Option(metavar="FACTOR", rich_help_panel=ANSWERS,
-        help="Factor on scores where probabilities are made of them; below 1 confidences are less "
-        "certain.")] = DEFAULT.posterior_scale
+    posterior_scale: Annotated[float | None, typer.Option(metavar="FACTOR", rich_help_panel=ANSWERS,
+        show_default="0.6 / --acoustic-scale", help="Factor on scores where probabilities are made of them; with a "
+        "smaller one confidences are less certain.")] = None
 
 
 @dataclass
