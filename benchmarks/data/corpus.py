@@ -123,6 +123,6 @@ def _soundfile():  # type: ignore[no-untyped-def]
         import soundfile
     except ImportError:
         raise DataMissing(
-            "audio is read by the package soundfile; install it with: pip install 'arcbeam[bench]'"
+            "audio is read by the package soundfile; install it with: pip install '.[bench]'"
         ) from None
     return soundfile

@@ -277,7 +277,7 @@ def test_two_kernels_of_one_name(build, forced, tmp_path):
 def test_the_backend_has_all_hooks():
     pytest.importorskip("setuptools")
     hooks = "build_wheel build_sdist build_editable get_requires_for_build_wheel get_requires_for_build_editable"
-    code = f"import cuda_build; print([h for h in '{hooks}'.split() if not callable(getattr(cuda_build, h, None))])"
+    code = f"import hooks; print([h for h in '{hooks}'.split() if not callable(getattr(hooks, h, None))])"
     got = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT / "build_backend", capture_output=True, text=True, check=True
     )
