@@ -35,7 +35,7 @@ PYTHON = {
 }  # fmt: skip
 COMMANDS = {
     "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4, "guide/frame-confidences.md": 1,
-    "guide/graphs.md": 6, "guide/large-language-models.md": 3, "guide/more-answers.md": 2, "guide/streams.md": 3,
+    "guide/graphs.md": 7, "guide/large-language-models.md": 3, "guide/more-answers.md": 2, "guide/streams.md": 3,
     "guide/transducer-streams.md": 3, "guide/transducers.md": 2, "guide/troubleshooting.md": 2,
     "guide/word-times.md": 3,
 }  # fmt: skip
@@ -166,6 +166,7 @@ def test_graphs(there, speech):
     outputs = [command(arguments) for arguments in commands("guide/graphs.md")]
     assert "epsilon depth" in outputs[1] and "pronunciations         none" in outputs[4]
     assert f"utterance0 {speech[1][0]}\n" in outputs[5]
+    assert outputs[6].count("\n") == len(speech[0])
     graph = arcbeam.Graph.load("graph.arcbeam")
     [found] = arcbeam.CtcDecoder(graph).decode([speech[0][0]])
     assert found.text == speech[1][0]

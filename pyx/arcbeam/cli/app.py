@@ -157,7 +157,8 @@ def build_graph(
     )] = TokenEncoding.names,
     openfst: Annotated[Path | None, typer.Option(
         "--openfst", metavar="FILE", show_default=False,
-        help="Also write the graph as an OpenFst vector file.")] = None,
+        help="Also write the graph as an OpenFst vector file, and its labels as TLG.tokens.txt and TLG.words.txt where "
+        "FILE is TLG.fst.")] = None,
     max_bytes: opt.MaxBytes = None,
     debug: opt.Debug = False,
 ) -> None:  # fmt: skip

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import typer
 
+from arcbeam.cli.number_options import parse_numbers
 from arcbeam.core.errors import ArcbeamError
 
 ERROR, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
@@ -76,6 +77,7 @@ def check_output(output: Path) -> None:
 
 def guarded(command: Command) -> Command:
     """Turn every failure of a command into one line on stderr and an exit code, and every warning into a note."""
+    parse_numbers(command)
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:

@@ -34,7 +34,7 @@ from arcbeam.recipe.topology import TOPOLOGIES, greedy_topology, make_topology
 if TYPE_CHECKING:
     from arcbeam.graph.build_options import BuildOptions
     from arcbeam.graph.openfst import Compiled
-    from arcbeam.graph.symbols import TokenTable
+    from arcbeam.graph.symbols import SymbolTable, TokenTable
     from arcbeam.lm.kenlm import KenLM
     from arcbeam.lm.language_model import LanguageModel as BackoffModel
 
@@ -110,6 +110,8 @@ def build_fields(
     fields |= compiled.fields(fields["word_symbols"], None) | {"meta": meta}
     for composed in with_slot:  # one, or none
         _add_slot(fields, _compiled(composed, None, None, compiled.num_columns + 1))
+    if options.openfst is not None:
+        _write_tables(options.openfst, table, fields["word_symbols"])
     columns = fields["columns"]
     reporter.say("graph", f"{len(columns['finals']):,} states, {len(columns['words']):,} arcs")
     return fields
@@ -315,6 +317,15 @@ def _compiled(fst: Any, tokens: TokenTable | None, openfst: StrPath | None, num_
                 raise OSError(f"cannot write {path}")
         with naming(path):
             return read_file(path, tokens=tokens, num_columns=num_columns)
+
+
+def _write_tables(openfst: StrPath, tokens: TokenTable, words: SymbolTable) -> None:
+    """Writes the tables of an OpenFst file's labels next to it: of TLG.fst as TLG.tokens.txt and TLG.words.txt."""
+    from arcbeam.graph.symbols import SymbolTable
+
+    stem = os.path.splitext(openfst)[0]
+    SymbolTable.from_list(["<eps>", *tokens.tokens]).write(f"{stem}.tokens.txt")
+    words.write(f"{stem}.words.txt")
 
 
 def _add_slot(fields: dict[str, Any], composed: Compiled) -> None:
