@@ -1,6 +1,7 @@
 """What a CUDA build needs, found or named: nvcc, cuda.h, cuda-bindings; and the kernels, one fatbin a ``cuda/**/*.cu``.
 
-Used by ``setup.py``, the build backend ``hooks.py`` and benchmarks; ``docs/design/build.md`` lists the environment variables.
+Used by ``setup.py``, the build backend ``hooks.py`` and benchmarks. ``docs/design/build.md`` lists the environment
+variables.
 """
 
 import hashlib

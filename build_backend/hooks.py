@@ -1,9 +1,8 @@
 """The build backend that pip calls: setuptools', which on a machine with a GPU also needs nvcc and the like."""
 
+import cuda_build
 from setuptools import build_meta
 from setuptools.build_meta import *  # noqa: F403  the hooks that stay as they are
-
-import cuda_build
 
 
 def get_requires_for_build_wheel(config_settings=None):

@@ -3,12 +3,10 @@
 import json
 import re
 
-import numpy as np
 import pytest
 
 from arcbeam.cli import cache, demo
 from arcbeam.cli.score import Score
-from arcbeam.graph.symbols import TokenTable
 from tests.cli.test_score import distance
 
 pytest.importorskip("kaldifst")

@@ -19,7 +19,7 @@ def parse_numbers(command: Callable[..., Any]) -> None:
         kinds = {*(typing.get_args(kind) or (kind,))} - {type(None)}
         for info in details:
             if isinstance(info, OptionInfo) and kinds in ({int}, {float}):
-                info.parser = partial(number, *kinds, info.min, info.max)
+                info.parser = partial(number, kinds.pop(), info.min, info.max)
 
 
 def number(kind: type, least: float | None, most: float | None, text: Any) -> Any:

@@ -158,7 +158,11 @@ class DecoderOptions:
                 object.__setattr__(self, name, as_bytes(name, getattr(self, name), at_least=at_least))
         keep_plain_values(self)
 
-    def resolved(self, threads: int | None) -> "DecoderOptions":
-        """The options with numbers for a `posterior_scale` of None, and for `threads` of None these."""
-        scale = CALIBRATED / self.acoustic_scale if self.posterior_scale is None else self.posterior_scale
-        return replace(self, posterior_scale=scale, threads=self.threads or threads)
+    @property
+    def scale(self) -> float:
+        """The number that `posterior_scale` stands for."""
+        return CALIBRATED / self.acoustic_scale if self.posterior_scale is None else self.posterior_scale
+
+    def resolved(self, threads: int | None) -> DecoderOptions:
+        """The options with the number that `posterior_scale` stands for, and for `threads` of None these."""
+        return replace(self, posterior_scale=self.scale, threads=self.threads or threads)

@@ -424,8 +424,8 @@ class Graph:
         """A graph without words and language model: its best path is the best label of each frame, collapsed.
 
         Repeated labels are merged and blanks dropped; the text is the labels, put together and split at the separator.
-        No beam loses that path, so ``CtcDecoder(graph, beam=0.0)`` is the fastest. If several columns of a frame are the
-        best, the path has one of them, the same on every device. No other package is needed.
+        No beam loses that path, so ``CtcDecoder(graph, beam=0.0)`` is the fastest. If several columns are the best of a
+        frame, the path has one of them, the same on every device. No other package is needed.
 
         Parameters
         ----------

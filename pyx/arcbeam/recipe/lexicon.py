@@ -138,7 +138,8 @@ class Lexicon:
                 if number_of_column is None:
                     other = token.swapcase()
                     hint = "" if column(other) is None else f"; {other!r} is one: write spellings in the tokens' case"
-                    raise FormatError(f"{where}: expected tokens of the model, got {token!r} in the word {word!r}{hint}")
+                    got = f"got {token!r} in the word {word!r}{hint}"
+                    raise FormatError(f"{where}: expected tokens of the model, {got}")
                 if number_of_column == blank:
                     raise FormatError(f"{where}: expected tokens, got the blank {token!r} in the word {word!r}")
             builder.add(word, [c for c in found if c is not None], cost)
