@@ -14,6 +14,7 @@ from arcbeam.cli.decode import decode, greedy
 from arcbeam.cli.groups import takes_groups
 from arcbeam.cli.stream import stream
 from arcbeam.cli.transduce import transduce
+from arcbeam.cli.tune import tune
 
 app = typer.Typer(
     name="arcbeam",
@@ -195,6 +196,7 @@ app.command(
     epilog="Examples: arcbeam transduce parakeet.nemo encoder_output.npz -f json; "
     "encoder | arcbeam transduce parakeet.nemo - --chunk-frames 5"
 )(transduce)
+app.command(epilog="Example: arcbeam tune TLG.arcbeam log_probs.npz --reference reference.tsv --frame-shift 0.02")(tune)
 app.command("build-lm", epilog="Example: arcbeam build-lm 4gram.arpa.xz -o 4gram.lm")(build_lm)
 
 

@@ -102,10 +102,17 @@ class Scorer:
         self.lower_transcripts |= any(text != text.upper() for _, text in pairs)
         references = [self.references[name] for name, _ in pairs]
         self.score.add(references, [text for _, text in pairs])
+        self.add_greedy(batch)
+
+    def add_greedy(self, batch: Sequence[Utterance]) -> None:
+        """Score greedy decoding of a batch, if it is to be compared with."""
         if self._greedy is not None:
-            scored = [u.log_probs for u in batch if u.id in self.references]
+            scored = [u for u in batch if u.id in self.references]
+            references = [self.references[u.id] for u in scored]
             with warnings.catch_warnings(action="ignore"):  # which the search has given
-                self.greedy_score.add(references, [found.text for found in self._greedy.decode(scored)])
+                self.greedy_score.add(
+                    references, [found.text for found in self._greedy.decode([u.log_probs for u in scored])]
+                )
 
     def finish(self) -> list[str]:
         """Return notes on what was left out; fail if a reference has no transcript."""
