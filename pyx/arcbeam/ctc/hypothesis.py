@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.core._confidence import aggregated
+from arcbeam.core.calls import lists_options
+from arcbeam.ctc import frame_picture
 from arcbeam.ctc.boost.boost import Boost
 from arcbeam.ctc.confidence.frame_confidences import Label, of_words
 from arcbeam.ctc.lattice.alternatives import Nbest, WordPath
@@ -32,7 +34,7 @@ DERIVED = (
     "arcs", "partial_score", "score", "complete", "reached_final", "error",
     "graph_score", "rescoring_score", "boost_score", "boosts", "tokens", "word_ids", "text", "words", "nbest",
     "confidence", "confidence_truncated", "lattice", "_has_mbr", "frame_confidence", "labels", "token_confidence",
-    "word_confidence",
+    "word_confidence", "_frame_shift", "_first_frame", "_label_names",
 )  # fmt: skip
 
 
@@ -259,6 +261,60 @@ class Hypothesis(WordPath):
         found = self._results.mbr(self._index)
         assert found is not None
         return found
+
+    @lists_options()
+    def plot(
+        self, log_probs: npt.ArrayLike, ax: Any = None, *, start: float | None = None, end: float | None = None
+    ) -> Any:
+        """Draws the probabilities of labels over time, and the words where they were found.
+
+        Rows are the columns that reach a probability of 0.1, at most 40 of them. ``ax.figure.savefig`` saves it.
+
+        Parameters
+        ----------
+        log_probs : array [frames, columns]
+            What was decoded, in the host's memory.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; None makes a figure.
+        start, end : float, optional
+            The stretch that is drawn: seconds, or frames if the decoder was given no ``frame_shift``.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Raises
+        ------
+        ValueError
+            Log-probs that are no array of two dimensions; a stretch without frames.
+        MissingDependencyError
+            matplotlib is missing.
+        """
+        rows = np.asarray(log_probs)
+        if rows.ndim != 2:
+            raise ValueError(f"log_probs: expected [frames, columns], as they were decoded, got {rows.shape}")
+        shift, first = self._frame_shift, self._first_frame
+        scale = 1.0 if shift is None else shift
+        begin = 0 if start is None else max(round(start / scale) - first, 0)
+        stop = len(rows) if end is None else min(round(end / scale) - first, len(rows))
+        if begin >= stop:
+            raise ValueError(f"start, end: expected a stretch of the {len(rows)} frames, got {start} to {end}")
+        return frame_picture.plot(rows, self.words, self._label_names, first, shift, (begin, stop), ax)
+
+    @cached_property
+    def _frame_shift(self) -> float | None:
+        return self._results.frame_shift
+
+    @cached_property
+    def _first_frame(self) -> int:
+        """The frames of the stream before this sentence."""
+        return self._before.frames
+
+    @cached_property
+    def _label_names(self) -> tuple[str, ...] | None:
+        """The tokens of the columns; None if the graph has none."""
+        tokens = self._results.graph.tokens
+        return None if tokens is None else tokens.tokens
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes as plain Python values for JSON: a score of -inf becomes None, and an error its text.
