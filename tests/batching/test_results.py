@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Batcher, CtcDecoder, Graph
+from arcbeam import Batcher, CtcDecoder, Graph, InputError
 from tests.batching.clients import batcher_of, crowd, ctc, cut, transducer
 from tests.batching.soak import soak
 from tests.batching.stand_ins import PATIENCE_S
@@ -134,6 +134,7 @@ def test_chunks_that_wait_come_first(speech):
             other.submit(stream, whole[5:7])
         refused, fine = decoder.decode_chunks([stream, decoder.stream()], [whole, whole], errors="return")
         assert "stream 0: expected one without chunks" in str(refused.error) and fine.num_frames == len(whole)
+        assert isinstance(refused.error, InputError) and refused.error.stream == 0
         assert stream.num_frames == 0 and stream.reset().num_frames == 0
         for future in (first, behind):
             batcher.submit(decoder.stream(), whole[:1])  # the round is full

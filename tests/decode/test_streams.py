@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Boost, CtcDecoder, Graph, Partial, Stream, SymbolTable
+from arcbeam import Boost, CtcDecoder, Graph, InputError, Partial, Stream, SymbolTable
 from arcbeam.ctc import engines
 from arcbeam.graph._words import GrowingPath
 from arcbeam.streams.partials import Partials
@@ -213,7 +213,10 @@ def test_what_is_wrong_with_some_harms_no_other(links):
     found = decoder.decode_chunks(streams, chunks, [40, 23, *[40] * 8], last=last, errors="return")
     same([found[0], found[1]], decoder.decode([whole, whole[:23]]))
     assert (found[0].nbest is not None) == links
-    assert [type(one.error) for one in found[2:]] == [ValueError] * 4 + [TypeError, ValueError, TypeError, ValueError]
+    assert [getattr(one.error, "stream", None) for one in found[2:]] == [2, 3, 4, *[None] * 5]
+    arrays = [ValueError, TypeError, ValueError, TypeError]
+    assert [type(one.error) for one in found[2:]] == [InputError] * 3 + arrays + [InputError]
+    assert (found[9].error.utterance, found[9].error.frame, found[9].error.column) == (9, 3, 2)
     said = [
         "stream 2: expected one of this decoder", "stream 3: expected each stream once, got the same at 1 and 3",
         "stream 4: expected no chunk after the last", "log_probs[5]: expected 12 columns, got 3",
