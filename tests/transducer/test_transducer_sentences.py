@@ -24,10 +24,10 @@ TREE = BoostingTree({(1, 2): 9.0, (6,): 3.0}, vocab_size=12)
 KINDS = {"rnnt": None, "tdt": [0, 1, 2, 4]}
 
 
-def decoder(kind="rnnt", **options):
+def decoder(kind="rnnt", loop=TransducerDecoder, **options):
     arrays = random_arrays(4, blank=12, blank_bias=3.0, durations=len(KINDS[kind] or ()))
     options = {"device": "cpu", "threads": 2, "frame_shift": SHIFT, "confidence": "entropy", **options}
-    return TransducerDecoder.from_arrays(arrays, 12, durations=KINDS[kind], **options)
+    return loop.from_arrays(arrays, 12, durations=KINDS[kind], **options)
 
 
 def spoken(seed, *lengths):

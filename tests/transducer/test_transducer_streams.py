@@ -21,6 +21,7 @@ from arcbeam import (
     TransducerStream,
 )
 from arcbeam.ctc.streams._rounds import SentenceStream
+from arcbeam.transducer.decoder import FrameLoopingDecoder
 from tests.decode import test_streams as ctc
 from tests.hypothesis_examples import examples
 from tests.transducer.arpas import random_arpa
@@ -34,8 +35,8 @@ BATCH = [random_frames(i, frames) for i, frames in enumerate(LENGTHS)]
 TREE = BoostingTree({(1, 2): 9.0, (6,): 3.0}, vocab_size=12)
 
 
-def decoder(**options):
-    return TransducerDecoder.from_arrays(
+def decoder(loop=TransducerDecoder, **options):
+    return loop.from_arrays(
         ARRAYS, 12, **{"device": "cpu", "threads": 2, "frame_shift": 0.08, "tokenizer": PIECES, **options}
     )
 
@@ -60,7 +61,7 @@ def in_chunks(decoder, batch, rng, boosts, most=9):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"confidence": "entropy"}, {"precision": "bfloat16", "algorithm": "frame-looping"}]
+    "options", [{}, {"confidence": "entropy"}, {"precision": "bfloat16", "loop": FrameLoopingDecoder}]
 )
 @pytest.mark.parametrize("boosted", [False, True])
 def test_chunks_give_the_bytes_of_the_whole(options, boosted):
