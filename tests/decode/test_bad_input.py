@@ -197,6 +197,11 @@ OPTIONS = {
         ValueError,
         r"memory_limit: expected a number of bytes, at least 1, or a size .* got 0",
     ),
+    "memory_limit of a CPU": (
+        {"memory_limit": "2KiB", "device": "cpu"},
+        ValueError,
+        r"memory_limit: expected None with device='cpu', .* GPU, got 2,048 bytes; leave it out, or give device='cuda'$",
+    ),
     "memory_limit text": ({"memory_limit": "1 giga"}, ValueError, r"memory_limit: .* got '1 giga'"),
     "unknown": (
         {"baem": 3.0},

@@ -25,9 +25,9 @@ from tests.simt.build import schedules
 LONG = [*BATCH, graphs.random_log_probs(7, 30, 12)]
 
 
-def on_both(batch, graph=GRAPH, **options):
+def on_both(batch, graph=GRAPH, memory_limit=None, **options):
     """The lattices of the GPU's engine, compared with the CPU's."""
-    of_gpu = lattices(CtcDecoder(graph, device="cuda", **options), batch)
+    of_gpu = lattices(CtcDecoder(graph, device="cuda", memory_limit=memory_limit, **options), batch)
     of_cpu = lattices(CtcDecoder(graph, device="cpu", threads=1, **options), batch)
     assert [packed(lattice) for lattice in of_gpu] == [packed(lattice) for lattice in of_cpu]
     return of_gpu

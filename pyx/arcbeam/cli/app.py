@@ -133,7 +133,7 @@ def decode(
 ) -> None:  # fmt: skip
     """Decode log-probs into transcripts."""
     opt.check_needs(context)
-    opt.check_memory_limit(context, device)
+    opt.check_gpu_memory(context, device)
     if format is Format.ctm and frame_shift is None:
         raise typer.BadParameter("CTM gives times in seconds: set --frame-shift", param_hint="'--format'")
     if answers.nbest and format is not Format.json:
@@ -170,7 +170,7 @@ def decode(
     tell_unused(boosting.boost_lexicon, loaded)
     models = large.language_model, large.graph_language_model
     decoder = make_decoder(loaded, *models, dataclasses.asdict(settings), max_bytes)
-    opt.check_memory_limit(context, decoder.device)
+    opt.check_gpu_memory(context, decoder.device)
     began = time.perf_counter()
     with (
         open_output(output) as file,

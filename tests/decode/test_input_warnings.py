@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder, Graph, baseline
+from arcbeam import CtcDecoder, Graph, InputWarning, baseline
 from arcbeam.arrays.batches import InputSpec, as_utterances
 from arcbeam.arrays.input_warnings import InputWarnings
 from tests.decode import graphs
@@ -22,7 +22,7 @@ def told(run, *arguments, **options):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         run(*arguments, **options)
-    assert all(w.category is UserWarning for w in caught)
+    assert all(w.category is InputWarning for w in caught)
     assert all(w.filename == __file__ for w in caught), "the line of the user's"
     return [str(w.message) for w in caught]
 
