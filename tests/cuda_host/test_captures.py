@@ -13,7 +13,7 @@ from arcbeam.gpu._launch import Event, Stream
 from tests.cuda_host.exporters import Exporter
 
 SAID = (
-    r"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED \(900\) while asking whether a stream is captured on cuda:0: .*; a CUDA "
+    r"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED \(900\) while checking whether a stream is captured on cuda:0: .*; a CUDA "
     "graph is being captured: decode before the capture or after it"
 )
 PRODUCER = 2  # a stream that the fake driver knows from elsewhere

@@ -148,7 +148,7 @@ def test_memory_of_an_unknown_length(reader, fake):
 
 def test_a_driver_that_does_not_answer(reader, fake):
     fake.fail("pointer_attributes", 803)
-    with pytest.raises(CudaError, match=r"DRIVER_MISMATCH \(803\) while asking whose memory an address is"):
+    with pytest.raises(CudaError, match=r"DRIVER_MISMATCH \(803\) while finding whose memory an address is"):
         import_all([exchanged()((3, 4))], reader)
     fake.fail("event_record", 803)
     with pytest.raises(CudaError, match=r"DRIVER_MISMATCH \(803\) while recording an event"):

@@ -207,7 +207,7 @@ def test_where_host_stands_in_the_arcs_are_pinned_too(gpu):
         gpu.fake.fail("host_allocate", 2)
         if refused:
             gpu.fake.refuse("host_register")
-        with pytest.warns(UserWarning, match="keeps its index and asks the host for the rest, as 'host'") as caught:
+        with pytest.warns(UserWarning, match="keeps its index and requests the rest from the host, as") as caught:
             decoder = on_gpu(placement="host-direct", gpu_budget=index + 100)
             check_same(decoder.decode(BATCH), wanted)
         assert len(caught) == 1
