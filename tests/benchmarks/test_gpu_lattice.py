@@ -65,7 +65,7 @@ def test_oracles_at_more_answers_and_lattice_beams(small, misheard, monkeypatch)
         next(registry.load("gpu_lattice").run(Context(1, 6, {"oracles": "some"})))
 
 
-def test_riva_dies_when_it_is_asked_for_a_hundred(small, monkeypatch):
+def test_riva_dies_of_a_hundred_answers(small, monkeypatch):
 
     def rows(what, function, *arguments):
         if function is gpu_lattice.count_oracles and arguments[-1] is not None:
@@ -173,8 +173,8 @@ def test_answers_that_are_not_the_twins_are_not_timed(small, monkeypatch, what):
         return made
 
     def with_fewer_entries(right, of):
-        def fewer(self, *arguments, **asked):
-            return right(self, *arguments, **(asked | ({"nbest": 2} if self is of else {})))
+        def fewer(self, *arguments, **requested):
+            return right(self, *arguments, **(requested | ({"nbest": 2} if self is of else {})))
 
         return fewer
 

@@ -86,14 +86,14 @@ def test_every_kind_of_file(decode, models):
 
 def test_streams_have_the_same_models(run, decode, models):
     """With the bytes of whole utterances, chunk by chunk."""
-    asked = "--nbest", 2, "--lm-scale", 2
+    requested = "--nbest", 2, "--lm-scale", 2
     shown = run(
         "stream", models / "graph.arc", "in.npz", "--format", "json", "--chunk-frames", 2, "--threads", 2, "--device",
-        "cpu", "--language-model", models / "large.lm", "--graph-language-model", models / "small.lm", *asked,
+        "cpu", "--language-model", models / "large.lm", "--graph-language-model", models / "small.lm", *requested,
     )  # fmt: skip
     assert shown.exit_code == 0, shown.output
     rows = [row for row in map(json.loads, shown.stdout.splitlines()) if row["is_final"]]
-    wholes = fields_of(decode("large.lm", *asked))
+    wholes = fields_of(decode("large.lm", *requested))
     assert {row["utterance"]: row["nbest"] for row in rows} == {name: one["nbest"] for name, one in wholes.items()}
 
 

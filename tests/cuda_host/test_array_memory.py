@@ -95,7 +95,7 @@ def test_pinned_memory_is_read_where_it_is(reader):
 
 
 @pytest.mark.parametrize("make", [Exporter, lambda shape: InterfaceOnly(shape=shape)])
-def test_the_driver_is_asked_once_an_array(reader, fake, make):
+def test_one_request_to_the_driver_an_array(reader, fake, make):
     def calls_of(arrays):
         before = fake.library.fake_calls()
         import_all(arrays, reader)

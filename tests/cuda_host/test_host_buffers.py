@@ -86,7 +86,7 @@ def test_a_growth_that_is_refused(fake):
 
 
 def test_other_errors_are_errors(fake):
-    """And no memory is there afterwards, until it is asked for again."""
+    """And no memory is there afterwards, until it is requested again."""
     for make in (HostBuffer, SharedBuffer):
         buffer = make(_cuda.context_of(0))
         buffer.resize(100)

@@ -20,7 +20,7 @@ def spoiled(value, dtype=np.float32):
 
 class OnAnotherDevice:
     def __dlpack__(self, **_):
-        raise AssertionError("must not be asked")
+        raise AssertionError("must not be requested")
 
     def __dlpack_device__(self):
         return (2, 1)

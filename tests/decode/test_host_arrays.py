@@ -272,7 +272,7 @@ def test_no_pinned_memory_at_all(gpu):
 
 
 @pytest.mark.parametrize("is_pinned", [True, False])
-def test_results_are_not_asked_back_before_the_kernel_has_ended(gpu, is_pinned):
+def test_results_are_not_copied_back_before_the_kernel_has_ended(gpu, is_pinned):
     """Else a copy to pageable memory would wait for a kernel that may wait for log-probs, which come behind it."""
     gpu.send_in_parts()
     decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)

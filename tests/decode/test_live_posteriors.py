@@ -16,7 +16,7 @@ from tests.decode import graphs, oracle, rescoring_oracle, test_boost, test_endp
 from tests.decode.boost_oracle import Boosts
 from tests.decode.test_new_words import open_graphs
 from tests.decode.test_rescoring import WORDS, language_models, with_words
-from tests.decode.test_stream_lattices import ASKED
+from tests.decode.test_stream_lattices import REQUESTED
 from tests.decode.test_stream_states import decoders  # noqa: F401 - a fixture
 from tests.decode.test_streams import BATCH, DECODERS, GRAPH, OPTIONS, boost, in_chunks
 from tests.hypothesis_examples import examples
@@ -78,11 +78,11 @@ def followed(stream, log_probs, data):
     st.sampled_from(SCALES),
     st.sampled_from([{}, {"lattice": True}]),
 )
-def test_all_live_paths(data, graph, log_probs, beam, max_active, scale, asked):
+def test_all_live_paths(data, graph, log_probs, beam, max_active, scale, requested):
     """Dead ends and ties, searches that die, and streams that keep lattices, too."""
     options = {"beam": beam, "max_active": max_active}
     one = CtcDecoder(graph, posterior_scale=scale, device="cpu", threads=1, **options)
-    for partial, heard in followed(one.stream(posteriors=True, **asked), log_probs, data):
+    for partial, heard in followed(one.stream(posteriors=True, **requested), log_probs, data):
         tokens, *_ = oracle.search(graph, heard, **options)
         paths = [(token.cost, ids_along(graph, token.path)) for token in tokens.values()]
         check(partial, ids_along(graph, partial.arcs), paths, scale)
@@ -180,9 +180,11 @@ def test_chunks_company_threads_and_collections_change_nothing(monkeypatch, kind
     """Nor whether streams keep lattices."""
     boosts = [boost(i) if i % 3 else None for i in range(len(BATCH))] if boosted else None
     found, seen = [{} for _ in BATCH], 0
-    for seed, (collect, asked) in enumerate([(32, {}), (32, ASKED), (1 << 20, {}), (1 << 20, {"lattice": True})] * 2):
+    settings = [(32, {}), (32, REQUESTED), (1 << 20, {}), (1 << 20, {"lattice": True})] * 2
+    for seed, (collect, requested) in enumerate(settings):
         monkeypatch.setattr(engines, "COLLECT_ABOVE", collect)
-        _, partials = in_chunks(DECODERS[kind](), BATCH, np.random.default_rng(seed), boosts, posteriors=True, **asked)
+        rng = np.random.default_rng(seed)
+        _, partials = in_chunks(DECODERS[kind](), BATCH, rng, boosts, posteriors=True, **requested)
         for known, others in zip(found, by_place(partials), strict=True):
             for frames, posteriors in others.items():
                 seen += known.setdefault(frames, posteriors) is not posteriors and len(posteriors) > 0
@@ -248,7 +250,7 @@ class Short(CpuStream):
 
 
 def test_too_little_memory_for_a_copy(monkeypatch):
-    """The stream goes on; the results of such rounds say so when they are asked."""
+    """The stream goes on; reading the results of such rounds raises the error."""
     one = CtcDecoder(GRAPH, **OPTIONS)
     wanted = one.stream(posteriors=True).decode_chunk(BATCH[5][:30])
     monkeypatch.setattr(one._chunks, "new_sentence", lambda *_: Short(None))

@@ -56,7 +56,7 @@ def writer(join, separator, symbols):
     st.data(),
 )
 def test_a_growing_path_has_the_text_of_all_its_arcs(form, symbols, parts, data):
-    """Whatever was asked before, of how many arcs, and with what behind them."""
+    """Whatever was read before, of how many arcs, and with what after them."""
     graph = writer(*form, symbols)
     arcs = np.argsort(graph.words).astype(np.uint32)[: len(SYMBOLS)]
     all_arcs = arcs[list(itertools.chain(*parts))]

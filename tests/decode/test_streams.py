@@ -73,9 +73,9 @@ def rescoring(of=lambda graph: graph, **options):
 DECODERS = {"plain": plain, "rescoring": rescoring}
 
 
-def in_chunks(decoder, batch, rng, boosts=None, most=9, **asked):
+def in_chunks(decoder, batch, rng, boosts=None, most=9, **requested):
     """The final results of streams that are decoded in random company, and all partial results on the way."""
-    pairs = rounds([decoder], batch, rng, boosts, most, asked=[asked], share=0.0)
+    pairs = rounds([decoder], batch, rng, boosts, most, requested=[requested], share=0.0)
     return [pair.finals[-1] for pair in pairs], [pair.partials for pair in pairs]
 
 

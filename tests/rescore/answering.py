@@ -1,4 +1,4 @@
-"""The host of lanes that ask, while a kernel runs in the emulator; see answering.cpp."""
+"""The host of lanes that send requests, while a kernel runs in the emulator; see answering.cpp."""
 
 import ctypes
 from pathlib import Path
@@ -55,7 +55,7 @@ class Answering:
 
     @property
     def rounds(self) -> int:
-        """The number of times that a lane has asked and was answered while a kernel ran."""
+        """The number of requests that were answered while a kernel ran."""
         return self.counts[0]
 
     @property

@@ -17,11 +17,11 @@ PLACES: dict[str, dict[str, Any]] = {
     "resident": {"placement": "resident"},
     "index on the device": {"placement": "host-direct", "arc_cache": 512},
     "bucketed": {"placement": "host-direct", "gpu_budget": 512},
-    "arcs asked": {"placement": "host", "threads": 2},
+    "arcs requested": {"placement": "host", "threads": 2},
     "kenlm": {"placement": "cpu", "threads": 2},
 }
 CACHED = {"placement": "resident", "arc_cache": 512}
-ASKED = ("arcs asked", "kenlm")  # the host, while the kernel runs
+REQUESTED = ("arcs requested", "kenlm")  # the host, while the kernel runs
 
 
 @lru_cache
@@ -44,7 +44,7 @@ def check(
     looks: int = 0, requests: int = 256, histories: int = 5000, wait_cycles: int = 3000,
     bits: tuple[int, int] | None = None, **options: Any,
 ) -> Outputs:  # fmt: skip
-    """As `tests.decode.both_engines.check`, and where lanes ask the host, answers come while the kernel runs.
+    """As `tests.decode.both_engines.check`, and where lanes send requests, answers come while the kernel runs.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def check(
     answering: list[Answering] = []
 
     def prepare(gpu: EmulatedGpu, decoder: Any) -> None:
-        if place in ASKED and every:
+        if place in REQUESTED and every:
             answering.append(Answering(gpu, decoder, every, looks))
         if bits is not None:
             share_bits(gpu, bits)

@@ -86,11 +86,11 @@ SHAPES = {
 
 @pytest.mark.parametrize("kind", NETWORKS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_shapes_that_are_asked_for(gpu, monkeypatch, kind, shape):
+def test_shapes_that_are_given(gpu, monkeypatch, kind, shape):
     monkeypatch.setattr(transducer_plan, "loop_shapes", lambda *_: (SHAPES[shape], MANY))
     same(make("cuda", kind).decode(BATCH), make("cpu", kind).decode(BATCH))
-    asked = SHAPES[shape]
-    assert gpu.ran == [("project", 3, 256, 0), (asked.kernel, 3, asked.threads, 1)]
+    requested = SHAPES[shape]
+    assert gpu.ran == [("project", 3, 256, 0), (requested.kernel, 3, requested.threads, 1)]
 
 
 BFLOAT16_SHAPES = {
