@@ -88,10 +88,10 @@ def one(
             speakers.go_on(number, speakers.last(number))
     bytes_of_streams = decoder.memory().streams
     checked = some_of(streams, CHECKED)
-    heard = [spoken.heard(i, speakers.begins[i], total) for i in checked]
+    speech = [spoken.rows(i, speakers.begins[i], total) for i in checked]
     twin = gpu.decoder(files.graph, options, device="cpu", frame_shift=dataset.frame_shift)
     whole = twin.decode_chunks(
-        [twin.stream(**wanted) for _ in checked], heard, last=[speakers.last(total - 1)[i] for i in checked]
+        [twin.stream(**wanted) for _ in checked], speech, last=[speakers.last(total - 1)[i] for i in checked]
     )
     gpu.compare([partials[i] for i in checked], whole)
     for i, other in zip(checked, whole, strict=True):

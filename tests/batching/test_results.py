@@ -169,7 +169,7 @@ def test_sentences():
     """Clients whose streams stop at endpoints, each in a thread: what waits is decoded by `reset`, in its turn."""
     decoder = CtcDecoder(test_endpoints.SILENCE, **test_endpoints.OPTIONS)
 
-    def heard(decode, stream, seed):
+    def results_of(decode, stream, seed):
         rng, at, finals = random.Random(seed), 0, []
         while not stream.is_finished:
             end = at + rng.randrange(1, 12)
@@ -180,7 +180,7 @@ def test_sentences():
                 partial = stream.reset()
         return [*finals, (partial.text, partial.score)]
 
-    alone = heard(
+    alone = results_of(
         lambda stream, *chunk, last: stream.decode_chunk(*chunk, last=last),
         decoder.stream(endpoint=test_endpoints.RULES),
         0,
@@ -190,7 +190,7 @@ def test_sentences():
 
         def client(seed):
             stream = decoder.stream(endpoint=test_endpoints.RULES)
-            return heard(lambda *chunk, last: batcher.submit(*chunk, last=last).result(PATIENCE_S), stream, seed)
+            return results_of(lambda *chunk, last: batcher.submit(*chunk, last=last).result(PATIENCE_S), stream, seed)
 
         assert list(pool.map(client, range(8))) == [alone] * 8
 

@@ -162,12 +162,12 @@ def test_the_stream_stops_and_the_frames_wait(device):
 
 @pytest.mark.parametrize("moves", [False, True])
 @pytest.mark.parametrize("requested", [{}, {"lattice": True}])
-@pytest.mark.parametrize(("heard", "wanted"), [((0, 0, 1, *[0, 2] * 9), ("pause", 12)), ((0,) * 20, (None, 20))])
-def test_silence_is_counted_once(device, heard, wanted, requested, moves):
+@pytest.mark.parametrize(("columns", "wanted"), [((0, 0, 1, *[0, 2] * 9), ("pause", 12)), ((0,) * 20, (None, 20))])
+def test_silence_is_counted_once(device, columns, wanted, requested, moves):
     """Frame by frame, so that nearly all of a pause is settled, and still in the log of a stream that keeps links."""
     decoder = CtcDecoder(LETTERS, device=device, threads=1, frame_shift=0.1)
     stream = decoder.stream(endpoint=Endpoint({"pause": EndpointRule(min_trailing_silence=0.8)}), **requested)
-    for row in spoken(*heard):
+    for row in spoken(*columns):
         settled = stream.num_settled
         stream.decode_chunk(row[np.newaxis])
         stream = decoder.restore(stream.save()) if moves else stream

@@ -82,8 +82,8 @@ def test_all_live_paths(data, graph, log_probs, beam, max_active, scale, request
     """Dead ends and ties, searches that die, and streams that keep lattices, too."""
     options = {"beam": beam, "max_active": max_active}
     one = CtcDecoder(graph, posterior_scale=scale, device="cpu", threads=1, **options)
-    for partial, heard in followed(one.stream(posteriors=True, **requested), log_probs, data):
-        tokens, *_ = oracle.search(graph, heard, **options)
+    for partial, rows in followed(one.stream(posteriors=True, **requested), log_probs, data):
+        tokens, *_ = oracle.search(graph, rows, **options)
         paths = [(token.cost, ids_along(graph, token.path)) for token in tokens.values()]
         check(partial, ids_along(graph, partial.arcs), paths, scale)
 
@@ -95,8 +95,8 @@ def test_words_made_of_pieces(data, graph, log_probs, scale):
     fields = {"join": "pieces", "separator": "\u2581", "word_symbols": SymbolTable.from_list(PIECES)}
     graph = Graph(**graph.fields() | fields)
     one = CtcDecoder(graph, beam=17.0, posterior_scale=scale, device="cpu", threads=1)
-    for partial, heard in followed(one.stream(posteriors=True), log_probs, data):
-        tokens, *_ = oracle.search(graph, heard, beam=17.0)
+    for partial, rows in followed(one.stream(posteriors=True), log_probs, data):
+        tokens, *_ = oracle.search(graph, rows, beam=17.0)
         paths = [(token.cost, pieces_along(graph, token.path)) for token in tokens.values()]
         check(partial, [word.word for word in partial.words], paths, scale)
 
@@ -127,8 +127,8 @@ def test_boosted_and_rescored(data, graph, phrases, models, log_probs, beam, n, 
     added = Boosts(known, deviations) if is_boosted else deviations
     one = CtcDecoder(graph, posterior_scale=scale, device="cpu", threads=1, **given_, **options)
     stream = one.stream(posteriors=True, boost=list_ if is_boosted else None)
-    for partial, heard in followed(stream, log_probs, data):
-        tokens, *_ = rescoring_oracle.search(graph, added, heard, **options)
+    for partial, rows in followed(stream, log_probs, data):
+        tokens, *_ = rescoring_oracle.search(graph, added, rows, **options)
         ends = rescoring_oracle.unfinished(added, tokens).values()
         paths = [(token.cost, ids_along(graph, token.path)) for token in ends]
         check(partial, ids_along(graph, partial.arcs), paths, scale)
@@ -140,8 +140,8 @@ def test_new_words_of_a_request(data, graph, phrases, log_probs, scale):
     list_, known, whole = test_new_words.boost_of(graph, phrases)
     added = Boosts(known)
     one = CtcDecoder(graph, beam=17.0, posterior_scale=scale, device="cpu", threads=1)
-    for partial, heard in followed(one.stream(posteriors=True, boost=list_), log_probs, data):
-        tokens, *_ = rescoring_oracle.search(whole, added, heard, beam=17.0)
+    for partial, rows in followed(one.stream(posteriors=True, boost=list_), log_probs, data):
+        tokens, *_ = rescoring_oracle.search(whole, added, rows, beam=17.0)
         ends = rescoring_oracle.unfinished(added, tokens).values()
         paths = [(token.cost, ids_along(whole, token.path)) for token in ends]
         check(partial, ids_along(whole, partial.arcs), paths, scale)
@@ -195,7 +195,7 @@ def test_chunks_company_threads_and_collections_change_nothing(monkeypatch, kind
 
 
 def test_results_keep_theirs():
-    """However late they are looked at, whatever came after, and pickled."""
+    """However late they are read, whatever came after, and pickled."""
     one = CtcDecoder(GRAPH, **OPTIONS)
     stream, at_once = one.stream(posteriors=True), one.stream(posteriors=True)
     chunks = np.array_split(BATCH[5], 8)

@@ -233,9 +233,9 @@ def test_a_reset_that_breaks_off_leaves_the_confidences_of_what_waits(monkeypatc
     monkeypatch.undo()
     assert stream.save() == before and stream.num_waiting > 0 and stream.partial is partial
     while True:
-        heard = SPEECH[partial.first_frame : partial.num_frames]
-        [whole] = one.decode([heard], frame_confidence="entropy")
-        assert len(heard) and partial.frame_confidence.tobytes() == whole.frame_confidence.tobytes()
+        frames = SPEECH[partial.first_frame : partial.num_frames]
+        [whole] = one.decode([frames], frame_confidence="entropy")
+        assert len(frames) and partial.frame_confidence.tobytes() == whole.frame_confidence.tobytes()
         if not stream.num_waiting:
             break
         partial = stream.reset()

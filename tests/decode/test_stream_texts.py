@@ -1,4 +1,4 @@
-"""The texts of streams: what is settled is read once, and any result, whenever it is looked at, has the text of its
+"""The texts of streams: what is settled is read once, and any result, whenever it is read, has the text of its
 arcs."""
 
 import gc
@@ -91,8 +91,8 @@ def test_a_text_that_has_not_changed_is_not_made_anew():
 def test_stable_words_of_a_long_sentence_are_not_read_from_its_beginning(spelled):
     tokens = TokenTable.from_list(["-", "a", "b"])
     arcs = [(0, 0, 1, 0, 0.0), (0, 0, 2, 1, 0.0), (0, 0, 3, 0, 0.0)]
-    heard = Pronunciations.from_lists([(1, [1, 2])]) if spelled else None
-    graph = Graph.from_arcs(arcs, start=0, finals={0: 0.0}, tokens=tokens, pronunciations=heard)
+    spellings = Pronunciations.from_lists([(1, [1, 2])]) if spelled else None
+    graph = Graph.from_arcs(arcs, start=0, finals={0: 0.0}, tokens=tokens, pronunciations=spellings)
     path = GrowingPath(lambda: graph.word_reader, np.tile(np.argsort(graph.columns).astype(np.uint32), 1000))
     for end in range(0, 3001, 30):
         count, text = path.stable(end)
@@ -117,7 +117,7 @@ def looked_at_somehow(rng, partials, streams):
 
 
 def rounds(decoder, streams, batch, rng, most=9):
-    """Rounds of random streams and chunks, looked at or not, with resets: the results of all, by their rounds."""
+    """Rounds of random streams and chunks, read or not, with resets: the results of all, by their rounds."""
     found = []
     for _ in range(30):
         chosen = rng.permutation(len(streams))[: rng.integers(1, len(streams) + 1)].tolist()
@@ -241,7 +241,7 @@ def test_after_an_endpoint():
 
 @pytest.mark.parametrize("by_stream", [False, True])
 def test_there_is_one_result_for_a_chunk(by_stream):
-    """Whether it is first looked at in the round or in the stream, as long as somebody has it."""
+    """Whether it is first read in the round or in the stream, as long as somebody has it."""
     decoder = CtcDecoder(GRAPH, **OPTIONS)
     stream = decoder.stream()
     empty = stream.partial
@@ -331,7 +331,7 @@ def test_threads_that_look_while_streams_go_on():
     found, wrong = [], []
     ended = threading.Event()
 
-    def look(seed):
+    def read(seed):
         rng = np.random.default_rng(seed)
         try:
             while not ended.is_set() or rng.random() < 0.9:
@@ -342,7 +342,7 @@ def test_threads_that_look_while_streams_go_on():
         except BaseException as error:
             wrong.append(error)
 
-    threads = [threading.Thread(target=look, args=(seed,)) for seed in range(3)]
+    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(3)]
     for thread in threads:
         thread.start()
     found.extend(decoder.decode_chunks(streams, [log_probs[at : at + 4]] * 8) for at in range(0, 400, 4))

@@ -21,7 +21,7 @@ from tests.decode import graphs, word_times_oracle
 from tests.decode.equality import same
 from tests.decode.language_models import over, random_model
 from tests.decode.moving import rounds
-from tests.decode.test_word_times import HEARD, TOKENS, WRITERS
+from tests.decode.test_word_times import SPELLINGS, TOKENS, WRITERS
 from tests.hypothesis_examples import examples
 
 slow = settings(deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
@@ -109,7 +109,7 @@ def test_a_partial_result_is_the_best_path_without_final_weights(data, graph, lo
 )
 def test_settled_words_are_those_of_the_oracle(written, separator, step):
     graph = Graph.from_arcs(
-        WRITERS, start=0, finals={0: 0.0}, tokens=TOKENS, pronunciations=HEARD, separator_column=separator
+        WRITERS, start=0, finals={0: 0.0}, tokens=TOKENS, pronunciations=SPELLINGS, separator_column=separator
     )
     columns = [None if column == word_times_oracle.EPSILON_COLUMN else column for column in graph.columns.tolist()]
     arcs = {pair: arc for arc, pair in reversed(list(enumerate(zip(columns, graph.words.tolist(), strict=True))))}

@@ -39,7 +39,7 @@ def sentences(place, boosted):
     boosts = [BOOSTS[i + 1] if boosted else None for i in range(2)]
     speech = [np.roll(SPEECH, 20 * i, axis=0)[:60] for i in range(2)]
     streams = [[decoder.stream(boost=one, endpoint=RULES, **REQUESTED) for one in boosts] for decoder in decoders]
-    heard, ended = set(), 0
+    contexts, ended = set(), 0
     for at in range(0, 60, 9):
         parts = [one[at : at + 9] for one in speech]
         found, wanted = (
@@ -53,8 +53,8 @@ def sentences(place, boosted):
                 found, wanted = mine.reset(keep_history=keep), other.reset(keep_history=keep)
                 assert (seen(found), answers(found)) == (seen(wanted), answers(wanted))
                 assert found.rescoring_score == wanted.rescoring_score
-                heard.add(mine._sentence.lm_context)
-    assert ended > 2 and len(heard) > 1
+                contexts.add(mine._sentence.lm_context)
+    assert ended > 2 and len(contexts) > 1
 
 
 def in_company(place, boosted):

@@ -103,7 +103,7 @@ def sentences(place, boosted):
         [decoder.stream(boost=one, endpoint=RULES if i else None) for i, one in enumerate(boosts)]
         for decoder in decoders
     ]
-    heard = set()
+    contexts = set()
     for at in range(0, 90, 9):
         parts = [one[at : at + 9] for one in speech]
         found, wanted = (
@@ -116,13 +116,13 @@ def sentences(place, boosted):
                 keep = bool(rng.random() < 0.7)
                 assert seen(mine.reset(keep_history=keep)) == seen(other.reset(keep_history=keep))
                 assert mine.partial.rescoring_score == other.partial.rescoring_score
-                heard.add(mine._sentence.lm_context)
+                contexts.add(mine._sentence.lm_context)
             data = mine.save()
             assert data == other.save()
             if rng.random() < 0.5:
                 streams[0][i], streams[1][i] = (decoder.restore(data, boost=boosts[i]) for decoder in decoders)
                 assert streams[0][i].save() == data
-    assert len({len(one.words) for one in heard}) > 1 and len({one.after_start for one in heard}) == 2
+    assert len({len(one.words) for one in contexts}) > 1 and len({one.after_start for one in contexts}) == 2
 
 
 def posteriors(place, boosted):

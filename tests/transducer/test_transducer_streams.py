@@ -293,8 +293,8 @@ def test_the_history_of_an_ngram_model_goes_on(tmp_path):
     stream.reset(keep_history=True)
     anew.reset()
     [start] = one.decode([BATCH[0][:0]])
-    heard = replace(start.state, ngram_lm=before.state.ngram_lm)
-    [wanted], [other] = (one.decode([BATCH[4]], state=[state]) for state in (heard, start.state))
+    with_history = replace(start.state, ngram_lm=before.state.ngram_lm)
+    [wanted], [other] = (one.decode([BATCH[4]], state=[state]) for state in (with_history, start.state))
     found, without = stream.decode_chunk(BATCH[4], last=True), anew.decode_chunk(BATCH[4], last=True)
     assert before.state.ngram_lm != start.state.ngram_lm and wanted.log_probs.tolist() != other.log_probs.tolist()
     for got, whole in ((found, wanted), (without, other)):
