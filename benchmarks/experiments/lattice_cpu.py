@@ -85,7 +85,7 @@ def listed(hypothesis: arcbeam.Hypothesis) -> list[Any]:
 
 
 def read(hypotheses: arcbeam.Hypotheses) -> None:
-    """Makes the Python objects that a program looks at."""
+    """Makes the Python objects that a program reads."""
     for hypothesis in hypotheses:
         hypothesis.words  # noqa: B018 - words are derived when first requested
         for entry in hypothesis.nbest or ():
