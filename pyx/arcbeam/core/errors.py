@@ -14,10 +14,10 @@ class _Placed:
     stream: int | None = None
     frame: int | None
 
-    def at(self, *, utterance: int | str | None = None, stream: int | None = None) -> Self:
-        """A copy with another place in the call, such as the name of an utterance; without one by default."""
+    def at(self, *, utterance: int | str | None = None) -> Self:
+        """A copy with the name of the utterance in place of its place in the call, or with neither."""
         copy = type(self)(*self.args)
-        vars(copy).update(vars(self), utterance=utterance, stream=stream)
+        vars(copy).update(vars(self), utterance=utterance, stream=None)
         return copy
 
     def _place(self, *fields: str) -> str:
