@@ -1,6 +1,6 @@
-// The host of lanes that ask, beside a kernel in the emulator: the engine's own code that answers, compiled with
-// the emulator's words, and a copier without a driver. What the host does with plain accesses is told here. Between
-// launches the engine itself answers, in the same memory.
+// The host of lanes that send requests, and a kernel in the emulator: the engine's own code that answers, compiled
+// with the emulator's words, and a copier without a driver. What the host does with plain accesses is told here.
+// Between launches the engine itself answers, in the same memory.
 #include <cstring>
 #include <vector>
 
