@@ -123,7 +123,7 @@ class FakeDriver:
 
 
 def forget_devices() -> None:
-    """As in a process that has not looked for a GPU yet."""
+    """As in a process that has not searched for a GPU yet."""
     devices._told.clear()
     devices._auto_is_cpu = False
 

@@ -79,7 +79,7 @@ def test_a_chunk_that_is_written_on_a_stream(reader, fake):
 
 
 @pytest.mark.parametrize("bad", [None, np.nan, np.inf, -np.inf])
-def test_a_long_chunk_is_copied_and_looked_over(reader, fake, bad):
+def test_a_long_chunk_is_copied_and_checked(reader, fake, bad):
     values = np.arange(24, dtype=np.float32).reshape(6, 4)
     if bad is not None:
         values[5, 3] = bad

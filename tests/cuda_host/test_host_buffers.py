@@ -1,4 +1,4 @@
-"""Memory of the host for copies and for kernels that look into it: pinned, and what stands in where that is refused."""
+"""Memory of the host for copies and for kernels that read it: pinned, and what stands in where that is refused."""
 
 import ctypes
 import mmap
@@ -149,7 +149,7 @@ def test_each_device_is_told_of(fake):
             HostBuffer(_cuda.context_of(ordinal)).resize(1)
 
 
-# For kernels that look into it
+# For kernels that read it
 
 
 def test_shared_memory_is_pinned(fake):

@@ -70,7 +70,7 @@ def test_blanks_and_separators_are_silence(device):
 
 
 def test_the_rules_of_kaldi(device):
-    """By hand: 20 ms frames, looks every 10."""
+    """By hand: 20 ms frames, checks every 10."""
     kaldi, on = Endpoint.kaldi(), {"device": device, "shift": 0.02}
     assert ends_at(kaldi, spoken(*[0] * 500), **on) == ("rule1", 250)
     # The best path ends in state 0, whose final weight is the relative cost: 0.5 is below 2.

@@ -101,7 +101,7 @@ def test_stable_words_of_a_long_sentence_are_not_read_from_its_beginning(spelled
     assert path.stable(300) == GrowingPath(lambda: graph.word_reader, path.arcs(300)).stable(300)
 
 
-def looked_at_somehow(rng, partials, streams):
+def read_somehow(rng, partials, streams):
     """Looks at results in any way; all texts are those of the arcs."""
     how = rng.integers(4)
     wanted = None
@@ -129,7 +129,7 @@ def rounds(decoder, streams, batch, rng, most=9):
         last = [bool(rng.random() < 0.1) for _ in chosen]
         some = [streams[i] for i in chosen]
         partials = decoder.decode_chunks(some, chunks, last=last)
-        looked_at_somehow(rng, partials, some)
+        read_somehow(rng, partials, some)
         found.append(partials)
     return found
 
@@ -143,7 +143,7 @@ def check_rounds(rng, found):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_any_result_looked_at_at_any_time(seed):
+def test_any_result_read_at_any_time(seed):
     decoder, rng = CtcDecoder(GRAPH, **OPTIONS), np.random.default_rng(seed)
     streams = [decoder.stream(boost=boost(i) if i % 3 == 0 else None) for i in range(len(BATCH))]
     check_rounds(rng, rounds(decoder, streams, BATCH, rng))
@@ -194,8 +194,8 @@ def test_a_text_goes_with_its_sentence():
     assert ended.text == first[-1] == written(ended)
 
 
-@pytest.mark.parametrize("looked_at", [False, True])
-def test_a_text_goes_on_where_a_stream_has_moved(looked_at):
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_text_goes_on_where_a_stream_has_moved(is_read):
     """Neither another decoder nor the one that saved it takes a text from anywhere but the settled arcs."""
     decoder, other = CtcDecoder(GRAPH, **OPTIONS), CtcDecoder(GRAPH, **OPTIONS)
     log_probs = BATCH[5]
@@ -207,7 +207,7 @@ def test_a_text_goes_on_where_a_stream_has_moved(looked_at):
         data = moved[-1].save()
         partial = moved[-1].decode_chunk(log_probs[at : at + 5], last=last)
         again = (decoder, other)[at % 2].restore(data)
-        if looked_at and at > 0:
+        if is_read and at > 0:
             assert again.partial.text == wanted[at // 5 - 1]
         assert again.decode_chunk(log_probs[at : at + 5], last=last).text == text == partial.text
         moved.append(again)

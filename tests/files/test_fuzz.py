@@ -144,7 +144,7 @@ def test_kenlm_binaries_cut_short(tmp_path):
     kenlm_files.need_kenlm()
     kenlm_files.random_ngrams(["a", "b"], 3, 1).write(tmp_path / "a.arpa")
     binary = kenlm_files.write_binary(tmp_path / "a.arpa", tmp_path / "binary", kenlm_files.PROBING).read_bytes()
-    # The names of the words stand at the end, and are not looked at.
+    # The names of the words stand at the end, and are not read.
     assert attack("binary", binary, tmp_path / "m", KenLM, 60, lambda rng, data: data[: rng.randrange(len(data))]) < 9
 
 

@@ -106,7 +106,7 @@ def _answers(graph, models, batch, place):
     for number, schedule in enumerate(schedules(10)):
         placed.check(
             graph, models, batch, beam=4.0, hypotheses_per_state=2, room=ROOM, shape=Shape(lanes=3, block=32),
-            schedule=schedule, histories=500, every=(20, 150)[number % 2], looks=(0, 4)[number % 2], place=place,
+            schedule=schedule, histories=500, every=(20, 150)[number % 2], polls=(0, 4)[number % 2], place=place,
             arc_cache=(0, 512, 1 << 14)[number % 3],
         )  # fmt: skip
 

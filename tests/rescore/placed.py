@@ -41,7 +41,7 @@ class Outputs(NamedTuple):
 
 def check(
     graph: Any, models: Any, batch: Any, *, place: str = "resident", arc_cache: int | None = None, every: int = 50,
-    looks: int = 0, requests: int = 256, histories: int = 5000, wait_cycles: int = 3000,
+    polls: int = 0, requests: int = 256, histories: int = 5000, wait_cycles: int = 3000,
     bits: tuple[int, int] | None = None, **options: Any,
 ) -> Outputs:  # fmt: skip
     """As `tests.decode.both_engines.check`, and where lanes send requests, answers come while the kernel runs.
@@ -50,8 +50,8 @@ def check(
     ----------
     place
         One of `PLACES`, or "cached".
-    every, looks
-        Scheduling points between the host's looks, 0 if it answers between launches alone; and see `Answering`.
+    every, polls
+        Scheduling points between the host's polls, 0 if it answers between launches alone; and see `Answering`.
     requests, histories, wait_cycles
         The room for answers and for histories of KenLM at first, and how long lanes wait for the host.
     bits
@@ -67,7 +67,7 @@ def check(
 
     def prepare(gpu: EmulatedGpu, decoder: Any) -> None:
         if place in REQUESTED and every:
-            answering.append(Answering(gpu, decoder, every, looks))
+            answering.append(Answering(gpu, decoder, every, polls))
         if bits is not None:
             share_bits(gpu, bits)
 

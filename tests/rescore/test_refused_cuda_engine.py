@@ -109,7 +109,7 @@ def test_refused_from_some_time_on(gpu, make, nth, monkeypatch):
 
 @pytest.mark.parametrize("place", ["host", "cpu"])
 def test_where_managed_memory_is_refused_too(gpu, place):
-    """Kernels look into buffers: there is no way without them."""
+    """Kernels read buffers: there is no way without them."""
     model = LARGE if place == "host" else kenlm()
     wanted = on_gpu(model, placement=place).decode(BATCH)
     gpu.fake.refuse("managed_allocate")

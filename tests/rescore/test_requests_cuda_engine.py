@@ -89,8 +89,8 @@ def test_copies_are_waited_for(gpu, requested):
     decoder = on_gpu(requested, arc_cache=0)
     wanted = on_cpu(requested)
     check_same(decoder.decode(BATCH), wanted)
-    for looks in (3, 50, 2000):
-        gpu.fake.library.fake_not_ready(looks)
+    for polls in (3, 50, 2000):
+        gpu.fake.library.fake_not_ready(polls)
         check_same(decoder.decode(BATCH), wanted)
 
 

@@ -57,7 +57,7 @@ def test_both_halves_have_answer_batches(graph, requested):
         seen, answering = check(
             graph, batch=BATCH * 2, hypotheses_per_state=2, arc_cache=(0, 256, 1 << 16)[number % 3], room=ROOMY,
             shape=Shape(lanes=1 + number % 5, block=32), schedule=schedule, every=(20, 150)[number % 2],
-            looks=(0, 1, 4, 40)[number % 4], **requested, **OPTIONS,
+            polls=(0, 1, 4, 40)[number % 4], **requested, **OPTIONS,
         )  # fmt: skip
         even, odd = answering.sent
         assert even + odd > 0 and (odd == 0 or number % 5 > 0)

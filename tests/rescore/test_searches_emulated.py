@@ -157,6 +157,6 @@ def test_random_graphs(place, boosted, data, graph, models, batch, beam, max_act
     large = data.draw(st.sampled_from(kenlm_models())) if place == "kenlm" else models[0]
     placed.check(
         graph, (large, models[1]), batch, place=place, lm_scale=lm_scale, hypotheses_per_state=one_of(None, 1, 2, 3, 4),
-        arc_cache=one_of(0, 16, 256, 512), every=one_of(0, 7, 60, 1000), looks=one_of(0, 1, 20), unknown_words="unk",
+        arc_cache=one_of(0, 16, 256, 512), every=one_of(0, 7, 60, 1000), polls=one_of(0, 1, 20), unknown_words="unk",
         requests=16, histories=20, wait_cycles=200, **options,
     )  # fmt: skip

@@ -294,7 +294,7 @@ def test_pinned_memory_that_is_refused(gpu, monkeypatch, nth):
     states = [one.state for one in got]
     same(decoder.decode(BATCH, state=states), make("cpu").decode(BATCH, state=[one.state for one in wanted]))
     assert (decoder.memory().pinned > 0) == (nth > 1)
-    lines = [line for line in gpu.fake.journal() if line[0] in ("launch", "to_host", "looked")]
+    lines = [line for line in gpu.fake.journal() if line[0] in ("launch", "to_host", "read")]
     assert ["to_host", "pageable"] in lines
     launches = [i for i, line in enumerate(lines) if line == ["launch"]]
     assert not any(lines[i + 1] == ["to_host", "pageable"] for i in launches), "which would wait for the kernel"
