@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ALL = ("tests",)
-ARRAYS = ("bad_input", "batches", "dlpack", "errors_returned", "input_looks", "tensor_lists")
+ARRAYS = ("bad_input", "batches", "dlpack", "errors_returned", "input_warnings", "tensor_lists")
 DECODER = tuple(
     f"tests/decode/test_{name}.py"
     for name in (

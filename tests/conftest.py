@@ -92,7 +92,7 @@ def pytest_runtest_setup() -> None:
 
 
 def keep_from_the_collector() -> None:
-    """What is there once all tests are known stays: a collection of garbage, of which tests ask, passes it over."""
+    """What is there once all tests are known stays: a collection of garbage, which tests make, passes it over."""
     gc.collect()
     gc.freeze()
 

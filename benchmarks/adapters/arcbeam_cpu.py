@@ -32,7 +32,7 @@ class ArcbeamCpu:
     def decode(self, prepared: Any) -> Any:
         found = self.decoder.decode(prepared, nbest=self.nbest)
         for hypothesis in found:
-            hypothesis.word_ids  # noqa: B018 - words are derived when first asked for
+            hypothesis.word_ids  # noqa: B018 - words are derived when first requested
             for entry in hypothesis.nbest or ():
                 entry.text  # noqa: B018
         return found

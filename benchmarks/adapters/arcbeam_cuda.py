@@ -31,7 +31,7 @@ class ArcbeamCuda:
         return list(arrays)
 
     def search(self, prepared: Sequence[Any]) -> list[Any]:
-        """Paths alone: words are derived when they are asked for."""
+        """Paths alone: words are derived when they are requested."""
         starts = range(0, len(prepared), self.batch)
         return [h for first in starts for h in self.decoder.decode(prepared[first : first + self.batch])]
 

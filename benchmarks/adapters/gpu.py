@@ -1,6 +1,6 @@
 """What experiments on a GPU share: log-probs on the device, the twin's answers, and processes that may die.
 
-Log-probs lie on the device in memory of arcbeam's own, which every library can look into; so all contenders read the
+Log-probs lie on the device in memory of arcbeam's own, which every library can read; so all contenders read the
 same bytes. Times are of the clock around calls that return when their words are on the host, unless an experiment says
 that it used events.
 """

@@ -1,7 +1,7 @@
 """NeMo's label-looping on the weights of a transducer that is named arrays, and frame-looping in PyTorch beside it.
 
 NeMo's loop is its own, untouched; it calls a prediction network and a joint network made here of torch's layers, as
-its own are. Unless it is asked for less, it is the best that NeMo has: a graph with loops in it, which decodes a batch
+its own are. Unless told otherwise, it is the best that NeMo has: a graph with loops in it, which decodes a batch
 in one launch.
 """
 

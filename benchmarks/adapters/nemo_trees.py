@@ -32,7 +32,7 @@ def tree(
 
 
 class Trees:
-    """The trees of a batch, in the form of the one tree that NeMo's CTC decoders take: row i asks tree i."""
+    """The trees of a batch, in the form of the one tree that NeMo's CTC decoders take: row i reads tree i."""
 
     def __init__(self, trees: Sequence[Any], tokens: int) -> None:
         self.many = MANY_TREES(tokens, use_triton=False)
@@ -46,8 +46,8 @@ class Trees:
 
     def advance(self, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Scores and next states [rows x beams, tokens]."""
-        asked = self.rows.repeat_interleave(len(states) // len(self.rows))
-        return self.many.advance(states, asked)  # type: ignore[no-any-return]
+        requested = self.rows.repeat_interleave(len(states) // len(self.rows))
+        return self.many.advance(states, requested)  # type: ignore[no-any-return]
 
     def get_final(self, states: torch.Tensor) -> torch.Tensor:
         """A tree has no scores of the end."""

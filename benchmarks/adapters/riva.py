@@ -1,7 +1,7 @@
 """riva-asrlib-decoder: Galvez & Kaldewey's own decoder, on the same OpenFst graph, by ``decode_mbr``.
 
 Its input labels are columns + 1, as those of arcbeam's OpenFst files. It wants float32 log-probs on the GPU; they are
-arcbeam's own device memory, looked into by torch. Its lattices are made and read for the words by threads of the host.
+arcbeam's own device memory, read by torch. Its lattices are made and read for the words by threads of the host.
 """
 
 import os

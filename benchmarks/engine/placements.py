@@ -71,9 +71,9 @@ def kenlm(load: Callable[[], "arcbeam.KenLM"], say: Callable[[str], None]) -> "a
 
 
 def looked_up(work: DecodeStats) -> Row:
-    """What was asked of the large model, a frame: words, distinct, hit rate, bytes, rounds, copies; and waiting, %.
+    """The requests to the large model, a frame: words, distinct, hit rate, bytes, rounds, copies; and waiting, %.
 
-    A frame that is begun anew, for there was no room or no answer yet, may have asked more than it has distinct words.
+    A frame that is begun anew, for lack of room or of an answer, may have more requests than distinct words.
     """
     distinct = work.lookups if work.distinct_lookups is None else work.distinct_lookups
     return {

@@ -102,7 +102,7 @@ def names() -> list[str]:
 
 
 def checked_case(name: str) -> Case:
-    """The case of a stage whose answer has been looked at."""
+    """The case of a stage whose answer has been checked."""
     stage = importlib.import_module(f"benchmarks.stages.{name}")
     call, items, unit = stage.case(frame())
     stage.check(frame(), call())

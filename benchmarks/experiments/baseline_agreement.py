@@ -117,13 +117,13 @@ class Judge:
         self.blank, self.space = blank, space
 
     def scores(self, log_probs: npt.NDArray[np.floating], words: Sequence[str]) -> Scores:
-        heard = np.asarray(log_probs, np.float32) * self.scale
-        found = [align(heard, s, self.blank, self.space) for s in self.spell(words) if len(heard) >= len(s)]
+        acoustic = np.asarray(log_probs, np.float32) * self.scale
+        found = [align(acoustic, s, self.blank, self.space) for s in self.spell(words) if len(acoustic) >= len(s)]
         by_baseline = max((score for score, _ in found), default=-math.inf) + LN10 * self.lm.score(words)
         costs = []
         if all(word in self.labels for word in words):
             labels = [self.labels[word] for word in words]
-            costs = [agreement.path_cost(self.graph, heard, columns, labels, True) for _, columns in found]
+            costs = [agreement.path_cost(self.graph, acoustic, columns, labels, True) for _, columns in found]
         return Scores(by_baseline, -min(costs, default=math.inf))
 
 

@@ -92,11 +92,11 @@ def joined(
 
 
 def texts(starts: Sequence[int], found: Sequence[arcbeam.Partial]) -> list[str]:
-    """What was heard in each utterance and its pause: the words that begin there."""
-    heard: list[list[str]] = [[] for _ in starts]
+    """The words that begin in each utterance and its pause."""
+    begun: list[list[str]] = [[] for _ in starts]
     for word in [word for one in found for word in one.words]:
-        heard[int(np.searchsorted(starts, word.start_frame, side="right")) - 1].append(word.word)
-    return [" ".join(words) for words in heard]
+        begun[int(np.searchsorted(starts, word.start_frame, side="right")) - 1].append(word.word)
+    return [" ".join(words) for words in begun]
 
 
 def sentences(

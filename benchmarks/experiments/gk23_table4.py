@@ -104,7 +104,7 @@ def run(context: Context) -> Iterator[Row]:
             yield row | in_loop(context, decoder, dataset)
 
 
-def asked(context: Context) -> Shape:
+def requested(context: Context) -> Shape:
     options = context.options
     streams = int(options.get("streams", STREAMS if context.gpu else STREAMS_ON_CPU))
     return Shape(streams, int(options.get("frames", FRAMES)), float(options.get("seconds", SECONDS)))
@@ -120,7 +120,7 @@ def of_load(load: stream_load.Load, mode: str, streams: int, shift: float) -> Ro
 
 
 def without_batcher(context: Context, decoder: arcbeam.CtcDecoder, utterances: list[np.ndarray], shift: float) -> Row:
-    shape = asked(context)
+    shape = requested(context)
     with timing.no_garbage():
         load = stream_load.apart(decoder, utterances, **shape._asdict())
     return of_load(load, APART, shape.streams, shift) | {"finals": stream_load.check(load, decoder, utterances)}
@@ -129,7 +129,7 @@ def without_batcher(context: Context, decoder: arcbeam.CtcDecoder, utterances: l
 def measured(
     context: Context, decoder: arcbeam.CtcDecoder, utterances: list[np.ndarray], shift: float, mode: str
 ) -> Row:
-    shape = asked(context)
+    shape = requested(context)
     streams = shape.streams
     with (
         timing.no_garbage(),
@@ -159,7 +159,7 @@ def pace(shape: Shape, shift: float) -> dict[str, Any]:
 
 def in_loop(context: Context, decoder: arcbeam.CtcDecoder, dataset: Dataset) -> Row:
     """The row with the acoustic model, on utterances with audio; it says why where there is no model, or no audio."""
-    shape, shift = asked(context), dataset.frame_shift
+    shape, shift = requested(context), dataset.frame_shift
     if not context.gpu:
         shape = shape._replace(streams=min(shape.streams, IN_LOOP_ON_CPU))
     shape = shape._replace(streams=int(context.options.get("model_streams", shape.streams)))
@@ -197,7 +197,7 @@ def in_loop(context: Context, decoder: arcbeam.CtcDecoder, dataset: Dataset) -> 
 
 
 def with_fast_runtime(context: Context) -> Context:
-    """On a CPU the model works in onnxruntime, where it is there and nothing else is asked for."""
+    """On a CPU the model works in onnxruntime, where it is there and nothing else is requested."""
     chosen = {"model", "runtime"} & set(context.options)
     if chosen or gk23.model_device(context) != "cpu" or importlib.util.find_spec("onnxruntime") is None:
         return context

@@ -3,17 +3,17 @@
 Log-probs are on the device; batches of 264 utterances, and one utterance alone. First lattices, n-best lists,
 confidences and words of minimum Bayes risk (MBR) are compared with the CPU engine's as bytes, and the arrays of words
 and times with what each path says by itself. Then all are timed in turns by the clock, from the call until what is
-asked for lies in arrays of the host: `best` asks for the best paths alone, `lattice` for lattices, `n-best` for ten
-entries with words, times, scores and posteriors, and the confidence of every word of the best path, and `MBR` for the
+requested lies in arrays of the host: `best` is of the best paths alone, `lattice` of lattices, `n-best` of ten
+entries with words, times, scores and posteriors, and the confidence of every word of the best path, and `MBR` of the
 words of minimum Bayes risk with times and confidences, and the confusion network. `texts` is `n-best`, and makes Python
 strings of all entries and all words of the best paths, too.
 
-riva gets the fastest of the settings of `gpu_riva`; whatever it is asked for, its threads make
+riva gets the fastest of the settings of `gpu_riva`; whatever is requested, its threads make
 lists and MBR words. Its entries may be others than ours, and so may its MBR words and their confidences: the shares are
 in the table, the first differences in the result file. The oracle word error rate (WER) at n counts
 the answer nearest to the reference among the first n, that of a lattice the path nearest to it. At more n than ten, and
 for narrower lattices, they are counted once, after all times are taken, of a hundred answers and of the lattices
-pruned; riva is asked again then, with the fastest of its settings.
+pruned; riva decodes again then, with the fastest of its settings.
 """
 
 import statistics
@@ -118,11 +118,11 @@ def one(
     more = {"lattice_beam": options.lattice_beam, "frame_shift": dataset.frame_shift}
     decoder = gpu.decoder(files.graph, options, **more)
     arrays = gpu.send(dataset.utterances)
-    asked = {"nbest": NBEST, "confidence": True, "lattice": True, "mbr": True}
-    found = decoder.decode(arrays, **asked)
+    requested = {"nbest": NBEST, "confidence": True, "lattice": True, "mbr": True}
+    found = decoder.decode(arrays, **requested)
     twin = gpu.decoder(files.graph, options, device="cpu", **more)
     utterances = [np.ascontiguousarray(u, np.float32) for u in dataset.utterances]
-    compare(found, twin.decode(utterances, **asked))
+    compare(found, twin.decode(utterances, **requested))
     compare_arrays(files.graph, found)
     references = [reference.split() for reference in dataset.references]
     answers = [[entry.text for entry in h.nbest] for h in found]

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from arcbeam import TransducerDecoder
+from arcbeam.transducer.decoder import FrameLoopingDecoder
 from benchmarks.adapters import gpu
 from benchmarks.experiments import gpu_ll24
 from benchmarks.harness import seeds
@@ -44,10 +45,10 @@ MODES: dict[str, dict[str, Any]] = {
     "every_step": {"graphs": "full", "precomputed": False},
     "graph": {"graphs": "full"},
 }
-# Of arcbeam: options of the decoder.
-OURS: dict[str, dict[str, Any]] = {
-    "our_frame_looping": {"precision": "float32", "algorithm": "frame-looping"},
-    **{precision: {"precision": precision} for precision in gpu_ll24.PRECISIONS},
+# Of arcbeam: the decoder, and its precision.
+OURS: dict[str, tuple[type[TransducerDecoder], str]] = {
+    "our_frame_looping": (FrameLoopingDecoder, "float32"),
+    **{precision: (TransducerDecoder, precision) for precision in gpu_ll24.PRECISIONS},
 }
 NAMES = (*MODES, *OURS)
 COLUMNS = [
@@ -89,8 +90,9 @@ class Contender:
             self.peer = make(arrays, blank, durations, **MODES[name])
         else:
             gpu.require()
-            self.decoder = TransducerDecoder.from_arrays(
-                arrays, blank, durations=durations, activation="relu", device="cuda", **OURS[name]
+            kind, precision = OURS[name]
+            self.decoder = kind.from_arrays(
+                arrays, blank, durations=durations, activation="relu", device="cuda", precision=precision
             )
 
     def prepare(self, batch: int) -> float:

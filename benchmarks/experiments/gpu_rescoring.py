@@ -1,12 +1,12 @@
 """What rescoring with a large language model costs on a GPU: none, resident, and in host memory behind arc caches.
 
-The graph of 512 pieces, whose 3-gram is a pruned part of the large one. Utterances
-are decoded in one batch, log-probs (float32) on the device; answers are the twin's before anything is timed. Resident
-and `host-direct` take turns, those who ask the host, and those in buckets; with each group `none`, and `resident`
-without a cache. A cache's size is a share of the model's bytes; hit rates are of the distinct look-ups of the last
-decode, when the cache is warm, and bytes are those of the model that were read, in sectors of 32; where the model is in
-host memory, over the bus, the index on the device not counted; of `host` and `cpu`, those of questions and answers.
-`cpu` has KenLM's model of the same n-grams, and the answers of the twin with KenLM.
+The graph of 512 pieces, whose 3-gram is a pruned part of the large one. Utterances are decoded in one batch, log-probs
+(float32) on the device; answers are the twin's before anything is timed. Resident and `host-direct` take turns, those
+with requests to the host, and those in buckets; with each group `none`, and `resident` without a cache. A cache's size
+is a share of the model's bytes; hit rates are of the distinct look-ups of the last decode, when the cache is warm, and
+bytes are those of the model that were read, in sectors of 32; where the model is in host memory, over the bus, the
+index on the device not counted; of `host` and `cpu`, those of questions and answers. `cpu` has KenLM's model of the
+same n-grams, and the answers of the twin with KenLM.
 
 With 3 hypotheses a state the twin with our model, on one core and on all of them, takes turns with `resident` without a
 cache. It has all utterances; the first 16 where one core would take more than 25 seconds a turn. Its own "times

@@ -3,7 +3,7 @@
 Batches of 264 utterances; lattice beam 8 at beam 17 and 4 at beam 12. First our paths are compared with the CPU twin's
 as bytes, and our words with riva's, which may differ: its words are the consensus of a lattice. riva gets the fastest
 of the settings that were tried. Both are timed in turns by the clock, from the call until the words are on the host:
-riva's words come with times and confidences, ours as text. `paths` is arcbeam without asking for the words.
+riva's words come with times and confidences, ours as text. `paths` is arcbeam without requesting the words.
 """
 
 from collections.abc import Iterator

@@ -4,7 +4,7 @@ Streams of letters that speak in turn, in chunks of 20 frames (0.4 s): a stream 
 begins in its place, so that every round has sentences of all ages. The clock stops when all texts are Python strings;
 n-best lists and confidences are then arrays on the host. First rounds are not counted. The last results of some streams
 are compared with the twin's, decoded in one piece: paths, and of every answer the words, scores and posteriors. `times`
-is over the round in which nothing but the best path is asked for.
+is over the round in which nothing but the best path is requested.
 """
 
 import time
@@ -25,7 +25,7 @@ TITLE = "Answers of streams on one GPU"
 WORK = ("char-3gram", "throughput", gpu.NARROW, (1, 256))
 CHECKED = 16
 LISTS: dict[str, Any] = {"nbest": 10, "confidence": True}
-ASKED: tuple[tuple[str, dict[str, Any]], ...] = (
+REQUESTED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("the best path", {}),
     ("n-best 10 and confidence at the end", LISTS),
     ("confidence after every chunk", {"confidence": True, "interim_answers": True}),
@@ -38,7 +38,7 @@ COLUMNS = [
     Column("graph", "graph"),
     Column("beam / max_active", "search"),
     Column("streams", "streams"),
-    Column("asked for", "asked"),
+    Column("outputs", "asked"),
     Column("ms a round: half", "ms", "{:.2f}"),
     Column("99 %", "p99", "{:.2f}"),
     Column("times", "times", "{:.2f}"),
@@ -54,9 +54,9 @@ def run(context: Context) -> Iterator[Row]:
     files, dataset = graphs.get(graph_name, context.progress), datasets.load(set_name)
     for streams in counts:
         best_path = None
-        for asked, wanted in ASKED:
-            context.progress(f"{graph_name}, {streams} streams, {asked}")
-            what = {"graph": graph_name, "search": gpu.beam_text(options), "streams": streams, "asked": asked}
+        for requested, wanted in REQUESTED:
+            context.progress(f"{graph_name}, {streams} streams, {requested}")
+            what = {"graph": graph_name, "search": gpu.beam_text(options), "streams": streams, "asked": requested}
             for row in gpu.rows_or_failure(what, one, files, dataset, options, streams, rounds, wanted):
                 if not wanted and isinstance(row.get("ms"), float):
                     best_path = row["ms"]
@@ -88,10 +88,10 @@ def one(
             speakers.go_on(number, speakers.last(number))
     bytes_of_streams = decoder.memory().streams
     checked = some_of(streams, CHECKED)
-    heard = [spoken.heard(i, speakers.begins[i], total) for i in checked]
+    speech = [spoken.rows(i, speakers.begins[i], total) for i in checked]
     twin = gpu.decoder(files.graph, options, device="cpu", frame_shift=dataset.frame_shift)
     whole = twin.decode_chunks(
-        [twin.stream(**wanted) for _ in checked], heard, last=[speakers.last(total - 1)[i] for i in checked]
+        [twin.stream(**wanted) for _ in checked], speech, last=[speakers.last(total - 1)[i] for i in checked]
     )
     gpu.compare([partials[i] for i in checked], whole)
     for i, other in zip(checked, whole, strict=True):
@@ -110,6 +110,6 @@ def one(
 
 
 def answers(partial: Any) -> Any:
-    """All that is asked for besides the best path, to be compared."""
+    """All outputs besides the best path, to be compared."""
     lists = [(entry.words, entry.score, entry.posterior) for entry in partial.nbest or []]
     return lists, partial.confidence, partial.sausage, [word.confidence for word in partial.words]

@@ -111,7 +111,7 @@ class Rounds:
         memory.write(self._here)
         self.chunks = [gpu.DeviceArray(memory, i * one.nbytes, one.shape, one.dtype) for i in range(ring)]
 
-    def heard(self, place: int, first: int, end: int) -> npt.NDArray[np.float32]:
+    def rows(self, place: int, first: int, end: int) -> npt.NDArray[np.float32]:
         """float32[frames, columns]: what has been said at a place from round `first` up to, and without, `end`."""
         rows: npt.NDArray[np.float32] = self._here[np.arange(first, end) % len(self._here), place]
         return rows.reshape(-1, rows.shape[-1])
@@ -178,7 +178,7 @@ def one(
     bytes_of_streams = decoder.memory().streams
     checked = some_of(streams, CHECKED)
     finals = [speakers.streams[i].finish() for i in checked]
-    said = [spoken.heard(i, speakers.begins[i], total) for i in checked]
+    said = [spoken.rows(i, speakers.begins[i], total) for i in checked]
     gpu.check(finals, files.graph, options, said, frame_shift=dataset.frame_shift)
     counted = np.array(with_texts[WARM_UP:])
     seconds = FRAMES * dataset.frame_shift

@@ -2,9 +2,9 @@
 
 Rescoring over the graph of the small 3-gram with n = 3 hypotheses a state, at beam 14. A phase is a difference of two
 decodes in the same turn: `search` is the decode without rescoring, `rescoring` what the decode with the large model on
-the same device takes longer (look-ups, and the search for hypotheses with several histories), and `waiting` what asking
-the CPU's cores takes longer than look-ups on the GPU itself. There is no arc cache unless a row says so. Where
-utterances are decoded one by one (the first 32) there is nothing to do while the CPU looks up; in a batch other
+the same device takes longer (look-ups, and the search for hypotheses with several histories), and `waiting` what
+requests to the CPU's cores take longer than look-ups on the GPU itself. There is no arc cache unless a row says so.
+Where utterances are decoded one by one (the first 32) there is nothing to do while the CPU looks up; in a batch other
 utterances go on meanwhile, which hides the waiting. Microseconds are those of a frame of one utterance, `multi` all at
 once. Answers are the CPU engine's, byte for byte, before that; one core's times are of its processor time.
 """

@@ -3,9 +3,9 @@
 The same utterances with the same decoder, in turns; a ratio is taken within a turn. The clock stops when the answers of
 all utterances are arrays: of an n-best list the words, times, scores and posteriors of all entries. `texts` also makes
 Python strings of all entries, and words with times and confidences of the hypotheses. Before that the answers are
-checked: the best path is the same bytes whatever else is asked for, it is the lattice's and the first of the n-best
+checked: the best path is the same bytes whatever the other outputs, it is the lattice's and the first of the n-best
 list, whose entries are distinct and fall off; confidences lie in [0, 1]; links, lists and confidences do not depend on
-what else is asked for; MBR words and confusion networks are those of the lattice.
+other outputs; MBR words and confusion networks are those of the lattice.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ WORKLOADS = (("char-3gram", "throughput", 80), ("spm512-3gram", "workload-512", 
 BEAMS = ((17.0, 10_000), (12.0, 5_000))
 LATTICE_BEAM, NBEST = 8.0, 10
 BEST, MBR = "best path", "MBR"
-ASKED: Mapping[str, Mapping[str, Any]] = {
+REQUESTED: Mapping[str, Mapping[str, Any]] = {
     BEST: {},
     "lattice": {"lattice": True},
     "n-best 10, confidence": {"nbest": NBEST, "confidence": True},
@@ -40,7 +40,7 @@ COLUMNS = [
     Column("minutes", "minutes", "{:.1f}"),
     Column("beam / max_active", "search"),
     Column("lattice beam", "lattice_beam", "{:g}"),
-    Column("asked for", "asked"),
+    Column("outputs", "asked"),
     Column("RTFx", "rtfx", "{:,.0f}"),
     Column("time over the best path's", "ratio", "{:.2f}"),
     Column("spread", "ratio_spread", "{:.2f}"),
@@ -56,10 +56,10 @@ def check(found: Mapping[str, arcbeam.Hypotheses]) -> None:
         one = dict(zip(found, hypotheses, strict=True))
         path = one[BEST].arcs.tobytes()
         if any(each.arcs.tobytes() != path for each in hypotheses):
-            raise AssertionError("the best path depends on what is asked for")
+            raise AssertionError("the best path depends on other outputs")
         small, every = one["n-best 10, confidence"], one["all"]
         if lattice_bytes(one["lattice"]) != lattice_bytes(every) or listed(small) != listed(every):
-            raise AssertionError("answers depend on what else is asked for")
+            raise AssertionError("outputs depend on other outputs")
         if not isinstance(every.lattice, arcbeam.Lattice) or every.nbest is None or not every.nbest:
             raise AssertionError("expected a lattice and an n-best list")
         if every.lattice.links["arc"][every.lattice.best].tobytes() != path or every.nbest[0].arcs.tobytes() != path:
@@ -85,9 +85,9 @@ def listed(hypothesis: arcbeam.Hypothesis) -> list[Any]:
 
 
 def read(hypotheses: arcbeam.Hypotheses) -> None:
-    """Makes the Python objects that a program looks at."""
+    """Makes the Python objects that a program reads."""
     for hypothesis in hypotheses:
-        hypothesis.words  # noqa: B018 - words are derived when first asked for
+        hypothesis.words  # noqa: B018 - words are derived when first requested
         for entry in hypothesis.nbest or ():
             entry.text  # noqa: B018
 
@@ -114,7 +114,7 @@ def run(context: Context) -> Iterator[Row]:
 def rows(
     context: Context, decoder: arcbeam.CtcDecoder, utterances: Sequence[npt.NDArray[np.float32]], seconds: float
 ) -> Iterator[Row]:
-    """A row for each thing that is asked for."""
+    """A row for each set of outputs."""
 
     def turn(options: Mapping[str, Any], texts: bool) -> Callable[[], None]:
         def decode() -> None:
@@ -124,12 +124,12 @@ def rows(
 
         return decode
 
-    found = {name: decoder.decode(utterances, **options) for name, options in ASKED.items()}
+    found = {name: decoder.decode(utterances, **options) for name, options in REQUESTED.items()}
     check(found)
     frames = sum(map(len, utterances))
     links = sum(0 if h.lattice is None else h.lattice.num_links for h in found["all"]) / frames
     entries = sum(len(h.nbest or ()) for h in found["all"]) / len(utterances)
-    turns = {name: turn(options, False) for name, options in ASKED.items()} | {TEXTS: turn(ASKED["all"], True)}
+    turns = {name: turn(options, False) for name, options in REQUESTED.items()} | {TEXTS: turn(REQUESTED["all"], True)}
     timings = timing.interleave(turns, context.repeats, warm_up=False, step=context.step)
     for name, mine in timings.items():
         ratio, spread = timing.ratio(mine, timings[BEST])

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from arcbeam import TransducerDecoder
+from arcbeam.transducer.decoder import FrameLoopingDecoder
 from benchmarks.harness import seeds, timing
 from benchmarks.harness.registry import Column, Context, Row
 from data import synthetic_transducer as synthetic
@@ -86,9 +87,9 @@ def run(context: Context) -> Iterator[Row]:
         arrays = synthetic.weights(tdt=durations is not None, seed=seed)
         options: dict[str, Any] = {"durations": durations, "activation": "relu", "threads": 1}
         turns: dict[tuple[str, int], Callable[[], list[list[int]]]] = {}
-        for name in ("label-looping", "frame-looping"):
+        for name, kind in (("label-looping", TransducerDecoder), ("frame-looping", FrameLoopingDecoder)):
             blank = len(arrays["embedding"]) - 1
-            decoder = TransducerDecoder.from_arrays(arrays, blank, device="cpu", **options, algorithm=name)
+            decoder = kind.from_arrays(arrays, blank, device="cpu", **options)
             for batch in (1, count):
                 turns[f"arcbeam, {name}", batch] = lambda d=decoder, b=batch: [
                     found.tokens.tolist() for i in range(0, count, b) for found in d.decode(frames[i : i + b])

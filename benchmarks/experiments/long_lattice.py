@@ -4,7 +4,7 @@ The first minute of a set, over and over, is one utterance. While it is decoded,
 lattice beam needs is dropped at intervals, so memory follows what is kept. The lattice must not depend on when that
 happens: it is compared, as bytes, with that of a decoder which prunes 16 times as often. `kept` are the bytes that the
 arrays of the lattice take; `peak` is the largest memory of a process of its own that decodes this utterance alone, the
-graph and the log-probs included, and the column before it that of one which asks for the best path alone.
+graph and the log-probs included, and the column before it that of one which requests the best path alone.
 """
 
 import multiprocessing

@@ -1,4 +1,4 @@
-"""Draws docs/plots/lattice.svg: the lattice of a made-up sentence some of whose letters are not heard clearly.
+"""Draws docs/plots/lattice.svg: the lattice of a made-up sentence some of whose letters are not clear.
 
 python -m benchmarks.report.lattice_picture
 """
@@ -14,8 +14,8 @@ import arcbeam
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = {"the": 0.25, "cat": 0.2, "cap": 0.1, "sat": 0.2, "set": 0.1, "at": 0.15, "he": 0.1}  # and their probabilities
 TOKENS = ["<blank>", "|", *sorted(set("".join(WORDS)))]
-SAID = "the|ca?|s?t"  # a question mark is not heard clearly
-HEARD = {
+SAID = "the|ca?|s?t"  # a question mark is not clear
+UNCLEAR = {
     0: {"t": 0.5, "<blank>": 0.4},
     4: {"c": 0.6, "<blank>": 0.3},
     6: {"t": 0.55, "p": 0.4},
@@ -29,9 +29,9 @@ def log_probs() -> np.ndarray:
     """float32 [frames, columns]: a frame of blank after each letter."""
     rows = []
     for i, letter in enumerate(SAID):
-        for heard in (HEARD.get(i, {letter: 0.97}), {"<blank>": 0.97}):
+        for posteriors in (UNCLEAR.get(i, {letter: 0.97}), {"<blank>": 0.97}):
             row = np.full(len(TOKENS), 1e-4)
-            for token, probability in heard.items():
+            for token, probability in posteriors.items():
                 row[TOKENS.index(token)] = probability
             rows.append(np.log(row / row.sum()))
     return np.array(rows, np.float32)

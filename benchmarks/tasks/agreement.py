@@ -69,13 +69,13 @@ def path_cost(
     relax(front, (graph.start, 0), 0.0)
     for frame, column in enumerate(columns):
         following: dict[tuple[int, int], float] = {}
-        heard = -float(acoustic[frame, column])
+        acoustic_cost = -float(acoustic[frame, column])
         for (state, written), cost in front.items():
             begin, end = int(graph.states[state]["first_emitting"]), int(graph.states[state + 1]["first_arc"])
             reads = graph.columns[begin:end]
             reached: list[tuple[tuple[int, int], float]] = []
             for arc in range(*(begin + np.searchsorted(reads, [column, column + 1])).tolist()):
-                step(reached, arc, written, cost + heard)
+                step(reached, arc, written, cost + acoustic_cost)
             for key, reached_cost in reached:
                 relax(following, key, reached_cost)
         front = following

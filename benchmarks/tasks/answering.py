@@ -1,6 +1,6 @@
 """The side of a worker that answers calls through a pipe. It imports nothing of arcbeam or of the other rooms.
 
-So a process can serve with another version of arcbeam than the one that asks (`benchmarks.tasks.version_worker`).
+So a process can serve with another version of arcbeam than the one that calls (`benchmarks.tasks.version_worker`).
 """
 
 import os
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def answer(pipe: Any, make: Callable[[], Any]) -> None:
-    """Calls methods of what ``make()`` gives, as the pipe asks, until it says None or closes; then ends the process.
+    """Calls methods of what ``make()`` gives, as the pipe names them, until it sends None or closes; then exits.
 
     Each answer is (True, value), or (False, text) with the last words of one that failed, after which no more come. The
     first answer is that of ``make``, with None.

@@ -24,7 +24,7 @@ PYCTCDECODE_WIDTH = 100  # its default; 2 500 prefixes in Python would take hour
 # What --set takes of the graph and of a user's own corpus; experiments name those that they have.
 GRAPH_OPTIONS = {
     "graph": "a graph of benchmarks/data/graphs.py, or a file: arcbeam's own or OpenFst (char-3gram)",
-    "graph_normal": "the same with the normal topology, where graph= is a file; Table 1 alone looks at it",
+    "graph_normal": "the same with the normal topology, where graph= is a file; for Table 1 alone",
     "lm": "ARPA of a graph that is a file, for decoders that need no graph",
     "words": "word symbols of an OpenFst file",
     "tokens": "tokens of an OpenFst file",

@@ -22,7 +22,7 @@ class Missing(NamedTuple):
 
 
 LATER, IN_LATTICE, NOT_KEPT, REPEATED, LOST = REASONS = (
-    "later in our list",  # a score that differs by the rounding of its parts has put it behind the last one asked for
+    "later in our list",  # a score that differs by the rounding of its parts has put it after the last one requested
     "in our lattice",  # behind the first SEEN
     "not in our lattice",  # a beam of one of the two has kept other paths
     "with a word twice",  # riva writes a word again for the frames in which its last token is repeated
@@ -35,7 +35,7 @@ SEEN = 200
 def missing_entries(ours: Sequence[Any], theirs: Sequence[Any]) -> list[Missing]:
     """riva's entries whose words are not among ours.
 
-    ours : hypotheses that were asked for n-best lists and lattices
+    ours : hypotheses with n-best lists and lattices
     theirs : what `decode_nbest` returned
     """
     found = []
@@ -88,7 +88,7 @@ def naming(hypothesis: Any) -> Callable[[int], str]:
 def texts(ours: Sequence[Any], theirs: Sequence[Any]) -> list[list[str]]:
     """riva's entries as texts.
 
-    ours : hypotheses that were asked for lattices
+    ours : hypotheses with lattices
     theirs : what `decode_nbest` returned
     """
     found = []
@@ -101,7 +101,7 @@ def texts(ours: Sequence[Any], theirs: Sequence[Any]) -> list[list[str]]:
 def other_words(ours: Sequence[Any], theirs: Sequence[Any]) -> list[str]:
     """Utterances whose words of minimum Bayes risk differ, a line for each.
 
-    ours : hypotheses that were asked for lattices
+    ours : hypotheses with lattices
     theirs : what `decode_mbr` returned: (word, begin, end, confidence) of each word
     """
     said = [([word.word for word in h.mbr.words], [word for word, *_ in w]) for h, w in zip(ours, theirs, strict=True)]

@@ -2,7 +2,7 @@
 
 Times are those of each chunk: *queue* from its submission to the begin of its round, *compute* of its round, *total*
 until its future is done, which is noted on the thread that decodes. Nothing else runs meanwhile: streams and chunks of
-a paced load are made before it, no text is made, and results are looked at behind it.
+a paced load are made before it, no text is made, and results are read after it.
 """
 
 import itertools

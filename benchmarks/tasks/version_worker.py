@@ -1,4 +1,4 @@
-"""A decoder of one version of arcbeam, in a process that `benchmarks.tasks.versions` starts and asks through a pipe.
+"""A decoder of one version of arcbeam, in a process that `benchmarks.tasks.versions` starts and calls through a pipe.
 
 It uses only what versions have in common: graphs and language models by their files, the decoder with the options that
 it is given, and what a hypothesis has always had. Log-probs are sent to a GPU without arcbeam.
@@ -21,7 +21,7 @@ from benchmarks.tasks.answering import answer
 
 
 class Version:
-    """What the other process asks of the version of arcbeam in ``folder``. Raises ImportError if another is imported.
+    """The version of arcbeam in ``folder``, as the other process calls it. ImportError if another is imported.
 
     Python's collector is off between two calls of :meth:`load`: it would be part of a turn.
     """

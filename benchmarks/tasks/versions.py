@@ -35,7 +35,7 @@ def folder_of(given: str) -> Path:
 
 
 class Program:
-    """A program that was started, with what `Worker` asks of a process of multiprocessing."""
+    """A program that was started, with what `Worker` needs of a process of multiprocessing."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], keeps: int) -> None:
         self.process = subprocess.Popen(command, env=environment, pass_fds=[keeps])
@@ -91,7 +91,7 @@ def started(folders: Mapping[str, Path]) -> Iterator[dict[str, VersionProcess]]:
 def together(workers: Mapping[str, VersionProcess], method: str, *arguments: Any) -> dict[str, Any]:
     """The answers of all, busy at the same time."""
     for worker in workers.values():
-        worker.ask(method, *arguments)
+        worker.send(method, *arguments)
     return {name: worker.answer() for name, worker in workers.items()}
 
 
@@ -124,5 +124,5 @@ def times(workers: Mapping[str, VersionProcess], repeats: int) -> dict[str, timi
 
 
 def call(worker: VersionProcess, method: str, *arguments: Any) -> Any:
-    worker.ask(method, *arguments)
+    worker.send(method, *arguments)
     return worker.answer()

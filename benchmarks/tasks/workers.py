@@ -23,7 +23,7 @@ def _serve(parents: Any, pipe: Any, make: Callable[..., Any], arguments: tuple[A
 class Worker:
     """What ``make(*arguments)`` gives, in a forked child. This process must not have used CUDA.
 
-    Calls are asked for and answered apart, so that several workers can be busy at a time. The first answer is that of
+    Calls are sent and answered apart, so that several workers can be busy at a time. The first answer is that of
     ``make``, None. After a ChildFailed the child is gone.
     """
 
@@ -35,12 +35,12 @@ class Worker:
         self.child.start()
         theirs.close()
 
-    def ask(self, method: str, *arguments: Any) -> None:
+    def send(self, method: str, *arguments: Any) -> None:
         with suppress(OSError):  # if it has ended, the answer says how
             self.pipe.send((method, arguments))
 
     def answer(self) -> Any:
-        """Of the call that was asked for first. Raises ChildFailed when the child raises, dies, or takes too long."""
+        """Of the call that was sent first. Raises ChildFailed when the child raises, dies, or takes too long."""
         try:
             good, value = (
                 self.pipe.recv() if self.pipe.poll(self.limit_s) else (False, f"no answer in {self.limit_s:g} s")
@@ -87,11 +87,11 @@ class Troupe:
 
     def together(self, names: Iterable[Any], method: str, *arguments: Any) -> dict[Any, Any]:
         """The answers of those that are there and do not break, busy at the same time."""
-        asked = [name for name in names if name in self.workers]
-        for name in asked:
-            self.workers[name].ask(method, *arguments)
-        answers = {name: self._answer(name) for name in asked}
-        return {name: answers[name] for name in asked if name in self.workers}
+        requested = [name for name in names if name in self.workers]
+        for name in requested:
+            self.workers[name].send(method, *arguments)
+        answers = {name: self._answer(name) for name in requested}
+        return {name: answers[name] for name in requested if name in self.workers}
 
     def in_turn(self, names: Iterable[Any], method: str, *arguments: Any) -> dict[Any, Any]:
         """The same, one after the other."""

@@ -172,7 +172,7 @@ class RescoringLane {
              const LogProbs& logp, const std::atomic<bool>& cancel, Watch& watch, bool& alive, Result& result) {
         bool goes_on = !watch.has_fired();
         result.frames = goes_on ? logp.frames : 0U;
-        for (std::uint32_t frame = 0; frame < logp.frames && goes_on && (alive || watch.looks_on()); ++frame) {
+        for (std::uint32_t frame = 0; frame < logp.frames && goes_on && (alive || watch.counts_frames()); ++frame) {
             if (cancel.load(std::memory_order_relaxed)) {
                 result.outcome = Outcome::kCancelled;
                 return false;

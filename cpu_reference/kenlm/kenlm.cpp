@@ -103,7 +103,7 @@ std::unique_ptr<KenLm> KenLm::load(const std::string& library, const std::string
         return nullptr;
     }
     kind = KenLmError::kLibrary;
-    if (!made->looks_right(reason)) {
+    if (!made->is_plausible(reason)) {
         // It is not the expected class: a leak is better than a call to an unknown function
         made->model_ = nullptr;
         return nullptr;
@@ -112,7 +112,7 @@ std::unique_ptr<KenLm> KenLm::load(const std::string& library, const std::string
     return made;
 }
 
-bool KenLm::looks_right(std::string& reason) {
+bool KenLm::is_plausible(std::string& reason) {
     reason = "its models have another layout than those of kenlm 0.2 and 0.3";
     if (model_ == nullptr) {
         reason = "it returned no model";

@@ -87,7 +87,7 @@ class KenLm {
 
   private:
     KenLm() = default;
-    bool looks_right(std::string& reason);
+    bool is_plausible(std::string& reason);
 
     void* model_ = nullptr;
     const void* vocabulary_ = nullptr;

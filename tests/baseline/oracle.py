@@ -1,4 +1,4 @@
-"""The baseline's search as dictionaries and loops: no bounds, no arenas, every candidate looked at.
+"""The baseline's search as dictionaries and loops: no bounds, no arenas, every candidate compared.
 
 Scores are Python floats; those of the language model and of the trie are float32, as KenLM's are. A hypothesis is
 (history, node, token): the labels said so far, the columns read since the last word, the column of the last frame.

@@ -4,7 +4,7 @@
 
 glibc gives each thread an arena and a cache of freed memory, which fill slowly, as far as they go. That would hide what
 is lost, so the command starts itself again without them. Errors refer to frames that refer to them, and wait for
-Python's collector; so it runs, and what is free goes back to the system, before the memory is looked at.
+Python's collector; so it runs, and what is free goes back to the system, before the memory is measured.
 """
 
 import argparse

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from arcbeam import Batcher
+from arcbeam import Batcher, InputError
 from arcbeam.arrays.intake import KeptChunk
 
 PATIENCE_S = 60  # for what has to come; no test waits for it to pass
@@ -68,9 +68,9 @@ class Decoder:
             if isinstance(chunk, range):
                 chunk = min(chunk)
             if chunk < 0:
-                error = ValueError(f"log_probs: expected something, got {chunk} in utterance {at}, frame 0, column 0")
+                error = InputError("log_probs", f"expected something, got {chunk}", utterance=at, frame=0, column=0)
             elif stream._fault():
-                error = ValueError(f"stream {at}: {stream._fault()}")
+                error = InputError("stream", stream._fault(), stream=at)
             else:
                 stream.num_frames, stream.is_finished = stream.num_frames + 1, ends
             found.append(SimpleNamespace(text=name, error=error))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Batcher, BatcherClosedError, CtcDecoder
+from arcbeam import Batcher, BatcherClosedError, CtcDecoder, InputError
 from tests.batching.clients import batcher_of, ctc, transducer
 from tests.batching.stand_ins import PATIENCE_S, Decoder, held, text
 from tests.decode import graphs
@@ -172,8 +172,9 @@ def test_a_long_chunk_is_refused_whole(speech, monkeypatch, value):
     with batcher_of(speech, max_frames=4) as batcher:
         stream = speech.decoder.stream()
         batcher.submit(stream, whole[:5])
-        with pytest.raises(ValueError, match=f"got {value} in frame {len(bad) - 2}, "):
+        with pytest.raises(InputError, match=f"got {value} in frame {len(bad) - 2}, ") as caught:
             batcher.submit(stream, bad).result(PATIENCE_S)
+        assert (caught.value.utterance, caught.value.frame) == (None, len(bad) - 2)
         assert stream.num_frames == 5
         speech.check(batcher.submit(stream, whole[5:], last=True).result(PATIENCE_S), 0, 0)
 

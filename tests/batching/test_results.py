@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Batcher, CtcDecoder, Graph
+from arcbeam import Batcher, CtcDecoder, Graph, InputError
 from tests.batching.clients import batcher_of, crowd, ctc, cut, transducer
 from tests.batching.soak import soak
 from tests.batching.stand_ins import PATIENCE_S
@@ -134,6 +134,7 @@ def test_chunks_that_wait_come_first(speech):
             other.submit(stream, whole[5:7])
         refused, fine = decoder.decode_chunks([stream, decoder.stream()], [whole, whole], errors="return")
         assert "stream 0: expected one without chunks" in str(refused.error) and fine.num_frames == len(whole)
+        assert isinstance(refused.error, InputError) and refused.error.stream == 0
         assert stream.num_frames == 0 and stream.reset().num_frames == 0
         for future in (first, behind):
             batcher.submit(decoder.stream(), whole[:1])  # the round is full
@@ -168,7 +169,7 @@ def test_sentences():
     """Clients whose streams stop at endpoints, each in a thread: what waits is decoded by `reset`, in its turn."""
     decoder = CtcDecoder(test_endpoints.SILENCE, **test_endpoints.OPTIONS)
 
-    def heard(decode, stream, seed):
+    def results_of(decode, stream, seed):
         rng, at, finals = random.Random(seed), 0, []
         while not stream.is_finished:
             end = at + rng.randrange(1, 12)
@@ -179,7 +180,7 @@ def test_sentences():
                 partial = stream.reset()
         return [*finals, (partial.text, partial.score)]
 
-    alone = heard(
+    alone = results_of(
         lambda stream, *chunk, last: stream.decode_chunk(*chunk, last=last),
         decoder.stream(endpoint=test_endpoints.RULES),
         0,
@@ -189,7 +190,7 @@ def test_sentences():
 
         def client(seed):
             stream = decoder.stream(endpoint=test_endpoints.RULES)
-            return heard(lambda *chunk, last: batcher.submit(*chunk, last=last).result(PATIENCE_S), stream, seed)
+            return results_of(lambda *chunk, last: batcher.submit(*chunk, last=last).result(PATIENCE_S), stream, seed)
 
         assert list(pool.map(client, range(8))) == [alone] * 8
 

@@ -15,7 +15,7 @@ import weakref
 import pytest
 
 import arcbeam
-from arcbeam import Batcher, BatcherClosedError, BatcherFullError
+from arcbeam import Batcher, BatcherClosedError, BatcherFullError, InputError
 from tests.batching.stand_ins import PATIENCE_S, Decoder, held, text
 from tests.conftest import ROOT
 
@@ -127,10 +127,12 @@ def test_a_refused_chunk_is_its_own_affair(decoder):
     futures += [batcher.submit(stream, 5, last=True) for stream in streams]
     decoder.open()
     assert [text(futures[i]) for i in (0, 2, 3, 4, 5)] == ["a 0", "c 2", "a 5", "b 5", "c 5"]
-    with pytest.raises(ValueError, match=r"^log_probs: expected something, got -1 in frame 0, column 0$"):
+    with pytest.raises(InputError, match=r"^log_probs: expected something, got -1 in frame 0, column 0$") as caught:
         futures[1].result()
-    with pytest.raises(ValueError, match=r"^stream: expected no chunk after the last$"):
+    assert (caught.value.utterance, caught.value.frame, caught.value.column) == (None, 0, 0)
+    with pytest.raises(InputError, match=r"^stream: expected no chunk after the last$") as caught:
         batcher.submit(streams[2], 6).result(PATIENCE_S)
+    assert caught.value.stream is None
     batcher.close()
     assert (batcher.stats().decoded, batcher.stats().refused) == (6, 2)
 

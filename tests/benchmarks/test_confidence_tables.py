@@ -48,7 +48,7 @@ def test_calibration_rows(tiny, monkeypatch):
 
 def test_lattice_rows(tiny):
     rows = list(lattice_cpu.run(Context(repeats=2, options={"graph": "char-3gram"})))
-    assert [row["asked"] for row in rows[:6]] == [*lattice_cpu.ASKED, lattice_cpu.TEXTS]
+    assert [row["asked"] for row in rows[:6]] == [*lattice_cpu.REQUESTED, lattice_cpu.TEXTS]
     assert len(rows) == 12 and all(row["ratio"] > 0 for row in rows)
     assert rows[0]["ratio"] == 1 and rows[0]["links"] is None and rows[1]["links"] > 0
     assert 1 < rows[2]["entries"] <= lattice_cpu.NBEST and rows[3]["entries"] is None
@@ -58,13 +58,13 @@ def test_answers_that_disagree_are_not_timed():
     graph = Graph(**random_graph(4, states=120, columns=12).fields())
     decoder = lattice_cpu.arcbeam.CtcDecoder(graph, device="cpu")
     batch = [random_log_probs(seed, 10, 12) for seed in range(3)]
-    found = {name: decoder.decode(batch, **options) for name, options in lattice_cpu.ASKED.items()}
+    found = {name: decoder.decode(batch, **options) for name, options in lattice_cpu.REQUESTED.items()}
     lattice_cpu.check(found)
-    with pytest.raises(AssertionError, match="best path depends on what is asked for"):
+    with pytest.raises(AssertionError, match="best path depends on other outputs"):
         lattice_cpu.check(found | {"lattice": decoder.decode(batch[::-1], lattice=True)})
     other = lattice_cpu.arcbeam.CtcDecoder(graph, device="cpu", posterior_scale=0.5)
-    with pytest.raises(AssertionError, match="answers depend on what else is asked for"):
-        lattice_cpu.check(found | {"all": other.decode(batch, **lattice_cpu.ASKED["all"])})
+    with pytest.raises(AssertionError, match="outputs depend on other outputs"):
+        lattice_cpu.check(found | {"all": other.decode(batch, **lattice_cpu.REQUESTED["all"])})
     with pytest.raises(AssertionError, match="words of minimum Bayes risk are not those of the lattice"):
         lattice_cpu.check(found | {lattice_cpu.MBR: other.decode(batch, mbr=True)})
 

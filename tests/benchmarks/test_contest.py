@@ -136,13 +136,13 @@ def test_decoders_without_a_graph_get_tables(small, tmp_path):
     bare = arcbeam.Graph.from_arcs([(0, 0, 1, 1, 0.0)], finals={0: 0.0}, num_columns=1)
     bare.save(tmp_path / "bare.arcbeam")
     files = graphs.GraphFiles("bare", tmp_path / "bare.arcbeam", tmp_path / "bare.fst")
-    for ask, message in (
+    for call, message in (
         (files.words, "words=FILE"),
         (files.lexicon, "pronunciations"),
         (lambda: files.tokens, "toke"),
     ):
         with pytest.raises(DataMissing, match=message):
-            ask()
+            call()
 
 
 def test_a_graph_of_your_own_in_either_format(small, tmp_path, monkeypatch):

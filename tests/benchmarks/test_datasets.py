@@ -1,4 +1,4 @@
-"""Sets and graphs of the experiments: no more is made, and no more needed on a machine, than is asked for."""
+"""Sets and graphs of the experiments: no more is made, and no more needed on a machine, than is requested."""
 
 import numpy as np
 import pytest

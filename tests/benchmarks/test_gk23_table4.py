@@ -92,10 +92,10 @@ def test_windows_have_their_context_and_their_frames():
     rows = np.arange(5)
     audio = window_load.Recording(np.repeat(np.arange(1.0, 6.0, dtype=np.float32), HOP), rows, 0.02, 2)
     cut = [audio[at : at + 2] for at in range(0, len(audio), 2)]
-    heard = [(one.samples[::HOP].tolist(), one.rows.tolist(), len(one)) for one in cut]
+    windows = [(one.samples[::HOP].tolist(), one.rows.tolist(), len(one)) for one in cut]
     context = [0.0] * 5
-    assert heard[0] == ([*context, 1, 2, 3, 4, 5, 0, 0], [0, 1], 2)
-    assert heard[-1] == ([0, 1, 2, 3, 4, 5, *context, 0], [4], 1)
+    assert windows[0] == ([*context, 1, 2, 3, 4, 5, 0, 0], [0, 1], 2)
+    assert windows[-1] == ([0, 1, 2, 3, 4, 5, *context, 0], [4], 1)
     long = window_load.Recording(np.ones(HOP, np.float32), np.arange(60), 0.02, 2)
     assert {len(long[at : at + 2].samples) for at in range(0, 60, 2)} == {12 * HOP}
 

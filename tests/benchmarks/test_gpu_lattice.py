@@ -24,7 +24,7 @@ def small(small, monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def misheard(monkeypatch):
+def other_references(monkeypatch):
     """References that are not what the search says: the first word of each sentence is a word of no graph."""
     load = datasets.load
 
@@ -48,7 +48,7 @@ def test_rows(small, monkeypatch):
     assert {kernel for kernel, _ in small.launched} <= {"wide", "dense", "cluster"}
 
 
-def test_oracles_at_more_answers_and_lattice_beams(small, misheard, monkeypatch):
+def test_oracles_at_more_answers_and_lattice_beams(small, other_references, monkeypatch):
     wide, narrow = rows_of("gpu_lattice")
     assert wide["curve"] == wide["riva_curve"] and wide["lattice_curve"] == wide["riva_lattice_curve"]
     assert wide["curve"][0] == wide["oracle_1"] >= wide["curve"][5] == wide["oracle_10"] > 0
@@ -65,7 +65,7 @@ def test_oracles_at_more_answers_and_lattice_beams(small, misheard, monkeypatch)
         next(registry.load("gpu_lattice").run(Context(1, 6, {"oracles": "some"})))
 
 
-def test_riva_dies_when_it_is_asked_for_a_hundred(small, monkeypatch):
+def test_riva_dies_of_a_hundred_answers(small, monkeypatch):
 
     def rows(what, function, *arguments):
         if function is gpu_lattice.count_oracles and arguments[-1] is not None:
@@ -78,7 +78,7 @@ def test_riva_dies_when_it_is_asked_for_a_hundred(small, monkeypatch):
     assert wide["curve"] and wide["lattice_curve"] and "riva_curve" not in wide and wide["nbest_ratio"] > 0
 
 
-def test_ten_answers_that_are_not_the_first_of_a_hundred(small, misheard, monkeypatch):
+def test_ten_answers_that_are_not_the_first_of_a_hundred(small, other_references, monkeypatch):
     count = gpu_lattice.count_oracles
     monkeypatch.setattr(gpu_lattice, "count_oracles", lambda *work: (row | {"oracle_10": -1.0} for row in count(*work)))
     with pytest.raises(gpu.Wrong, match=r"oracle WER at 10: [\d.]+ of ten answers, -1.0 of a hundred"):
@@ -173,8 +173,8 @@ def test_answers_that_are_not_the_twins_are_not_timed(small, monkeypatch, what):
         return made
 
     def with_fewer_entries(right, of):
-        def fewer(self, *arguments, **asked):
-            return right(self, *arguments, **(asked | ({"nbest": 2} if self is of else {})))
+        def fewer(self, *arguments, **requested):
+            return right(self, *arguments, **(requested | ({"nbest": 2} if self is of else {})))
 
         return fewer
 

@@ -70,10 +70,10 @@ def test_the_work_of_several_batches():
         "copies": None,
         "waits": None,
     }
-    asked_again = dataclasses.replace(work, distinct_lookups=1, lookup_rounds=3, lookup_waiting=0.25)
-    longer = dataclasses.replace(asked_again, frames=3, lookup_waiting=0.5)
-    assert placements.total([asked_again, longer]).lookup_waiting == 0.4375
-    assert placements.looked_up(asked_again)["hits"] == 0.0 and placements.looked_up(asked_again)["rounds"] == 3.0
+    again = dataclasses.replace(work, distinct_lookups=1, lookup_rounds=3, lookup_waiting=0.25)
+    longer = dataclasses.replace(again, frames=3, lookup_waiting=0.5)
+    assert placements.total([again, longer]).lookup_waiting == 0.4375
+    assert placements.looked_up(again)["hits"] == 0.0 and placements.looked_up(again)["rounds"] == 3.0
 
 
 # After F19 and KL14

@@ -4,19 +4,20 @@ import numpy as np
 import pytest
 
 from arcbeam import TransducerDecoder
+from arcbeam.transducer.decoder import FrameLoopingDecoder
 from data import synthetic_transducer as synthetic
 
 SIZES = synthetic.Sizes(tokens=65, units=512, joint=512, features=448)
 
 
 @pytest.mark.parametrize("tdt", [False, True])
-@pytest.mark.parametrize("algorithm", ["label-looping", "frame-looping"])
-def test_every_label_on_its_frame(tdt, algorithm):
+@pytest.mark.parametrize("loop", [TransducerDecoder, FrameLoopingDecoder])
+def test_every_label_on_its_frame(tdt, loop):
     arrays = synthetic.weights(SIZES, tdt=tdt)
     frames, texts, places = synthetic.utterances(12, 150, SIZES)
     durations = synthetic.DURATIONS if tdt else None
-    options = {"activation": "relu", "durations": durations, "algorithm": algorithm}
-    found = TransducerDecoder.from_arrays(arrays, SIZES.blank, **options).decode(frames)
+    options = {"activation": "relu", "durations": durations}
+    found = loop.from_arrays(arrays, SIZES.blank, **options).decode(frames)
     assert [h.tokens.tolist() for h in found] == texts
     assert [h.frames.tolist() for h in found] == places
     assert 0.2 < np.mean([len(text) for text in texts]) / 150 < 0.35

@@ -77,11 +77,11 @@ def test_spoken_texts_say_their_pieces(source, kind):
     texts = getattr(source, kind)
     batch = spoken_text.speak(source.units, *texts.draw(900, np.random.default_rng(1)), None)
     written = [alphabet.text(p[:n]) for p, n in zip(batch.pieces.tolist(), batch.counts.tolist(), strict=True)]
-    heard = [
+    decoded = [
         workload.collapse(values[: 4 * groups].argmax(1).numpy(), TOKENS)
         for values, groups in zip(batch.log_probs, batch.lengths.tolist(), strict=True)
     ]
-    assert workload.word_error_rate(written, heard) < 0.2  # units with other neighbours, and the model's errors
+    assert workload.word_error_rate(written, decoded) < 0.2  # units with other neighbours, and the model's errors
     for due, count, groups in zip(batch.due.tolist(), batch.counts.tolist(), batch.lengths.tolist(), strict=True):
         assert due[:count] == sorted(due[:count]) and due[count - 1] < groups
 

@@ -37,10 +37,10 @@ def made(scale, **options):
 
 def test_calls_are_answered_in_order():
     worker = made(3)
-    worker.ask("times", 2)
-    worker.ask("times", 5)
+    worker.send("times", 2)
+    worker.send("times", 5)
     assert (worker.answer(), worker.answer()) == (6, 15)
-    worker.ask("process")
+    worker.send("process")
     assert worker.answer() == worker.child.pid != os.getpid()
     worker.close()
     assert worker.child.exitcode == 0
@@ -53,11 +53,11 @@ def test_calls_are_answered_in_order():
 def test_failures_are_told_and_leave_no_process(method, limit_s, words):
     worker = made(1)
     worker.limit_s = limit_s
-    worker.ask(method)
+    worker.send(method)
     with pytest.raises(ChildFailed, match=words):
         worker.answer()
     assert not worker.child.is_alive()
-    worker.ask("times", 2)
+    worker.send("times", 2)
     with pytest.raises(ChildFailed):
         worker.answer()
 

@@ -267,7 +267,11 @@ USAGE = [
     (["decode"], "Missing argument 'GRAPH'"),
     (["decode", "graph.arc"], "Missing argument 'INPUT'"),
     (["transcribe"], "No such command 'transcribe'"),
-    (["stream", "graph.arc", "in.npz", "--memory-limit", "8GiB"], "'--memory-limit': limits the memory of a GPU"),
+    (["stream", "graph.arc", "in.npz", "--memory-limit", "8GiB"], "'--memory-limit': is about the memory of a GPU"),
+    (
+        ["stream", "graph.arc", "in.npz", "--language-model", "lm", "--arc-cache", "0"],
+        "'--arc-cache': is about the memory of a GPU",
+    ),
     (["stream", "graph.arc", "-", "--max-bytes", "1"], "and the standard input is none; leave it out"),
     (["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--topology", "flat"], "'flat' is not one of"),
     (["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--separator-rule", "x"], "'x' is not one of 'auto'"),
@@ -291,7 +295,7 @@ OF_DECODE = [
     (["--memory-limit", "8G"], "expected a number of bytes, at least 1, or a size"),
     (
         ["--memory-limit", "8GiB", "--device", "cpu"],
-        "'--memory-limit': limits the memory of a GPU, and the CPU decodes; leave it out, or give --device cuda",
+        "'--memory-limit': is about the memory of a GPU, and the CPU decodes; leave it out, or give --device cuda",
     ),
     (["--threads", "0"], "Invalid value for '--threads'"),
     (["--batch-size", "0"], "Invalid value for '--batch-size'"),

@@ -100,10 +100,10 @@ def test_marks():
     score = Score(keep_alignments=True)
     score.add(["a b c d"], ["a x c d e"])
     score.add(["a b"], ["b"])
-    heard, said = demo.mark_errors(*score.alignments[0])
-    assert (str(heard), str(said)) == ("a X c d E", "a B c d ***")
-    heard, said = demo.mark_errors(*score.alignments[1])
-    assert (str(heard), str(said)) == ("*** b", "A b")
+    decoded, said = demo.mark_errors(*score.alignments[0])
+    assert (str(decoded), str(said)) == ("a X c d E", "a B c d ***")
+    decoded, said = demo.mark_errors(*score.alignments[1])
+    assert (str(decoded), str(said)) == ("*** b", "A b")
 
 
 def test_cache_key(tmp_path):

@@ -28,6 +28,9 @@ ngram 2=1
 """
 
 
+AUTO = "--device", "auto"
+
+
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     """A folder with the graph of a model, that model and a larger one as ARPA, as .lm, and as KenLM's binary."""
@@ -83,14 +86,14 @@ def test_every_kind_of_file(decode, models):
 
 def test_streams_have_the_same_models(run, decode, models):
     """With the bytes of whole utterances, chunk by chunk."""
-    asked = "--nbest", 2, "--lm-scale", 2
+    requested = "--nbest", 2, "--lm-scale", 2
     shown = run(
         "stream", models / "graph.arc", "in.npz", "--format", "json", "--chunk-frames", 2, "--threads", 2, "--device",
-        "cpu", "--language-model", models / "large.lm", "--graph-language-model", models / "small.lm", *asked,
+        "cpu", "--language-model", models / "large.lm", "--graph-language-model", models / "small.lm", *requested,
     )  # fmt: skip
     assert shown.exit_code == 0, shown.output
     rows = [row for row in map(json.loads, shown.stdout.splitlines()) if row["is_final"]]
-    wholes = fields_of(decode("large.lm", *asked))
+    wholes = fields_of(decode("large.lm", *requested))
     assert {row["utterance"]: row["nbest"] for row in rows} == {name: one["nbest"] for name, one in wholes.items()}
 
 
@@ -99,8 +102,8 @@ def test_options_reach_the_decoder(decode):
     assert twice["rescoring_score"] - once["rescoring_score"] == pytest.approx(-3 * np.log(10), abs=1e-4)
     halved = fields_of(decode("large.lm", "--graph-lm-scale", 0.5))["two"]
     assert halved["rescoring_score"] - once["rescoring_score"] == pytest.approx(-1.5 * np.log(10), abs=1e-4)
-    same = "--hypotheses-per-state", 2, "--unknown-words", "unk", "--gpu-budget", "2GiB"
-    assert fields_of(decode("large.lm", *same, "--arc-cache", 0, "--placement", "auto"))["two"] == once
+    same = "--hypotheses-per-state", 2, "--unknown-words", "unk", "--placement", "auto"
+    assert fields_of(decode("large.lm", *same))["two"] == once
 
 
 @pytest.mark.parametrize(
@@ -109,8 +112,10 @@ def test_options_reach_the_decoder(decode):
         (("--lm-scale", -1), "'--lm-scale': expected a number of at least 0"),
         (("--unknown-words", "skip"), "'--unknown-words': expected one of error, unk, small, got 'skip'"),
         (("--placement", "gpu"), "'--placement': expected one of auto, resident"),
-        (("--gpu-budget", "2G"), "'--gpu-budget': expected a number of bytes, at least 1, or a size"),
-        (("--arc-cache", "much"), "'--arc-cache': expected a number of bytes, at least 0, or a size"),
+        (("--gpu-budget", "2G", *AUTO), "'--gpu-budget': expected a number of bytes, at least 1, or a size"),
+        (("--arc-cache", "much", *AUTO), "'--arc-cache': expected a number of bytes, at least 0, or a size"),
+        (("--gpu-budget", "2GiB"), "'--gpu-budget': is about the memory of a GPU, and the CPU decodes; leave it out"),
+        (("--arc-cache", 0), "'--arc-cache': is about the memory of a GPU, and the CPU decodes; leave it out"),
     ],
 )
 def test_options_are_checked(decode, options, message):

@@ -14,7 +14,7 @@ import pytest
 
 from arcbeam.cli import console
 from arcbeam.cli.run import Scorer, Speed, check_width, decode_all, decode_batch
-from arcbeam.core.errors import FormatError
+from arcbeam.core.errors import FormatError, InputError, InputWarning
 from arcbeam.files.log_probs import Utterance
 
 GRAPH = SimpleNamespace(num_columns=3, width_is_exact=True)
@@ -33,7 +33,7 @@ class Spelling:
 
     def _spelled(self, i, log_probs):
         if np.isnan(log_probs).any():
-            error = ValueError(f"log_probs: expected finite values, got nan in utterance {i}, frame 0, column 0")
+            error = InputError("log_probs", "expected finite values, got nan", utterance=i, frame=0, column=0)
             return SimpleNamespace(text="", error=error)
         text = " ".join("abc"[c] for c in log_probs.argmax(1))
         return SimpleNamespace(text=text, reached_final=text != "c", complete=text != "b", error=None)
@@ -101,14 +101,14 @@ def test_capitals_are_pointed_out():
 def test_warnings_name_utterances_and_leave_names_of_files_alone(capsys):
     class Telling(Spelling):
         def decode(self, log_probs, errors):
-            warnings.warn("got a sum of 3 in utterance 1, frame 2: are they logits?", stacklevel=2)
-            warnings.warn("2 phrases of utterance 70.txt are left out", stacklevel=2)
+            warnings.warn(InputWarning("got a sum of 3 in", ": are they logits?", utterance=1, frame=2), stacklevel=2)
+            warnings.warn("2 phrases of utterance 1, frame 2.txt are left out", stacklevel=2)
             return super().decode(log_probs, errors)
 
     assert len(decode_batch(Telling([]), UTTERANCES)) == 3
     assert capsys.readouterr().err.splitlines() == [
         "note: got a sum of 3 in utterance 'u2', frame 2: are they logits?",
-        "note: 2 phrases of utterance 70.txt are left out",
+        "note: 2 phrases of utterance 1, frame 2.txt are left out",
     ]
 
 

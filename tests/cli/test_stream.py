@@ -26,7 +26,7 @@ def test_json(run):
 
 
 @pytest.mark.parametrize(
-    ("asked", "wanted"),
+    ("requested", "wanted"),
     [
         (
             ["--nbest", "3", "--confidence", "--mbr", "--lattice-beam", "6", "--posterior-scale", "0.5"],
@@ -35,12 +35,12 @@ def test_json(run):
         (["--frame-confidence", "entropy", "--confidence-aggregation", "mean"], {"labels", "word_confidence"}),
     ],
 )
-def test_more_answers(run, asked, wanted):
+def test_more_answers(run, requested, wanted):
     """The final results have the keys and values of ``arcbeam decode``."""
     arguments = ["graph.arc", "in.npz", "-f", "json", "--frame-shift", "0.02"]
-    wholes = list(map(json.loads, run("decode", *arguments, *asked).stdout.splitlines()))
+    wholes = list(map(json.loads, run("decode", *arguments, *requested).stdout.splitlines()))
     plain = list(map(json.loads, run("decode", *arguments).stdout.splitlines()))
-    rows = list(map(json.loads, run("stream", *arguments, *asked, "--chunk-frames", "3").stdout.splitlines()))
+    rows = list(map(json.loads, run("stream", *arguments, *requested, "--chunk-frames", "3").stdout.splitlines()))
     finals = {row["utterance"]: row for row in rows if row["is_final"]}
     more = wholes[0].keys() - plain[0].keys()
     assert wanted <= more
@@ -49,8 +49,8 @@ def test_more_answers(run, asked, wanted):
         assert final["stable_words"] == whole["words"]
         assert {key: final[key] for key in more} == {key: whole[key] for key in more}
     assert "labels" in wanted or all(not more & row.keys() for row in rows if not row["is_final"])
-    unasked = list(map(json.loads, run("stream", *arguments).stdout.splitlines()))
-    assert not any((more | {"unstable_words"}) & row.keys() for row in unasked)
+    unrequested = list(map(json.loads, run("stream", *arguments).stdout.splitlines()))
+    assert not any((more | {"unstable_words"}) & row.keys() for row in unrequested)
     assert "labels" in wanted or max(len(whole["nbest"]) for whole in wholes) > 1
 
 
@@ -75,23 +75,23 @@ def test_posteriors(run):
 
 def test_interim_answers(run):
     arguments = ["graph.arc", "in.npz", "-f", "json", "--frame-shift", "0.02", "--chunk-frames", "2"]
-    asked = [*arguments, "--nbest", "3", "--confidence"]
-    rows = list(map(json.loads, run("stream", *asked, "--interim-answers").stdout.splitlines()))
+    requested = [*arguments, "--nbest", "3", "--confidence"]
+    rows = list(map(json.loads, run("stream", *requested, "--interim-answers").stdout.splitlines()))
     for row in rows:
         assert row["nbest"][0]["text"] == row["text"] and 0.0 <= row["confidence"] <= 1.0
         words = [*row["stable_words"], *row.get("unstable_words", [])]
         assert [word["word"] for word in words] == row["text"].split()
         assert all(0.0 <= word["confidence"] <= 1.0 for word in words)
     assert any(len(row["nbest"]) > 1 for row in rows if not row["is_final"])
-    at_the_end = list(map(json.loads, run("stream", *asked).stdout.splitlines()))
+    at_the_end = list(map(json.loads, run("stream", *requested).stdout.splitlines()))
     assert [row for row in at_the_end if row["is_final"]] == [row for row in rows if row["is_final"]]
     assert not any("nbest" in row or "unstable_words" in row for row in at_the_end if not row["is_final"])
 
 
 def test_frame_confidences(run):
     """Of labels and words, also after chunks that are not the last."""
-    asked = ["--frame-confidence", "entropy", "--confidence-aggregation", "mean"]
-    shown = run("stream", "graph.arc", "in.npz", "-f", "json", *asked, "--chunk-frames", "2")
+    requested = ["--frame-confidence", "entropy", "--confidence-aggregation", "mean"]
+    shown = run("stream", "graph.arc", "in.npz", "-f", "json", *requested, "--chunk-frames", "2")
     unfinished = [row for row in map(json.loads, shown.stdout.splitlines()) if not row["is_final"]]
     for row in unfinished:
         assert len(row["word_confidence"]) == len(row["stable_words"]) + len(row["unstable_words"])

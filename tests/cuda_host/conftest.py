@@ -30,7 +30,7 @@ class Copy(ctypes.Structure):
 
 
 class FakeDriver:
-    """What a test may ask of the driver in ``fake_driver.cpp``."""
+    """What a test may do with the driver in ``fake_driver.cpp``."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self.library = library
@@ -97,7 +97,7 @@ class FakeDriver:
 
     def failures(self, run):
         """Runs it with every call of the driver failing in turn; gives each CudaError, where one was raised."""
-        run()  # asks once what the device can do
+        run()  # reads once what the device can do
         before = self.library.fake_calls()
         kept = run()
         calls = self.library.fake_calls() - before  # not those that free what was made
@@ -123,7 +123,7 @@ class FakeDriver:
 
 
 def forget_devices() -> None:
-    """As in a process that has not looked for a GPU yet."""
+    """As in a process that has not searched for a GPU yet."""
     devices._told.clear()
     devices._auto_is_cpu = False
 

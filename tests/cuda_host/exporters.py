@@ -95,15 +95,15 @@ class Exchange(ctypes.Structure):
 
 
 def exchanged(current=2, major=1, older=None, name=b"dlpack_exchange_api", fails=(), lacks=()):
-    """A type of exporters with C functions, which `asked` counts; `current` is the stream on which it works now."""
+    """A type of exporters with C functions, which `requested` lists; `current` is the stream on which it works now."""
 
     def describe(array, into):
-        kind.asked.append("describe")
+        kind.requested.append("describe")
         into[0] = array.tensor()
         return -1 if "describe" in fails else 0
 
     def current_stream(kind_of_device, ordinal, into):
-        kind.asked.append(("stream", kind_of_device, ordinal))
+        kind.requested.append(("stream", kind_of_device, ordinal))
         into[0] = current
         return -1 if "current_stream" in fails else 0
 
@@ -112,7 +112,7 @@ def exchanged(current=2, major=1, older=None, name=b"dlpack_exchange_api", fails
     if "describe" not in lacks:
         table.describe = Exchange.DESCRIBE(describe)
     capsule = new_capsule(ctypes.addressof(table), name, None)
-    kept = {"asked": [], "table": table, "older": older, "name": name, "__dlpack_c_exchange_api__": capsule}
+    kept = {"requested": [], "table": table, "older": older, "name": name, "__dlpack_c_exchange_api__": capsule}
     kind = type("Exchanged", (Exporter,), kept)
     return kind
 

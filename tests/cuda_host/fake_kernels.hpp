@@ -161,7 +161,7 @@ int event_query(void* event) {
     if (const int code = begins_here("event_query")) return code;
     if (find(event, "event") == nullptr) return kInvalidHandle;
     if (captured.count(event) != 0) return kCapturedEvent;
-    journal << "looked\n";
+    journal << "read\n";
     return not_ready > 0 ? (--not_ready, kNotReady) : 0;
 }
 int event_synchronize(void* event) {

@@ -9,7 +9,7 @@ from arcbeam import CudaError
 
 
 def told_in_a_child(decoder, batch, fake, launched):
-    """Whether a child, forked while another thread decodes, is told so by all that it asks of the decoder.
+    """Whether a child, forked while another thread decodes, gets that error from every call of the decoder.
 
     ``launched`` gives the number of launches so far.
     """

@@ -95,7 +95,7 @@ def test_pinned_memory_is_read_where_it_is(reader):
 
 
 @pytest.mark.parametrize("make", [Exporter, lambda shape: InterfaceOnly(shape=shape)])
-def test_the_driver_is_asked_once_an_array(reader, fake, make):
+def test_one_request_to_the_driver_an_array(reader, fake, make):
     def calls_of(arrays):
         before = fake.library.fake_calls()
         import_all(arrays, reader)
@@ -108,7 +108,7 @@ def test_the_driver_is_asked_once_an_array(reader, fake, make):
 
 def test_a_driver_that_does_not_answer(reader, fake):
     fake.fail("pointer_attributes", 803)
-    with pytest.raises(CudaError, match=r"DRIVER_MISMATCH \(803\) while asking whose memory an address is"):
+    with pytest.raises(CudaError, match=r"DRIVER_MISMATCH \(803\) while finding whose memory an address is"):
         import_all([InterfaceOnly(shape=(3, 4))], reader)
     for code in (1, 201):
         fake.fail("pointer_attributes", code)

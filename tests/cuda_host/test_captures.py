@@ -13,7 +13,7 @@ from arcbeam.gpu._launch import Event, Stream
 from tests.cuda_host.exporters import Exporter
 
 SAID = (
-    r"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED \(900\) while asking whether a stream is captured on cuda:0: .*; a CUDA "
+    r"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED \(900\) while checking whether a stream is captured on cuda:0: .*; a CUDA "
     "graph is being captured: decode before the capture or after it"
 )
 PRODUCER = 2  # a stream that the fake driver knows from elsewhere
@@ -55,7 +55,7 @@ def test_the_current_stream_of_a_library(fake, monkeypatch, name):
         with pytest.raises(CudaError, match=SAID) as caught:
             take(reader, arrays)
         assert (caught.value.name, caught.value.code) == ("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", 900)
-    assert len(array.streams) == 1, "the producer was not asked"
+    assert len(array.streams) == 1, "no request to the producer"
     with pytest.raises(CudaError, match=SAID):
         refuse_capture(reader)
     assert fake.library.fake_capturing() == 1, "our stream is not a part of it"
@@ -73,7 +73,7 @@ def test_a_library_that_has_not_begun(fake, monkeypatch):
 
 
 def test_the_default_stream(fake, monkeypatch):
-    """Which may not even be asked of while a stream that waits for it is being captured."""
+    """And nothing is read of it while a stream that waits for it is being captured."""
     reader = Stream(_cuda.context_of(0))
     monkeypatch.setitem(sys.modules, "torch", library(0))
     take(reader, [Exporter((4, 3))])
@@ -134,7 +134,7 @@ def test_what_a_capture_forbids_is_said_to_be_that(fake, code):
 
 
 def test_single_arrays(fake):
-    """The check is that of a batch: who imports one array asks by himself."""
+    """The check is that of a batch: who imports one array checks it alone."""
     reader = Stream(_cuda.context_of(0))
     import_array(Exporter((4, 3)), "x", reader)
     reader.refuse_capture()

@@ -79,7 +79,7 @@ def test_a_chunk_that_is_written_on_a_stream(reader, fake):
 
 
 @pytest.mark.parametrize("bad", [None, np.nan, np.inf, -np.inf])
-def test_a_long_chunk_is_copied_and_looked_over(reader, fake, bad):
+def test_a_long_chunk_is_copied_and_checked(reader, fake, bad):
     values = np.arange(24, dtype=np.float32).reshape(6, 4)
     if bad is not None:
         values[5, 3] = bad
@@ -123,13 +123,13 @@ def test_transposed_batches_keep_their_rows(reader):
         import_all(Exporter((2, 3, 4), (12, 1, 3)), reader)
 
 
-def test_producers_are_asked_where_the_reader_is(reader, fake):
+def test_requests_to_producers_name_where_the_reader_is(reader, fake):
     """As torch wants it, whose current device is another GPU."""
 
     class Outputs(Exporter):
-        def __dlpack__(self, **asked):
+        def __dlpack__(self, **requested):
             contexts.append(fake.library.fake_current_device())
-            return super().__dlpack__(**asked)
+            return super().__dlpack__(**requested)
 
     second, contexts = Reader(Stream(_cuda.context_of(1))), []
     import_all(Outputs((2, 3, 4), device=(2, 1), address=0x30000), second)
@@ -154,7 +154,7 @@ def test_a_stream_of_many_arrays_is_waited_for_once(reader, fake):
     assert waits.count(["wait", str(reader.address)]) == 2
 
 
-def test_the_current_stream_of_torch_is_asked_for_once(reader):
+def test_the_current_stream_of_torch_is_read_once(reader):
     tensor = type("Tensor", (Exporter,), {"__module__": "torch"})
     items = [tensor((3, 4)), Exporter((3, 4)), tensor((3, 4)), tensor((3, 4)), Exporter((3, 4))]
     import_all(items, reader)

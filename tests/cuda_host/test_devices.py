@@ -191,7 +191,7 @@ def test_a_child_of_a_process_that_another_library_used_cuda_in(fake, monkeypatc
 
 
 def test_a_child_of_a_process_that_found_no_use_for_its_gpu_decodes_on_the_cpu(fake):
-    """As its parent does: that has told, and its driver was only asked what there is."""
+    """As its parent does: that has told, and its driver has only listed the devices."""
     fake.library.fake_device(0, 7, 5, 1)
     assert len(told_once()) == 1
     assert in_a_child(lambda: resolve_device("auto")) == (None, "None")

@@ -73,12 +73,12 @@ def test_every_call_that_fails_is_an_exception_and_leaves_nothing(fake):
     assert {
         "making the device's context", "making the context current", "making a stream", "making a memory pool",
         "allocating device memory", "copying to the device", "copying from the device", "moving device memory",
-        "filling device memory", "allocating pinned memory", "loading the kernels", "looking for a kernel",
+        "filling device memory", "allocating pinned memory", "loading the kernels", "finding a kernel",
         "making an event", "recording an event", "recording an event on the producer's stream", "ordering streams",
         "waiting for the device", "waiting for the stream", "reading the time between events",
-        "asking how many blocks fit", "asking how many clusters fit", "asking for shared memory",
-        "asking for large clusters", "asking what a kernel needs", "asking a memory pool", "counting the devices",
-        "asking for the driver's version", "looking for a device",
+        "counting the blocks that fit", "counting the clusters that fit", "reserving shared memory",
+        "allowing large clusters", "reading what a kernel needs", "reading a memory pool's size",
+        "counting the devices", "reading the driver's version", "finding a device",
     } <= raised  # fmt: skip
     assert any(action.startswith("launching decode as 8 blocks of 128 threads in clusters of 16") for action in raised)
     fake.start()

@@ -25,7 +25,7 @@ def test_a_list_is_what_its_arrays_say(reader):
     assert got.table[:, 2].tolist() == [4, 3, 2, 0, 9, 1, 7]
     assert got.table[:, [0, 1, 3]].tolist() == wanted.table[:, [0, 1, 3]].tolist()
     assert got.columns == 4
-    assert kind.asked == [("stream", 2, 0), *["describe"] * 7]
+    assert kind.requested == [("stream", 2, 0), *["describe"] * 7]
     assert not any(item.streams for item in items)
     assert import_all([kind((5, 6))], reader, exact=False).columns == 6
 
@@ -117,10 +117,10 @@ def test_an_older_version_is_found(reader):
     older = exchanged()
     item = exchanged(major=2, older=exchanged(major=3, older=older))((3, 4))
     assert import_all([item], reader).table[0, 2] == 3
-    assert older.asked == [("stream", 2, 0), "describe"]
+    assert older.requested == [("stream", 2, 0), "describe"]
 
 
-def test_the_driver_is_asked_once_for_what_is_near(reader, fake):
+def test_one_request_to_the_driver_for_what_is_near(reader, fake):
     kind = exchanged()
     fake.lend("memory", 0x11000, 0x1000)
     fake.lend("memory", 0x80000, 0x40000)
@@ -148,7 +148,7 @@ def test_memory_of_an_unknown_length(reader, fake):
 
 def test_a_driver_that_does_not_answer(reader, fake):
     fake.fail("pointer_attributes", 803)
-    with pytest.raises(CudaError, match=r"DRIVER_MISMATCH \(803\) while asking whose memory an address is"):
+    with pytest.raises(CudaError, match=r"DRIVER_MISMATCH \(803\) while finding whose memory an address is"):
         import_all([exchanged()((3, 4))], reader)
     fake.fail("event_record", 803)
     with pytest.raises(CudaError, match=r"DRIVER_MISMATCH \(803\) while recording an event"):

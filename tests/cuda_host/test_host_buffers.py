@@ -1,4 +1,4 @@
-"""Memory of the host for copies and for kernels that look into it: pinned, and what stands in where that is refused."""
+"""Memory of the host for copies and for kernels that read it: pinned, and what stands in where that is refused."""
 
 import ctypes
 import mmap
@@ -86,7 +86,7 @@ def test_a_growth_that_is_refused(fake):
 
 
 def test_other_errors_are_errors(fake):
-    """And no memory is there afterwards, until it is asked for again."""
+    """And no memory is there afterwards, until it is requested again."""
     for make in (HostBuffer, SharedBuffer):
         buffer = make(_cuda.context_of(0))
         buffer.resize(100)
@@ -149,7 +149,7 @@ def test_each_device_is_told_of(fake):
             HostBuffer(_cuda.context_of(ordinal)).resize(1)
 
 
-# For kernels that look into it
+# For kernels that read it
 
 
 def test_shared_memory_is_pinned(fake):

@@ -47,15 +47,15 @@ def check(
     prepare
         Called with the GPU and its decoder before it decodes.
     """
-    asked = {} if boost is None else {"boost": boost}
+    requested = {} if boost is None else {"boost": boost}
     options = {name: value for name, value in options.items() if (name, value) != ("lattice_beam", None)}
     cpu = CtcDecoder(graph, device="cpu", threads=1, **options)
-    wanted, stats = cpu.decode(batch, **asked), cpu.stats
-    of_cpu = _lattices(cpu, batch, **asked) if "lattice_beam" in options else None
+    wanted, stats = cpu.decode(batch, **requested), cpu.stats
+    of_cpu = _lattices(cpu, batch, **requested) if "lattice_beam" in options else None
     with scheduled(schedule, room=room, shape=shape, **figures or {}) as gpu:
         if parts:
             gpu.send_in_parts(*parts)
-        seen = _on_gpu(gpu, graph, options | (where or {}), batch, list(arrivals), prepare, asked, wanted, of_cpu)
+        seen = _on_gpu(gpu, graph, options | (where or {}), batch, list(arrivals), prepare, requested, wanted, of_cpu)
     for name in WORK:
         assert getattr(seen.stats, name) == getattr(stats, name), name
     if options.get("language_model") is not None and of_cpu is None:
@@ -63,13 +63,13 @@ def check(
     return seen
 
 
-def _lattices(decoder: CtcDecoder, batch: Sequence[Any], **asked: Any) -> list[bytes]:
-    return [packed(lattice) for lattice in lattices(decoder, batch, **asked)]
+def _lattices(decoder: CtcDecoder, batch: Sequence[Any], **requested: Any) -> list[bytes]:
+    return [packed(lattice) for lattice in lattices(decoder, batch, **requested)]
 
 
 def _on_gpu(
-    gpu: EmulatedGpu, graph: Any, options: dict[str, Any], batch: Any, arrivals: list[int], prepare: Any, asked: Any,
-    wanted: Any, of_cpu: Any,
+    gpu: EmulatedGpu, graph: Any, options: dict[str, Any], batch: Any, arrivals: list[int], prepare: Any,
+    requested: Any, wanted: Any, of_cpu: Any,
 ) -> Seen:  # fmt: skip
     decoder = CtcDecoder(graph, device="cuda", **options)
     if prepare is not None:
@@ -77,9 +77,9 @@ def _on_gpu(
     if arrivals:
         gpu.send_while_kernels_run(arrivals)
     if of_cpu is None:
-        found = decoder.decode(batch, **asked)
+        found = decoder.decode(batch, **requested)
         same(found, wanted)
         assert [(h.rescoring_score, h.boosts) for h in found] == [(h.rescoring_score, h.boosts) for h in wanted]
     else:
-        assert _lattices(decoder, batch, **asked) == of_cpu
+        assert _lattices(decoder, batch, **requested) == of_cpu
     return Seen(len(gpu.launches), decoder.stats, decoder.memory().token_log)

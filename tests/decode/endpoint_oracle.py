@@ -1,4 +1,4 @@
-"""Law 10's endpoints in plain Python: each look decodes the sentence so far, without endpoints, from its beginning."""
+"""Law 10's endpoints in plain Python: each check decodes the sentence so far, without endpoints, from its beginning."""
 
 import math
 

@@ -1,4 +1,4 @@
-// An allocator of C++ for LD_PRELOAD, whose n-th allocation fails in the thread that asks for it.
+// An allocator of C++ for LD_PRELOAD, whose n-th allocation fails in the thread that makes it.
 #include <cstddef>
 #include <cstdlib>
 #include <new>

@@ -40,9 +40,9 @@ def each_fails(call):
 
 
 def test_batches_and_lattices():
-    asked = {"nbest": 3, "lattice": True, "mbr": True, "confidence": True}
-    [wanted] = DECODER.decode([BATCH[0]], **asked)
-    [found] = each_fails(lambda: DECODER.decode([BATCH[0]], **asked))
+    requested = {"nbest": 3, "lattice": True, "mbr": True, "confidence": True}
+    [wanted] = DECODER.decode([BATCH[0]], **requested)
+    [found] = each_fails(lambda: DECODER.decode([BATCH[0]], **requested))
     assert found.lattice.words.tobytes() == wanted.lattice.words.tobytes()
     arrays = found.lattice._arrays
     assert len(each_fails(lambda: Lattices.of_arrays([arrays]))) == 1

@@ -2,7 +2,7 @@
 
 from tests.decode.lattices import packed
 
-ASKED = (
+REQUESTED = (
     {"nbest": 4, "confidence": True, "lattice": True, "mbr": True, "interim_answers": True},
     {"nbest": 2},
     {"lattice": True},
@@ -53,13 +53,13 @@ class Pair:
         How often the stream moved with frames waiting, or where the search had died.
     """
 
-    def __init__(self, decoders, log_probs, boost, endpoint, asked):
+    def __init__(self, decoders, log_probs, boost, endpoint, requested):
         self.decoders, self.log_probs, self.boost = decoders, log_probs, boost
-        self.endpoint, self.asked = endpoint, asked
+        self.endpoint, self.requested = endpoint, requested
         self.decoder, self.at, self.waited, self.died = decoders[0], 0, 0, 0
         self.partials, self.finals, self.stable = [], [], []
         self.moves, self.stays = (
-            one.stream(boost=boost, endpoint=endpoint, **asked) for one in (decoders[0], decoders[-1])
+            one.stream(boost=boost, endpoint=endpoint, **requested) for one in (decoders[0], decoders[-1])
         )
 
     def chunk(self, most, rng):
@@ -89,7 +89,7 @@ class Pair:
         data = self.moves.save()
         assert data == self.stays.save()
         self.decoder = self.decoders[rng.integers(len(self.decoders))]
-        self.moves = self.decoder.restore(data, boost=self.boost, posteriors=self.asked.get("posteriors", False))
+        self.moves = self.decoder.restore(data, boost=self.boost, posteriors=self.requested.get("posteriors", False))
         assert self.moves.save() == data
         agree(self.moves.partial, self.stays.partial)
         for name in ("num_frames", "num_waiting", "num_settled", "is_finished", "interim_answers", "endpoint"):
@@ -98,13 +98,13 @@ class Pair:
         self.died += not self.moves.partial.complete
 
 
-def rounds(decoders, batch, rng, boosts=None, most=9, endpoint=None, asked=ASKED, share=0.5, refused=0.0):
+def rounds(decoders, batch, rng, boosts=None, most=9, endpoint=None, requested=REQUESTED, share=0.5, refused=0.0):
     """Decodes utterances in chunks, sentence by sentence, until all have ended: a pair of streams for each.
 
     endpoint
         Of all streams but every third.
-    asked
-        What the streams are asked for, in turns.
+    requested
+        What the streams are requested, in turns.
     share
         Of the rounds after which a stream moves to any of the decoders.
     refused
@@ -112,7 +112,7 @@ def rounds(decoders, batch, rng, boosts=None, most=9, endpoint=None, asked=ASKED
     """
     boosts = boosts or [None] * len(batch)
     pairs = [
-        Pair(decoders, log_probs, boosts[i], endpoint if i % 3 != 2 else None, asked[i % len(asked)])
+        Pair(decoders, log_probs, boosts[i], endpoint if i % 3 != 2 else None, requested[i % len(requested)])
         for i, log_probs in enumerate(batch)
     ]
     while going := [pair for pair in pairs if not pair.moves.is_finished]:
@@ -150,14 +150,14 @@ def beside(*arguments, **options):
     return [pair.finals for pair in pairs], sum(pair.waited for pair in pairs), sum(pair.died for pair in pairs)
 
 
-def one_state(decoders, log_probs, company, lengths, chunks=(1, 9, 100), boosts=(None, None), **asked):
+def one_state(decoders, log_probs, company, lengths, chunks=(1, 9, 100), boosts=(None, None), **requested):
     """The state of a stream depends on its frames alone: not on the decoder, its chunks, or another stream's rounds."""
     for frames in lengths:
         states = set()
         for decoder in decoders:
             for chunk in chunks:
                 stream, other = (
-                    decoder.stream(boost=one, **more) for one, more in zip(boosts, (asked, {}), strict=True)
+                    decoder.stream(boost=one, **more) for one, more in zip(boosts, (requested, {}), strict=True)
                 )
                 decoder.decode_chunks([stream], [log_probs[:0]])
                 for at in range(0, frames, chunk):

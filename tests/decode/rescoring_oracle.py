@@ -1,6 +1,6 @@
 """The law of decoding with a large language model, as dictionaries and loops: slow, obvious, independent of the engine.
 
-Language models are asked as their definition has it, word by word from the whole history.
+Language models are requested as their definition has it, word by word from the whole history.
 """
 
 from typing import NamedTuple

@@ -9,7 +9,7 @@ from tests.decode.moving import rounds
 from tests.decode.wholes import check_sentences
 
 METHODS = ("entropy", None, "max_prob", ConfidenceMethod(entropy_type="renyi", alpha=0.5, entropy_norm="lin"))
-NOT_ASKED = (None, None, None, None)
+NOT_REQUESTED = (None, None, None, None)
 
 
 def confidences(partial):
@@ -33,17 +33,19 @@ def check(partial, of_frames):
     assert said.to_dict() == partial.to_dict() and said.frame_confidence.tobytes() == found.tobytes()
 
 
-def follow(decoders, batch, rng, methods=METHODS, most=9, endpoint=None, asked=({},), moves=0.3, refused=0.1):
+def follow(decoders, batch, rng, methods=METHODS, most=9, endpoint=None, requested=({},), moves=0.3, refused=0.1):
     """Streams of each method in turns, the last decoder a CPU's; results are checked when all have ended."""
-    outputs = [asked[i % len(asked)] | {"frame_confidence": methods[i % len(methods)]} for i in range(len(batch))]
+    outputs = [
+        requested[i % len(requested)] | {"frame_confidence": methods[i % len(methods)]} for i in range(len(batch))
+    ]
     for pair in rounds(decoders, batch, rng, None, most, endpoint, outputs, share=moves, refused=refused):
         method, sentences = (
-            pair.asked["frame_confidence"],
+            pair.requested["frame_confidence"],
             [(f.first_frame, f.num_frames, f.endpoint) for f in pair.finals],
         )
-        check_sentences(pair.finals, sentences, decoders[-1], pair.log_probs, asked=pair.asked)
+        check_sentences(pair.finals, sentences, decoders[-1], pair.log_probs, requested=pair.requested)
         if method is None:
-            assert {confidences(partial) for partial in (*pair.partials, *pair.finals)} == {NOT_ASKED}
+            assert {confidences(partial) for partial in (*pair.partials, *pair.finals)} == {NOT_REQUESTED}
             continue
         [whole] = decoders[-1].decode([pair.log_probs], frame_confidence=method)
         stable, sentence = b"", 0

@@ -20,7 +20,7 @@ def spoiled(value, dtype=np.float32):
 
 class OnAnotherDevice:
     def __dlpack__(self, **_):
-        raise AssertionError("must not be asked")
+        raise AssertionError("must not be requested")
 
     def __dlpack_device__(self):
         return (2, 1)
@@ -196,6 +196,11 @@ OPTIONS = {
         {"memory_limit": 0},
         ValueError,
         r"memory_limit: expected a number of bytes, at least 1, or a size .* got 0",
+    ),
+    "memory_limit of a CPU": (
+        {"memory_limit": "2KiB", "device": "cpu"},
+        ValueError,
+        r"memory_limit: expected None with device='cpu', .* GPU, got 2,048 bytes; leave it out, or give device='cuda'$",
     ),
     "memory_limit text": ({"memory_limit": "1 giga"}, ValueError, r"memory_limit: .* got '1 giga'"),
     "unknown": (

@@ -19,7 +19,7 @@ BATCHES = [[random_log_probs(10 * at + i, frames, 12) for i, frames in enumerate
 OPTIONS = {"beam": 6.0, "max_active": 60, "frame_shift": 0.04}
 WRITTEN = sorted({WORDS[label - 1] for label in GRAPH.words.tolist() if label})
 BOOST = Boost({WRITTEN[0]: 2.0, " ".join(WRITTEN[1:3]): 4.0})
-ASKED = {"nbest": 5, "confidence": True, "mbr": True}
+REQUESTED = {"nbest": 5, "confidence": True, "mbr": True}
 
 
 def made(device="cpu", **options):
@@ -84,18 +84,18 @@ def watch(decoder, monkeypatch, *, search=lambda number: None, answer=lambda num
     monkeypatch.setattr(decoder._reader, "new_engine", lambda: Gated(make(), "answers", answer))
 
 
-ALL = {**ASKED, "lattice": True, "frame_confidence": "entropy"}
+ALL = {**REQUESTED, "lattice": True, "frame_confidence": "entropy"}
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "requested",
     [{}, {"nbest": 3}, {"confidence": True}, {"lattice": True}, ALL],
     ids=["best", "nbest", "confidence", "lattice", "all"],
 )
-def test_batches_have_the_bytes_of_decode(make, asked):
+def test_batches_have_the_bytes_of_decode(make, requested):
     either = make()
-    wanted = [either.decode(batch, boost=BOOST, **asked) for batch in BATCHES]
-    found = list(either.decode_batches(BATCHES, boost=BOOST, **asked))
+    wanted = [either.decode(batch, boost=BOOST, **requested) for batch in BATCHES]
+    found = list(either.decode_batches(BATCHES, boost=BOOST, **requested))
     assert [values(one) for one in found] == [values(one) for one in wanted]
     assert either.stats == wanted[-1].stats
 
@@ -105,8 +105,8 @@ def test_no_batch_and_an_empty_one(decoder):
     assert [list(found) for found in decoder.decode_batches([[], []], nbest=2)] == [[], []]
 
 
-@pytest.mark.parametrize("asked", [{}, ASKED, {"frame_confidence": "entropy", "nbest": 2}])
-def test_pairs_whose_buffer_is_written_again(decoder, asked):
+@pytest.mark.parametrize("requested", [{}, REQUESTED, {"frame_confidence": "entropy", "nbest": 2}])
+def test_pairs_whose_buffer_is_written_again(decoder, requested):
     buffer, lengths = np.empty((5, 9, 12), np.float32), np.array([5, 0, 9, 1, 7])
 
     def pairs():
@@ -115,8 +115,8 @@ def test_pairs_whose_buffer_is_written_again(decoder, asked):
                 row[: len(log_probs)], row[len(log_probs) :] = log_probs, np.nan
             yield buffer, lengths
 
-    wanted = [decoder.decode(batch, **asked) for batch in BATCHES]
-    assert [values(one) for one in decoder.decode_batches(pairs(), **asked)] == [values(one) for one in wanted]
+    wanted = [decoder.decode(batch, **requested) for batch in BATCHES]
+    assert [values(one) for one in decoder.decode_batches(pairs(), **requested)] == [values(one) for one in wanted]
 
 
 def test_answers_are_made_while_the_next_batch_is_decoded(make, monkeypatch):
@@ -134,10 +134,10 @@ def test_answers_are_made_while_the_next_batch_is_decoded(make, monkeypatch):
         if number + 1 < len(BATCHES):
             assert searches[number + 1].wait(PATIENCE_S), "the next batch waits for the answers"
 
-    wanted = [values(either.decode(batch, **ASKED)) for batch in BATCHES]
+    wanted = [values(either.decode(batch, **REQUESTED)) for batch in BATCHES]
     with monkeypatch.context() as patched:
         watch(either, patched, search=search, answer=answer)
-        assert [values(one) for one in either.decode_batches(BATCHES, **ASKED)] == wanted
+        assert [values(one) for one in either.decode_batches(BATCHES, **REQUESTED)] == wanted
 
 
 def test_batches_are_pulled_and_decoded_in_the_callers_thread_one_ahead(decoder, monkeypatch):
@@ -166,7 +166,7 @@ def test_batches_are_pulled_and_decoded_in_the_callers_thread_one_ahead(decoder,
 
 
 def test_no_more_than_two_batches_are_kept(decoder):
-    """What is dropped when: log-probs once they are decoded, hypotheses when their successors are asked for."""
+    """What is dropped when: log-probs once they are decoded, hypotheses when their successors are requested."""
 
     class Counted(np.ndarray):
         alive = 0
@@ -185,8 +185,8 @@ def test_no_more_than_two_batches_are_kept(decoder):
         del hypotheses
 
 
-@pytest.mark.parametrize("asked", [{}, ASKED])
-def test_an_error_comes_in_the_place_of_its_batch_and_ends_the_iteration(decoder, asked):
+@pytest.mark.parametrize("requested", [{}, REQUESTED])
+def test_an_error_comes_in_the_place_of_its_batch_and_ends_the_iteration(decoder, requested):
     bad = [np.full((3, 12), np.nan, np.float32)]
     pulled = []
 
@@ -195,18 +195,18 @@ def test_an_error_comes_in_the_place_of_its_batch_and_ends_the_iteration(decoder
             pulled.append(batch)
             yield batch
 
-    found = decoder.decode_batches(source(), **asked)
-    assert [values(next(found)) for _ in range(2)] == [values(decoder.decode(one, **asked)) for one in BATCHES[:2]]
+    found = decoder.decode_batches(source(), **requested)
+    assert [values(next(found)) for _ in range(2)] == [values(decoder.decode(one, **requested)) for one in BATCHES[:2]]
     with pytest.raises(ValueError, match="got nan in utterance 0"):
         next(found)
     assert len(pulled) == 3 and threads() == []
     assert list(found) == []
-    every = list(decoder.decode_batches([BATCHES[0], bad, BATCHES[1]], errors="return", **asked))
+    every = list(decoder.decode_batches([BATCHES[0], bad, BATCHES[1]], errors="return", **requested))
     assert [one[0].error is None for one in every] == [True, False, True]
 
 
-@pytest.mark.parametrize("asked", [{}, ASKED])
-def test_an_error_of_the_source_is_raised_as_it_is(decoder, asked):
+@pytest.mark.parametrize("requested", [{}, REQUESTED])
+def test_an_error_of_the_source_is_raised_as_it_is(decoder, requested):
     class Torn(Exception):
         pass
 
@@ -216,7 +216,7 @@ def test_an_error_of_the_source_is_raised_as_it_is(decoder, asked):
         yield BATCHES[0]
         raise torn
 
-    found = decoder.decode_batches(source(), **asked)
+    found = decoder.decode_batches(source(), **requested)
     assert len(next(found)) == 5
     with pytest.raises(Torn) as caught:
         next(found)
@@ -229,7 +229,7 @@ def test_an_error_of_the_answers_comes_in_their_place(decoder, monkeypatch):
             raise MemoryError("no room for answers")
 
     watch(decoder, monkeypatch, answer=answer)
-    found = decoder.decode_batches(BATCHES, **ASKED)
+    found = decoder.decode_batches(BATCHES, **REQUESTED)
     next(found)
     with pytest.raises(MemoryError, match="no room for answers"):
         next(found)
@@ -245,7 +245,7 @@ def test_a_forked_child_is_told(decoder):
             pulled.append(batch)
             yield batch
 
-    iteration = decoder.decode_batches(source(), **ASKED)
+    iteration = decoder.decode_batches(source(), **REQUESTED)
     next(iteration)
     child = os.fork()
     if child == 0:
@@ -277,8 +277,8 @@ def test_wrong_options_and_batches(decoder):
 
 
 def test_a_decoder_can_be_used_between_two_batches(decoder):
-    for number, found in enumerate(decoder.decode_batches(BATCHES, **ASKED)):
-        assert values(decoder.decode(BATCHES[number], **ASKED)) == values(found)
+    for number, found in enumerate(decoder.decode_batches(BATCHES, **REQUESTED)):
+        assert values(decoder.decode(BATCHES[number], **REQUESTED)) == values(found)
 
 
 class Stuck:
@@ -303,7 +303,7 @@ class Stuck:
 @pytest.mark.parametrize("how", ["close", "break", "drop"])
 def test_who_leaves_early_does_not_wait_for_answers(decoder, monkeypatch, how):
     stuck = Stuck(decoder, monkeypatch, first=1)
-    found = decoder.decode_batches(BATCHES, **ASKED)
+    found = decoder.decode_batches(BATCHES, **REQUESTED)
     for _ in found:
         assert stuck.begun.wait(PATIENCE_S) and len(threads()) == 1
         break
@@ -320,7 +320,7 @@ def test_an_iteration_that_the_collector_ends_in_the_thread_of_its_answers(decod
 
     class Service:
         def __init__(self):
-            self.found = decoder.decode_batches(self.batches(), **ASKED)
+            self.found = decoder.decode_batches(self.batches(), **REQUESTED)
 
         def batches(self):
             yield from BATCHES
@@ -355,9 +355,9 @@ def test_an_interrupt_while_the_answers_are_waited_for(decoder, monkeypatch):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(decoder.decode_batches(source(), **ASKED))
+        list(decoder.decode_batches(source(), **REQUESTED))
     assert stuck.cancelled.is_set() and threads() == []
-    assert len(list(made().decode_batches(BATCHES, **ASKED))) == len(BATCHES)
+    assert len(list(made().decode_batches(BATCHES, **REQUESTED))) == len(BATCHES)
 
 
 def test_answers_that_are_cancelled_end_early(decoder):

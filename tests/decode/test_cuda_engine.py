@@ -72,7 +72,7 @@ def test_arrays_in_the_wrong_place(gpu):
 
 
 def test_memory_that_kernels_cannot_read(gpu):
-    """It is refused before a kernel looks there, which would cost the process its GPU."""
+    """It is refused before a kernel reads there, which would cost the process its GPU."""
     gpu.start(devices=2)
     decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
     for array, said in unreadable(gpu.fake, BATCH[2]):

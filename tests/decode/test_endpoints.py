@@ -70,7 +70,7 @@ def test_blanks_and_separators_are_silence(device):
 
 
 def test_the_rules_of_kaldi(device):
-    """By hand: 20 ms frames, looks every 10."""
+    """By hand: 20 ms frames, checks every 10."""
     kaldi, on = Endpoint.kaldi(), {"device": device, "shift": 0.02}
     assert ends_at(kaldi, spoken(*[0] * 500), **on) == ("rule1", 250)
     # The best path ends in state 0, whose final weight is the relative cost: 0.5 is below 2.
@@ -161,13 +161,13 @@ def test_the_stream_stops_and_the_frames_wait(device):
 
 
 @pytest.mark.parametrize("moves", [False, True])
-@pytest.mark.parametrize("asked", [{}, {"lattice": True}])
-@pytest.mark.parametrize(("heard", "wanted"), [((0, 0, 1, *[0, 2] * 9), ("pause", 12)), ((0,) * 20, (None, 20))])
-def test_silence_is_counted_once(device, heard, wanted, asked, moves):
+@pytest.mark.parametrize("requested", [{}, {"lattice": True}])
+@pytest.mark.parametrize(("columns", "wanted"), [((0, 0, 1, *[0, 2] * 9), ("pause", 12)), ((0,) * 20, (None, 20))])
+def test_silence_is_counted_once(device, columns, wanted, requested, moves):
     """Frame by frame, so that nearly all of a pause is settled, and still in the log of a stream that keeps links."""
     decoder = CtcDecoder(LETTERS, device=device, threads=1, frame_shift=0.1)
-    stream = decoder.stream(endpoint=Endpoint({"pause": EndpointRule(min_trailing_silence=0.8)}), **asked)
-    for row in spoken(*heard):
+    stream = decoder.stream(endpoint=Endpoint({"pause": EndpointRule(min_trailing_silence=0.8)}), **requested)
+    for row in spoken(*columns):
         settled = stream.num_settled
         stream.decode_chunk(row[np.newaxis])
         stream = decoder.restore(stream.save()) if moves else stream

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder
+from arcbeam import CtcDecoder, InputError
 from arcbeam.gpu.tuned import search_plan
 from tests.decode.emulated_gpu import TIGHT, DeviceArray
 from tests.decode.equality import same
@@ -29,12 +29,13 @@ def check(found, wanted):
     same([found[i] for i in (0, 2, 3)], wanted)
     for i, message in ((1, NAN), (4, INF)):
         bad = found[i]
-        assert isinstance(bad.error, ValueError)
+        assert isinstance(bad.error, InputError) and isinstance(bad.error, ValueError)
         assert str(bad.error) == message
+        assert bad.error.utterance == i and f"frame {bad.error.frame}, column {bad.error.column}" in message
         assert (bad.text, bad.words, bad.score, bad.partial_score) == ("", [], -math.inf, -math.inf)
         assert (bad.complete, bad.reached_final) == (False, False)
         assert (len(bad.arcs), len(bad.tokens), bad.graph_score, bad.acoustic_score) == (0, 0, 0.0, -math.inf)
-        assert repr(bad) == f"Hypothesis(error=ValueError({message!r}))"
+        assert repr(bad) == f"Hypothesis(error=InputError({message!r}))"
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])

@@ -144,7 +144,7 @@ def as_values(hypotheses):
     return [(one.text, one.frame_confidence.tobytes(), one.labels, one.word_confidence.tobytes()) for one in hypotheses]
 
 
-def test_threads_batches_and_what_else_is_asked_for_change_nothing():
+def test_threads_batches_and_other_outputs_change_nothing():
     one = CtcDecoder(GRAPH, device="cpu", threads=1, **OPTIONS)
     expected = as_values(one.decode(BATCH, frame_confidence="entropy"))
     many = CtcDecoder(GRAPH, device="cpu", threads=4, **OPTIONS)

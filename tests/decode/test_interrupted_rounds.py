@@ -114,18 +114,18 @@ def test_a_chunk_without_frames_that_is_interrupted_changes_nothing(monkeypatch)
 def test_streams_that_have_taken_their_chunk_go_on(monkeypatch):
     """Those without outputs besides the best path do not depend on the outputs of others."""
     decoder = CtcDecoder(GRAPH, **ONE_THREAD)
-    asking, plain, refused = decoder.stream(**ANSWERS), decoder.stream(endpoint=rule(0.6)), decoder.stream(**ANSWERS)
+    richer, plain, refused = decoder.stream(**ANSWERS), decoder.stream(endpoint=rule(0.6)), decoder.stream(**ANSWERS)
     failing(decoder, monkeypatch, KeyboardInterrupt())
     chunks = [SPEECH[:40], SPEECH[:40], np.full_like(SPEECH[:40], np.nan)]
     with pytest.raises(KeyboardInterrupt):
-        decoder.decode_chunks([asking, plain, refused], chunks, last=[True, False, True], errors="return")
+        decoder.decode_chunks([richer, plain, refused], chunks, last=[True, False, True], errors="return")
     assert (plain.num_frames, plain.num_waiting) == (30, 10)
     found = [*sentences(plain, plain.decode_chunk(SPEECH[40:100])), plain.finish()]
     same(found, fed(decoder, SPEECH[:100], endpoint=rule(0.6)))
     [whole] = decoder.decode([SPEECH[:40]], **ANSWERS)
     assert answers(refused.decode_chunk(SPEECH[:40], last=True)) == answers(whole)
     with pytest.raises(ValueError, match="interrupted in the middle of a chunk"):
-        asking.finish()
+        richer.finish()
 
 
 def test_answers_that_fit_alone_are_made_alone(monkeypatch):

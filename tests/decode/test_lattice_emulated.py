@@ -12,11 +12,11 @@ from arcbeam import CapacityError, CtcDecoder
 from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
 from tests.decode.both_engines import check
+from tests.decode.early_reader import EarlyReader
 from tests.decode.emulated_gpu import TIGHT, Shape
 from tests.decode.equality import same
 from tests.decode.language_models import all_costs_equal
 from tests.decode.lattices import lattices, packed
-from tests.decode.looking import Looking
 from tests.decode.small_search import AS_SHIPPED, BATCH, GRAPH, OPTIONS, ROOMY
 from tests.decode.test_lattice import BEAMS
 from tests.hypothesis_examples import examples
@@ -25,9 +25,9 @@ from tests.simt.build import schedules
 LONG = [*BATCH, graphs.random_log_probs(7, 30, 12)]
 
 
-def on_both(batch, graph=GRAPH, **options):
+def on_both(batch, graph=GRAPH, memory_limit=None, **options):
     """The lattices of the GPU's engine, compared with the CPU's."""
-    of_gpu = lattices(CtcDecoder(graph, device="cuda", **options), batch)
+    of_gpu = lattices(CtcDecoder(graph, device="cuda", memory_limit=memory_limit, **options), batch)
     of_cpu = lattices(CtcDecoder(graph, device="cpu", threads=1, **options), batch)
     assert [packed(lattice) for lattice in of_gpu] == [packed(lattice) for lattice in of_cpu]
     return of_gpu
@@ -167,13 +167,13 @@ def test_more_links_than_tokens():
 
 
 def test_the_host_reads_what_has_been_written_while_others_decode():
-    """Whenever it looks, a lattice is whole, as it is behind the launch."""
+    """Whenever it reads, a lattice is whole, as it is after the launch."""
     early = []
     for schedule in schedules(10):
         for block in (32, 128):
             check(
                 GRAPH, LONG, beam=OPTIONS["beam"], lattice_beam=2.0, shape=Shape(lanes=2, block=block),
                 room=replace(TIGHT, links=512, log_entries=4096, lattice_bytes=1 << 10), schedule=schedule,
-                prepare=lambda gpu, decoder: early.append(Looking(gpu, every=20)),
+                prepare=lambda gpu, decoder: early.append(EarlyReader(gpu, every=20)),
             )  # fmt: skip
     assert sum(one.read_early for one in early) > 5

@@ -16,7 +16,7 @@ from tests.decode import graphs, oracle, rescoring_oracle, test_boost, test_endp
 from tests.decode.boost_oracle import Boosts
 from tests.decode.test_new_words import open_graphs
 from tests.decode.test_rescoring import WORDS, language_models, with_words
-from tests.decode.test_stream_lattices import ASKED
+from tests.decode.test_stream_lattices import REQUESTED
 from tests.decode.test_stream_states import decoders  # noqa: F401 - a fixture
 from tests.decode.test_streams import BATCH, DECODERS, GRAPH, OPTIONS, boost, in_chunks
 from tests.hypothesis_examples import examples
@@ -78,12 +78,12 @@ def followed(stream, log_probs, data):
     st.sampled_from(SCALES),
     st.sampled_from([{}, {"lattice": True}]),
 )
-def test_all_live_paths(data, graph, log_probs, beam, max_active, scale, asked):
+def test_all_live_paths(data, graph, log_probs, beam, max_active, scale, requested):
     """Dead ends and ties, searches that die, and streams that keep lattices, too."""
     options = {"beam": beam, "max_active": max_active}
     one = CtcDecoder(graph, posterior_scale=scale, device="cpu", threads=1, **options)
-    for partial, heard in followed(one.stream(posteriors=True, **asked), log_probs, data):
-        tokens, *_ = oracle.search(graph, heard, **options)
+    for partial, rows in followed(one.stream(posteriors=True, **requested), log_probs, data):
+        tokens, *_ = oracle.search(graph, rows, **options)
         paths = [(token.cost, ids_along(graph, token.path)) for token in tokens.values()]
         check(partial, ids_along(graph, partial.arcs), paths, scale)
 
@@ -95,8 +95,8 @@ def test_words_made_of_pieces(data, graph, log_probs, scale):
     fields = {"join": "pieces", "separator": "\u2581", "word_symbols": SymbolTable.from_list(PIECES)}
     graph = Graph(**graph.fields() | fields)
     one = CtcDecoder(graph, beam=17.0, posterior_scale=scale, device="cpu", threads=1)
-    for partial, heard in followed(one.stream(posteriors=True), log_probs, data):
-        tokens, *_ = oracle.search(graph, heard, beam=17.0)
+    for partial, rows in followed(one.stream(posteriors=True), log_probs, data):
+        tokens, *_ = oracle.search(graph, rows, beam=17.0)
         paths = [(token.cost, pieces_along(graph, token.path)) for token in tokens.values()]
         check(partial, [word.word for word in partial.words], paths, scale)
 
@@ -127,8 +127,8 @@ def test_boosted_and_rescored(data, graph, phrases, models, log_probs, beam, n, 
     added = Boosts(known, deviations) if is_boosted else deviations
     one = CtcDecoder(graph, posterior_scale=scale, device="cpu", threads=1, **given_, **options)
     stream = one.stream(posteriors=True, boost=list_ if is_boosted else None)
-    for partial, heard in followed(stream, log_probs, data):
-        tokens, *_ = rescoring_oracle.search(graph, added, heard, **options)
+    for partial, rows in followed(stream, log_probs, data):
+        tokens, *_ = rescoring_oracle.search(graph, added, rows, **options)
         ends = rescoring_oracle.unfinished(added, tokens).values()
         paths = [(token.cost, ids_along(graph, token.path)) for token in ends]
         check(partial, ids_along(graph, partial.arcs), paths, scale)
@@ -140,8 +140,8 @@ def test_new_words_of_a_request(data, graph, phrases, log_probs, scale):
     list_, known, whole = test_new_words.boost_of(graph, phrases)
     added = Boosts(known)
     one = CtcDecoder(graph, beam=17.0, posterior_scale=scale, device="cpu", threads=1)
-    for partial, heard in followed(one.stream(posteriors=True, boost=list_), log_probs, data):
-        tokens, *_ = rescoring_oracle.search(whole, added, heard, beam=17.0)
+    for partial, rows in followed(one.stream(posteriors=True, boost=list_), log_probs, data):
+        tokens, *_ = rescoring_oracle.search(whole, added, rows, beam=17.0)
         ends = rescoring_oracle.unfinished(added, tokens).values()
         paths = [(token.cost, ids_along(whole, token.path)) for token in ends]
         check(partial, ids_along(whole, partial.arcs), paths, scale)
@@ -180,9 +180,11 @@ def test_chunks_company_threads_and_collections_change_nothing(monkeypatch, kind
     """Nor whether streams keep lattices."""
     boosts = [boost(i) if i % 3 else None for i in range(len(BATCH))] if boosted else None
     found, seen = [{} for _ in BATCH], 0
-    for seed, (collect, asked) in enumerate([(32, {}), (32, ASKED), (1 << 20, {}), (1 << 20, {"lattice": True})] * 2):
+    settings = [(32, {}), (32, REQUESTED), (1 << 20, {}), (1 << 20, {"lattice": True})] * 2
+    for seed, (collect, requested) in enumerate(settings):
         monkeypatch.setattr(engines, "COLLECT_ABOVE", collect)
-        _, partials = in_chunks(DECODERS[kind](), BATCH, np.random.default_rng(seed), boosts, posteriors=True, **asked)
+        rng = np.random.default_rng(seed)
+        _, partials = in_chunks(DECODERS[kind](), BATCH, rng, boosts, posteriors=True, **requested)
         for known, others in zip(found, by_place(partials), strict=True):
             for frames, posteriors in others.items():
                 seen += known.setdefault(frames, posteriors) is not posteriors and len(posteriors) > 0
@@ -193,7 +195,7 @@ def test_chunks_company_threads_and_collections_change_nothing(monkeypatch, kind
 
 
 def test_results_keep_theirs():
-    """However late they are looked at, whatever came after, and pickled."""
+    """However late they are read, whatever came after, and pickled."""
     one = CtcDecoder(GRAPH, **OPTIONS)
     stream, at_once = one.stream(posteriors=True), one.stream(posteriors=True)
     chunks = np.array_split(BATCH[5], 8)
@@ -248,7 +250,7 @@ class Short(CpuStream):
 
 
 def test_too_little_memory_for_a_copy(monkeypatch):
-    """The stream goes on; the results of such rounds say so when they are asked."""
+    """The stream goes on; reading the results of such rounds raises the error."""
     one = CtcDecoder(GRAPH, **OPTIONS)
     wanted = one.stream(posteriors=True).decode_chunk(BATCH[5][:30])
     monkeypatch.setattr(one._chunks, "new_sentence", lambda *_: Short(None))

@@ -23,7 +23,7 @@ def decoder(**options):
     return CtcDecoder(GRAPH, device="cpu", **OPTIONS, **options)
 
 
-ASKED = {"nbest": 5, "confidence": True, "mbr": True}
+REQUESTED = {"nbest": 5, "confidence": True, "mbr": True}
 
 
 def as_values(hypotheses):
@@ -81,7 +81,7 @@ def test_entries_say_what_their_paths_do(graph):
     assert made.decode(BATCH, confidence=True)[0]._results.answers.labels is None
 
 
-def test_nothing_is_there_that_was_not_asked_for():
+def test_no_output_is_there_without_a_request():
     for one in decoder().decode(BATCH):
         assert (one.nbest, one.confidence, one.lattice, one.mbr, one.sausage) == (None,) * 5
         assert one.confidence_truncated is None
@@ -104,8 +104,8 @@ def test_minimum_bayes_risk_and_the_confusion_network():
 def test_minimum_bayes_risk_of_a_batch_is_that_of_its_lattices():
     for options in ({}, {"frame_shift": 0.04, "posterior_scale": 0.3}):
         with_lattices = decoder(**options).decode(BATCH, lattice=True)
-        asked = decoder(**options).decode(BATCH, mbr=True)
-        for one, other in zip(asked, with_lattices, strict=True):
+        requested = decoder(**options).decode(BATCH, mbr=True)
+        for one, other in zip(requested, with_lattices, strict=True):
             assert (one.mbr, one.sausage) == (other.mbr, other.sausage) and one.text == other.text
             assert (one.nbest, one.confidence, one.lattice) == (None,) * 3
             said = one.to_dict()
@@ -114,22 +114,22 @@ def test_minimum_bayes_risk_of_a_batch_is_that_of_its_lattices():
             assert "mbr" not in other.to_dict() and "sausage" not in other.to_dict()
             again = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(one))))
             assert (again.mbr, again.sausage, again.to_dict()) == (one.mbr, one.sausage, said)
-    assert any(one.mbr.words for one in asked)
+    assert any(one.mbr.words for one in requested)
 
 
 def test_threads_batches_and_runs_give_the_same():
-    wanted = as_values(decoder(threads=1).decode(BATCH, **ASKED))
-    assert as_values(decoder(threads=4).decode(BATCH[::-1], **ASKED))[::-1] == wanted
+    wanted = as_values(decoder(threads=1).decode(BATCH, **REQUESTED))
+    assert as_values(decoder(threads=4).decode(BATCH[::-1], **REQUESTED))[::-1] == wanted
     again = decoder(threads=2)
     for _ in range(2):
-        assert as_values([again.decode([one], **ASKED)[0] for one in BATCH]) == wanted
+        assert as_values([again.decode([one], **REQUESTED)[0] for one in BATCH]) == wanted
         again.release()
 
 
 def test_a_gpu_gives_the_same(emulated_gpu):
     emulated_gpu.begin_with(ROOMY)
     gpu = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
-    assert as_values(gpu.decode(BATCH, **ASKED)) == as_values(decoder().decode(BATCH, **ASKED))
+    assert as_values(gpu.decode(BATCH, **REQUESTED)) == as_values(decoder().decode(BATCH, **REQUESTED))
 
 
 def test_a_larger_scale_is_more_certain():
@@ -153,15 +153,15 @@ def test_dead_refused_and_silent_utterances():
     dying, bad, silent = BATCH[-1].copy(), BATCH[-1].copy(), np.zeros((0, 12), np.float32)
     dying[11:] = -np.inf
     bad[3, 2] = np.nan
-    asked = {"nbest": 4, "confidence": True, "lattice": True, "mbr": True}
-    dead, refused, quiet = decoder().decode([dying, bad, silent], errors="return", **asked)
+    requested = {"nbest": 4, "confidence": True, "lattice": True, "mbr": True}
+    dead, refused, quiet = decoder().decode([dying, bad, silent], errors="return", **requested)
     assert len(dead.nbest) == 1 and dead.nbest[0].score == -math.inf and dead.confidence == 0.0
     assert refused.nbest == [] and refused.confidence == 0.0 and refused.lattice.num_links == 0
     assert dead.words and all(word.confidence == 0.0 for word in [*dead.words, *dead.mbr.words])
     assert dead.mbr.text == dead.text and dead.mbr.errors == len(dead.words)
     assert dead.mbr == dead.lattice.mbr and [entry.posterior for entry in dead.nbest] == [0.0]
     assert all(len(rivals) == 1 for rivals in dead.sausage)
-    nothing = decoder().decode([np.full((4, 12), -np.inf, np.float32)], **asked)[0]
+    nothing = decoder().decode([np.full((4, 12), -np.inf, np.float32)], **requested)[0]
     assert (nothing.text, nothing.confidence, nothing.mbr.errors) == ("", 0.0, 0.0)
     assert math.copysign(1.0, nothing.graph_score) == math.copysign(1.0, nothing.nbest[0].graph_score) == 1.0
     assert refused.mbr == ("", [], 0.0, False) and refused.sausage == []
@@ -172,9 +172,9 @@ def test_dead_refused_and_silent_utterances():
 @pytest.mark.parametrize("name", ["confidence", "lattice", "mbr"])
 def test_flags_are_bools(name):
     one = decoder()
-    for ask in (lambda **asked: one.decode(BATCH, **asked), one.stream):
+    for call in (lambda **requested: one.decode(BATCH, **requested), one.stream):
         with pytest.raises(TypeError, match=f"{name}: expected a bool, got str"):
-            ask(**{name: "no"})
+            call(**{name: "no"})
 
 
 def test_words_of_least_risk_that_the_hypothesis_has_take_their_times_from_it():
@@ -276,8 +276,8 @@ def test_pickles_and_dictionaries():
 
 def test_limits_are_said(monkeypatch):
     class Hurried(_lattice.AnswerEngine):
-        def answers(self, *args, **asked):
-            return super().answers(*args, **asked, step_limit=1)
+        def answers(self, *args, **requested):
+            return super().answers(*args, **requested, step_limit=1)
 
     monkeypatch.setattr("arcbeam.ctc.answering.AnswerEngine", Hurried)
     found = decoder().decode(BATCH, nbest=10, confidence=True)

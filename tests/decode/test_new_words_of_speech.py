@@ -54,8 +54,8 @@ def decoder(graph):
 
 @pytest.fixture(scope="module")
 def found(decoder, speech):
-    asked = {"nbest": 5, "confidence": True, "lattice": True, "mbr": True, "frame_confidence": "max_prob"}
-    return decoder.decode(list(speech.values()), boost=Boost(NEW, 5.0), **asked)
+    requested = {"nbest": 5, "confidence": True, "lattice": True, "mbr": True, "frame_confidence": "max_prob"}
+    return decoder.decode(list(speech.values()), boost=Boost(NEW, 5.0), **requested)
 
 
 def test_all_of_them_are_found(decoder, speech, found):

@@ -1,4 +1,4 @@
-"""Memory that grows with batches is given back when that is asked for, and grows again."""
+"""Memory that grows with batches is given back by `release`, and grows again."""
 
 import gc
 import os

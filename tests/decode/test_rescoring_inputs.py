@@ -164,11 +164,19 @@ def test_placements_of_a_gpu(placement):
         CtcDecoder(graph(), placement=placement)
 
 
-def test_sizes_become_bytes_and_change_nothing_on_a_cpu():
+@pytest.mark.parametrize("option", ["memory_limit", "gpu_budget", "arc_cache"])
+def test_memory_of_a_gpu_is_no_option_of_a_cpu(option):
+    message = f"{option}: expected None with device='cpu', .*, got 64 bytes; leave it out, or give device='cuda'"
+    with pytest.raises(ValueError, match=message):
+        decode(graph(), device="cpu", **{option: 64})
+
+
+def test_sizes_become_bytes_and_change_nothing_where_the_cpu_decodes():
     sized = CtcDecoder(
-        graph(), language_model=LARGE, graph_language_model=SMALL, device="cpu", placement="cpu", gpu_budget="2GiB",
+        graph(), language_model=LARGE, graph_language_model=SMALL, device="auto", placement="cpu", gpu_budget="2GiB",
         arc_cache=0,
     )  # fmt: skip
+    assert sized.device == "cpu"
     assert (sized.options.gpu_budget, sized.options.arc_cache) == (2 << 30, 0)
     assert pickle.loads(pickle.dumps(sized)).options == sized.options
     found, wanted = sized.decode([LOGP])[0], decode(graph())

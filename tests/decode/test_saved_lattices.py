@@ -1,4 +1,4 @@
-"""Saved streams that keep lattices: restored anywhere, they go on with what they were asked for."""
+"""Saved streams that keep lattices: restored anywhere, they go on with their outputs."""
 
 import json
 import random
@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from arcbeam import Boost, CtcDecoder, Endpoint, FormatError, Graph
 from tests.decode import graphs
 from tests.decode.equality import same
-from tests.decode.moving import ASKED
+from tests.decode.moving import REQUESTED
 from tests.decode.test_new_words import with_slot
 from tests.decode.test_stream_states import KINDS, MUTANTS, changed, decoders, state_array  # noqa: F401 - a fixture
 from tests.decode.test_streams import BATCH, GRAPH, OPTIONS, WORDS
@@ -21,7 +21,7 @@ from tests.graph import sealing
 from tests.hypothesis_examples import examples
 
 slow = settings(deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
-ALL = {name: value for name, value in ASKED[0].items() if name != "interim_answers"}
+ALL = {name: value for name, value in REQUESTED[0].items() if name != "interim_answers"}
 
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 
@@ -53,15 +53,15 @@ def forged(rng, data):
 
 
 @pytest.mark.usefixtures("little_memory")
-@pytest.mark.parametrize(("asked", "ended"), [({}, False), (ASKED[0], False), (ASKED[0], True)])
+@pytest.mark.parametrize(("requested", "ended"), [({}, False), (REQUESTED[0], False), (REQUESTED[0], True)])
 @pytest.mark.parametrize("kind", [*KINDS, "new words"])
-def test_forged_states_are_refused_or_harmless(decoders, kind, asked, ended):  # noqa: F811
+def test_forged_states_are_refused_or_harmless(decoders, kind, requested, ended):  # noqa: F811
     """Checksums are made to fit; what gets through is decoded with."""
     decoder, one, log_probs, endpoint = of_kind(kind, decoders)
-    stream = decoder.stream(boost=one, endpoint=endpoint, **asked)
+    stream = decoder.stream(boost=one, endpoint=endpoint, **requested)
     stream.decode_chunk(log_probs[:12], last=ended)
     data = stream.save()
-    rng, accepted, count = random.Random(kind), 0, MUTANTS // 2 if asked else MUTANTS
+    rng, accepted, count = random.Random(kind), 0, MUTANTS // 2 if requested else MUTANTS
     for i in range(count):
         mutant = forged(rng, data)
         try:
@@ -70,23 +70,23 @@ def test_forged_states_are_refused_or_harmless(decoders, kind, asked, ended):  #
             assert "stream state: " in str(error), i
             continue
         accepted += 1
-        assert (answers(restored.partial)[1] is not None) == bool(asked)
+        assert (answers(restored.partial)[1] is not None) == bool(requested)
         if not ended:
             restored.decode_chunk(log_probs[12:20])
             assert isinstance(restored.save(), bytes)
             restored.finish()
         final = restored.partial
         assert isinstance(final.to_dict(), dict) and isinstance(restored.save(), bytes)
-        assert not asked or isinstance(final.lattice.scores.sum(), float)
+        assert not requested or isinstance(final.lattice.scores.sum(), float)
     assert 0 < accepted < count
     if not ended:
         final = [decoder.restore(data, boost=one).decode_chunk(log_probs[12:], last=True)]
-        same(final, decoder.decode([log_probs], boost=one, **ALL if asked else {}))
+        same(final, decoder.decode([log_probs], boost=one, **ALL if requested else {}))
 
 
-def saved(last, **asked):
+def saved(last, **requested):
     decoder = CtcDecoder(GRAPH, **OPTIONS)
-    stream = decoder.stream(**asked or ALL)
+    stream = decoder.stream(**requested or ALL)
     stream.decode_chunk(BATCH[5][:20], last=last)
     return decoder, stream.save()
 
@@ -152,10 +152,10 @@ def test_the_end_of_the_best_path_is_one_of_no_more_cost():
         decoder.restore(changed(data, end_extras=np.full_like(extras, 99.0)))
 
 
-def test_what_a_stream_is_asked_for_moves_with_it():
+def test_the_outputs_of_a_stream_move_with_it():
     decoder = CtcDecoder(GRAPH, **OPTIONS)
-    for asked in ASKED:
-        stream = decoder.stream(**asked)
+    for requested in REQUESTED:
+        stream = decoder.stream(**requested)
         moved = decoder.restore(stream.save())
         assert moved._sentence.outputs == stream._sentence.outputs and moved.interim_answers == stream.interim_answers
         moved.interim_answers = True

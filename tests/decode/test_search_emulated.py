@@ -122,7 +122,7 @@ def test_float16():
 
 
 def test_log_probs_come_while_the_kernel_runs():
-    """At random points of a launch, some before a block asks for them and some after: no launch ends for them."""
+    """At random points of a launch, some before a block reads them and some after: no launch ends for them."""
     half = [logp.astype(np.float16) for logp in BATCH]
     for number, schedule in enumerate(schedules()):
         rng = np.random.default_rng(number)

@@ -1,4 +1,4 @@
-"""Collections of a token log look at what is young alone, and leave what a collection of everything would."""
+"""Collections of a token log read what is young alone, and leave what a collection of everything would."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def rows_of(frame, base, alive):
 
 
 def test_a_collection_looks_at_what_is_young():
-    """One history of all tokens, four entries a frame: none of it is looked at by two collections."""
+    """One history of all tokens, four entries a frame: none of it is read by two collections."""
     log, tokens, collections, since = _stages.TokenLog(64), 1, 0, 1
     log.prune(frontier([(0.0, NONE, 0, NONE)]))
     for frame in range(8000):

@@ -12,7 +12,7 @@ from arcbeam.core.confidence import AGGREGATIONS, resolve
 from arcbeam.ctc.confidence._frame_confidence import FrameConfidenceEngine
 from arcbeam.streams.waiting import PIECE
 from tests.decode import graphs
-from tests.decode.stream_confidences import METHODS, NOT_ASKED, confidences, follow
+from tests.decode.stream_confidences import METHODS, NOT_REQUESTED, confidences, follow
 from tests.decode.test_endpoints import OPTIONS, RULES, SILENCE, SPEECH
 from tests.decode.test_stream_states import changed, state_array
 from tests.graph import sealing
@@ -20,7 +20,7 @@ from tests.hypothesis_examples import examples
 
 slow = settings(deadline=None, max_examples=examples(120), suppress_health_check=[HealthCheck.too_slow])
 BATCH = [np.roll(SPEECH, 20 * i, axis=0)[: 70 - 9 * i] for i in range(5)]
-ASKED = ({}, {"nbest": 2, "confidence": True, "interim_answers": True}, {"posteriors": True})
+REQUESTED = ({}, {"nbest": 2, "confidence": True, "interim_answers": True}, {"posteriors": True})
 
 
 def decoder(graph=SILENCE, **options):
@@ -57,7 +57,7 @@ def test_any_graph(seed, graph, batch, beam, methods):
 @pytest.mark.parametrize("seed", range(3))
 def test_beside_other_answers(seed):
     ones = [decoder(lattice_beam=4.0) for _ in range(2)]
-    follow(ones, [one[:40] for one in BATCH], np.random.default_rng(seed), METHODS[:1], 9, RULES, ASKED, moves=0.1)
+    follow(ones, [one[:40] for one in BATCH], np.random.default_rng(seed), METHODS[:1], 9, RULES, REQUESTED, moves=0.1)
 
 
 def test_what_waits_is_decoded_in_pieces_and_not_measured_again():
@@ -117,7 +117,7 @@ def test_streams_without_keep_nothing():
     one = decoder()
     stream = one.stream()
     partial = stream.decode_chunk(SPEECH[:9])
-    assert confidences(partial) == NOT_ASKED
+    assert confidences(partial) == NOT_REQUESTED
     assert not {"labels", "word_confidence", "frame_confidence"} & set(partial.to_dict())
     assert "confidences" not in sealing.sections(stream.save())
 
@@ -233,9 +233,9 @@ def test_a_reset_that_breaks_off_leaves_the_confidences_of_what_waits(monkeypatc
     monkeypatch.undo()
     assert stream.save() == before and stream.num_waiting > 0 and stream.partial is partial
     while True:
-        heard = SPEECH[partial.first_frame : partial.num_frames]
-        [whole] = one.decode([heard], frame_confidence="entropy")
-        assert len(heard) and partial.frame_confidence.tobytes() == whole.frame_confidence.tobytes()
+        frames = SPEECH[partial.first_frame : partial.num_frames]
+        [whole] = one.decode([frames], frame_confidence="entropy")
+        assert len(frames) and partial.frame_confidence.tobytes() == whole.frame_confidence.tobytes()
         if not stream.num_waiting:
             break
         partial = stream.reset()

@@ -44,15 +44,15 @@ def test_chunks_on_the_gpu_are_copied_also_those_that_wait(gpu, dtype):
     """In any order of rows, beside streams without confidences; a chunk with NaN leaves no frame."""
     decoder, cpu = on_both(SILENCE)
     speech = SPEECH[:40].astype(dtype)
-    asked = ("entropy", None, "max_prob")
-    ours, theirs = ([one.stream(endpoint=RULES, frame_confidence=m) for m in asked] for one in (decoder, cpu))
+    requested = ("entropy", None, "max_prob")
+    ours, theirs = ([one.stream(endpoint=RULES, frame_confidence=m) for m in requested] for one in (decoder, cpu))
     bad = np.full((3, speech.shape[1]), np.nan, dtype)
     for at in range(0, 40, 10):
         chunk = speech[at : at + 10]
-        arrays = [lent(gpu, np.ascontiguousarray(chunk[::-1])[::-1]) for _ in asked]
+        arrays = [lent(gpu, np.ascontiguousarray(chunk[::-1])[::-1]) for _ in requested]
         found = decoder.decode_chunks(ours, arrays)
-        wanted = cpu.decode_chunks(theirs, [chunk] * len(asked))
-        refused = decoder.decode_chunks(ours, [lent(gpu, bad) for _ in asked], errors="return")
+        wanted = cpu.decode_chunks(theirs, [chunk] * len(requested))
+        refused = decoder.decode_chunks(ours, [lent(gpu, bad) for _ in requested], errors="return")
         assert all(partial.error is not None for partial in refused)
         gpu.fake.library.fake_take_back()
         assert [one.to_dict() for one in found] == [one.to_dict() for one in wanted]

@@ -1,4 +1,4 @@
-"""A stream gives the bytes of the whole, in any chunks and company, wherever it moves and whatever it is asked for."""
+"""A stream gives the bytes of the whole, in any chunks and company, wherever it moves and whatever its outputs."""
 
 import math
 
@@ -12,7 +12,7 @@ from arcbeam.ctc import engines
 from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs, test_endpoints
 from tests.decode.emulated_gpu import TIGHT
-from tests.decode.moving import ASKED, agree
+from tests.decode.moving import REQUESTED, agree
 from tests.decode.small_search import ROOMY
 from tests.decode.test_endpoints import RULES, SPEECH
 from tests.decode.test_new_words import PHRASES, boost_of, open_graphs
@@ -27,7 +27,9 @@ slow = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )  # fmt: skip
 POSTERIORS = [{"posteriors": True}, {"posteriors": True, "lattice": True, "interim_answers": True}]
-OUTPUTS = pytest.mark.parametrize("asked", [[{}], ASKED, POSTERIORS], ids=["best paths", "lattices", "posteriors"])
+OUTPUTS = pytest.mark.parametrize(
+    "requested", [[{}], REQUESTED, POSTERIORS], ids=["best paths", "lattices", "posteriors"]
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 
@@ -36,25 +38,25 @@ pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 @pytest.mark.parametrize("collect", [64, engines.COLLECT_ABOVE])
 @pytest.mark.parametrize("boosted", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_chunks_and_moves(monkeypatch, decoders, kind, boosted, collect, asked):
+def test_chunks_and_moves(monkeypatch, decoders, kind, boosted, collect, requested):
     monkeypatch.setattr(engines, "COLLECT_ABOVE", collect)
     places = [decoders(kind), decoders(kind, threads=1)]
     boosts = [boost(i) if i % 3 else None for i in range(len(BATCH))] if boosted else None
     for seed, share in ((0, 0.0), (1, 0.4)):
-        conform(places, BATCH, np.random.default_rng(seed), boosts, asked=asked, share=share)
+        conform(places, BATCH, np.random.default_rng(seed), boosts, requested=requested, share=share)
 
 
 @OUTPUTS
 @pytest.mark.parametrize("boosted", [False, True])
 @pytest.mark.parametrize("kind", test_endpoints.DECODERS)
-def test_sentences(kind, boosted, asked):
+def test_sentences(kind, boosted, requested):
     """Endpoints and resets, frames that wait, time that goes on, and chunks that are refused."""
     places = [test_endpoints.DECODERS[kind]() for _ in range(2)]
     batch = [np.roll(SPEECH, 20 * i, axis=0)[: 140 - 30 * i] for i in range(3)]
     boosts, waited = [boost(i) if i != 1 else None for i in range(len(batch))] if boosted else None, 0
     for most in (3, 12, 200):
         rng = np.random.default_rng(most)
-        pairs = conform(places, batch, rng, boosts, most, RULES, asked, share=0.6, refused=0.1)
+        pairs = conform(places, batch, rng, boosts, most, RULES, requested, share=0.6, refused=0.1)
         assert {final.endpoint for pair in pairs for final in pair.finals} >= {"pause", "end"}
         assert len(pairs[0].finals) > 4
         waited += sum(pair.waited for pair in pairs)
@@ -102,9 +104,9 @@ def test_any_graph(places, data, graph, batch, beam, lattice_beam, shift):
         max_relative_cost=st.sampled_from([0.0, 0.5, 1.0, math.inf]),
     )
     rules = data.draw(st.one_of(st.none(), st.dictionaries(st.sampled_from("abc"), rule, min_size=1).map(Endpoint)))
-    asked = data.draw(st.sampled_from([[{}], ASKED, POSTERIORS]))
+    requested = data.draw(st.sampled_from([[{}], REQUESTED, POSTERIORS]))
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
-    conform(places(data, graph, frame_shift=shift, **options), batch, rng, None, 4, rules, asked, share=0.3)
+    conform(places(data, graph, frame_shift=shift, **options), batch, rng, None, 4, rules, requested, share=0.3)
 
 
 @slow
@@ -115,14 +117,15 @@ def test_new_words(data, graph, phrases, batch):
     one = CtcDecoder(graph, beam=data.draw(st.sampled_from([0.5, 17.0])), device="cpu", threads=1, frame_shift=0.25)
     boosts = [own if i % 2 == 0 else None for i in range(len(batch))]
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
-    conform([one], batch, rng, boosts, most=4, asked=data.draw(st.sampled_from([[{}], ASKED])))
+    conform([one], batch, rng, boosts, most=4, requested=data.draw(st.sampled_from([[{}], REQUESTED])))
 
 
 def test_a_batcher_passes_all_of_it_on(device):
-    """Results on the way and at the end, whatever streams are asked for; a chunk that is refused is its own alone."""
+    """Results on the way and at the end, whatever the outputs; a chunk that is refused is its own alone."""
     decoder = CtcDecoder(Graph(**GRAPH.fields() | {"blank": 0}), **OPTIONS | {"device": device})
-    asked = [{}, *ASKED, {"posteriors": True}, {"frame_confidence": "entropy"}, {"frame_confidence": "max_prob"}]
-    streams, alone = ([decoder.stream(**outputs) for outputs in asked] for _ in range(2))
+    methods = [{"frame_confidence": "entropy"}, {"frame_confidence": "max_prob"}]
+    requested = [{}, *REQUESTED, {"posteriors": True}, *methods]
+    streams, alone = ([decoder.stream(**outputs) for outputs in requested] for _ in range(2))
     with Batcher(decoder, max_wait_ms=1) as batcher:
         for at, chunk in enumerate(np.array_split(BATCH[5], 3)):
             bad = batcher.submit(decoder.stream(frame_confidence="entropy"), np.full_like(chunk, np.nan))

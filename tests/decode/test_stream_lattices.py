@@ -25,25 +25,25 @@ from tests.decode.wholes import check
 from tests.hypothesis_examples import examples
 
 slow = settings(deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
-ASKED = {"nbest": 4, "confidence": True, "lattice": True, "mbr": True}
+REQUESTED = {"nbest": 4, "confidence": True, "lattice": True, "mbr": True}
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 
 
 @pytest.mark.parametrize("kind", DECODERS)
 @pytest.mark.parametrize("collect", [64, engines.COLLECT_ABOVE])
 def test_on_the_way_nothing_differs(monkeypatch, kind, collect):
-    """Partial results, stable words and what is settled are those of a stream that asks for nothing."""
+    """Partial results, stable words and what is settled are those of a stream without outputs."""
     monkeypatch.setattr(engines, "COLLECT_ABOVE", collect)
     decoder, rng = DECODERS[kind](), np.random.default_rng(1)
     for log_probs in BATCH:
-        plain, asking = decoder.stream(boost=boost(2)), decoder.stream(boost=boost(2), lattice=True, nbest=3)
+        plain, richer = decoder.stream(boost=boost(2)), decoder.stream(boost=boost(2), lattice=True, nbest=3)
         for chunk in np.array_split(log_probs, rng.integers(1, 12)):
-            one, other = plain.decode_chunk(chunk), asking.decode_chunk(chunk)
+            one, other = plain.decode_chunk(chunk), richer.decode_chunk(chunk)
             assert (one.nbest, one.confidence, one.lattice, one.mbr) == (None,) * 4
             assert one.to_dict() == other.to_dict()
-            assert plain.num_settled == asking.num_settled
+            assert plain.num_settled == richer.num_settled
             assert (one.stable_text, one.text) == (other.stable_text, other.text)
-        same([asking.finish()], [plain.finish()])
+        same([richer.finish()], [plain.finish()])
 
 
 @pytest.mark.parametrize("collect", [64, engines.COLLECT_ABOVE])
@@ -55,13 +55,13 @@ def test_interim_answers(monkeypatch, kind, boosted, collect):
     boosts = [boost(i) if boosted and i % 3 else None for i in range(len(BATCH))]
     monkeypatch.setattr(engines, "COLLECT_ABOVE", collect)
     decoder = DECODERS[kind]()
-    finals, partials = in_chunks(decoder, BATCH, np.random.default_rng(2), boosts, interim_answers=True, **ASKED)
-    check(finals, wholes.decode(BATCH, boost=boosts, **ASKED))
+    finals, partials = in_chunks(decoder, BATCH, np.random.default_rng(2), boosts, interim_answers=True, **REQUESTED)
+    check(finals, wholes.decode(BATCH, boost=boosts, **REQUESTED))
     _, plain = in_chunks(decoder, BATCH, np.random.default_rng(2), boosts)
     several = 0
     for log_probs, one, found, others in zip(BATCH, boosts, partials, plain, strict=True):
         on_the_way = found[:-1]
-        so_far = unfinished.decode([log_probs[: partial.num_frames] for partial in on_the_way], boost=one, **ASKED)
+        so_far = unfinished.decode([log_probs[: partial.num_frames] for partial in on_the_way], boost=one, **REQUESTED)
         check(on_the_way, so_far)
         several += sum(len(partial.nbest) > 1 for partial in on_the_way)
         for partial, other in zip(found, others, strict=True):
@@ -77,35 +77,35 @@ def test_interim_answers_of_any_graph(data, graph, batch):
     options = {"beam": beam, "lattice_beam": lattice_beam, "device": "cpu", "threads": 1, "frame_shift": 0.25}
     decoder, unfinished = CtcDecoder(graph, **options), CtcDecoder(unending(graph), **options)
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
-    finals, partials = in_chunks(decoder, batch, rng, most=4, interim_answers=True, **ASKED)
-    check(finals, decoder.decode(batch, **ASKED))
+    finals, partials = in_chunks(decoder, batch, rng, most=4, interim_answers=True, **REQUESTED)
+    check(finals, decoder.decode(batch, **REQUESTED))
     for log_probs, found in zip(batch, partials, strict=True):
-        check(found[:-1], unfinished.decode([log_probs[: one.num_frames] for one in found[:-1]], **ASKED))
+        check(found[:-1], unfinished.decode([log_probs[: one.num_frames] for one in found[:-1]], **REQUESTED))
 
 
 def test_interim_answers_now_and_then():
     """They come for the chunks for which they are wanted, also without frames; a word keeps its confidence there."""
     decoder, log_probs = CtcDecoder(GRAPH, **OPTIONS), BATCH[5]
-    stream, asking = decoder.stream(**ASKED), decoder.stream(**ASKED, interim_answers=True)
-    assert not stream.interim_answers and asking.interim_answers
+    stream, richer = decoder.stream(**REQUESTED), decoder.stream(**REQUESTED, interim_answers=True)
+    assert not stream.interim_answers and richer.interim_answers
     for at in range(0, 60, 20):
         chunk = log_probs[at : at + 20]
         assert stream.decode_chunk(chunk).nbest is None
-        wanted = asking.decode_chunk(chunk)
+        wanted = richer.decode_chunk(chunk)
         stream.interim_answers = True
         found = stream.decode_chunk(chunk[:0])
         stream.interim_answers = False
         assert stream.decode_chunk(chunk[:0]).nbest is None
         assert found.to_dict() == wanted.to_dict() and found.words[0].confidence is not None
         assert not found.is_final and found.confidence is not None and len(found.nbest) > 1
-    check([stream.decode_chunk(log_probs[60:], last=True)], decoder.decode([log_probs], **ASKED))
+    check([stream.decode_chunk(log_probs[60:], last=True)], decoder.decode([log_probs], **REQUESTED))
 
 
 def test_interim_answers_after_an_endpoint():
     """The next sentence's, with the times of the stream; where a sentence has ended, its answers stay."""
     decoder = test_endpoints.DECODERS["plain"]()
     unfinished = CtcDecoder(unending(decoder.graph), **vars(decoder.options))
-    stream, checked = decoder.stream(endpoint=RULES, interim_answers=True, **ASKED), 0
+    stream, checked = decoder.stream(endpoint=RULES, interim_answers=True, **REQUESTED), 0
     for at in range(0, 90, 6):
         partial = stream.decode_chunk(SPEECH[at : at + 6])
         while partial.endpoint:
@@ -113,7 +113,7 @@ def test_interim_answers_after_an_endpoint():
             partial = stream.reset()
         if partial.num_frames > partial.first_frame > 0:
             of_sentence = SPEECH[partial.first_frame : partial.num_frames]
-            check([partial], unfinished.decode([of_sentence], **ASKED), [partial.first_frame])
+            check([partial], unfinished.decode([of_sentence], **REQUESTED), [partial.first_frame])
             checked += 1
     assert checked > 3
 
@@ -146,9 +146,9 @@ def test_of_real_speech(demo, demo_data):  # noqa: F811
     list_of = Boost(words[::7])
     for options, one in itertools.product(({}, models), (None, list_of)):
         decoder = CtcDecoder(graph, device="cpu", beam=17.0, lattice_beam=15.0, frame_shift=0.02, **options)
-        wholes = decoder.decode(batch, boost=one, **ASKED)
+        wholes = decoder.decode(batch, boost=one, **REQUESTED)
         assert sum(whole.lattice.num_links for whole in wholes) > 3 * sum(len(whole.arcs) for whole in wholes)
-        found, _ = in_chunks(decoder, batch, np.random.default_rng(0), [one] * len(batch), most=60, **ASKED)
+        found, _ = in_chunks(decoder, batch, np.random.default_rng(0), [one] * len(batch), most=60, **REQUESTED)
         same(found, wholes)
         check(found, wholes)
 
@@ -167,7 +167,7 @@ def test_history_goes_on(data, graph, models, sentences_, beam):
     graph = with_words(graph, small)
     options = {"beam": beam, "lattice_beam": 4.0, "device": "cpu", "threads": 1}
     decoder = CtcDecoder(graph, language_model=large, graph_language_model=small, **options)
-    stream, said = decoder.stream(**ASKED), []
+    stream, said = decoder.stream(**REQUESTED), []
     for log_probs in sentences_:
         middle = data.draw(st.integers(0, len(log_probs)))
         stream.decode_chunk(log_probs[:middle])
@@ -210,7 +210,7 @@ def test_history_goes_on_with_kenlm(tmp_path):
         options = {"beam": 3.0, "lattice_beam": 4.0, "device": "cpu", "threads": 1, "unknown_words": "unk"}
         large = KenLM(model.write(tmp_path / f"{seed}.arpa"))
         decoder = CtcDecoder(graph, language_model=large, graph_language_model=small, **options)
-        stream, said = decoder.stream(**ASKED), []
+        stream, said = decoder.stream(**REQUESTED), []
         for k in range(4):
             log_probs = graphs.random_log_probs(10 * seed + k, 5, 4)
             stream.decode_chunk(log_probs[:k])
@@ -227,17 +227,17 @@ def test_history_goes_on_with_kenlm(tmp_path):
     assert sum(lengths) > 10, lengths
 
 
-def test_each_stream_gets_what_it_asked_for():
-    """Rounds of streams that ask for different things, or for nothing, with boosts of their own."""
+def test_each_stream_gets_its_outputs():
+    """Rounds of streams with different outputs, or none, with boosts of their own."""
     decoder = CtcDecoder(GRAPH, **OPTIONS)
-    kinds = [{}, {"nbest": 2}, {"confidence": True}, {"lattice": True}, {"mbr": True}, {"nbest": 2}, ASKED]
+    kinds = [{}, {"nbest": 2}, {"confidence": True}, {"lattice": True}, {"mbr": True}, {"nbest": 2}, REQUESTED]
     boosts = [None, boost(1), boost(2), boost(3), None, boost(4), boost(5)]
-    streams = [decoder.stream(boost=one, **asked) for one, asked in zip(boosts, kinds, strict=True)]
+    streams = [decoder.stream(boost=one, **requested) for one, requested in zip(boosts, kinds, strict=True)]
     speech = [BATCH[i % 2 * 5] for i in range(len(kinds))]
     decoder.decode_chunks(streams, [log_probs[:20] for log_probs in speech])
     finals = decoder.decode_chunks(streams, [log_probs[20:] for log_probs in speech], last=True)
-    for final, one, asked, log_probs in zip(finals, boosts, kinds, speech, strict=True):
-        [whole] = decoder.decode([log_probs], boost=one, **asked)
+    for final, one, requested, log_probs in zip(finals, boosts, kinds, speech, strict=True):
+        [whole] = decoder.decode([log_probs], boost=one, **requested)
         said = final.to_dict()
         assert {name: said[name] for name in whole.to_dict()} == whole.to_dict()
         assert (final.lattice is None) == (whole.lattice is None)
@@ -250,30 +250,30 @@ def test_each_stream_gets_what_it_asked_for():
 
 def test_streams_of_a_round_end_at_different_times():
     decoder = CtcDecoder(GRAPH, **OPTIONS)
-    streams = [decoder.stream(**ASKED) for _ in range(3)]
+    streams = [decoder.stream(**REQUESTED) for _ in range(3)]
     first = decoder.decode_chunks(streams, [BATCH[0]] * 3, last=[False, True, False])
     assert [one.nbest is None for one in first] == [True, False, True]
     second = decoder.decode_chunks([streams[0], streams[2]], [BATCH[2]] * 2, last=[True, False])
     check(
         [first[1], second[0], streams[2].finish()],
-        decoder.decode([BATCH[0], *[np.concatenate(BATCH[:3])] * 2], **ASKED),
+        decoder.decode([BATCH[0], *[np.concatenate(BATCH[:3])] * 2], **REQUESTED),
     )
     assert streams[1].partial is first[1]
 
 
 def test_an_endpoints_result_stays_while_frames_wait():
     decoder = test_endpoints.DECODERS["plain"]()
-    stream = decoder.stream(endpoint=RULES, **ASKED)
+    stream = decoder.stream(endpoint=RULES, **REQUESTED)
     ended = stream.decode_chunk(SPEECH)
     assert ended.endpoint is not None and ended.nbest is not None
     assert stream.decode_chunk(SPEECH[:7]) is ended
     assert stream.finish() is ended
-    check([ended], decoder.decode([SPEECH[: ended.num_frames]], **ASKED))
+    check([ended], decoder.decode([SPEECH[: ended.num_frames]], **REQUESTED))
 
 
 def test_pickles_have_the_times_of_the_stream():
     decoder = CtcDecoder(GRAPH, **OPTIONS)
-    stream = decoder.stream(**ASKED)
+    stream = decoder.stream(**REQUESTED)
     stream.decode_chunk(BATCH[0], last=True)
     stream.reset()
     final = stream.decode_chunk(BATCH[5], last=True)
@@ -303,20 +303,20 @@ def test_pictures_have_the_times_of_the_stream():
 def test_a_lost_result_is_said(device, monkeypatch):
     """Where a sentence's lattice was made and its answers could not be, reading them raises, and streams go on."""
     decoder = CtcDecoder(GRAPH, **OPTIONS | {"device": device})
-    plain, asking, later = decoder.stream(), decoder.stream(**ASKED), decoder.stream(**ASKED)
+    plain, richer, later = decoder.stream(), decoder.stream(**REQUESTED), decoder.stream(**REQUESTED)
     with monkeypatch.context() as patch:
         patch.setattr(decoder._reader, "answers", no_memory)
-        lost = decoder.decode_chunks([plain, asking, later], [BATCH[0]] * 3, last=[False, True, False])[1]
+        lost = decoder.decode_chunks([plain, richer, later], [BATCH[0]] * 3, last=[False, True, False])[1]
     for name in ("nbest", "confidence", "mbr", "words"):
         with pytest.raises(MemoryError):
             getattr(lost, name)
-    [whole] = decoder.decode([BATCH[0]], **ASKED)
+    [whole] = decoder.decode([BATCH[0]], **REQUESTED)
     assert lost.is_final and lost.text == whole.text
-    check([decoder.restore(asking.save()).partial], [whole])
-    asking.reset()
-    check([asking.decode_chunk(BATCH[0], last=True)], [whole], [len(BATCH[0])])
+    check([decoder.restore(richer.save()).partial], [whole])
+    richer.reset()
+    check([richer.decode_chunk(BATCH[0], last=True)], [whole], [len(BATCH[0])])
     finals = decoder.decode_chunks([plain, later], [BATCH[2]] * 2, last=True)
-    [whole] = decoder.decode([np.concatenate([BATCH[0], BATCH[2]])], **ASKED)
+    [whole] = decoder.decode([np.concatenate([BATCH[0], BATCH[2]])], **REQUESTED)
     same([finals[0]], decoder.decode([np.concatenate([BATCH[0], BATCH[2]])]))
     check([finals[1]], [whole])
 

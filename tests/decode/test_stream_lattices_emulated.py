@@ -8,7 +8,7 @@ import pytest
 from arcbeam import CtcDecoder
 from tests.decode.emulated_gpu import TIGHT, Shape, scheduled
 from tests.decode.test_endpoints import RULES, SILENCE, SPEECH
-from tests.decode.test_stream_lattices import ASKED
+from tests.decode.test_stream_lattices import REQUESTED
 from tests.decode.test_streams import BATCH, GRAPH, boost
 from tests.decode.test_streams_emulated import INTERIM, LATTICES, SOME, small_states
 from tests.decode.wholes import check, conform
@@ -20,13 +20,13 @@ pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 def sentences():
     """Endpoints, chunks after them, and the sentences that follow with the frames that wait."""
     decoders = [CtcDecoder(SILENCE, device=on, **LATTICES) for on in ("cuda", "cpu")]
-    [pair] = conform(decoders, [SPEECH[:90]], np.random.default_rng(3), [boost(1)], 9, RULES, [ASKED], share=0.0)
+    [pair] = conform(decoders, [SPEECH[:90]], np.random.default_rng(3), [boost(1)], 9, RULES, [REQUESTED], share=0.0)
     assert len(pair.finals) > 3
 
 
 def test_a_state_is_given_back_with_its_lattice(gpu):
     decoder = CtcDecoder(SILENCE, device="cuda", **LATTICES)
-    last, ended = decoder.stream(**ASKED), decoder.stream(endpoint=RULES, **ASKED)
+    last, ended = decoder.stream(**REQUESTED), decoder.stream(endpoint=RULES, **REQUESTED)
     decoder.decode_chunks([last], [SPEECH[:9]])
     assert decoder.memory().streams > 0
     decoder.decode_chunks([last, ended], [SPEECH[9:20], SPEECH[:60]], last=[True, False])
@@ -38,18 +38,18 @@ def test_a_state_is_given_back_with_its_lattice(gpu):
     waiting = ended.num_waiting
     assert ended.decode_chunk(SPEECH[:9]) is final and ended.num_waiting == waiting + 9
     assert decoder.memory().streams == 0
-    check([last.partial, final], decoder.decode([SPEECH[:20], SPEECH[: final.num_frames]], **ASKED))
+    check([last.partial, final], decoder.decode([SPEECH[:20], SPEECH[: final.num_frames]], **REQUESTED))
 
 
 def test_a_state_too_large_for_the_lanes(gpu):
     """A lane that begins with little room takes a long sentence's state from one that has had more."""
     gpu.begin_with(TIGHT)
     decoder = CtcDecoder(GRAPH, device="cuda", **LATTICES | {"lattice_beam": math.inf})
-    stream = decoder.stream(**ASKED)
+    stream = decoder.stream(**REQUESTED)
     for at in range(0, 64, 32):
         decoder.decode_chunks([stream], [BATCH[5][at : at + 32]])
         decoder.release()
-    check([stream.finish()], decoder.decode([BATCH[5]], **ASKED))
+    check([stream.finish()], decoder.decode([BATCH[5]], **REQUESTED))
 
 
 def test_streams_that_keep_links_need_a_lattice_beam(gpu):

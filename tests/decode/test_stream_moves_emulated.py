@@ -10,7 +10,7 @@ from arcbeam import CtcDecoder, CudaOutOfMemoryError
 from arcbeam.ctc.streams import saved_lattice
 from arcbeam.ctc.streams import state as stream_state
 from tests.decode.emulated_gpu import TIGHT, DeviceArray
-from tests.decode.moving import ASKED, agree, one_state
+from tests.decode.moving import REQUESTED, agree, one_state
 from tests.decode.small_search import AS_SHIPPED
 from tests.decode.test_endpoints import RULES, SILENCE, SPEECH
 from tests.decode.test_stream_lattices_emulated import small_states
@@ -33,21 +33,21 @@ def boosts_of(batch, boosted):
 
 
 def moves(seed, boosted, share=0.5):
-    conform(on_both(), BATCH, np.random.default_rng(seed), boosts_of(BATCH, boosted), asked=[{}], share=share)
+    conform(on_both(), BATCH, np.random.default_rng(seed), boosts_of(BATCH, boosted), requested=[{}], share=share)
 
 
 def lattices_that_move(seed, boosted, batch=BATCH, share=0.5):
-    """What streams are asked for moves with them, in the middle of sentences."""
+    """The outputs of streams move with them, in the middle of sentences."""
     rng = np.random.default_rng(seed)
     conform(on_both(lattice_beam=4.0), batch, rng, boosts_of(batch, boosted), share=share)
 
 
-def sentences_of_the_oracle(most, boosted, asked=({},), share=0.0):
+def sentences_of_the_oracle(most, boosted, requested=({},), share=0.0):
     """Rounds of streams with rules, and of one without."""
     batch = [np.roll(SPEECH, 20 * i, axis=0)[: 140 - 30 * i] for i in range(3)]
     rng = np.random.default_rng(most)
     pairs = conform(
-        on_both(SILENCE, lattice_beam=4.0), batch, rng, boosts_of(batch, boosted), most, RULES, asked, share=share,
+        on_both(SILENCE, lattice_beam=4.0), batch, rng, boosts_of(batch, boosted), most, RULES, requested, share=share,
         refused=0.1,
     )  # fmt: skip
     assert len(pairs[0].finals) > 4 and (share == 0.0 or sum(pair.waited for pair in pairs) > 0)
@@ -63,7 +63,7 @@ def company():
 
 def lattices_of_sentences_that_move():
     """Within sentences, and after endpoints, where frames wait."""
-    sentences_of_the_oracle(12, True, ASKED[:1], 0.5)
+    sentences_of_the_oracle(12, True, REQUESTED[:1], 0.5)
 
 
 def lattices_of_dead_searches():
@@ -84,27 +84,27 @@ def test_moves(gpu, monkeypatch, room, prune_above, boosted):
         lattices_that_move(1, boosted, [one[:24] for one in BATCH], share)
 
 
-def states_of_all_chunks(one, lengths=(0, 1, 17, 64), **asked):
-    one_state(on_both(), BATCH[5], BATCH[3], lengths, boosts=(one, boost(1)), **asked)
+def states_of_all_chunks(one, lengths=(0, 1, 17, 64), **requested):
+    one_state(on_both(), BATCH[5], BATCH[3], lengths, boosts=(one, boost(1)), **requested)
 
 
-@pytest.mark.parametrize(("asked", "prune_above"), [({}, 0), ({"nbest": 2}, 0), ({"nbest": 2}, 64)])
+@pytest.mark.parametrize(("requested", "prune_above"), [({}, 0), ({"nbest": 2}, 0), ({"nbest": 2}, 64)])
 @pytest.mark.parametrize("one", [None, boost(0)])
-def test_the_bytes_depend_on_the_frames_alone(gpu, monkeypatch, one, asked, prune_above):
+def test_the_bytes_depend_on_the_frames_alone(gpu, monkeypatch, one, requested, prune_above):
     """Not on the engine, on chunks, on company with a boost, or on when logs are collected, or pruned."""
     gpu.begin_with(TIGHT)
     small_states(monkeypatch, prune_above)
-    states_of_all_chunks(one, (0, 1, 17, 40), **asked)
+    states_of_all_chunks(one, (0, 1, 17, 40), **requested)
 
 
 @pytest.mark.parametrize(("room", "prune_above"), [(TIGHT, 64), (AS_SHIPPED, 1 << 12)])
 @pytest.mark.parametrize(
-    ("most", "asked", "share"), [(2, {}, 0.0), (200, {}, 0.5), (25, ASKED[0], 0.0), (12, ASKED[0], 0.5)]
+    ("most", "requested", "share"), [(2, {}, 0.0), (200, {}, 0.5), (25, REQUESTED[0], 0.0), (12, REQUESTED[0], 0.5)]
 )
-def test_sentences(gpu, monkeypatch, room, prune_above, most, asked, share):
+def test_sentences(gpu, monkeypatch, room, prune_above, most, requested, share):
     gpu.begin_with(room)
     small_states(monkeypatch, prune_above)
-    sentences_of_the_oracle(most, True, [asked], share)
+    sentences_of_the_oracle(most, True, [requested], share)
 
 
 def test_lattices_of_dead_searches(gpu):
@@ -152,19 +152,19 @@ def test_frames_on_a_gpu_wait_as_copies(gpu, kind):
     assert streams[0].save() == streams[1].save()
 
 
-@pytest.mark.parametrize("asked", [{}, {"nbest": 2, "lattice": True, "interim_answers": True}])
-def test_forged_states_are_refused_or_decoded_alike(gpu, asked):
+@pytest.mark.parametrize("requested", [{}, {"nbest": 2, "lattice": True, "interim_answers": True}])
+def test_forged_states_are_refused_or_decoded_alike(gpu, requested):
     """Checksums are made to fit; what gets through is decoded with, on both engines."""
     gpu.begin_with(TIGHT)
     decoders = on_both(SILENCE, lattice_beam=4.0)
-    stream = decoders[0].stream(endpoint=RULES, **asked)
+    stream = decoders[0].stream(endpoint=RULES, **requested)
     stream.decode_chunk(SPEECH[42:50])
     data = stream.save()
     assert stream.partial.endpoint is None
     rng, outcomes = random.Random(0), set()
-    searched = stream_state.SEARCH | (saved_lattice.GOES_ON if asked else {})
+    searched = stream_state.SEARCH | (saved_lattice.GOES_ON if requested else {})
     of_search = {name: place for name, place in sealing.sections(data).items() if name in searched}
-    for _ in range(300 if asked else 150):
+    for _ in range(300 if requested else 150):
         offset, size = rng.choice(list(of_search.values()))
         number = rng.choice((rng.randrange(40), rng.getrandbits(32), 0xFFFFFFFF, 0x3F800000, 0x40600000))
         mutant = sealing.reseal(sealing.poke(data, offset + rng.randrange(0, size - 3, 4), struct.pack("<I", number)))
@@ -182,28 +182,28 @@ def test_forged_states_are_refused_or_decoded_alike(gpu, asked):
     assert outcomes == {str, tuple}
 
 
-@pytest.mark.parametrize("asked", [{}, {"lattice": True}])
-def test_a_state_goes_on_from_what_waits_for_the_device(gpu, asked):
+@pytest.mark.parametrize("requested", [{}, {"lattice": True}])
+def test_a_state_goes_on_from_what_waits_for_the_device(gpu, requested):
     """A restored search is sent with its first chunk, and saved before that all the same."""
     decoder, cpu = on_both()
-    stream = cpu.stream(**asked)
+    stream = cpu.stream(**requested)
     stream.decode_chunk(BATCH[5][:20])
     _, saved, _ = stream_state.read(stream.save(), decoder._chunks, None)
-    state = decoder._engine.new_stream(None, None, None, saved, decoder.options.lattice_beam if asked else None)
+    state = decoder._engine.new_stream(None, None, None, saved, decoder.options.lattice_beam if requested else None)
     assert (state.has_begun, state.frames) == (False, 20)
-    found, wanted = (one.search(with_lattice=bool(asked)) for one in (state, stream._state))
+    found, wanted = (one.search(with_lattice=bool(requested)) for one in (state, stream._state))
     assert state.has_begun
     assert {name: np.asarray(value).tobytes() for name, value in found.items()} == {
         name: np.asarray(value).tobytes() for name, value in wanted.items()
     }
 
 
-@pytest.mark.parametrize("asked", [{}, {"nbest": 2}])
-def test_little_memory(gpu, asked):
+@pytest.mark.parametrize("requested", [{}, {"nbest": 2}])
+def test_little_memory(gpu, requested):
     """Where there is none for a state, or for what endpoints need, nothing else is lost."""
     decoder, cpu = on_both(SILENCE)
     before = decoder.memory().graph
-    stream = cpu.stream(endpoint=RULES, **asked)
+    stream = cpu.stream(endpoint=RULES, **requested)
     stream.decode_chunk(SPEECH[42:50])
     data = stream.save()
     for _ in range(8):

@@ -51,18 +51,18 @@ def decoders(tmp_path_factory):
 
 def with_moves(decoders, batch, rng, boosts=None, most=9):
     """The final results of streams that are saved now and then, and restored by one of the decoders."""
-    return [finals[-1] for finals in beside(decoders, batch, rng, boosts, most, asked=[{}])[0]]
+    return [finals[-1] for finals in beside(decoders, batch, rng, boosts, most, requested=[{}])[0]]
 
 
-@pytest.mark.parametrize("asked", [{}, {"nbest": 4, "confidence": True, "lattice": True, "mbr": True}], ids=str)
+@pytest.mark.parametrize("requested", [{}, {"nbest": 4, "confidence": True, "lattice": True, "mbr": True}], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_bytes_depend_on_the_frames_alone(monkeypatch, decoders, kind, asked):
+def test_the_bytes_depend_on_the_frames_alone(monkeypatch, decoders, kind, requested):
     """Not on chunks, threads, company, or on when logs are collected, or pruned."""
     one = decoders(kind)
     monkeypatch.setattr(engines, "COLLECT_ABOVE", 32)
     both = one, decoders(kind, threads=1)
     log_probs = np.concatenate([BATCH[5], BATCH[0]])
-    one_state(both, log_probs, BATCH[3], (0, 1, 17, 100), (1, 3, 100), (boost(0), None), **asked)
+    one_state(both, log_probs, BATCH[3], (0, 1, 17, 100), (1, 3, 100), (boost(0), None), **requested)
 
 
 def test_tokens_are_sorted_by_their_keys(decoders):
@@ -124,14 +124,14 @@ def begun(decoder, one=None, frames=20, **options):
     return stream
 
 
-@pytest.mark.parametrize("asked", [{}, {"nbest": 4, "confidence": True, "lattice": True, "mbr": True}], ids=str)
-def test_before_the_first_chunk(device, asked):
+@pytest.mark.parametrize("requested", [{}, {"nbest": 4, "confidence": True, "lattice": True, "mbr": True}], ids=str)
+def test_before_the_first_chunk(device, requested):
     decoder = CtcDecoder(GRAPH, **OPTIONS | {"device": device})
-    data = decoder.stream(**asked).save()
+    data = decoder.stream(**requested).save()
     stream = decoder.restore(data)
     assert stream.save() == data
     assert (stream.num_frames, stream.partial.text, stream.is_finished, stream.interim_answers) == (0, "", False, False)
-    final, whole = [stream.decode_chunk(BATCH[0], last=True)], decoder.decode([BATCH[0]], **asked)
+    final, whole = [stream.decode_chunk(BATCH[0], last=True)], decoder.decode([BATCH[0]], **requested)
     same(final, whole)
     check(final, whole)
 
@@ -148,19 +148,19 @@ def test_a_restored_stream_that_has_ended_takes_no_chunk(device):
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "asked"),
+    ("name", "value", "requested"),
     [
         ("beam", 7.0, {}), ("max_active", 61, {}), ("acoustic_scale", 0.5, {}), ("blank_penalty", 0.25, {}),
         ("frame_shift", 0.04, {}), ("lattice_beam", 7.0, {"nbest": 2}), ("posterior_scale", 0.5, {"nbest": 2}),
     ],
 )  # fmt: skip
-def test_another_option_is_refused_by_name(name, value, asked):
+def test_another_option_is_refused_by_name(name, value, requested):
     decoder = CtcDecoder(Graph(**GRAPH.fields() | {"blank": 0}), **OPTIONS)
     other = CtcDecoder(decoder.graph, **OPTIONS | {name: value})
     with pytest.raises(ValueError, match=f"expected a stream with {name}={value!r}.*restore it with") as error:
-        other.restore(begun(decoder, **asked).save())
+        other.restore(begun(decoder, **requested).save())
     assert not isinstance(error.value, FormatError)
-    if asked:
+    if requested:
         assert other.restore(begun(decoder).save()).num_frames == 20  # whose results do not depend on it
 
 
@@ -172,7 +172,7 @@ OF_NUMPY = {
 
 
 def test_numbers_of_numpy_are_kept_as_those_of_python():
-    """In options, in rules, and in what a stream is asked for: its state can be saved, and restored by either."""
+    """In options, in rules, and in outputs: its state can be saved, and restored by either."""
     plain = {name: value.item() for name, value in OF_NUMPY.items()}
     rule = EndpointRule(
         must_contain_nonsilence=np.False_, min_trailing_silence=np.float32(0.7), min_utterance_length=np.int16(3)
@@ -294,10 +294,12 @@ def test_a_stream_is_saved_while_another_thread_decodes_it():
         same([restored.partial], [whole])
 
 
-@pytest.mark.parametrize(("asked", "last", "step"), [({}, False, 1), ({"nbest": 2}, False, 7), ({"nbest": 2}, True, 7)])
-def test_every_damaged_byte_is_noticed(asked, last, step):
+@pytest.mark.parametrize(
+    ("requested", "last", "step"), [({}, False, 1), ({"nbest": 2}, False, 7), ({"nbest": 2}, True, 7)]
+)
+def test_every_damaged_byte_is_noticed(requested, last, step):
     decoder = CtcDecoder(GRAPH, **OPTIONS)
-    stream = decoder.stream(**asked)
+    stream = decoder.stream(**requested)
     stream.decode_chunk(BATCH[5][:3], last=last)
     data = stream.save()
     for at in range(0, len(data), step):

@@ -1,4 +1,4 @@
-"""The texts of streams: what is settled is read once, and any result, whenever it is looked at, has the text of its
+"""The texts of streams: what is settled is read once, and any result, whenever it is read, has the text of its
 arcs."""
 
 import gc
@@ -56,7 +56,7 @@ def writer(join, separator, symbols):
     st.data(),
 )
 def test_a_growing_path_has_the_text_of_all_its_arcs(form, symbols, parts, data):
-    """Whatever was asked before, of how many arcs, and with what behind them."""
+    """Whatever was read before, of how many arcs, and with what after them."""
     graph = writer(*form, symbols)
     arcs = np.argsort(graph.words).astype(np.uint32)[: len(SYMBOLS)]
     all_arcs = arcs[list(itertools.chain(*parts))]
@@ -91,8 +91,8 @@ def test_a_text_that_has_not_changed_is_not_made_anew():
 def test_stable_words_of_a_long_sentence_are_not_read_from_its_beginning(spelled):
     tokens = TokenTable.from_list(["-", "a", "b"])
     arcs = [(0, 0, 1, 0, 0.0), (0, 0, 2, 1, 0.0), (0, 0, 3, 0, 0.0)]
-    heard = Pronunciations.from_lists([(1, [1, 2])]) if spelled else None
-    graph = Graph.from_arcs(arcs, start=0, finals={0: 0.0}, tokens=tokens, pronunciations=heard)
+    spellings = Pronunciations.from_lists([(1, [1, 2])]) if spelled else None
+    graph = Graph.from_arcs(arcs, start=0, finals={0: 0.0}, tokens=tokens, pronunciations=spellings)
     path = GrowingPath(lambda: graph.word_reader, np.tile(np.argsort(graph.columns).astype(np.uint32), 1000))
     for end in range(0, 3001, 30):
         count, text = path.stable(end)
@@ -101,7 +101,7 @@ def test_stable_words_of_a_long_sentence_are_not_read_from_its_beginning(spelled
     assert path.stable(300) == GrowingPath(lambda: graph.word_reader, path.arcs(300)).stable(300)
 
 
-def looked_at_somehow(rng, partials, streams):
+def read_somehow(rng, partials, streams):
     """Looks at results in any way; all texts are those of the arcs."""
     how = rng.integers(4)
     wanted = None
@@ -117,7 +117,7 @@ def looked_at_somehow(rng, partials, streams):
 
 
 def rounds(decoder, streams, batch, rng, most=9):
-    """Rounds of random streams and chunks, looked at or not, with resets: the results of all, by their rounds."""
+    """Rounds of random streams and chunks, read or not, with resets: the results of all, by their rounds."""
     found = []
     for _ in range(30):
         chosen = rng.permutation(len(streams))[: rng.integers(1, len(streams) + 1)].tolist()
@@ -129,7 +129,7 @@ def rounds(decoder, streams, batch, rng, most=9):
         last = [bool(rng.random() < 0.1) for _ in chosen]
         some = [streams[i] for i in chosen]
         partials = decoder.decode_chunks(some, chunks, last=last)
-        looked_at_somehow(rng, partials, some)
+        read_somehow(rng, partials, some)
         found.append(partials)
     return found
 
@@ -143,7 +143,7 @@ def check_rounds(rng, found):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_any_result_looked_at_at_any_time(seed):
+def test_any_result_read_at_any_time(seed):
     decoder, rng = CtcDecoder(GRAPH, **OPTIONS), np.random.default_rng(seed)
     streams = [decoder.stream(boost=boost(i) if i % 3 == 0 else None) for i in range(len(BATCH))]
     check_rounds(rng, rounds(decoder, streams, BATCH, rng))
@@ -194,8 +194,8 @@ def test_a_text_goes_with_its_sentence():
     assert ended.text == first[-1] == written(ended)
 
 
-@pytest.mark.parametrize("looked_at", [False, True])
-def test_a_text_goes_on_where_a_stream_has_moved(looked_at):
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_text_goes_on_where_a_stream_has_moved(is_read):
     """Neither another decoder nor the one that saved it takes a text from anywhere but the settled arcs."""
     decoder, other = CtcDecoder(GRAPH, **OPTIONS), CtcDecoder(GRAPH, **OPTIONS)
     log_probs = BATCH[5]
@@ -207,7 +207,7 @@ def test_a_text_goes_on_where_a_stream_has_moved(looked_at):
         data = moved[-1].save()
         partial = moved[-1].decode_chunk(log_probs[at : at + 5], last=last)
         again = (decoder, other)[at % 2].restore(data)
-        if looked_at and at > 0:
+        if is_read and at > 0:
             assert again.partial.text == wanted[at // 5 - 1]
         assert again.decode_chunk(log_probs[at : at + 5], last=last).text == text == partial.text
         moved.append(again)
@@ -241,7 +241,7 @@ def test_after_an_endpoint():
 
 @pytest.mark.parametrize("by_stream", [False, True])
 def test_there_is_one_result_for_a_chunk(by_stream):
-    """Whether it is first looked at in the round or in the stream, as long as somebody has it."""
+    """Whether it is first read in the round or in the stream, as long as somebody has it."""
     decoder = CtcDecoder(GRAPH, **OPTIONS)
     stream = decoder.stream()
     empty = stream.partial
@@ -331,7 +331,7 @@ def test_threads_that_look_while_streams_go_on():
     found, wrong = [], []
     ended = threading.Event()
 
-    def look(seed):
+    def read(seed):
         rng = np.random.default_rng(seed)
         try:
             while not ended.is_set() or rng.random() < 0.9:
@@ -342,7 +342,7 @@ def test_threads_that_look_while_streams_go_on():
         except BaseException as error:
             wrong.append(error)
 
-    threads = [threading.Thread(target=look, args=(seed,)) for seed in range(3)]
+    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(3)]
     for thread in threads:
         thread.start()
     found.extend(decoder.decode_chunks(streams, [log_probs[at : at + 4]] * 8) for at in range(0, 400, 4))

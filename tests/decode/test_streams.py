@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Boost, CtcDecoder, Graph, Partial, Stream, SymbolTable
+from arcbeam import Boost, CtcDecoder, Graph, InputError, Partial, Stream, SymbolTable
 from arcbeam.ctc import engines
 from arcbeam.graph._words import GrowingPath
 from arcbeam.streams.partials import Partials
@@ -21,7 +21,7 @@ from tests.decode import graphs, word_times_oracle
 from tests.decode.equality import same
 from tests.decode.language_models import over, random_model
 from tests.decode.moving import rounds
-from tests.decode.test_word_times import HEARD, TOKENS, WRITERS
+from tests.decode.test_word_times import SPELLINGS, TOKENS, WRITERS
 from tests.hypothesis_examples import examples
 
 slow = settings(deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
@@ -73,9 +73,9 @@ def rescoring(of=lambda graph: graph, **options):
 DECODERS = {"plain": plain, "rescoring": rescoring}
 
 
-def in_chunks(decoder, batch, rng, boosts=None, most=9, **asked):
+def in_chunks(decoder, batch, rng, boosts=None, most=9, **requested):
     """The final results of streams that are decoded in random company, and all partial results on the way."""
-    pairs = rounds([decoder], batch, rng, boosts, most, asked=[asked], share=0.0)
+    pairs = rounds([decoder], batch, rng, boosts, most, requested=[requested], share=0.0)
     return [pair.finals[-1] for pair in pairs], [pair.partials for pair in pairs]
 
 
@@ -109,7 +109,7 @@ def test_a_partial_result_is_the_best_path_without_final_weights(data, graph, lo
 )
 def test_settled_words_are_those_of_the_oracle(written, separator, step):
     graph = Graph.from_arcs(
-        WRITERS, start=0, finals={0: 0.0}, tokens=TOKENS, pronunciations=HEARD, separator_column=separator
+        WRITERS, start=0, finals={0: 0.0}, tokens=TOKENS, pronunciations=SPELLINGS, separator_column=separator
     )
     columns = [None if column == word_times_oracle.EPSILON_COLUMN else column for column in graph.columns.tolist()]
     arcs = {pair: arc for arc, pair in reversed(list(enumerate(zip(columns, graph.words.tolist(), strict=True))))}
@@ -213,7 +213,10 @@ def test_what_is_wrong_with_some_harms_no_other(links):
     found = decoder.decode_chunks(streams, chunks, [40, 23, *[40] * 8], last=last, errors="return")
     same([found[0], found[1]], decoder.decode([whole, whole[:23]]))
     assert (found[0].nbest is not None) == links
-    assert [type(one.error) for one in found[2:]] == [ValueError] * 4 + [TypeError, ValueError, TypeError, ValueError]
+    assert [getattr(one.error, "stream", None) for one in found[2:]] == [2, 3, 4, *[None] * 5]
+    arrays = [ValueError, TypeError, ValueError, TypeError]
+    assert [type(one.error) for one in found[2:]] == [InputError] * 3 + arrays + [InputError]
+    assert (found[9].error.utterance, found[9].error.frame, found[9].error.column) == (9, 3, 2)
     said = [
         "stream 2: expected one of this decoder", "stream 3: expected each stream once, got the same at 1 and 3",
         "stream 4: expected no chunk after the last", "log_probs[5]: expected 12 columns, got 3",

@@ -14,7 +14,7 @@ from tests.decode.emulated_gpu import TIGHT, DeviceArray, Shape, scheduled
 from tests.decode.equality import same
 from tests.decode.moving import answers, seen
 from tests.decode.test_endpoints import LETTERS, RULES, SILENCE, SPEECH, spoken
-from tests.decode.test_stream_lattices import ASKED
+from tests.decode.test_stream_lattices import REQUESTED
 from tests.decode.test_streams import BATCH, GRAPH, boost
 from tests.decode.wholes import check_sentences, conform
 from tests.simt.build import schedules
@@ -29,10 +29,10 @@ SPEECHES = [np.roll(SPEECH, 13 * i, axis=0) for i in range(6)]
 SHORT = [one[:24] for one in BATCH]
 SOON = Endpoint(RULES.rules | {"long": EndpointRule(min_trailing_silence=0.0, min_utterance_length=1.5)})
 INTERIM = {"interim_answers": True}
-SOME = [ASKED, {}, {"lattice": True} | INTERIM, {"nbest": 2}]  # of streams that are decoded together
+SOME = [REQUESTED, {}, {"lattice": True} | INTERIM, {"nbest": 2}]  # of streams that are decoded together
 # Of `in_chunks`: streams that give their best paths alone, and that keep links.
-PATHS, LINKS = {}, {"asked": {"lattice": True}, "lattice_beam": 4.0}
-OUTPUTS = pytest.mark.parametrize("asked", [[{}], SOME], ids=["best paths", "lattices"])
+PATHS, LINKS = {}, {"requested": {"lattice": True}, "lattice_beam": 4.0}
+OUTPUTS = pytest.mark.parametrize("requested", [[{}], SOME], ids=["best paths", "lattices"])
 KEPT = pytest.mark.parametrize("kept", [PATHS, LINKS], ids=["best paths", "lattices"])
 
 
@@ -42,22 +42,22 @@ def small_states(monkeypatch, prune_above):
         monkeypatch.setattr(search_plan, name, figure)
 
 
-def on_both(batch, rng, boosts=None, graph=GRAPH, most=9, where=None, asked=({},), **options):
+def on_both(batch, rng, boosts=None, graph=GRAPH, most=9, where=None, requested=({},), **options):
     """Streams in chunks on a GPU, and alone on the CPU: results after each round, the end of each, and its state.
 
     `where` : options of the decoder on the GPU alone
-    `asked` : what each stream is asked for besides its best path; dicts that are taken in turns
+    `requested` : what each stream is requested besides its best path; dicts that are taken in turns
     """
     decoders = [CtcDecoder(graph, device="cuda", **options | (where or {})), CtcDecoder(graph, device="cpu", **options)]
-    pairs = conform(decoders, batch, rng, boosts, most, asked=asked, share=0.0)
+    pairs = conform(decoders, batch, rng, boosts, most, requested=requested, share=0.0)
     return decoders[0], [pair.moves for pair in pairs]
 
 
 def posteriors(boosted, **options):
-    """Of words, with and without lattices, beside streams that do not ask for any."""
+    """Of words, with and without lattices, in rounds with streams without any."""
     boosts = [boost(i) if i % 3 else None for i in range(len(BATCH))] if boosted else None
-    asked = [{"posteriors": True}, {}, {"posteriors": True, "lattice": True, "interim_answers": True}]
-    _, streams = on_both(BATCH, np.random.default_rng(2), boosts, asked=asked, **OPTIONS | options)
+    requested = [{"posteriors": True}, {}, {"posteriors": True, "lattice": True, "interim_answers": True}]
+    _, streams = on_both(BATCH, np.random.default_rng(2), boosts, requested=requested, **OPTIONS | options)
     assert [stream.partial.posteriors is None for stream in streams] == [False, True, False] * 2
 
 
@@ -69,26 +69,26 @@ def test_posteriors(gpu, boosted):
 
 @OUTPUTS
 @pytest.mark.parametrize("shape", [search_plan.WIDE, search_plan.DENSE, search_plan.CLUSTER])
-def test_shapes_and_states_that_grow(gpu, monkeypatch, shape, asked):
+def test_shapes_and_states_that_grow(gpu, monkeypatch, shape, requested):
     small_states(monkeypatch, 0)
     gpu.begin_with(TIGHT)
     gpu.launch_as(shape)
-    _, streams = on_both(SHORT, np.random.default_rng(5), asked=asked, **LATTICES)
+    _, streams = on_both(SHORT, np.random.default_rng(5), requested=requested, **LATTICES)
     assert sum(stream.num_settled for stream in streams) > 10
 
 
 @OUTPUTS
-def test_windows_and_arrays_of_the_host(gpu, asked):
+def test_windows_and_arrays_of_the_host(gpu, requested):
     gpu.begin_with(replace(TIGHT, window_bytes=1))
     gpu.send_in_parts()
-    on_both(SHORT, np.random.default_rng(6), asked=asked, **LATTICES)
+    on_both(SHORT, np.random.default_rng(6), requested=requested, **LATTICES)
 
 
 @OUTPUTS
-def test_a_failed_batch_leaves_all_streams_as_they_were(gpu, asked):
+def test_a_failed_batch_leaves_all_streams_as_they_were(gpu, requested):
     gpu.begin_with(TIGHT)
     decoder = CtcDecoder(GRAPH, device="cuda", **LATTICES)
-    outputs = [asked[i % len(asked)] for i in range(len(BATCH))]
+    outputs = [requested[i % len(requested)] for i in range(len(BATCH))]
     streams = [decoder.stream(**one) for one in outputs]
     decoder.decode_chunks(streams, [logp[:5] for logp in BATCH])
     before = [(stream.num_frames, stream._state) for stream in streams]
@@ -105,7 +105,7 @@ def test_a_failed_batch_leaves_all_streams_as_they_were(gpu, asked):
         gpu.fake.allow()
     assert failures
     for stream, log_probs, one in zip(streams, BATCH, outputs, strict=True):
-        check_sentences([stream.partial], [(0, len(log_probs), None)], decoder, log_probs, asked=one)
+        check_sentences([stream.partial], [(0, len(log_probs), None)], decoder, log_probs, requested=one)
 
 
 def test_memory_is_told_and_goes_back(gpu):
@@ -167,22 +167,22 @@ def test_a_round_that_a_batcher_ends(gpu):
 
 
 def in_chunks(cut, shape, room=TIGHT, schedule=None, beam=6.0, endpoint=None, batch=None, graph=SILENCE, frames=21,
-              asked=None, **options):  # fmt: skip
+              requested=None, **options):  # fmt: skip
     """The first frames of a batch in chunks, under a schedule: the CPU's results after each round.
 
     A sentence that has come to an endpoint has chunks all the same, which do not change it. Of streams with outputs
-    besides their paths (`asked`) every other one gives them after a round. Gives the number of frames and the rule that
-    ended it of each.
+    besides their paths (`requested`) every other one gives them after a round. Gives the number of frames and the rule
+    that ended it of each.
     """
 
     @scheduled(schedule, room=room, shape=shape, **SMALL_STATES)
     def ends():
         decoders = [CtcDecoder(graph, device=on, **OPTIONS | {"beam": beam} | options) for on in ("cuda", "cpu")]
         short = [logp[:frames] for logp in batch or BATCH]
-        streams = [[one.stream(endpoint=endpoint, **asked or {}) for _ in short] for one in decoders]
+        streams = [[one.stream(endpoint=endpoint, **requested or {}) for _ in short] for one in decoders]
         for first in range(0, frames, cut):
             for number, pair in enumerate(zip(*streams, strict=True)):
-                for stream in pair if asked else ():
+                for stream in pair if requested else ():
                     stream.interim_answers = (number + first // cut) % 2 == 0
             chunks, last = [logp[first : first + cut] for logp in short], first + cut >= frames
             found, wanted = (
@@ -247,20 +247,20 @@ def test_a_search_that_has_died(kept):
         assert {rule for _, rule in ends} == {"end", "pause"}
 
 
-@pytest.mark.parametrize("asked", [{}, {"lattice": True}])
+@pytest.mark.parametrize("requested", [{}, {"lattice": True}])
 @scheduled(room=LITTLE, shape=Shape(lanes=1, block=32))
-def test_rows_behind_an_endpoint_are_checked(asked):
+def test_rows_behind_an_endpoint_are_checked(requested):
     """Of the chunk in which the sentence ends, whichever of them it is, and of later ones."""
     speech, decoder = SPEECHES[1][:12], CtcDecoder(SILENCE, device="cuda", **OPTIONS, lattice_beam=4.0)
     for row in (2, 3, 11):
-        stream, wrong = decoder.stream(endpoint=SOON, **asked), speech.copy()
+        stream, wrong = decoder.stream(endpoint=SOON, **requested), speech.copy()
         wrong[row, 5] = np.nan
         with pytest.raises(ValueError, match=f"frame {row}, column 5"):
             stream.decode_chunk(wrong)
         assert stream.num_frames == 0
         ended = stream.decode_chunk(speech[:10])
         assert (ended.num_frames, ended.endpoint) == (2, "end")
-        assert (ended.lattice is None) == (not asked)
+        assert (ended.lattice is None) == (not requested)
         with pytest.raises(ValueError, match="frame 0, column 5"):
             stream.decode_chunk(wrong[row:])
         assert stream.num_frames == 2

@@ -7,7 +7,7 @@ import pytest
 
 from arcbeam import CtcDecoder
 from tests.decode.equality import same
-from tests.decode.moving import ASKED, beside
+from tests.decode.moving import REQUESTED, beside
 from tests.decode.test_streams import in_chunks
 from tests.decode.test_streams_emulated import answers
 
@@ -49,7 +49,7 @@ def test_lattices_move_with_their_streams(arcbeam_data, demo_data, name):
     batch = np.split(archive["log_probs"], np.cumsum(archive["lengths"])[:-1])[:4]
     graph, given = demo_graph(demo_data, rebuild=False), {"acoustic_scale": 1.5, "frame_shift": 0.02, "device": "cpu"}
     decoders = [CtcDecoder(graph, beam=12.0, threads=threads, **given) for threads in (1, 2)]
-    found, _, _ = beside(decoders, batch, np.random.default_rng(1), most=100, asked=[ASKED[0] | {"mbr": False}])
+    found, _, _ = beside(decoders, batch, np.random.default_rng(1), most=100, requested=[REQUESTED[0] | {"mbr": False}])
     wholes = decoders[0].decode(batch, nbest=4, confidence=True, lattice=True)
     same([finals[-1] for finals in found], wholes)
     assert [answers(finals[-1]) for finals in found] == list(map(answers, wholes))

@@ -16,7 +16,7 @@ DECODER = CtcDecoder(GRAPH, device="cpu", threads=1)
 
 
 def refuse(tensor, **options):
-    raise AssertionError("asked in Python")
+    raise AssertionError("requested in Python")
 
 
 def of_the_tests(array, kind, device=(1, 0)):
@@ -33,7 +33,7 @@ def test_arrays_of_any_library(device):
     arrays = [*LOG_PROBS, LOG_PROBS[0][::-1], LOG_PROBS[3].astype(np.float16)]
     items = [of_the_tests(array, kind, device) for array in arrays]
     same(DECODER.decode(items), DECODER.decode(arrays))
-    assert kind.asked == ["describe"] * len(items), "no stream is asked for in the host's memory"
+    assert kind.requested == ["describe"] * len(items), "no request for a stream in the host's memory"
     items[1] = arrays[1]  # of numpy, among the others
     same(DECODER.decode(items), DECODER.decode(arrays))
 

@@ -46,17 +46,17 @@ decoder = arcbeam.CtcDecoder(graph, device="cpu", threads=4)
 ANSWERS = (
     LIMITED
     + """
-for asked in ({"nbest": 2}, {"confidence": True}, {"mbr": True}, {"frame_confidence": "entropy"}):
+for requested in ({"nbest": 2}, {"confidence": True}, {"mbr": True}, {"frame_confidence": "entropy"}):
     decoder.release()
     decoder = arcbeam.CtcDecoder(graph, device="cpu", threads=4)
     decoder.decode(log_probs)
     limit(12 << 20)  # of addresses, which hold one thread's stack
     try:
-        decoder.decode(log_probs, **asked)
+        decoder.decode(log_probs, **requested)
     except arcbeam.CapacityError as error:
         print(error)
     no_limit()
-    assert len(decoder.decode(log_probs, **asked)) == 4
+    assert len(decoder.decode(log_probs, **requested)) == 4
 """
 )
 

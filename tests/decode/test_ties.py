@@ -111,8 +111,8 @@ def test_both_engines(emulated_gpu, tmp_path, kind, boosted, max_active):
         given |= {"language_model": large, "graph_language_model": small}
         where = {"placement": kind}
     on_gpu, on_cpu = (CtcDecoder(graph, device="cuda", **given, **where), CtcDecoder(graph, device="cpu", **given))
-    asked = {"boost": boost} if boosted else {}
-    same(on_gpu.decode(batch, **asked), on_cpu.decode(batch, **asked))
+    requested = {"boost": boost} if boosted else {}
+    same(on_gpu.decode(batch, **requested), on_cpu.decode(batch, **requested))
     for name in ("frames", "tokens", "leaving_arcs", "admitted"):
         assert getattr(on_gpu.stats, name) == getattr(on_cpu.stats, name), name
     assert on_cpu.stats.expanded_tokens <= max_active * on_cpu.stats.frames

@@ -95,7 +95,7 @@ def test_spellings_that_share_a_prefix_are_told_apart_by_the_word_that_closes_th
 
 
 def test_what_follows_the_next_word_changes_nothing():
-    """The third label would be spelled if the first were "a"; it is written too late to be heard."""
+    """The third label would be spelled if the first were "a"; it is written too late to be in it."""
     graph = word_graph(Pronunciations.from_lists([(1, [A]), (1, [A, B]), (2, [B]), (3, [B, A])]))
     begun = read([A, B, B], [1, 3])
     whole = read([A, B, B, A], [1, 3, 4])
@@ -244,7 +244,7 @@ WRITERS = [
     (state, 0, column + 1, word, 0.0) for state in (0, 1) for column in (SPACE, A, B, BLANK) for word in range(5)
 ]
 WRITERS += [(0, 1, 0, word, 0.0) for word in range(1, 5)]
-HEARD = Pronunciations.from_lists([(1, [A, B]), (1, [A]), (2, [B]), (2, [B, A]), (3, [A, A, B]), (3, [])])
+SPELLINGS = Pronunciations.from_lists([(1, [A, B]), (1, [A]), (2, [B]), (2, [B, A]), (3, [A, A, B]), (3, [])])
 
 
 @given(
@@ -254,7 +254,7 @@ HEARD = Pronunciations.from_lists([(1, [A, B]), (1, [A]), (2, [B]), (2, [B, A]),
 def test_a_path_that_goes_on_changes_no_settled_word(written, separator):
     """Word 4 has no spelling."""
     graph = Graph.from_arcs(
-        WRITERS, start=0, finals={0: 0.0}, tokens=TOKENS, pronunciations=HEARD, separator_column=separator
+        WRITERS, start=0, finals={0: 0.0}, tokens=TOKENS, pronunciations=SPELLINGS, separator_column=separator
     )
     columns = [None if column == EPSILON else column for column in graph.columns.tolist()]
     arcs = {pair: arc for arc, pair in reversed(list(enumerate(zip(columns, graph.words.tolist(), strict=True))))}

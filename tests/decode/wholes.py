@@ -6,16 +6,16 @@ from arcbeam.words import moved
 from tests.decode.endpoint_oracle import sentences
 from tests.decode.equality import same
 from tests.decode.lattices import packed
-from tests.decode.moving import ASKED, rounds
+from tests.decode.moving import REQUESTED, rounds
 
-OF_STREAMS = ("interim_answers", "posteriors")  # what no decode of the whole is asked for
+OF_STREAMS = ("interim_answers", "posteriors")  # what no decode of the whole has
 PARTS = (
     "acoustic_scores", "graph_scores", "rescoring_scores", "boost_scores", "final_scores", "final_rescoring_scores",
 )  # fmt: skip
 
 
 def check(finals, wholes, firsts=None):
-    """That results of streams are the wholes, with all that was asked for; `firsts` are the frames before them."""
+    """That results of streams are the wholes, with all that was requested; `firsts` are the frames before them."""
     for final, whole, first in zip(finals, wholes, firsts or [0] * len(finals), strict=True):
         shift = final._results.frame_shift
         assert final.words == moved(whole.words, first, shift)
@@ -68,14 +68,14 @@ def check_mbr(found, wanted, first, shift):
             assert (word.start, word.end) == pytest.approx((first * shift + other.start, first * shift + other.end))
 
 
-def check_sentences(found, wanted, decoder, log_probs, boost=None, asked=None):
+def check_sentences(found, wanted, decoder, log_probs, boost=None, requested=None):
     """That these final results are those of the sentences that are wanted, each decoded as a whole."""
     if wanted[-1][2] is not None and len(found) > len(wanted):  # the end came after a reset: nothing followed
         [nothing] = decoder.decode([log_probs[:0]], boost=boost)  # epsilon arcs may write words even then
         assert (found[-1].text, found[-1].num_frames) == (nothing.text, found[-1].first_frame)
         found = found[:-1]
     assert [(final.first_frame, final.num_frames, final.endpoint) for final in found] == wanted
-    outputs = {name: value for name, value in (asked or {}).items() if name not in OF_STREAMS}
+    outputs = {name: value for name, value in (requested or {}).items() if name not in OF_STREAMS}
     for final, (first, end, _) in zip(found, wanted, strict=True):
         [whole] = decoder.decode([log_probs[first:end]], boost=boost, **outputs)
         assert final.is_final and final.num_stable == len(final.words)
@@ -88,12 +88,12 @@ def check_sentences(found, wanted, decoder, log_probs, boost=None, asked=None):
             assert final.boosts == whole.boosts
 
 
-def conform(decoders, batch, rng, boosts=None, most=9, endpoint=None, asked=ASKED, **how):
+def conform(decoders, batch, rng, boosts=None, most=9, endpoint=None, requested=REQUESTED, **how):
     """`rounds` of streams, each sentence of which ends as the oracle says, with the bytes of its frames as a whole."""
-    pairs = rounds(decoders, batch, rng, boosts, most, endpoint, asked, **how)
+    pairs = rounds(decoders, batch, rng, boosts, most, endpoint, requested, **how)
     for pair in pairs:
         wanted = [(0, len(pair.log_probs), None)]
         if pair.endpoint is not None:
             wanted = sentences(decoders[-1], pair.log_probs, pair.endpoint, pair.boost)
-        check_sentences(pair.finals, wanted, decoders[-1], pair.log_probs, pair.boost, pair.asked)
+        check_sentences(pair.finals, wanted, decoders[-1], pair.log_probs, pair.boost, pair.requested)
     return pairs

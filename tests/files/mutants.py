@@ -13,7 +13,7 @@ from tests.simt.build import LONG
 
 SLOW = os.environ.get("HYPOTHESIS_PROFILE") == "sanitize"  # instrumented extensions: many times slower, more memory
 MUTANTS = 5000 if LONG else 200 if SLOW else 300  # of a file
-SPARE_BYTES = 1 << 30  # far more than any of these small files may make a loader ask for
+SPARE_BYTES = 1 << 30  # far more than any of these small files may make a loader allocate
 TELLING = [0, 1, 2, 3, 15, 16, 255, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF]
 TELLING += [0x100000000, 0x3FFFFFFFFFFFFFFF, 0x7FFFFFFFFFFFFFFF, 0x8000000000000000, 0xFFFFFFFFFFFFFFFF]
 TELLING += [struct.unpack("<I", struct.pack("<f", x))[0] for x in (np.nan, np.inf, -np.inf, -0.0, 1e38)]
@@ -67,11 +67,11 @@ def little_memory():
     resource.setrlimit(resource.RLIMIT_AS, before)
 
 
-def attack(seed, data, path, load, count, change=mutate, asks=None):
+def attack(seed, data, path, load, count, change=mutate, advice=None):
     """Loads mutants of a file, which may raise what the contract of loaders has; returns how many were accepted.
 
     That is a FormatError or GraphError that names the file, an OSError of the system that names one, or a ValueError
-    that matches `asks`: a pattern of messages that tell the caller which option to give.
+    with one of the texts in `advice`, which tell the caller which option to give.
     """
     rng = random.Random(seed)
     accepted = 0
@@ -82,17 +82,17 @@ def attack(seed, data, path, load, count, change=mutate, asks=None):
         try:
             load(path)
         except BaseException as error:
-            if not is_in_order(error, path, asks):
+            if not is_in_order(error, path, advice):
                 raise AssertionError(f"mutant {i} of seed {seed!r}, kept in {path}, raised {error!r}") from error
         else:
             accepted += 1
     return accepted
 
 
-def is_in_order(error, path, asks):
+def is_in_order(error, path, advice):
     """Whether a loader may raise this of a damaged file."""
     if isinstance(error, (FormatError, GraphError)):
         return str(path) in str(error)
     if isinstance(error, OSError):
         return error.errno is not None and error.filename is not None
-    return asks is not None and type(error) is ValueError and any(text in str(error) for text in asks)
+    return advice is not None and type(error) is ValueError and any(text in str(error) for text in advice)

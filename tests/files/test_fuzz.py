@@ -144,7 +144,7 @@ def test_kenlm_binaries_cut_short(tmp_path):
     kenlm_files.need_kenlm()
     kenlm_files.random_ngrams(["a", "b"], 3, 1).write(tmp_path / "a.arpa")
     binary = kenlm_files.write_binary(tmp_path / "a.arpa", tmp_path / "binary", kenlm_files.PROBING).read_bytes()
-    # The names of the words stand at the end, and are not looked at.
+    # The names of the words stand at the end, and are not read.
     assert attack("binary", binary, tmp_path / "m", KenLM, 60, lambda rng, data: data[: rng.randrange(len(data))]) < 9
 
 
@@ -256,21 +256,21 @@ def test_safetensors(tmp_path):
 def test_nemo_archives(tmp_path):
     pytest.importorskip("yaml", reason="the package pyyaml reads a model's configuration")
     path, weights = tmp_path / "m.nemo", torch_file(nemo_names(arrays_of("rnnt")), "model_weights")
-    asks = ("give max_symbols=", "give durations=")
+    advice = ("give max_symbols=", "give durations=")
     whole = nemo_file(tmp_path / "whole", CONFIG, weights).read_bytes()
-    attack("nemo", whole, path, from_nemo, MUTANTS // 3, asks=asks)
-    attack("head", whole[:4096], path, from_nemo, MUTANTS, lambda rng, data: mutate(rng, data) + whole[4096:], asks)
-    attack("packed", gzip.compress(whole), path, from_nemo, MUTANTS // 3, asks=asks)
+    attack("nemo", whole, path, from_nemo, MUTANTS // 3, advice=advice)
+    attack("head", whole[:4096], path, from_nemo, MUTANTS, lambda rng, data: mutate(rng, data) + whole[4096:], advice)
+    attack("packed", gzip.compress(whole), path, from_nemo, MUTANTS // 3, advice=advice)
 
     def other_config(rng, data):
         return nemo_file(tmp_path / "other", mutate_text(rng, data), weights).read_bytes()
 
-    attack("config", CONFIG.encode(), path, from_nemo, MUTANTS * 2 // 3, other_config, asks)
+    attack("config", CONFIG.encode(), path, from_nemo, MUTANTS * 2 // 3, other_config, advice)
 
     def other_weights(rng, data):
         return nemo_file(tmp_path / "other", CONFIG, within_zip(mutate, "data.pkl")(rng, data)).read_bytes()
 
-    attack("weights", weights, path, from_nemo, MUTANTS // 3, other_weights, asks)
+    attack("weights", weights, path, from_nemo, MUTANTS // 3, other_weights, advice)
 
 
 def test_sentencepiece_models(tmp_path):
@@ -291,5 +291,5 @@ def test_sentencepiece_models(tmp_path):
         Lexicon.sentencepiece(["the", "cat"], path, TokenTable.from_list(["<blank>", *"▁the"]))
 
     # A model of another size, or whose pieces are no tokens, is a mistake of the caller's.
-    attack("tokenizer", made.getvalue(), tmp_path / "p.model", transduce, MUTANTS, asks=("tokenizer: expected",))
-    attack("lexicon", made.getvalue(), tmp_path / "p.model", cut, MUTANTS // 3, asks=("words that the tokens",))
+    attack("tokenizer", made.getvalue(), tmp_path / "p.model", transduce, MUTANTS, advice=("tokenizer: expected",))
+    attack("lexicon", made.getvalue(), tmp_path / "p.model", cut, MUTANTS // 3, advice=("words that the tokens",))

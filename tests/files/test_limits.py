@@ -1,4 +1,4 @@
-"""Files that are small and ask for much: refused before there is memory for it, unless the caller raises the limit."""
+"""Files that are small and need much memory: refused before any is allocated, unless the caller raises the limit."""
 
 import bz2
 import gzip
@@ -148,7 +148,7 @@ def test_lines_without_an_end(tmp_path, packer):
 
 
 def xz_block(dictionary):
-    """An .xz file whose header asks for a dictionary of gigabytes."""
+    """An .xz file whose header needs a dictionary of gigabytes."""
     packed = bytearray(lzma.compress(b"abc", check=lzma.CHECK_CRC32))
     assert packed[12 + 2 : 12 + 4] == b"\x21\x01"  # LZMA2, and one byte that is the size of its dictionary
     packed[12 + 4] = dictionary

@@ -168,7 +168,7 @@ def test_ranges_in_an_index(tmp_path):
             read(tmp_path / "cut.scp")
 
 
-def test_files_are_read_when_asked_for(tmp_path):
+def test_files_are_read_on_request(tmp_path):
     write_ark(tmp_path)
     with open(tmp_path / "a.scp", "a") as index:
         index.write("late /nowhere/late.ark:5\n")

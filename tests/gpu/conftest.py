@@ -14,7 +14,7 @@ from tests.gpu.sanitized import TIGHT
 
 HERE = Path(__file__).parent
 
-# JAX would take three quarters of the device's memory when it is first asked for an array.
+# JAX would take three quarters of the device's memory for its first array.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 

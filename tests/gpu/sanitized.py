@@ -53,11 +53,11 @@ def streams() -> None:
 
 
 def stream_lattices() -> None:
-    """In chunks, of streams that are asked for lattices, in company of others; and of one that moves."""
+    """In chunks, of streams with lattices, in company of others; and of one that moves."""
     speech = [one[:9] for one in BATCH[:3]]
-    on_both(speech, np.random.default_rng(1), None, GRAPH, asked=[{"lattice": True}, {}], **OPTIONS)
+    on_both(speech, np.random.default_rng(1), None, GRAPH, requested=[{"lattice": True}, {}], **OPTIONS)
     decoders = [CtcDecoder(GRAPH, device=on, **OPTIONS) for on in ("cuda", "cpu")]
-    beside(decoders, speech[:1], np.random.default_rng(1), asked=[{"lattice": True}])
+    beside(decoders, speech[:1], np.random.default_rng(1), requested=[{"lattice": True}])
 
 
 def endpoints() -> None:

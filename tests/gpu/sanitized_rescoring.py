@@ -35,7 +35,7 @@ SHAPES = {
     "two": replace(search_plan.RESCORING_CLUSTER, cluster=2),
 }
 # The shape; hypotheses a state; where the model lives, the cache, and the budget, which leaves no room for the index if
-# it is one. Lanes that ask the host have no clusters.
+# it is one. Lanes that send requests to the host have no clusters.
 RUNS = [
     ("wide", 3, ("resident", 0, None)),
     ("wide", None, ("host-direct", 512, None)),
@@ -73,13 +73,13 @@ def kenlm() -> KenLM:
 
 
 def streams(given: dict[str, Any], shape: str, n: int | None, where: tuple[str, int, int | None], boosts: Any) -> None:
-    """In chunks, in company of which some is boosted where any is, and some is asked for lattices where kernels with
+    """In chunks, in company of which some is boosted where any is, and some has lattices where kernels with
     lattices have the shape."""
     placement, cache, budget = where
     search_plan.launch_shapes = lambda *_: (SHAPES[shape], search_plan.WIDE)
     on_gpu = {"placement": placement, "arc_cache": cache, "gpu_budget": budget}
     options = given | {"beam": 5.0, "hypotheses_per_state": n}
-    options |= {"where": on_gpu, "asked": [{"lattice": True}, {}] if shape == "wide" else [{}]}
+    options |= {"where": on_gpu, "requested": [{"lattice": True}, {}] if shape == "wide" else [{}]}
     on_both([random_log_probs(seed, 7, 12) for seed in range(3)], np.random.default_rng(1), boosts, **options)
 
 

@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from arcbeam import BoostingTree, TransducerDecoder
 from arcbeam.gpu.tuned import transducer_plan
+from arcbeam.transducer.decoder import FrameLoopingDecoder
 from tests.gpu.sanitized import SHARE, step
 from tests.transducer.equality import same
 from tests.transducer.networks import random_arrays, random_frames
@@ -45,8 +46,8 @@ def main() -> None:
                     twin = TransducerDecoder.from_arrays(arrays, 0, device="cpu", **options)
                     same(boosted, twin.decode(batch, boost=TREES))
                 if number in (0, len(SHAPES) - 1):  # the other loop, in either kernel
-                    other = {"device": "cuda", "precision": precision, "algorithm": "frame-looping", **options}
-                    framewise = TransducerDecoder.from_arrays(arrays, 0, **other).decode(batch)
+                    other = {"device": "cuda", "precision": precision, **options}
+                    framewise = FrameLoopingDecoder.from_arrays(arrays, 0, **other).decode(batch)
                     if precision == "float32":
                         same(framewise, wanted)
     print(f"decoded {len(batch)} utterances with {len(NETWORKS)} networks in {len(SHAPES)} shapes; share {SHARE}")

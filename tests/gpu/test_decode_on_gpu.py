@@ -184,7 +184,7 @@ def exchanging(monkeypatch):
         pytest.skip("torch has no exchange before 2.10")
 
     def refuse(tensor, **options):
-        raise AssertionError("asked in Python")
+        raise AssertionError("requested in Python")
 
     monkeypatch.setattr(torch.Tensor, "__dlpack__", refuse)
     return torch

@@ -6,7 +6,7 @@ import pytest
 from arcbeam.gpu.tuned import search_plan
 from tests.decode import test_stream_lattices_emulated as lattices
 from tests.decode.random_graphs import random_graph, random_log_probs
-from tests.decode.test_stream_lattices import ASKED
+from tests.decode.test_stream_lattices import REQUESTED
 from tests.decode.test_stream_lattices_emulated import INTERIM, LATTICES, SOME, small_states
 from tests.decode.test_streams import BATCH, GRAPH, boost
 from tests.decode.test_streams_emulated import OPTIONS, on_both, posteriors
@@ -22,7 +22,7 @@ def options(request, monkeypatch):
     if request.param is None:
         return OPTIONS
     small_states(monkeypatch, request.param)
-    return LATTICES | {"asked": SOME}
+    return LATTICES | {"requested": SOME}
 
 
 @pytest.mark.parametrize("boosted", [False, True])
@@ -38,12 +38,12 @@ def test_posteriors(room, boosted):
 
 
 @pytest.mark.parametrize(
-    ("asked", "more"), [([{"posteriors": True}, {}], {}), ([ASKED | INTERIM], {"lattice_beam": 4.0})]
+    ("requested", "more"), [([{"posteriors": True}, {}], {}), ([REQUESTED | INTERIM], {"lattice_beam": 4.0})]
 )
 @pytest.mark.parametrize("search", SEARCHES)
-def test_searches(room, search, asked, more):
+def test_searches(room, search, requested, more):
     batch = [random_log_probs(seed, 1 + 37 * seed % 101, 32) for seed in range(40)]
-    on_both(batch, np.random.default_rng(1), None, random_graph(1), 30, asked=asked, **search | more)
+    on_both(batch, np.random.default_rng(1), None, random_graph(1), 30, requested=requested, **search | more)
 
 
 @pytest.mark.parametrize("shape", [search_plan.WIDE, search_plan.DENSE, search_plan.CLUSTER])

@@ -252,7 +252,7 @@ def test_a_file_without_a_name_is_left_alone(small, tmp_path):
             path.write_bytes(b"another file")
             check()
             still_open.truncate(100)
-            check()  # nobody has looked at what is lost
+            check()  # nobody has read what is lost
         path.unlink()
 
 
@@ -271,7 +271,7 @@ told(graph.check_file)
     assert said == [f"{long}: the file was changed in place while it was mapped; load it again"]
 
 
-def test_a_file_that_cannot_be_looked_at_now(small, monkeypatch):
+def test_a_file_that_cannot_be_read_now(small, monkeypatch):
     """As on a network, whose server is away for a while."""
     check = Graph.load(small).check_file
     stat = os.stat

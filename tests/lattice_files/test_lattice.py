@@ -80,12 +80,12 @@ def test_rescored_with_kenlm(tmp_path, seed):
     check_deviations(rng, words, large, random_model(rng, words, 2), KenLM(arpa))
 
 
-def check_deviations(rng, words, large, small, asked=None):
+def check_deviations(rng, words, large, small, requested=None):
     graph = random_lattices.random_graph(rng, words)
     graph.meta["lm_digest"] = small.digest
     deviations = Deviations(graph, large, small, 0.5, 0.5)
     arrays = random_lattices.search(graph, random_lattices.log_probs(rng, 6), 5.0, deviations)
-    rescoring = Rescoring(graph, asked or large, small, DecoderOptions(lm_scale=0.5, graph_lm_scale=0.5))
+    rescoring = Rescoring(graph, requested or large, small, DecoderOptions(lm_scale=0.5, graph_lm_scale=0.5))
     lattice = random_lattices.lattice_of(graph, arrays, rescoring=rescoring)
     assert lattice.rescoring_scores.any()
     leaving = [np.flatnonzero(lattice.links["source"] == token) for token in range(lattice.num_tokens)]

@@ -1,4 +1,4 @@
-"""Buckets of a language model: every arc is in one of the two where it is looked for, and look-ups say the same."""
+"""Buckets of a language model: every arc is in one of the two where it is searched for, and look-ups say the same."""
 
 import numpy as np
 import pytest
@@ -15,11 +15,11 @@ WORDS = [f"w{i}" for i in range(1, 50)]
 
 
 def check(model, buckets):
-    """Each arc has one entry, and is found in its state at the first look."""
+    """Each arc has one entry, and is found in its state at the first read."""
     entries = buckets.entries[buckets.entries["state"] != 0]
     assert len(entries) == model.num_arcs - model.end_label
     found = buckets.steps(entries["state"].copy(), entries["label"].copy())
-    assert (found[1] == entries["state"]).all(), "an entry that is not where it is looked for"
+    assert (found[1] == entries["state"]).all(), "an entry that is not where it is searched for"
     assert found[2].tobytes() == entries["next_state"].tobytes()
     assert (found[0] == np.float32(0) + entries["weight"]).all()
     kept = np.empty(len(entries), ARC)

@@ -15,7 +15,7 @@ from tests.simt import build
 # All are forked from one that has the switched kernels ready and has not used a driver.
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.mutants.ready"])
-MOST_BYTES = 8 << 30  # of address space: a wrong kernel may ask its host for ever more room
+MOST_BYTES = 8 << 30  # of address space: a wrong kernel may request ever more room
 
 
 class WrongError(AssertionError):

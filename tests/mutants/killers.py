@@ -60,12 +60,12 @@ def emulator_exchange():
 
 
 def rescoring():
-    """Barriers of the kernel that rescores, with a model on the device and with arcs that are asked for."""
+    """Barriers of the kernel that rescores, with a model on the device and with arcs that are requested."""
     rng = np.random.default_rng(4)
     large, small = (random_model(rng, WORDS, order, share=0.2) for order in (3, 2))
     graph = over(graphs.random_graph(4, states=120, columns=12), small)
     for schedule in schedules(5):
-        for place in ("resident", "arcs asked"):
+        for place in ("resident", "arcs requested"):
             placed.check(
                 graph, (large, small), [graphs.random_log_probs(0, 5, 12)], place=place, beam=5.0,
                 hypotheses_per_state=2, requests=32, room=ROOM, shape=Shape(lanes=1), schedule=schedule,
@@ -75,7 +75,7 @@ def rescoring():
 def single_arcs():
     """Of single arcs: the place that keeps an arc and a state apart, the names, the order of sums, what is entered for
     the time when answers come, and that an unfinished word stays open."""
-    of_both = {"place": "arcs asked", "room": ROOM}
+    of_both = {"place": "arcs requested", "room": ROOM}
     graph, (exact, small) = longer_than_lanes()
     weights = exact.columns["backoff.weights"] * np.float32(0.37)
     large = LanguageModel(exact.columns | {"backoff.weights": weights}, exact.about)
@@ -106,18 +106,18 @@ def _answers(graph, models, batch, place):
     for number, schedule in enumerate(schedules(10)):
         placed.check(
             graph, models, batch, beam=4.0, hypotheses_per_state=2, room=ROOM, shape=Shape(lanes=3, block=32),
-            schedule=schedule, histories=500, every=(20, 150)[number % 2], looks=(0, 4)[number % 2], place=place,
+            schedule=schedule, histories=500, every=(20, 150)[number % 2], polls=(0, 4)[number % 2], place=place,
             arc_cache=(0, 512, 1 << 14)[number % 3],
         )  # fmt: skip
 
 
 def answers_that_are_copied():
-    """Answers of lanes that ask for arcs."""
+    """Answers of lanes that send requests for arcs."""
     rng = np.random.default_rng(4)
     large, small = (random_model(rng, WORDS, order, share=0.2) for order in (3, 2))
     graph = over(graphs.random_graph(4, states=120, columns=12), small)
     batch = [graphs.random_log_probs(seed, 5, 12) for seed in range(4)]
-    _answers(graph, (large, small), batch, "arcs asked")
+    _answers(graph, (large, small), batch, "arcs requested")
 
 
 def answers_that_are_mapped():
@@ -127,7 +127,7 @@ def answers_that_are_mapped():
         graph, models = requests_emulated.tied_by_words(Path(folder), 0)
         batch = [np.full((8, 3), np.log(1 / 3), np.float32)] * 4
         _answers(graph, models, batch, "kenlm")
-        for schedule in schedules(5):  # the second lane begins late, and the cache knows all that it asks for
+        for schedule in schedules(5):  # the second lane begins late, and the cache has all that it needs
             placed.check(
                 graph, models, batch[:2], beam=4.0, hypotheses_per_state=2, room=ROOM, shape=Shape(lanes=2, block=32),
                 parts=(128, 2048, 1 << 10), arrivals=[40_000], schedule=schedule, histories=500, every=20,
@@ -136,9 +136,9 @@ def answers_that_are_mapped():
 
 
 def answers_by_the_cache():
-    """Of KenLM, which another block has asked for."""
+    """Of KenLM, which another block has sent."""
     with tempfile.TemporaryDirectory() as folder:
-        requests_emulated.test_words_of_histories_that_another_block_has_asked_for(Path(folder))
+        requests_emulated.test_words_of_histories_that_another_block_has_sent(Path(folder))
 
 
 def questions_that_are_shared():
@@ -283,8 +283,8 @@ def new_words_with_models():
     searches_emulated.test_no_epsilon_arc_of_the_graph_has_a_word("resident")
 
 
-def boosts_with_arcs_asked():
-    _new_words_of("arcs asked")
+def boosts_with_arcs_requested():
+    _new_words_of("arcs requested")
 
 
 def boosts_with_kenlm():

@@ -1,4 +1,4 @@
-"""Building for CUDA: what is found, what is asked for, what is said to be missing, and what is compiled again."""
+"""Building for CUDA: what is found, what is needed, what is said to be missing, and what is compiled again."""
 
 import importlib.util
 import json
@@ -85,7 +85,7 @@ def compiled(tmp_path):
     return log.read_text().splitlines() if log.exists() else []
 
 
-def test_without_a_gpu_nothing_is_asked_for_or_compiled_and_the_record_says_why(build, with_nvcc, tmp_path, capfd):
+def test_without_a_gpu_nothing_is_needed_or_compiled_and_the_record_says_why(build, with_nvcc, tmp_path, capfd):
     with_nvcc()
     assert build.requirements() == []
     record = record_of(build, tmp_path)
@@ -106,7 +106,7 @@ def test_without_nvcc_the_record_says_so(build, tmp_path, monkeypatch):
     assert record["no_kernels"] == "nvcc was missing (it comes with NVIDIA's CUDA toolkit, and with nvidia-cuda-nvcc)"
 
 
-def test_with_nvcc_only_small_packages_are_asked_for(build, with_nvcc, tmp_path, monkeypatch):
+def test_with_nvcc_only_small_packages_are_needed(build, with_nvcc, tmp_path, monkeypatch):
     with_nvcc()
     monkeypatch.setenv("ARCBEAM_CUDA_ARCHS", "90")
     assert build.requirements() == ["cuda-bindings>=12.9,<13.5"]
@@ -114,7 +114,7 @@ def test_with_nvcc_only_small_packages_are_asked_for(build, with_nvcc, tmp_path,
     assert build.requirements() == ["cuda-bindings>=12.9,<13.5", "nvidia-cuda-runtime>=13,<13.1"]
 
 
-def test_with_a_driver_alone_nvcc_is_asked_for(build, tmp_path, monkeypatch):
+def test_with_a_driver_alone_nvcc_is_needed(build, tmp_path, monkeypatch):
     (tmp_path / "driver").write_text("")
     assert "nvidia-cuda-nvcc>=13,<13.1" in build.requirements()
     monkeypatch.setenv("ARCBEAM_CUDA", "0")
@@ -189,7 +189,7 @@ def test_a_driver_that_does_not_tell_its_gpus_gets_ptx(build, with_nvcc, tmp_pat
     assert "ARCBEAM_CUDA_ARCHS=all" in record["summary"]
 
 
-def test_the_driver_is_asked_in_a_process_of_its_own(build, tmp_path, monkeypatch):
+def test_the_driver_is_read_in_a_process_of_its_own(build, tmp_path, monkeypatch):
     # Stands in for libcuda.so.1: two devices, of 9.0 and 10.0, unless the environment hides them.
     source = tmp_path / "libcuda.c"
     source.write_text(

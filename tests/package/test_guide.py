@@ -185,7 +185,7 @@ def test_decoding(there, speech, capsys):
     run("decoding.md", results, {"decoder": decoder, "log_probs": [spoiled, dead, speech[0][2]], "lengths": None})
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("not decoded: log_probs: expected finite values or -inf, got nan in utterance 0")
-    assert lines[1].startswith("the search died; until then it heard: ")
+    assert lines[1].startswith("the search died after: ")
     assert lines[2].endswith(speech[1][2])
     assert [line["complete"] for line in json.loads(lines[3])] == [False, False, True]
 

@@ -67,7 +67,7 @@ def test_the_demo_is_decoded(tmp_path, demo_data):
 
 
 def test_files_of_ones_own_are_decoded(tmp_path, demo_data):
-    """Log-probs as .npy, tokens and ARPA, as the README asks for them; the answer is in words with times."""
+    """Log-probs as .npy, tokens and ARPA, as the README has them; the answer is in words with times."""
     with lzma.open(demo_data / "novels.3gram.arpa.xz", "rt", encoding="utf-8") as file:
         arpa = file.read()
     (tmp_path / "3gram.arpa").write_text(arpa, encoding="utf-8")

@@ -1,6 +1,6 @@
-// The host of lanes that ask, beside a kernel in the emulator: the engine's own code that answers, compiled with
-// the emulator's words, and a copier without a driver. What the host does with plain accesses is told here. Between
-// launches the engine itself answers, in the same memory.
+// The host of lanes that send requests, and a kernel in the emulator: the engine's own code that answers, compiled
+// with the emulator's words, and a copier without a driver. What the host does with plain accesses is told here.
+// Between launches the engine itself answers, in the same memory.
 #include <cstring>
 #include <vector>
 
@@ -43,11 +43,11 @@ class Told : public Answerer {
     std::size_t words_a_row_, num_rows_;
 };
 
-// Half of the bytes arrive at once; the rest and the count arrive after a given number of looks. The copies of a
+// Half of the bytes arrive at once; the rest and the count arrive after a given number of polls. The copies of a
 // half are an agent of their own. Batches of answers are numbered from those on that have come before the launch.
 class SlowCopier : public requests::AnswerCopier {
   public:
-    SlowCopier(const std::vector<RequestView>& lanes, int looks) : looks_(looks) {
+    SlowCopier(const std::vector<RequestView>& lanes, int polls) : polls_(polls) {
         for (std::size_t half = 0; half < kHalves && half < lanes.size(); ++half) {
             slots_[half] = (lanes.size() + kHalves - 1U - half) / kHalves;
             if (lanes[half].answer_buffer != nullptr)
@@ -61,14 +61,14 @@ class SlowCopier : public requests::AnswerCopier {
     int send(std::size_t half, unsigned char* answer_buffer, const unsigned char* buffer,
              std::size_t bytes) override {
         emulator::host_follow(Agent::thread, agent(half));
-        on_way_[half] = {answer_buffer, buffer, bytes, looks_};
+        on_way_[half] = {answer_buffer, buffer, bytes, polls_};
         ++sent_[half];
         copy(half, (bytes - kAnswerBufferHeadBytes) / 16 * 8);
         return 0;
     }
 
     int poll(std::size_t half, bool& has_come) override {
-        has_come = on_way_[half].looks-- <= 0;
+        has_come = on_way_[half].polls-- <= 0;
         return has_come ? wait(half) : 0;
     }
 
@@ -93,7 +93,7 @@ class SlowCopier : public requests::AnswerCopier {
         unsigned char* answer_buffer = nullptr;
         const unsigned char* buffer = nullptr;
         std::size_t bytes = 0;
-        int looks = 0;
+        int polls = 0;
     };
 
     static Agent agent(std::size_t half) { return half == 0 ? Agent::copies_even : Agent::copies_odd; }
@@ -120,7 +120,7 @@ class SlowCopier : public requests::AnswerCopier {
         }
     }
 
-    int looks_;
+    int polls_;
     std::size_t slots_[kHalves] = {};
     std::uint32_t before_[kHalves] = {};
     OnWay on_way_[kHalves];
@@ -129,10 +129,10 @@ class SlowCopier : public requests::AnswerCopier {
 
 struct Answering {
     Answering(Answerer& answerer, const RescoringParams& params, std::size_t num_lanes, std::size_t histories,
-              int looks)
+              int polls)
         : lanes(params.views, params.views + num_lanes),
           told(answerer, params, histories),
-          copier(lanes, looks),
+          copier(lanes, polls),
           copied(copier),
           copies(lanes[0].answer_buffer != nullptr),
           server(told, 0, copies ? static_cast<requests::AnswerPath&>(copied) : mapped) {
@@ -174,10 +174,10 @@ struct Answering {
 
 extern "C" {
 
-// For a launch; `looks`: of copies, see SlowCopier.
+// For a launch; `polls`: of copies, see SlowCopier.
 Answering* answering_begin(Answerer* answerer, const RescoringParams* params, std::size_t lanes,
-                           std::size_t histories, int looks) {
-    return new Answering(*answerer, *params, lanes, histories, looks);
+                           std::size_t histories, int polls) {
+    return new Answering(*answerer, *params, lanes, histories, polls);
 }
 
 // Beside the kernel.

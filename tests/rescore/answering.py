@@ -1,4 +1,4 @@
-"""The host of lanes that ask, while a kernel runs in the emulator; see answering.cpp."""
+"""The host of lanes that send requests, while a kernel runs in the emulator; see answering.cpp."""
 
 import ctypes
 from pathlib import Path
@@ -22,12 +22,12 @@ class Answering:
         Its plan has `NO_THREADS`.
     decoder
         Its model answers.
-    looks
-        Where answers travel by copies, after so many looks they arrive.
+    polls
+        Where answers travel by copies, after so many polls they arrive.
     """
 
-    def __init__(self, gpu: EmulatedGpu, decoder: CtcDecoder, every: int, looks: int = 0) -> None:
-        self.every, self.looks = every, looks
+    def __init__(self, gpu: EmulatedGpu, decoder: CtcDecoder, every: int, polls: int = 0) -> None:
+        self.every, self.polls = every, polls
         self.lookups = decoder._engine.host_lookups
         self.is_kenlm = decoder._engine.placement == "cpu"
         self.counts = (ctypes.c_uint64 * 4)()
@@ -43,7 +43,7 @@ class Answering:
         address, lanes = self.lookups.address_of_answerer(), self.gpu.launches[-1][1].blocks
         numbered = self.lookups.histories if self.is_kenlm else 0
         self.all = self.library.answering_begin(
-            ctypes.c_void_p(address), parameters, ctypes.c_size_t(lanes), ctypes.c_size_t(numbered), self.looks
+            ctypes.c_void_p(address), parameters, ctypes.c_size_t(lanes), ctypes.c_size_t(numbered), self.polls
         )
         beside = ctypes.cast(self.library.answering_beside, ctypes.c_void_p).value
         return beside, self.all, self.every
@@ -55,7 +55,7 @@ class Answering:
 
     @property
     def rounds(self) -> int:
-        """The number of times that a lane has asked and was answered while a kernel ran."""
+        """The number of requests that were answered while a kernel ran."""
         return self.counts[0]
 
     @property

@@ -17,11 +17,11 @@ PLACES: dict[str, dict[str, Any]] = {
     "resident": {"placement": "resident"},
     "index on the device": {"placement": "host-direct", "arc_cache": 512},
     "bucketed": {"placement": "host-direct", "gpu_budget": 512},
-    "arcs asked": {"placement": "host", "threads": 2},
+    "arcs requested": {"placement": "host", "threads": 2},
     "kenlm": {"placement": "cpu", "threads": 2},
 }
 CACHED = {"placement": "resident", "arc_cache": 512}
-ASKED = ("arcs asked", "kenlm")  # the host, while the kernel runs
+REQUESTED = ("arcs requested", "kenlm")  # the host, while the kernel runs
 
 
 @lru_cache
@@ -41,17 +41,17 @@ class Outputs(NamedTuple):
 
 def check(
     graph: Any, models: Any, batch: Any, *, place: str = "resident", arc_cache: int | None = None, every: int = 50,
-    looks: int = 0, requests: int = 256, histories: int = 5000, wait_cycles: int = 3000,
+    polls: int = 0, requests: int = 256, histories: int = 5000, wait_cycles: int = 3000,
     bits: tuple[int, int] | None = None, **options: Any,
 ) -> Outputs:  # fmt: skip
-    """As `tests.decode.both_engines.check`, and where lanes ask the host, answers come while the kernel runs.
+    """As `tests.decode.both_engines.check`, and where lanes send requests, answers come while the kernel runs.
 
     Parameters
     ----------
     place
         One of `PLACES`, or "cached".
-    every, looks
-        Scheduling points between the host's looks, 0 if it answers between launches alone; and see `Answering`.
+    every, polls
+        Scheduling points between the host's polls, 0 if it answers between launches alone; and see `Answering`.
     requests, histories, wait_cycles
         The room for answers and for histories of KenLM at first, and how long lanes wait for the host.
     bits
@@ -66,8 +66,8 @@ def check(
     answering: list[Answering] = []
 
     def prepare(gpu: EmulatedGpu, decoder: Any) -> None:
-        if place in ASKED and every:
-            answering.append(Answering(gpu, decoder, every, looks))
+        if place in REQUESTED and every:
+            answering.append(Answering(gpu, decoder, every, polls))
         if bits is not None:
             share_bits(gpu, bits)
 

@@ -78,7 +78,7 @@ def test_few_words_of_epsilon_arcs_become_dear(lattice_beam):
 
 
 def test_a_long_list_has_no_filter():
-    """Every word is looked for in the list itself."""
+    """Every word is searched for in the list itself."""
     rng = np.random.default_rng(5)
     phrases = {" ".join(rng.choice(WORDS[:40], 3)): float(rng.normal(1.0, 2.0)) for _ in range(9000)}
     boosts = [Boost(phrases), known_words(1)[0]]

@@ -25,11 +25,11 @@ TAKES = {
     "search": (None, None),
     "rescore": ("resident", None),
     "asking": ("kenlm", None),
-    "asking_arcs": ("arcs asked", None),
+    "asking_arcs": ("arcs requested", None),
     "bucketed": ("bucketed", None),
     "boosted": (None, KNOWN),
     "boosted_rescore": ("resident", KNOWN),
-    "boosted_asking": ("arcs asked", NEW),
+    "boosted_asking": ("arcs requested", NEW),
     "new_words": (None, NEW),
     "new_words_rescore": ("resident", NEW),
 }
@@ -52,7 +52,7 @@ def test_equal_bytes(emulated_gpu, name, kernel):
         for device, where in (("cuda", PLACES.get(place, {})), ("cpu", {}))
     )
     if "stream" in name:
-        on_both(BATCH, np.random.default_rng(1), graph=graph, asked=[{"lattice": True}], **options)
+        on_both(BATCH, np.random.default_rng(1), graph=graph, requested=[{"lattice": True}], **options)
     elif "lattice" in name:
         found, wanted = ([packed(one) for one in lattices(decoder, BATCH, boost=boost)] for decoder in (on_gpu, on_cpu))
         assert found == wanted

@@ -52,7 +52,8 @@ def test_a_file_that_shrinks_during_a_search(gpu, tmp_path, place, size):
     path = tmp_path / "large.lm"
     LARGE.save(path)
     assert path.stat().st_size > 4 * 16384
-    one = decoder("cpu" if place == "cpu" else "cuda", LanguageModel.load(path), placement=place, arc_cache=0)
+    where = {"device": "cpu"} if place == "cpu" else {"device": "cuda", "arc_cache": 0}
+    one = decoder(large=LanguageModel.load(path), placement=place, **where)
     one._engine = Shrinking(one._engine, path, size)
     with pytest.raises(FormatError, match=rf"the file shrank from \d+ to {size} bytes"):
         one.decode(BATCH)

@@ -52,4 +52,4 @@ def test_clusters_and_lanes_that_ask(graph, models):
     batch = [long_utterances.log_probs(100, 5)]
     shape = Shape("cluster", lanes=1, block=32, cluster=2, team_tokens=3)
     check(graph, models, batch, room=ROOM, shape=shape, **OPTIONS)
-    check(graph, models, batch, room=ROOM, shape=ONE, place="arcs asked", **OPTIONS)
+    check(graph, models, batch, room=ROOM, shape=ONE, place="arcs requested", **OPTIONS)

@@ -69,8 +69,8 @@ def test_words_are_found(emulated_gpu, room):
         boosts = [Boost({NEW[seed % 6]: 6.0, NEW[(seed + 1) % 6]: 6.0}), Boost(["zz"]), Boost({"xx": 5.0}), None]
         got = equal(on_gpu, on_cpu, BATCH, boosts)
         found += sum(word.word in NEW for one in got for word in one.words)
-        asked = {"nbest": 3, "confidence": True, "boost": boosts}
-        for one, other in zip(on_gpu.decode(BATCH, **asked), on_cpu.decode(BATCH, **asked), strict=True):
+        requested = {"nbest": 3, "confidence": True, "boost": boosts}
+        for one, other in zip(on_gpu.decode(BATCH, **requested), on_cpu.decode(BATCH, **requested), strict=True):
             assert one.words == other.words
             assert [entry.text for entry in one.nbest] == [entry.text for entry in other.nbest]
         same(on_gpu.decode(BATCH), on_cpu.decode(BATCH))  # the next batch has none

@@ -109,7 +109,7 @@ def test_refused_from_some_time_on(gpu, make, nth, monkeypatch):
 
 @pytest.mark.parametrize("place", ["host", "cpu"])
 def test_where_managed_memory_is_refused_too(gpu, place):
-    """Kernels look into buffers: there is no way without them."""
+    """Kernels read buffers: there is no way without them."""
     model = LARGE if place == "host" else kenlm()
     wanted = on_gpu(model, placement=place).decode(BATCH)
     gpu.fake.refuse("managed_allocate")
@@ -207,7 +207,7 @@ def test_where_host_stands_in_the_arcs_are_pinned_too(gpu):
         gpu.fake.fail("host_allocate", 2)
         if refused:
             gpu.fake.refuse("host_register")
-        with pytest.warns(UserWarning, match="keeps its index and asks the host for the rest, as 'host'") as caught:
+        with pytest.warns(UserWarning, match="keeps its index and requests the rest from the host, as") as caught:
             decoder = on_gpu(placement="host-direct", gpu_budget=index + 100)
             check_same(decoder.decode(BATCH), wanted)
         assert len(caught) == 1

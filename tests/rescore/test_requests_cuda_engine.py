@@ -1,4 +1,4 @@
-"""The engine where lanes ask the host, whose threads answer while kernels run, or between launches; and wherever a
+"""The engine where lanes send requests, which threads answer while kernels run, or between launches; and wherever a
 model is."""
 
 import gc
@@ -19,33 +19,33 @@ OPTIONS = resident.OPTIONS | {"unknown_words": "unk"}
 
 
 @pytest.fixture(scope="module", params=["host", "cpu"])
-def asked(request):
+def requested(request):
     """The options of a decoder."""
     large = resident.LARGE if request.param == "host" else kenlm()
     return {"language_model": large, "graph_language_model": SMALL, "placement": request.param}
 
 
-def on_gpu(asked, **options):
-    return CtcDecoder(GRAPH, **(asked | {"device": "cuda", "threads": 2} | OPTIONS | options))
+def on_gpu(requested, **options):
+    return CtcDecoder(GRAPH, **(requested | {"device": "cuda", "threads": 2} | OPTIONS | options))
 
 
-def on_cpu(asked, batch=None, **options):
-    models = asked | {"placement": "cpu", "threads": 1}
+def on_cpu(requested, batch=None, **options):
+    models = requested | {"placement": "cpu", "threads": 1}
     return CtcDecoder(GRAPH, device="cpu", **(models | OPTIONS | options)).decode(BATCH if batch is None else batch)
 
 
 @pytest.mark.parametrize("n", [1, 3, None])
 @pytest.mark.parametrize("cache", [None, 0, "512", "1MB"])
-def test_equal_bytes(gpu, asked, n, cache):
-    decoder = on_gpu(asked, hypotheses_per_state=n, arc_cache=cache)
-    wanted = on_cpu(asked, hypotheses_per_state=n)
+def test_equal_bytes(gpu, requested, n, cache):
+    decoder = on_gpu(requested, hypotheses_per_state=n, arc_cache=cache)
+    wanted = on_cpu(requested, hypotheses_per_state=n)
     check_same(decoder.decode(BATCH), wanted)
     first = decoder.stats
     assert first.distinct_lookups >= first.lookup_misses > 0
-    assert first.lookups > first.distinct_lookups or asked["placement"] == "host", "those of arcs are pieces of words"
+    assert first.lookups > first.distinct_lookups or requested["placement"] == "host", "of arcs: pieces of words"
     assert first.lookup_rounds * 16 <= first.model_bytes_read
     assert first.lookup_rounds > 0
-    if asked["placement"] == "host":
+    if requested["placement"] == "host":
         assert first.lookup_copies > 0
     else:
         assert first.lookup_copies is None
@@ -71,33 +71,33 @@ def answer_batches(gpu, before=0):
     return found
 
 
-def test_answers_travel_on_two_streams(gpu, asked):
+def test_answers_travel_on_two_streams(gpu, requested):
     """Lanes are halves: each has a stream, and its counts follow behind an event, on another one."""
-    decoder = on_gpu(asked, arc_cache=0)
+    decoder = on_gpu(requested, arc_cache=0)
     before = len(gpu.fake.journal())
-    check_same(decoder.decode([DeviceArray(logp) for logp in BATCH]), on_cpu(asked))
+    check_same(decoder.decode([DeviceArray(logp) for logp in BATCH]), on_cpu(requested))
     streams = answer_batches(gpu, before)
-    if asked["placement"] == "cpu":
+    if requested["placement"] == "cpu":
         assert streams == []
     else:
         assert len(set(streams)) == 2
         assert len(streams) == decoder.stats.lookup_copies
 
 
-def test_copies_are_waited_for(gpu, asked):
+def test_copies_are_waited_for(gpu, requested):
     """While the events of copies have not come nothing is sent; what lanes stop for is sent between launches."""
-    decoder = on_gpu(asked, arc_cache=0)
-    wanted = on_cpu(asked)
+    decoder = on_gpu(requested, arc_cache=0)
+    wanted = on_cpu(requested)
     check_same(decoder.decode(BATCH), wanted)
-    for looks in (3, 50, 2000):
-        gpu.fake.library.fake_not_ready(looks)
+    for polls in (3, 50, 2000):
+        gpu.fake.library.fake_not_ready(polls)
         check_same(decoder.decode(BATCH), wanted)
 
 
-def test_every_call_of_a_decode_may_fail(gpu, asked):
+def test_every_call_of_a_decode_may_fail(gpu, requested):
     """Those of threads, too: a copy that fails is the exception of the decode, and the next one is as ever."""
-    decoder = on_gpu(asked, arc_cache=0, hypotheses_per_state=2)
-    wanted = on_cpu(asked, hypotheses_per_state=2, batch=BATCH[:3])
+    decoder = on_gpu(requested, arc_cache=0, hypotheses_per_state=2)
+    wanted = on_cpu(requested, hypotheses_per_state=2, batch=BATCH[:3])
     check_same(decoder.decode(BATCH[:3]), wanted)
     actions = set()
     for nth in range(1, 90):
@@ -115,64 +115,64 @@ def test_every_call_of_a_decode_may_fail(gpu, asked):
 @pytest.mark.parametrize("call", ["copy_to_device", "event_record", "stream_wait_event", "event_query", "context_push"])
 def test_copies_that_fail(gpu, call):
     """Of threads, which cannot raise; lanes then wait in vain, and stop."""
-    asked = {"language_model": resident.LARGE, "graph_language_model": SMALL, "placement": "host"}
-    decoder = on_gpu(asked, arc_cache=0)
+    requested = {"language_model": resident.LARGE, "graph_language_model": SMALL, "placement": "host"}
+    decoder = on_gpu(requested, arc_cache=0)
     gpu.fake.library.fake_fail_beside(call.encode(), 803)
     with pytest.raises(CudaError, match="while sending answers to lanes") as caught:
         decoder.decode(BATCH)
     assert caught.value.code == 803
     gpu.fake.library.fake_fail_no_more()
-    check_same(decoder.decode(BATCH), on_cpu(asked))
+    check_same(decoder.decode(BATCH), on_cpu(requested))
 
 
-def test_nobody_answers_beside_the_kernel(gpu, asked, monkeypatch):
+def test_nobody_answers_beside_the_kernel(gpu, requested, monkeypatch):
     """As where launches block: every round takes a launch."""
     monkeypatch.setattr(search_plan, "ANSWERING_THREADS", 0)
     monkeypatch.setattr(search_plan, "WAIT_CYCLES", 1)
-    decoder = on_gpu(asked, hypotheses_per_state=2)
-    check_same(decoder.decode(BATCH), on_cpu(asked, hypotheses_per_state=2))
+    decoder = on_gpu(requested, hypotheses_per_state=2)
+    check_same(decoder.decode(BATCH), on_cpu(requested, hypotheses_per_state=2))
     assert len(gpu.shapes) > 10
 
 
-def test_everything_grows(gpu, asked, monkeypatch):
+def test_everything_grows(gpu, requested, monkeypatch):
     gpu.begin_with(TIGHT)
     monkeypatch.setattr(search_plan, "REQUEST_ENTRIES", 16)
     monkeypatch.setattr(search_plan, "REQUEST_HISTORIES", 16)
     for n in (2, None):
-        decoder = on_gpu(asked, hypotheses_per_state=n)
+        decoder = on_gpu(requested, hypotheses_per_state=n)
         for _ in range(2):
-            check_same(decoder.decode(BATCH), on_cpu(asked, hypotheses_per_state=n))
+            check_same(decoder.decode(BATCH), on_cpu(requested, hypotheses_per_state=n))
 
 
-def test_memory(gpu, asked):
+def test_memory(gpu, requested):
     """Neither arcs nor KenLM are on the device."""
-    decoder = on_gpu(asked, arc_cache=0)
+    decoder = on_gpu(requested, arc_cache=0)
     decoder.decode(BATCH)
-    direct = on_gpu({**asked, "language_model": resident.LARGE, "placement": "resident"}, arc_cache=0)
+    direct = on_gpu({**requested, "language_model": resident.LARGE, "placement": "resident"}, arc_cache=0)
     assert decoder.memory().pinned > direct.memory().pinned
     del decoder, direct
     gc.collect()
 
 
-def test_a_memory_limit_counts_the_tables(gpu, asked):
-    decoder = on_gpu(asked, arc_cache=0)
+def test_a_memory_limit_counts_the_tables(gpu, requested):
+    decoder = on_gpu(requested, arc_cache=0)
     wanted = decoder.decode(BATCH)
-    before, after = on_gpu(asked, arc_cache=0).memory(), decoder.memory()
+    before, after = on_gpu(requested, arc_cache=0).memory(), decoder.memory()
     tables = after.language_models - before.language_models
     assert tables >= 24 * search_plan.REQUEST_ENTRIES
     one = 24 * search_plan.REQUEST_ENTRIES  # of a lane, which needs more than its table
-    small = on_gpu(asked, arc_cache=0, memory_limit=before.graph + before.language_models + one)
+    small = on_gpu(requested, arc_cache=0, memory_limit=before.graph + before.language_models + one)
     with pytest.raises(CapacityError, match=r"memory_limit: cannot allocate .* bytes for .* on cuda:0"):
         small.decode(BATCH)
-    tight = on_gpu(asked, arc_cache=0, memory_limit=after.device_bytes - tables // 2)
+    tight = on_gpu(requested, arc_cache=0, memory_limit=after.device_bytes - tables // 2)
     check_same(tight.decode(BATCH), wanted)
 
 
-def test_interrupted(gpu, asked):
-    decoder = on_gpu(asked)
+def test_interrupted(gpu, requested):
+    decoder = on_gpu(requested)
     with gpu.interrupted(), pytest.raises(KeyboardInterrupt):
         decoder.decode(BATCH)
-    check_same(decoder.decode(BATCH), on_cpu(asked))
+    check_same(decoder.decode(BATCH), on_cpu(requested))
 
 
 def test_a_file_that_shrinks_while_lanes_ask(gpu, tmp_path, monkeypatch):
@@ -193,24 +193,24 @@ def test_a_file_that_shrinks_while_lanes_ask(gpu, tmp_path, monkeypatch):
     assert len(checks) == 1 and gpu.errors == []
 
 
-def test_what_does_not_go_together(gpu, asked):
-    if asked["placement"] == "cpu":
-        assert on_gpu(asked, placement="auto")._engine.placement == "cpu"
+def test_what_does_not_go_together(gpu, requested):
+    if requested["placement"] == "cpu":
+        assert on_gpu(requested, placement="auto")._engine.placement == "cpu"
         for placement in ("auto", "cpu"):
-            assert on_gpu(asked, device="auto", placement=placement).device == "cuda:0"
+            assert on_gpu(requested, device="auto", placement=placement).device == "cuda:0"
         with pytest.raises(UnsupportedError, match=r"placement: expected .* because KenLM.s files"):
-            on_gpu(asked, placement="host")
+            on_gpu(requested, placement="host")
     else:
-        assert on_gpu(asked, device="auto", placement="cpu").device == "cpu"
+        assert on_gpu(requested, device="auto", placement="cpu").device == "cpu"
         with pytest.raises(UnsupportedError, match=r"placement: 'cpu' with a GPU .* needs an arcbeam.KenLM"):
-            on_gpu(asked, placement="cpu")
+            on_gpu(requested, placement="cpu")
         with pytest.raises(CapacityError, match=r"gpu_budget: the language model and its cache take .*'host'"):
-            on_gpu(asked, gpu_budget=512)
+            on_gpu(requested, gpu_budget=512)
 
 
-def test_memory_is_given_back_and_grows_again(gpu, asked):
+def test_memory_is_given_back_and_grows_again(gpu, requested):
     """Boxes and tables of answers, too; histories have new numbers then, and what is cached means nothing any more."""
-    decoder, wanted = on_gpu(asked, arc_cache="1MB"), on_cpu(asked)
+    decoder, wanted = on_gpu(requested, arc_cache="1MB"), on_cpu(requested)
     decoder.release()
     before = decoder.memory()
     for _ in range(3):

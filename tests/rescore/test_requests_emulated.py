@@ -1,4 +1,4 @@
-"""Lanes that ask the host for arcs, or for all that the large model says: the CPU's bytes, whenever answers come."""
+"""Lanes that request arcs from the host, or all scores of the large model: the CPU's bytes, whenever answers come."""
 
 import numpy as np
 import pytest
@@ -21,12 +21,12 @@ def small():
     return random_model(np.random.default_rng(4), WORDS, 2, share=0.3, cost=lambda r: float(r.gamma(4.0)))
 
 
-@pytest.fixture(scope="module", params=["arcs asked", "kenlm"])
-def asked(request, small):
-    """The large model, and what the host is asked for."""
-    if request.param == "arcs asked":
+@pytest.fixture(scope="module", params=["arcs requested", "kenlm"])
+def requested(request, small):
+    """The large model, and what lanes request from the host."""
+    if request.param == "arcs requested":
         large = random_model(np.random.default_rng(5), WORDS, 3, share=0.2, cost=lambda r: float(r.gamma(4.0)))
-        return {"models": (large, small), "place": "arcs asked"}
+        return {"models": (large, small), "place": "arcs requested"}
     return {"models": (kenlm(), small), "place": "kenlm", "unknown_words": "unk"}
 
 
@@ -49,15 +49,15 @@ def tied_by_words(folder, seed):
     return over(plain, small, names), (KenLM(arpa), small)
 
 
-def test_both_halves_have_answer_batches(graph, asked):
+def test_both_halves_have_answer_batches(graph, requested):
     """Answers of several lanes travel together, each half's by a way of its own, and some are under way for long."""
-    if asked["place"] == "kenlm":
+    if requested["place"] == "kenlm":
         pytest.skip("KenLM's answers do not travel")
     for number, schedule in enumerate(schedules(20)):
         seen, answering = check(
             graph, batch=BATCH * 2, hypotheses_per_state=2, arc_cache=(0, 256, 1 << 16)[number % 3], room=ROOMY,
             shape=Shape(lanes=1 + number % 5, block=32), schedule=schedule, every=(20, 150)[number % 2],
-            looks=(0, 1, 4, 40)[number % 4], **asked, **OPTIONS,
+            polls=(0, 1, 4, 40)[number % 4], **requested, **OPTIONS,
         )  # fmt: skip
         even, odd = answering.sent
         assert even + odd > 0 and (odd == 0 or number % 5 > 0)
@@ -66,15 +66,15 @@ def test_both_halves_have_answer_batches(graph, asked):
         assert even + odd <= answering.rounds or seen.launches > 1, "a launch sends again what came too late"
 
 
-def test_without_the_cache_every_question_is_asked_once(graph, asked):
-    """A table that holds all answers of a batch asks nothing twice."""
-    asked_each = [
+def test_without_the_cache_every_question_is_sent_once(graph, requested):
+    """A table that holds all answers of a batch requests nothing twice."""
+    requested_each = [
         check(
-            graph, batch=BATCH, room=ROOMY, shape=ONE, requests=requests, arc_cache=cache, **asked, **OPTIONS
+            graph, batch=BATCH, room=ROOMY, shape=ONE, requests=requests, arc_cache=cache, **requested, **OPTIONS
         ).answering.questions
         for requests, cache in ((16, 0), (4096, 0), (4096, 1 << 15))
     ]  # fmt: skip
-    assert asked_each[0] > asked_each[1] == asked_each[2] > 50
+    assert requested_each[0] > requested_each[1] == requested_each[2] > 50
 
 
 @pytest.mark.parametrize("lanes_block", [(1, 32), (1, 256), (3, 64)])
@@ -85,7 +85,7 @@ def test_pieces_of_longer_chains(graph, small, arc_cache, requests, lanes_block)
     large = random_model(np.random.default_rng(6), WORDS[:44], 4, share=0.2, cost=lambda r: float(r.gamma(4.0)))
     for number, schedule in enumerate(schedules(3)):
         seen, answering = check(
-            graph, (large, small), BATCH[:3], place="arcs asked", arc_cache=arc_cache, room=ROOMY,
+            graph, (large, small), BATCH[:3], place="arcs requested", arc_cache=arc_cache, room=ROOMY,
             shape=Shape("wide", *lanes_block), schedule=schedule, every=(20, 300)[number % 2], requests=requests,
             unknown_words="unk", **OPTIONS,
         )  # fmt: skip
@@ -111,7 +111,7 @@ def test_words_share_what_they_back_off_by_and_where_they_end():
     for schedule in schedules(5):
         for utterances, arc_cache in ((1, 0), (3, 0), (1, 1 << 16)):
             seen, answering = check(
-                over(plain, small, words), (large, small), [log_probs] * utterances, beam=20.0, place="arcs asked",
+                over(plain, small, words), (large, small), [log_probs] * utterances, beam=20.0, place="arcs requested",
                 room=ROOMY, requests=4096, arc_cache=arc_cache, shape=ONE, schedule=schedule, every=20,
                 wait_cycles=30_000,
             )  # fmt: skip
@@ -122,7 +122,7 @@ def test_words_share_what_they_back_off_by_and_where_they_end():
 
 
 def test_histories_share_a_question_of_the_large_model(tmp_path):
-    """a and b are histories of the small model alone: the large one is asked once about c, and both wait for it."""
+    """a and b are histories of the small model alone: one request to the large one is about c, and both wait for it."""
     kenlm_files.need_kenlm()
     words = ["a", "b", "c"]
     large = KenLM(tied_arpa(tmp_path / "lm.arpa", words, ["c"]))
@@ -138,9 +138,9 @@ def test_histories_share_a_question_of_the_large_model(tmp_path):
             assert (answering.questions, answering.rounds) == (4, 3)  # a and b; c; </s>
 
 
-def test_words_of_histories_that_another_block_has_asked_for(tmp_path):
-    """The first utterance asks about all words at once. The second one comes when they are in the cache: it compares
-    what a and b leave, asks nothing, and so owes their order to the block that has waited for the answers."""
+def test_words_of_histories_that_another_block_has_sent(tmp_path):
+    """The first utterance sends requests for all words at once. The second one comes when they are in the cache: it
+    compares what a and b leave, sends no request, and so has their order from the block that has waited for answers."""
     kenlm_files.need_kenlm()
     words = ["b", "a", "d", "e", "f", "c"]
     large = KenLM(tied_arpa(tmp_path / "lm.arpa", words, words[:5]))
@@ -157,11 +157,11 @@ def test_words_of_histories_that_another_block_has_asked_for(tmp_path):
             )  # fmt: skip
 
 
-def test_log_probs_come_late_too(graph, asked):
+def test_log_probs_come_late_too(graph, requested):
     for number, schedule in enumerate(schedules(10)):
         arrivals = np.sort(np.random.default_rng(number).integers(0, 20_000, 4)).tolist()
         check(
             graph, batch=BATCH, room=ROOMY, shape=Shape(lanes=1 + number % 5, block=32), schedule=schedule,
             parts=(128, 512, 64 << number % 4), arrivals=arrivals, hypotheses_per_state=2, every=100, requests=16,
-            wait_cycles=300, **asked, **OPTIONS,
+            wait_cycles=300, **requested, **OPTIONS,
         )  # fmt: skip

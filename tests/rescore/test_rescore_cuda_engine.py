@@ -180,7 +180,7 @@ def test_pinned_memory_that_is_refused_within_a_budget(gpu):
     index = sum(LARGE.columns[name].nbytes for name in lm_file.INDEX)
     gpu.fake.fail("managed_allocate", 2)
     gpu.fake.fail("host_allocate", 2)
-    with pytest.warns(UserWarning, match="keeps its index and asks the host for the rest, as 'host'"):
+    with pytest.warns(UserWarning, match="keeps its index and requests the rest from the host, as 'host'"):
         decoder = on_gpu(placement="host-direct", gpu_budget=index + 100)
     assert decoder._engine.placement == "host"
     check_same(decoder.decode(BATCH), on_cpu())

@@ -33,7 +33,7 @@ ONE = Shape(lanes=1, block=32)
 
 def test_histories_longer_than_lanes_that_share_a_look_up():
     graph, models = longer_than_lanes()
-    for place in ("resident", "bucketed", "arcs asked"):
+    for place in ("resident", "bucketed", "arcs requested"):
         check(
             graph, models, [graphs.random_log_probs(0, 14, 3)], place=place, beam=8.0, hypotheses_per_state=4,
             room=ROOMY,
@@ -71,7 +71,7 @@ def test_room_grows_and_nothing_is_lost():
     tight, roomy = (check(GRAPH, MODELS, BATCH, room=room, **OPTIONS).seen for room in (TIGHT, ROOMY))
     assert tight.launches > 3 and roomy.launches == 1
     assert tight.stats.lookups == roomy.stats.lookups > 50
-    assert roomy.stats.distinct_lookups < roomy.stats.lookups, "nothing was asked for once for several"
+    assert roomy.stats.distinct_lookups < roomy.stats.lookups, "no request was for several"
 
 
 def test_the_cache_answers_and_changes_nothing():
@@ -82,7 +82,7 @@ def test_the_cache_answers_and_changes_nothing():
     assert misses[0] >= misses[1] > misses[2] > misses[3] > 0
 
 
-@pytest.mark.parametrize("place", ["resident", "arcs asked"])
+@pytest.mark.parametrize("place", ["resident", "arcs requested"])
 def test_the_log_is_collected_before_it_grows(place):
     long = [graphs.random_log_probs(31, 100, 12, sharpness=6.0)]
     for schedule in schedules(5):
@@ -180,7 +180,7 @@ def test_bad_log_probs_are_found(value, frame, column):
 def test_a_search_dies_and_the_rest_is_checked():
     spoiled = [logp.copy() for logp in BATCH]
     spoiled[2][2] = -np.inf
-    for place in ("resident", "arcs asked"):
+    for place in ("resident", "arcs requested"):
         check(GRAPH, MODELS, spoiled, place=place, room=ROOMY, **OPTIONS)
     spoiled[2][7, 4] = np.nan
     assert "frame 7, column 4" in errors_of([spoiled[2]])[0]

@@ -19,7 +19,7 @@ from tests.decode.test_lattice import BEAMS
 from tests.decode.test_rescoring import WORDS, language_models, with_words
 from tests.hypothesis_examples import examples
 from tests.rescore import placed
-from tests.rescore.placed import ASKED, PLACES
+from tests.rescore.placed import PLACES, REQUESTED
 from tests.rescore.searches import SEARCHES, check, known_words, new_words, open_graph
 from tests.simt.build import schedules
 
@@ -59,7 +59,7 @@ def test_log_probs_that_come_in_parts(words, place):
 
 
 @pytest.mark.parametrize("words", [None, "new"])
-@pytest.mark.parametrize("place", ASKED)
+@pytest.mark.parametrize("place", REQUESTED)
 def test_no_answers_while_kernels_run(words, place):
     """A frame that waits for answers, or for room for questions, is given up and leaves no trace."""
     for schedule in schedules(2):
@@ -97,7 +97,7 @@ def test_hot_utterances_go_on_in_a_cluster(words, place):
     assert 2 in launches  # whether few are left at work in time is the schedule's doing
 
 
-@pytest.mark.parametrize("place", ["resident", *ASKED])
+@pytest.mark.parametrize("place", ["resident", *REQUESTED])
 @pytest.mark.parametrize("bits", [(10, 10), (20, 12), (20, 20), (31, 1), (20, 31)])
 def test_bits(place, bits):
     """States take any share of a history's bits, across the border of its two words, too."""
@@ -106,7 +106,7 @@ def test_bits(place, bits):
         check("known", place, boost=boosts, bits=bits, hypotheses_per_state=n, lattice_beam=lattice_beam, room=ROOMY)
 
 
-@pytest.mark.parametrize("place", ["resident", "arcs asked"])
+@pytest.mark.parametrize("place", ["resident", "arcs requested"])
 def test_no_epsilon_arc_of_the_graph_has_a_word(place):
     """But some of the request's have: a word that begins another one ends with one."""
     graph = open_graph(4, by_epsilons=False)
@@ -157,6 +157,6 @@ def test_random_graphs(place, boosted, data, graph, models, batch, beam, max_act
     large = data.draw(st.sampled_from(kenlm_models())) if place == "kenlm" else models[0]
     placed.check(
         graph, (large, models[1]), batch, place=place, lm_scale=lm_scale, hypotheses_per_state=one_of(None, 1, 2, 3, 4),
-        arc_cache=one_of(0, 16, 256, 512), every=one_of(0, 7, 60, 1000), looks=one_of(0, 1, 20), unknown_words="unk",
+        arc_cache=one_of(0, 16, 256, 512), every=one_of(0, 7, 60, 1000), polls=one_of(0, 1, 20), unknown_words="unk",
         requests=16, histories=20, wait_cycles=200, **options,
     )  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 from arcbeam.gpu.tuned import search_plan
 from tests.decode.emulated_gpu import TIGHT, Shape
 from tests.decode.test_endpoints import RULES, SPEECH
-from tests.decode.test_stream_lattices import ASKED
+from tests.decode.test_stream_lattices import REQUESTED
 from tests.decode.test_stream_lattices_emulated import SOME
 from tests.decode.test_streams_emulated import answers, seen
 from tests.rescore.placed import PLACES
@@ -38,8 +38,8 @@ def sentences(place, boosted):
     decoders, rng = pair(place, **LATTICE_BEAM), np.random.default_rng(5)
     boosts = [BOOSTS[i + 1] if boosted else None for i in range(2)]
     speech = [np.roll(SPEECH, 20 * i, axis=0)[:60] for i in range(2)]
-    streams = [[decoder.stream(boost=one, endpoint=RULES, **ASKED) for one in boosts] for decoder in decoders]
-    heard, ended = set(), 0
+    streams = [[decoder.stream(boost=one, endpoint=RULES, **REQUESTED) for one in boosts] for decoder in decoders]
+    contexts, ended = set(), 0
     for at in range(0, 60, 9):
         parts = [one[at : at + 9] for one in speech]
         found, wanted = (
@@ -53,13 +53,13 @@ def sentences(place, boosted):
                 found, wanted = mine.reset(keep_history=keep), other.reset(keep_history=keep)
                 assert (seen(found), answers(found)) == (seen(wanted), answers(wanted))
                 assert found.rescoring_score == wanted.rescoring_score
-                heard.add(mine._sentence.lm_context)
-    assert ended > 2 and len(heard) > 1
+                contexts.add(mine._sentence.lm_context)
+    assert ended > 2 and len(contexts) > 1
 
 
 def in_company(place, boosted):
     """Streams without answers have other kernels than their company, and keep other states."""
-    chunks(place, boosted, asked=SOME, **LATTICE_BEAM)
+    chunks(place, boosted, requested=SOME, **LATTICE_BEAM)
 
 
 @pytest.mark.parametrize("boosted", [False, True])
@@ -81,4 +81,4 @@ def test_numbers_of_kenlm_begin_anew(gpu, monkeypatch, bytes_for_all):
 @pytest.mark.parametrize("place", SCHEDULED)
 def test_schedules(place):
     for schedule in schedules(2):
-        in_chunks(6, Shape(lanes=2, block=64), place, schedule, asked={"lattice": True}, frames=15, **LATTICE_BEAM)
+        in_chunks(6, Shape(lanes=2, block=64), place, schedule, requested={"lattice": True}, frames=15, **LATTICE_BEAM)

@@ -18,7 +18,7 @@ from tests.decode import graphs, kenlm_files
 from tests.decode.emulated_gpu import TIGHT, Shape, scheduled
 from tests.decode.equality import same
 from tests.decode.language_models import over, random_model
-from tests.decode.moving import ASKED, beside
+from tests.decode.moving import REQUESTED, beside
 from tests.decode.small_search import AS_SHIPPED, ROOMY
 from tests.decode.test_endpoints import RULES, SILENCE, SPEECH
 from tests.decode.test_rescoring import language_models, with_words
@@ -27,8 +27,8 @@ from tests.decode.test_streams import BATCH, WORDS, boost
 from tests.decode.test_streams_emulated import LITTLE, OPTIONS, SMALL_STATES, answers, on_both, seen
 from tests.hypothesis_examples import examples
 from tests.rescore.answering import NO_THREADS, Answering
-from tests.rescore.placed import ASKED as ASKING
 from tests.rescore.placed import PLACES
+from tests.rescore.placed import REQUESTED as ASKING
 from tests.simt.build import schedules
 
 RNG = np.random.default_rng(3)
@@ -36,7 +36,7 @@ LARGE, SMALL = (random_model(RNG, WORDS, order, share=0.2) for order in (3, 2))
 GRAPH = over(SILENCE, SMALL, WORDS)
 MODELS = {"language_model": LARGE, "graph_language_model": SMALL, "hypotheses_per_state": 3} | OPTIONS
 BOOSTS = [boost(i) if i % 3 else None for i in range(len(BATCH))]
-SCHEDULED = ("resident", "bucketed", "arcs asked", "kenlm")
+SCHEDULED = ("resident", "bucketed", "arcs requested", "kenlm")
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 few = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -81,7 +81,7 @@ def moves(place, boosted, seed=1):
 
 
 def lattices_that_move(place, boosted, batch=BATCH, seed=1):
-    """What streams are asked for moves with them between a GPU and a CPU, in the middle of sentences."""
+    """The outputs of streams move with them between a GPU and a CPU, in the middle of sentences."""
     boosts = BOOSTS[: len(batch)] if boosted else None
     beside(pair(place, lattice_beam=4.0), batch, np.random.default_rng(seed), boosts)
 
@@ -90,7 +90,7 @@ def lattices_of_sentences_that_move(place, boosted, speech=SPEECH):
     """Behind endpoints, too, where frames wait."""
     rng, boosts = np.random.default_rng(3), [BOOSTS[1] if boosted else None]
     decoders = pair(place, lattice_beam=4.0)
-    found, waited, _ = beside(decoders, [speech], rng, boosts, 12, RULES, asked=ASKED[:1], share=0.9)
+    found, waited, _ = beside(decoders, [speech], rng, boosts, 12, RULES, requested=REQUESTED[:1], share=0.9)
     assert waited > 0 and len(found[0]) > 2
 
 
@@ -103,7 +103,7 @@ def sentences(place, boosted):
         [decoder.stream(boost=one, endpoint=RULES if i else None) for i, one in enumerate(boosts)]
         for decoder in decoders
     ]
-    heard = set()
+    contexts = set()
     for at in range(0, 90, 9):
         parts = [one[at : at + 9] for one in speech]
         found, wanted = (
@@ -116,19 +116,19 @@ def sentences(place, boosted):
                 keep = bool(rng.random() < 0.7)
                 assert seen(mine.reset(keep_history=keep)) == seen(other.reset(keep_history=keep))
                 assert mine.partial.rescoring_score == other.partial.rescoring_score
-                heard.add(mine._sentence.lm_context)
+                contexts.add(mine._sentence.lm_context)
             data = mine.save()
             assert data == other.save()
             if rng.random() < 0.5:
                 streams[0][i], streams[1][i] = (decoder.restore(data, boost=boosts[i]) for decoder in decoders)
                 assert streams[0][i].save() == data
-    assert len({len(one.words) for one in heard}) > 1 and len({one.after_start for one in heard}) == 2
+    assert len({len(one.words) for one in contexts}) > 1 and len({one.after_start for one in contexts}) == 2
 
 
 def posteriors(place, boosted):
     """Of words, with and without lattices, in company of streams without any."""
-    asked = [{"posteriors": True}, {"posteriors": True, "lattice": True}, {}]
-    chunks(place, boosted, asked=asked, lattice_beam=4.0)
+    requested = [{"posteriors": True}, {"posteriors": True, "lattice": True}, {}]
+    chunks(place, boosted, requested=requested, lattice_beam=4.0)
 
 
 STORIES = {
@@ -167,7 +167,7 @@ def test_shapes_and_states_that_grow(gpu, monkeypatch, shape):
     chunks("resident", False)
 
 
-@pytest.mark.parametrize("place", ["resident", "arcs asked", "kenlm"])
+@pytest.mark.parametrize("place", ["resident", "arcs requested", "kenlm"])
 def test_windows_and_arrays_of_the_host(gpu, place):
     gpu.begin_with(replace(TIGHT, window_bytes=1))
     gpu.send_in_parts()
@@ -316,17 +316,17 @@ def test_boosts_that_no_kernel_takes(gpu, monkeypatch):
         decoder, cpu = pair(place)
         data = cpu.stream(boost=BOOSTS[1]).save()
         stream = decoder.stream()
-        for ask in (
+        for call in (
             lambda on=decoder: on.stream(boost=BOOSTS[1]),
             lambda on=decoder, data=data: on.restore(data, boost=BOOSTS[1]),
             lambda one=stream: one.reset(boost=BOOSTS[1]),
         ):
             with pytest.raises(UnsupportedError, match="boost: on a GPU expected phrases with at most 3 different"):
-                ask()
+                call()
         assert stream.num_frames == 0
 
 
-def in_chunks(cut, shape, place="resident", schedule=None, boosts=(None,) * 4, asked=None, frames=17, **options):
+def in_chunks(cut, shape, place="resident", schedule=None, boosts=(None,) * 4, requested=None, frames=17, **options):
     """Chunks under a schedule: the CPU's results.
 
     Without boosts, sentences of two streams go on with the words of another one. With boosts, streams without one now
@@ -338,7 +338,7 @@ def in_chunks(cut, shape, place="resident", schedule=None, boosts=(None,) * 4, a
         decoders = pair(place, **options)
         if place in ASKING:
             Answering(gpu, decoders[0], every=5)
-        streams = [[one.stream(boost=boost, **asked or {}) for boost in boosts] for one in decoders]
+        streams = [[one.stream(boost=boost, **requested or {}) for boost in boosts] for one in decoders]
         batch = [BATCH[0], BATCH[5], BATCH[5][20:], BATCH[4]]
         if any(boosts):
             batch = [SPEECH[40 * i :] for i in range(len(boosts))]
@@ -350,7 +350,7 @@ def in_chunks(cut, shape, place="resident", schedule=None, boosts=(None,) * 4, a
             last = first + cut >= frames
             at = [i for i, boost in enumerate(boosts) if boost is None or number % 2 == 0 or last]
             chunks = [batch[i][first : min(first + cut, frames)] for i in at]
-            for stream in (own[0] for own in streams if asked):
+            for stream in (own[0] for own in streams if requested):
                 stream.interim_answers = number % 2 == 1
             found, wanted = (
                 one.decode_chunks([own[i] for i in at], chunks, last=last)

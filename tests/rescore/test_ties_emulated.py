@@ -48,7 +48,7 @@ def searches(folder, seed):
     return {
         "plain": partial(both_engines.check, tied_graph(seed, columns=3), BATCH),
         "resident": rescored,
-        "asking for arcs": partial(rescored, place="arcs asked", arc_cache=256),
+        "requesting arcs": partial(rescored, place="arcs requested", arc_cache=256),
         "kenlm": of_kenlm,
         "boosted": partial(both_engines.check, graph, BATCH, boost=BOOSTS),
         "boosted, resident": partial(rescored, boost=BOOSTS),
@@ -57,10 +57,10 @@ def searches(folder, seed):
     }
 
 
-WITHOUT_CLUSTERS = {"asking for arcs", "kenlm", "boosted, resident", "boosted, kenlm"}
+WITHOUT_CLUSTERS = {"requesting arcs", "kenlm", "boosted, resident", "boosted, kenlm"}
 
 
-ALL = ["plain", "resident", "asking for arcs", "kenlm", "boosted", "boosted, resident", "boosted, kenlm", "new words"]
+ALL = ["plain", "resident", "requesting arcs", "kenlm", "boosted", "boosted, resident", "boosted, kenlm", "new words"]
 
 
 @pytest.mark.parametrize("max_active", [1, 4, 9])

@@ -86,12 +86,13 @@ int main() {
                         wrong = true;
                     }
                     before = number;
-                    const Question asked{number, i % 3U};
+                    const Question question{number, i % 3U};
                     Answer answer{-1.0F, 0U};
-                    if (cache.find(asked, answer) && (answer.next_state != (number ^ 5U) || answer.cost != 2.0F)) {
+                    if (cache.find(question, answer) &&
+                        (answer.next_state != (number ^ 5U) || answer.cost != 2.0F)) {
                         wrong = true;
                     }
-                    cache.keep(asked, {2.0F, number ^ 5U});
+                    cache.keep(question, {2.0F, number ^ 5U});
                 }
             });
         }

@@ -1,8 +1,8 @@
-// The threads that answer lanes, for ThreadSanitizer: lanes ask in rounds of many sizes, some while nobody watches,
-// all is put to rest and watched again in between, and memory runs out now and then. Every answer must be that of
-// its own question. Then the same with answers that travel, by copies that take their time: a buffer that is filled
-// too early, or an answer buffer that is overwritten, is a race. Then one thread, which must take one half of the
-// lanes, and then the other.
+// The threads that answer lanes, for ThreadSanitizer: requests come in rounds of many sizes, some while nobody
+// watches, all is put to rest and watched again in between, and memory runs out now and then. Every answer must be
+// that of its own question. Then the same with answers that travel, by copies that take their time: a buffer that
+// is filled too early, or an answer buffer that is overwritten, is a race. Then one thread, which must take one
+// half of the lanes, and then the other.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -32,7 +32,7 @@ class Squares : public arcbeam::requests::Answerer {
     explicit Squares(int fails_every) : every(fails_every) {}
 
     bool answer(const Question* questions, std::size_t count, Answer* answers) override {
-        if (++asked % every == 0) {
+        if (++calls % every == 0) {
             throw std::bad_alloc();
         }
         for (std::size_t i = 0; i < count; ++i) {
@@ -43,7 +43,7 @@ class Squares : public arcbeam::requests::Answerer {
 
   private:
     int every;
-    std::atomic<int> asked{0};
+    std::atomic<int> calls{0};
 };
 
 struct MappedRequests {
@@ -80,7 +80,7 @@ void compare(const Answer* answers, std::uint32_t round, std::atomic<bool>& wron
 }
 
 // What a lane does: as wait_for_mapped() in cuda/rescore/requests/answers_mapped.cuh.
-void ask(const RequestView& lane, std::uint32_t round, std::atomic<bool>& wrong) {
+void post(const RequestView& lane, std::uint32_t round, std::atomic<bool>& wrong) {
     const std::uint64_t posted = post(lane, round);
     while (__atomic_load_n(&arcbeam::requests::head_of(lane).answered, __ATOMIC_ACQUIRE) != posted) {
         std::this_thread::yield();
@@ -186,7 +186,7 @@ std::uint64_t mapped(std::atomic<bool>& wrong) {
         for (const RequestView& lane : lanes) {
             blocks.emplace_back([&lane, &wrong, &ended, round] {
                 for (std::uint32_t i = 1; i <= kRounds; ++i) {
-                    ask(lane, round + i, wrong);
+                    post(lane, round + i, wrong);
                 }
                 ++ended;
             });
@@ -202,7 +202,7 @@ std::uint64_t mapped(std::atomic<bool>& wrong) {
         }
         round += kRounds;
         server.stop();
-        std::thread late([&lanes, &wrong, round] { ask(lanes[0], round + 1U, wrong); });
+        std::thread late([&lanes, &wrong, round] { post(lanes[0], round + 1U, wrong); });
         while (server.rounds() < (watch + 1U) * (kLanes * kRounds + 1U)) {
             answer_all(server, lanes);
         }
@@ -271,12 +271,12 @@ std::uint64_t copied(std::atomic<bool>& wrong) {
     return server.questions();
 }
 
-// Answers lane 0 when all lanes have asked, and knows who came when. A lane asks for its number.
+// Answers lane 0 when all lanes have posted, and notes their order. A lane posts its number.
 class Order : public arcbeam::requests::Answerer {
   public:
     bool answer(const Question* questions, std::size_t count, Answer* answers) override {
         is_here = true;
-        while (questions[0].state == 0U && !all_have_asked) {
+        while (questions[0].state == 0U && !all_have_posted) {
             std::this_thread::yield();
         }
         for (std::size_t i = 0; i < count; ++i) {
@@ -287,7 +287,7 @@ class Order : public arcbeam::requests::Answerer {
     }
 
     std::atomic<bool> is_here{false};
-    std::atomic<bool> all_have_asked{false};
+    std::atomic<bool> all_have_posted{false};
     std::vector<std::uint32_t> came;
 };
 
@@ -306,7 +306,7 @@ void by_halves(std::atomic<bool>& wrong) {
             std::this_thread::yield();
         }
     }
-    order.all_have_asked = true;
+    order.all_have_posted = true;
     while (server.rounds() < kLanes) {
         std::this_thread::yield();
     }

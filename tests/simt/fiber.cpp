@@ -49,7 +49,8 @@ void switch_fiber(Fiber& from, Fiber& to) { swapcontext(&from.context, &to.conte
 
 #else
 
-// swapcontext asks the kernel for the signal mask at every switch; this keeps to what the calling convention saves.
+// swapcontext reads the signal mask from the kernel at every switch; this keeps to what the calling convention
+// saves.
 asm(R"(
 .text
 .p2align 4

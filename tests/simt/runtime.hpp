@@ -1,4 +1,4 @@
-// What the emulated wrappers ask of the machine that runs them, and how a test launches a kernel on it.
+// What the emulated wrappers need of the machine that runs them, and how a test launches a kernel on it.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// What a detector keeps for each word of memory that was looked at, in pages that are made when one is needed.
+// What a detector keeps for each word of memory that was read or written, in pages that are made when one is
+// needed.
 #pragma once
 
 #include <cstdint>

@@ -65,7 +65,7 @@ def test_warp_operations(kernels, lanes):
         out = np.zeros((12, lanes), u4)
         kernels.launch("warp_operations", kernel_params(values=values, out=out), block=lanes, **schedule)
         if lanes == 1:
-            out[10] = 0  # asked a lane that does not exist
+            out[10] = 0  # from a lane that does not exist
         assert np.array_equal(out, expected)
 
 
@@ -234,18 +234,18 @@ def read_what_comes(kernels, way, *, flag="released_word", steps=(40, 60), **sch
 
 
 def ask_host(kernels, way="Acquire", *, fault="None", every=7, **schedule):
-    """Each thread asks three times; the host looks every so many scheduling points."""
+    """Each thread sends three requests; the host reads them every so many scheduling points."""
     question, answer, out = (np.zeros(40, u4) for _ in range(3))
     posted, answered = np.zeros(1, u4), np.zeros(1, u4)
     params = kernel_params(
         question=question, posted=posted, answered=answered, answer=answer, out=out, rounds=u4(3),
         way=u4(WAYS.index(way)),
     )  # fmt: skip
-    asked = kernel_params(
+    requested = kernel_params(
         question=question, posted=posted, answered=answered, answer=answer, count=u4(40),
         fault=u4(HOST_FAULTS.index(fault)),
     )  # fmt: skip
-    context = ctypes.cast(kernels.library.answer_host, ctypes.c_void_p).value, ctypes.addressof(asked), every
+    context = ctypes.cast(kernels.library.answer_host, ctypes.c_void_p).value, ctypes.addressof(requested), every
     kernels.launch("ask_host", params, block=40, host=context, **schedule)
     assert np.array_equal(out, 27 * np.arange(40) + 13)
 

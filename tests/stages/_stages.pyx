@@ -362,7 +362,7 @@ cdef class TokenLog:
 
     @property
     def settled(self):
-        """Entries at the beginning that no collection looks at again."""
+        """Entries at the beginning that no collection reads again."""
         return self.log.settled()
 
     def backtrack(self, graph, *, double offset=0.0, cbool alive=True):

@@ -89,17 +89,17 @@ ARCBEAM_DEVICE void set_histories(const Params& params, RescoringLane& lane) {
     }
 }
 
-// Candidate i as it is, with what the one has got that asks for it.
-ARCBEAM_DEVICE void write_answer(std::uint32_t i, std::uint32_t asking, const RescoringWorkspace& work,
+// Candidate i as it is, with the answer to the one whose request it shares.
+ARCBEAM_DEVICE void write_answer(std::uint32_t i, std::uint32_t requesting, const RescoringWorkspace& work,
                                  Answered* into) {
     const Candidate candidate = work.candidate()[i];
-    const Extension answer = work.extension()[asking];
+    const Extension answer = work.extension()[requesting];
     simt::store(&into[i].candidate, candidate);
     simt::store(&into[i].answer, answer);
 }
 
-// The candidates with their deviations, between lookup and rescore: those without words, those that ask, and those
-// that have another ask for them.
+// The candidates with their deviations, between lookup and rescore: those without words, those with requests, and
+// those that share the request of another.
 ARCBEAM_DEVICE void write_answers(std::uint32_t n, std::uint32_t num_wanted, std::uint32_t num_distinct,
                                   const RescoringWorkspace& work, Answered* into) {
     for (std::uint32_t i = simt::thread_rank(); i < n; i += simt::block_size()) {

@@ -45,7 +45,7 @@ def test_the_scores_of_a_tree(stored, case):
         history = oracle.score(history, token)[1]
 
 
-def test_what_is_asked_of_the_trees(stored):
+def test_requests_to_the_trees(stored):
     """The walks leave phrases early, at their end and for a suffix that begins another one."""
     for case, (_, _, unk_score) in enumerate(nemo.TREES):
         phrases, tokens = phrases_in(stored[f"tree{case}/phrases"]), stored[f"tree{case}/tokens"].tolist()

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from arcbeam import TransducerDecoder
 from arcbeam.transducer._transducer import available_kernels
+from arcbeam.transducer.decoder import FrameLoopingDecoder
 from tests.hypothesis_examples import examples
 from tests.transducer import oracle
 from tests.transducer.networks import cases, on_unit, random_arrays, random_frames
@@ -28,9 +29,9 @@ def test_any_network(case, precision):
     options = {**options, "precision": precision}
     expected = [oracle.decode(arrays, x, options["blank_id"], *list(options.values())[1:]) for x in frames]
     for kernels in available_kernels():
-        for algorithm in ("label-looping", "frame-looping"):
+        for loop in (TransducerDecoder, FrameLoopingDecoder):
             with on_unit(kernels):
-                decoder = TransducerDecoder.from_arrays(arrays, **options, algorithm=algorithm, threads=1)
+                decoder = loop.from_arrays(arrays, **options, threads=1)
             for hypothesis, written in zip(decoder.decode(frames), expected, strict=True):
                 check(hypothesis, written, options["durations"] is not None)
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import arcbeam
-from arcbeam import TransducerDecoder
+from arcbeam import InputError, TransducerDecoder
 from arcbeam.transducer import ConfidenceMethod, Joint, LstmLayer, LstmPrediction, StatelessPrediction
+from arcbeam.transducer.decoder import FrameLoopingDecoder
 from tests.transducer.equality import same
 from tests.transducer.networks import random_arrays, random_frames
 
@@ -48,12 +49,12 @@ INPUTS = {
 }
 
 
-@pytest.mark.parametrize("algorithm", ["label-looping", "frame-looping"])
+@pytest.mark.parametrize("loop", [TransducerDecoder, FrameLoopingDecoder])
 @pytest.mark.parametrize("case", INPUTS)
-def test_encoder_output(case, algorithm):
+def test_encoder_output(case, loop):
     frames, lengths, error, message = INPUTS[case]
     arrays = dict(ARRAYS, encoder_weight=np.full_like(ARRAYS["encoder_weight"], 9.0)) if case == "large" else ARRAYS
-    one = TransducerDecoder.from_arrays(arrays, 0, algorithm=algorithm, activation="relu")
+    one = loop.from_arrays(arrays, 0, activation="relu")
     before = one.decode([GOOD])[0].log_probs
     with pytest.raises(error, match=message):
         one.decode(frames, lengths)
@@ -69,11 +70,11 @@ def as_it_was(found, wanted, frames):
 
 
 @pytest.mark.parametrize("kind", ["lstm", "tdt", "stateless"])
-@pytest.mark.parametrize("algorithm", ["label-looping", "frame-looping"])
-def test_an_utterance_that_is_none_costs_its_own_result_alone(kind, algorithm):
+@pytest.mark.parametrize("loop", [TransducerDecoder, FrameLoopingDecoder])
+def test_an_utterance_that_is_none_costs_its_own_result_alone(kind, loop):
     arrays = {"lstm": ARRAYS, "tdt": TDT, "stateless": random_arrays(0, layers=0, context=2, groups=3)}[kind]
     durations = [0, 2, 5] if kind == "tdt" else None
-    one = TransducerDecoder.from_arrays(arrays, 0, durations=durations, algorithm=algorithm, threads=2, tokenizer=str)
+    one = loop.from_arrays(arrays, 0, durations=durations, threads=2, tokenizer=str)
     before = one.decode([GOOD] * 4)
     batch = [GOOD, spoiled(np.nan), GOOD[:4], spoiled(-np.inf)]
     for states in (None, [h.state for h in before]):
@@ -86,8 +87,10 @@ def test_an_utterance_that_is_none_costs_its_own_result_alone(kind, algorithm):
         for i, value in ((1, "nan"), (3, "-inf")):
             as_it_was(found[i], nothing[i // 2], frames=12 if states else 0)
             expected = f"encoder_output: expected finite values, got {value} in utterance {i}, frame 5, feature 3"
-            assert isinstance(found[i].error, ValueError) and str(found[i].error) == expected
-            assert repr(found[i]) == f"TransducerHypothesis(error=ValueError({expected!r}))"
+            error = found[i].error
+            assert isinstance(error, InputError) and str(error) == expected
+            assert (error.utterance, error.frame, error.feature, error.column) == (i, 5, 3, None)
+            assert repr(found[i]) == f"TransducerHypothesis(error=InputError({expected!r}))"
         # the stream goes on as if the chunk had not been there
         again = one.decode([GOOD] * 4, state=[h.state for h in found])
         same([again[1]], one.decode([GOOD], state=states and [states[1]]))
@@ -208,7 +211,6 @@ OPTIONS = {
     "device": ({"device": "tpu"}, ValueError, r'device: expected "cpu"'),
     "threads": ({"threads": 0}, ValueError, r"threads: expected a whole number of at least 1"),
     "frame_shift": ({"frame_shift": 0}, ValueError, r"frame_shift: expected a number of seconds above 0"),
-    "algorithm": ({"algorithm": "beam"}, ValueError, r"algorithm: expected label-looping or frame-looping, got 'beam'"),
     "confidence": ({"confidence": "certain"}, ValueError, r'confidence: expected "max_prob" or "entropy"'),
     "activation": ({"activation": "gelu"}, ValueError, r"activation: expected one of tanh, relu, sigmoid, got 'gelu'"),
     "unknown": (

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from arcbeam import TransducerDecoder
 from arcbeam.transducer._transducer import available_kernels
+from arcbeam.transducer.decoder import FrameLoopingDecoder
 from tests.hypothesis_examples import examples
 from tests.transducer.networks import on_unit, random_arrays, random_frames
 
@@ -28,13 +29,13 @@ SHAPES = {
 DURATIONS = [0, 1, 2, 17]
 
 
-def make(kind, **options):
+def make(kind, loop=TransducerDecoder, **options):
     shape = {"tokens": 40, "size": 30, "units": 48, "joint": 33, "features": 20, "blank": 39, "blank_bias": 3.0}
     arrays = random_arrays(3, **shape, **SHAPES[kind])
     durations = DURATIONS if "durations" in SHAPES[kind] else None
     defaults = {"durations": durations, "confidence": "entropy", "threads": 2, "relu": kind == "stateless"}
     defaults["precision"] = "bfloat16" if kind.endswith("bfloat16") else "float32"
-    return TransducerDecoder.from_arrays(arrays, 39, **{**defaults, **options})
+    return loop.from_arrays(arrays, 39, **{**defaults, **options})
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +81,7 @@ def test_threads(kind, batch, answer, threads):
 
 
 def test_loops(kind, batch, answer):
-    assert as_bytes(make(kind, algorithm="frame-looping").decode(batch)) == answer
+    assert as_bytes(make(kind, FrameLoopingDecoder).decode(batch)) == answer
 
 
 @pytest.mark.parametrize("kernels", available_kernels())
@@ -182,9 +183,9 @@ def test_a_forked_child_decodes_too(kind, batch, answer):
     assert child.exitcode == 0
 
 
-@pytest.mark.parametrize("algorithm", ["label-looping", "frame-looping"])
-def test_ctrl_c_ends_a_decode_and_the_decoder_goes_on(kind, batch, answer, algorithm):
-    one = make(kind, algorithm=algorithm)
+@pytest.mark.parametrize("loop", [TransducerDecoder, FrameLoopingDecoder])
+def test_ctrl_c_ends_a_decode_and_the_decoder_goes_on(kind, batch, answer, loop):
+    one = make(kind, loop)
     long = [random_frames(9, 200_000, 20)] * 8
     timer = threading.Timer(0.15, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()

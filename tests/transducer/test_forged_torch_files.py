@@ -1,4 +1,4 @@
-"""Checkpoints that were made to do harm: what they ask for is refused, and memory stays in proportion to the file.
+"""Checkpoints that were made to do harm: what they need is refused, and memory stays in proportion to the file.
 
 Pickles are put together by hand, operation by operation, as no pickler would write them.
 """

@@ -15,6 +15,7 @@ import arcbeam
 from arcbeam import BoostingTree, TransducerDecoder
 from arcbeam.transducer._boosting_tree import walk
 from arcbeam.transducer._transducer import available_kernels
+from arcbeam.transducer.decoder import FrameLoopingDecoder
 from arcbeam.transducer.fusion import trees_of
 from arcbeam.transducer.ngram_lm import token_automaton
 from arcbeam.transducer.phrase_tokens import Sampler
@@ -126,11 +127,9 @@ def test_any_network(tmp_path_factory, case, data, precision):
         fusion = fusion_oracle.Fusion(tokens, lm, tree, **alphas) if lm or tree else None
         expected.append(oracle.decode(arrays, x, blank, *list(options.values())[1:], fusion=fusion))
     for kernels in available_kernels():
-        for algorithm in ("label-looping", "frame-looping"):
+        for loop in (TransducerDecoder, FrameLoopingDecoder):
             with on_unit(kernels):
-                decoder = TransducerDecoder.from_arrays(
-                    arrays, **options, **alphas, **more, device="cpu", algorithm=algorithm, threads=1
-                )
+                decoder = loop.from_arrays(arrays, **options, **alphas, **more, device="cpu", threads=1)
             found = decoder.decode(frames, boost=trees)
             for hypothesis, written in zip(found, expected, strict=True):
                 assert hypothesis.tokens.tolist() == written.tokens

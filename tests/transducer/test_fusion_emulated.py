@@ -119,15 +119,15 @@ def test_bfloat16(arpa):
         same(found, first)
 
 
-def make(device, kind="rnnt", **options):
+def make(device, kind="rnnt", looping=TransducerDecoder, **options):
     arrays, options = fused(kind, None, max_symbols=2, **options)
-    return TransducerDecoder.from_arrays(arrays, device=device, **options)
+    return looping.from_arrays(arrays, device=device, **options)
 
 
-@pytest.mark.parametrize("algorithm", ["label-looping", "frame-looping"])
+@pytest.mark.parametrize("looping", loop.LOOPS)
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_the_engine(gpu, kind, algorithm, arpa):
-    decoder, twin = (make(device, kind, ngram_lm_model=arpa, algorithm=algorithm) for device in ("cuda", "cpu"))
+def test_the_engine(gpu, kind, looping, arpa):
+    decoder, twin = (make(device, kind, looping, ngram_lm_model=arpa) for device in ("cuda", "cpu"))
     for trees in (TREES, None, TREES[::-1]):
         same(decoder.decode(BATCH, boost=trees), twin.decode(BATCH, boost=trees))
     assert {kind for kind, *_ in gpu.ran} <= {"project", "kept_fused", "many_fused"}

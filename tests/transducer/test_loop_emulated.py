@@ -11,6 +11,7 @@ from arcbeam import CudaError, TransducerDecoder
 from arcbeam.gpu.tuned import transducer_plan
 from arcbeam.transducer import ConfidenceMethod
 from arcbeam.transducer._transducer import multiply
+from arcbeam.transducer.decoder import FrameLoopingDecoder
 from tests.hypothesis_examples import examples
 from tests.simt.build import POLICIES, schedules
 from tests.transducer.emulated_gpu import Shape, scheduled
@@ -18,6 +19,7 @@ from tests.transducer.equality import same
 from tests.transducer.networks import NETWORKS, cases, random_arrays, random_frames
 
 BATCH = [random_frames(i, n) for i, n in enumerate((9, 0, 1, 17))]
+LOOPS = [TransducerDecoder, FrameLoopingDecoder]
 
 
 def options_of(kind, **more):
@@ -30,20 +32,20 @@ def small(kind):
     return random_arrays(6, tokens=6, units=5, joint=133, blank_bias=-1.0, **NETWORKS[kind])
 
 
-def on_gpu(arrays, frames, shape=None, schedule=None, given=None, **options):
+def on_gpu(arrays, frames, shape=None, schedule=None, given=None, loop=TransducerDecoder, **options):
     """What a decoder on the GPU makes of frames under a schedule, and how many launches it took.
 
     given : arguments of its `decode`
     """
     with scheduled(schedule, shape) as gpu:
-        found = TransducerDecoder.from_arrays(arrays, device="cuda", **options).decode(frames, **given or {})
+        found = loop.from_arrays(arrays, device="cuda", **options).decode(frames, **given or {})
         return found, len(gpu.launches)
 
 
-def check(arrays, frames, shape=None, schedule=None, given=None, **options):
+def check(arrays, frames, shape=None, schedule=None, given=None, loop=TransducerDecoder, **options):
     """Decodes on both: all bytes are the same. Gives the hypotheses and the number of launches."""
-    wanted = TransducerDecoder.from_arrays(arrays, device="cpu", threads=1, **options).decode(frames, **given or {})
-    found, launches = on_gpu(arrays, frames, shape, schedule, given, **options)
+    wanted = loop.from_arrays(arrays, device="cpu", threads=1, **options).decode(frames, **given or {})
+    found, launches = on_gpu(arrays, frames, shape, schedule, given, loop, **options)
     same(found, wanted)
     return wanted, launches
 
@@ -115,11 +117,11 @@ SHAPES = st.builds(
 
 
 @settings(max_examples=examples(40))
-@given(cases(), SHAPES, st.sampled_from(POLICIES), st.booleans(), st.sampled_from(["label-looping", "frame-looping"]))
-def test_random_networks(case, shape, policy, sure, algorithm):
+@given(cases(), SHAPES, st.sampled_from(POLICIES), st.booleans(), st.sampled_from(LOOPS))
+def test_random_networks(case, shape, policy, sure, loop):
     arrays, options, frames = case
     confidence = "entropy" if sure and arrays["embedding"].shape[-2] > 1 else None
-    check(arrays, frames, shape, {"policy": policy}, **options, algorithm=algorithm, confidence=confidence)
+    check(arrays, frames, shape, {"policy": policy}, loop=loop, **options, confidence=confidence)
 
 
 @settings(max_examples=examples(40))

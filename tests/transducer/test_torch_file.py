@@ -1,4 +1,4 @@
-"""Files of torch.save, read without torch: every tensor, and nothing that a pickle may ask for."""
+"""Files of torch.save, read without torch: every tensor, and nothing else that a pickle may import."""
 
 import contextlib
 import io

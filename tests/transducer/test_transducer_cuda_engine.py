@@ -86,11 +86,11 @@ SHAPES = {
 
 @pytest.mark.parametrize("kind", NETWORKS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_shapes_that_are_asked_for(gpu, monkeypatch, kind, shape):
+def test_shapes_that_are_given(gpu, monkeypatch, kind, shape):
     monkeypatch.setattr(transducer_plan, "loop_shapes", lambda *_: (SHAPES[shape], MANY))
     same(make("cuda", kind).decode(BATCH), make("cpu", kind).decode(BATCH))
-    asked = SHAPES[shape]
-    assert gpu.ran == [("project", 3, 256, 0), (asked.kernel, 3, asked.threads, 1)]
+    requested = SHAPES[shape]
+    assert gpu.ran == [("project", 3, 256, 0), (requested.kernel, 3, requested.threads, 1)]
 
 
 BFLOAT16_SHAPES = {
@@ -294,7 +294,7 @@ def test_pinned_memory_that_is_refused(gpu, monkeypatch, nth):
     states = [one.state for one in got]
     same(decoder.decode(BATCH, state=states), make("cpu").decode(BATCH, state=[one.state for one in wanted]))
     assert (decoder.memory().pinned > 0) == (nth > 1)
-    lines = [line for line in gpu.fake.journal() if line[0] in ("launch", "to_host", "looked")]
+    lines = [line for line in gpu.fake.journal() if line[0] in ("launch", "to_host", "read")]
     assert ["to_host", "pageable"] in lines
     launches = [i for i, line in enumerate(lines) if line == ["launch"]]
     assert not any(lines[i + 1] == ["to_host", "pageable"] for i in launches), "which would wait for the kernel"

@@ -24,10 +24,10 @@ TREE = BoostingTree({(1, 2): 9.0, (6,): 3.0}, vocab_size=12)
 KINDS = {"rnnt": None, "tdt": [0, 1, 2, 4]}
 
 
-def decoder(kind="rnnt", **options):
+def decoder(kind="rnnt", loop=TransducerDecoder, **options):
     arrays = random_arrays(4, blank=12, blank_bias=3.0, durations=len(KINDS[kind] or ()))
     options = {"device": "cpu", "threads": 2, "frame_shift": SHIFT, "confidence": "entropy", **options}
-    return TransducerDecoder.from_arrays(arrays, 12, durations=KINDS[kind], **options)
+    return loop.from_arrays(arrays, 12, durations=KINDS[kind], **options)
 
 
 def spoken(seed, *lengths):
@@ -39,30 +39,30 @@ def spoken(seed, *lengths):
 SPEECH = spoken(3, 5, 9, 4, 7, 30, 4, 6, 24, 8, 3, 9, 5, 12, 6)
 
 
-def rule_at(whole, look):
-    """The rule that holds behind `look` frames of a sentence, whose tokens on these frames are known."""
+def rule_at(whole, checked_at):
+    """The rule that holds after `checked_at` frames of a sentence, whose tokens on these frames are known."""
     spoken = -1  # the last frame that a token was written on, or that its duration passes
     for token, frame in enumerate(whole.frames.tolist()):
-        if frame < look:
+        if frame < checked_at:
             spoken = frame + max(1, 1 if whole.durations is None else int(whole.durations[token])) - 1
-    silence = max(0, look - spoken - 1)
+    silence = max(0, checked_at - spoken - 1)
     for name, rule in RULES.rules.items():
         said = spoken >= 0 or not rule.must_contain_nonsilence
-        seconds = (silence * SHIFT + 1e-9, look * SHIFT + 1e-9)
+        seconds = (silence * SHIFT + 1e-9, checked_at * SHIFT + 1e-9)
         if said and seconds[0] >= rule.min_trailing_silence and seconds[1] >= rule.min_utterance_length:
             return name
     return None
 
 
 def sentences(one, speech, tree=None):
-    """(first frame, end, rule) of each sentence: every look decodes all frames of the sentence before it."""
+    """(first frame, end, rule) of each sentence: every check decodes all frames of the sentence before it."""
     found, first = [], 0
     while True:
-        for look in range(EVERY, len(speech) - first + 1, EVERY):
-            [whole] = one.decode([speech[first : first + look]], boost=tree)
-            if (name := rule_at(whole, look)) is not None:
-                found.append((first, first + look, name))
-                first += look
+        for checked_at in range(EVERY, len(speech) - first + 1, EVERY):
+            [whole] = one.decode([speech[first : first + checked_at]], boost=tree)
+            if (name := rule_at(whole, checked_at)) is not None:
+                found.append((first, first + checked_at, name))
+                first += checked_at
                 break
         else:
             return [*found, (first, len(speech), None)]
@@ -264,7 +264,7 @@ def test_rules_in_frames():
     length=st.integers(0, 30),
     must=st.booleans(),
 )
-def test_looks_do_not_depend_on_chunks(on, cuts, lasts, every, silence, length, must):
+def test_checks_do_not_depend_on_chunks(on, cuts, lasts, every, silence, length, must):
     rules = TransducerRules((Rule(must, silence, length),), every)
     tokens, durations = np.array(on, np.int64), None if lasts is None else np.array(lasts[: len(on)], np.int32)
     whole = rules.first_end(tokens, durations, 0, 45)
@@ -273,13 +273,13 @@ def test_looks_do_not_depend_on_chunks(on, cuts, lasts, every, silence, length, 
         found = found or rules.first_end(tokens, durations, before, end)
         before = end
     assert found == whole
-    for look in range(every, 46, every):
-        said = [i for i, frame in enumerate(on) if frame < look]
-        quiet = look
+    for checked_at in range(every, 46, every):
+        said = [i for i, frame in enumerate(on) if frame < checked_at]
+        quiet = checked_at
         if said:
-            quiet = max(0, look - on[said[-1]] - (1 if lasts is None else max(1, lasts[said[-1]])))
-        if (said or not must) and quiet >= silence and look >= length:
-            assert whole == (look, 1)
+            quiet = max(0, checked_at - on[said[-1]] - (1 if lasts is None else max(1, lasts[said[-1]])))
+        if (said or not must) and quiet >= silence and checked_at >= length:
+            assert whole == (checked_at, 1)
             return
     assert whole is None
 

@@ -12,6 +12,7 @@ import pytest
 
 from arcbeam import BoostingTree, ConfidenceMethod, Endpoint, EndpointRule, FormatError, TransducerDecoder
 from arcbeam.files import section_file
+from arcbeam.transducer.decoder import FrameLoopingDecoder
 from arcbeam.transducer.streams import state as stream_state
 from tests.decode import test_streams as ctc
 from tests.files.mutants import MUTANTS, TELLING, little_memory, mutate  # noqa: F401 - a fixture
@@ -59,7 +60,7 @@ def moving(decoders, rng, tree=None):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_restored_streams_give_the_bytes_of_the_whole(kind):
-    places = [decoder(kind), decoder(kind, threads=1, algorithm="frame-looping")]
+    places = [decoder(kind), decoder(kind, threads=1, loop=FrameLoopingDecoder)]
     for seed, most in ((0, 5), (1, 60)):
         rng = np.random.default_rng(seed)
         found = followed(places[0].stream(endpoint=RULES), SPEECH, rng, most, moving(places, rng))

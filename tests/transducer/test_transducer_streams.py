@@ -14,6 +14,7 @@ from arcbeam import (
     Batcher,
     BoostingTree,
     CtcDecoder,
+    InputError,
     Partial,
     Stream,
     TransducerDecoder,
@@ -21,6 +22,7 @@ from arcbeam import (
     TransducerStream,
 )
 from arcbeam.ctc.streams._rounds import SentenceStream
+from arcbeam.transducer.decoder import FrameLoopingDecoder
 from tests.decode import test_streams as ctc
 from tests.hypothesis_examples import examples
 from tests.transducer.arpas import random_arpa
@@ -34,8 +36,8 @@ BATCH = [random_frames(i, frames) for i, frames in enumerate(LENGTHS)]
 TREE = BoostingTree({(1, 2): 9.0, (6,): 3.0}, vocab_size=12)
 
 
-def decoder(**options):
-    return TransducerDecoder.from_arrays(
+def decoder(loop=TransducerDecoder, **options):
+    return loop.from_arrays(
         ARRAYS, 12, **{"device": "cpu", "threads": 2, "frame_shift": 0.08, "tokenizer": PIECES, **options}
     )
 
@@ -60,7 +62,7 @@ def in_chunks(decoder, batch, rng, boosts, most=9):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"confidence": "entropy"}, {"precision": "bfloat16", "algorithm": "frame-looping"}]
+    "options", [{}, {"confidence": "entropy"}, {"precision": "bfloat16", "loop": FrameLoopingDecoder}]
 )
 @pytest.mark.parametrize("boosted", [False, True])
 def test_chunks_give_the_bytes_of_the_whole(options, boosted):
@@ -187,7 +189,7 @@ def test_what_is_wrong_with_some_harms_no_other():
     chunks = [whole] * 5 + [whole[:, :3], whole.astype(np.float64)]
     found = one.decode_chunks(streams, chunks, [60, 23, *[60] * 5], last=[True, True, *[False] * 5], errors="return")
     same([found[0], found[1]], one.decode([whole, whole[:23]], boost=[None, TREE]))
-    assert [type(other.error) for other in found[2:]] == [ValueError] * 4 + [TypeError]
+    assert [type(other.error) for other in found[2:]] == [InputError] * 3 + [ValueError, TypeError]
     said = ["one of this decoder", "the same at 1 and 3", "after the last", "[5]: expected 7 features, got 3", "[6]: "]
     for other, words in zip(found[2:], said, strict=True):
         assert words in str(other.error) and other.tokens.tolist() == []
@@ -291,8 +293,8 @@ def test_the_history_of_an_ngram_model_goes_on(tmp_path):
     stream.reset(keep_history=True)
     anew.reset()
     [start] = one.decode([BATCH[0][:0]])
-    heard = replace(start.state, ngram_lm=before.state.ngram_lm)
-    [wanted], [other] = (one.decode([BATCH[4]], state=[state]) for state in (heard, start.state))
+    with_history = replace(start.state, ngram_lm=before.state.ngram_lm)
+    [wanted], [other] = (one.decode([BATCH[4]], state=[state]) for state in (with_history, start.state))
     found, without = stream.decode_chunk(BATCH[4], last=True), anew.decode_chunk(BATCH[4], last=True)
     assert before.state.ngram_lm != start.state.ngram_lm and wanted.log_probs.tolist() != other.log_probs.tolist()
     for got, whole in ((found, wanted), (without, other)):

@@ -132,7 +132,7 @@ def rule(pieces, tokens, frames, ends):
 )
 @example(pieces=["▁", "b", *["<0xE2>", "<0x96>", "<0x81>"], *["a"] * 7], tokens=[1, 0, 2, 3, 4, 1], cuts=[5, 3])
 def test_any_pieces(pieces, tokens, cuts):
-    """Texts are those of the tokenizer, words follow the rule, and what is closed stays; in any order of looks."""
+    """Texts are those of the tokenizer, words follow the rule, and what is closed stays; in any order of reads."""
     decoder = decoder_of(tokenizer=pieces)
     written = Written(decoder, tokens)
     shared = decoder._form.spelled()
@@ -243,38 +243,38 @@ def test_pickled_results_keep_their_words():
 
 
 def test_long_sentences_take_each_word_once(monkeypatch):
-    """A chunk costs what is new: each token is looked at once, each word made once."""
+    """A chunk costs what is new: each token is read once, each word made once."""
     one = decoder_of()
-    looked, made = [], []
+    taken, made = [], []
     parts = one._form.detokenize.parts
 
     class Counting(list):
         def __getitem__(self, token):
-            looked.append(token)
+            taken.append(token)
             return super().__getitem__(token)
 
     one._form.detokenize.__dict__["parts"] = Counting(parts)
     monkeypatch.setattr("arcbeam.transducer.growing_words.Word", lambda *fields: made.append(fields) or Word(*fields))
-    stream, frames, looks = one.stream(), random_frames(9, 600), 0
+    stream, frames, reads = one.stream(), random_frames(9, 600), 0
     for at in range(0, len(frames), 4):
         partial = stream.decode_chunk(frames[at : at + 4])
         _ = partial.text, partial.words, partial.stable_words, partial.stable_text
-        looks += 1
+        reads += 1
     assert len(partial.tokens) > 300 and len(partial.words) > 60
-    assert len(looked) == len(partial.tokens)
-    assert len(made) <= len(partial.words) + looks  # the open word is made for each look
+    assert len(taken) == len(partial.tokens)
+    assert len(made) <= len(partial.words) + reads  # the open word is made for each read
 
 
 def test_a_look_that_is_interrupted_leaves_what_was_there():
     one = decoder_of()
     stream = one.stream()
     before, whole = stream.decode_chunk(BATCH[0][:20]), stream.decode_chunk(BATCH[0][20:])
-    parts, looked = one._form.detokenize.parts, []
+    parts, taken = one._form.detokenize.parts, []
 
     class Interrupted(list):
         def __getitem__(self, token):
-            looked.append(token)
-            if len(looked) == len(whole.tokens) - 3:
+            taken.append(token)
+            if len(taken) == len(whole.tokens) - 3:
                 raise KeyboardInterrupt
             return super().__getitem__(token)
 
@@ -335,11 +335,11 @@ def test_threads_that_look_at_once():
     want = [decoder_of().stream().decode_chunk(BATCH[0][: partial.num_frames]).words for partial in partials]
     found = {}
 
-    def look(turn):
+    def read(turn):
         order = np.random.default_rng(turn).permutation(len(partials))
         found[turn] = {int(i): (partials[i].words, partials[i].num_stable) for i in order}
 
-    threads = [threading.Thread(target=look, args=(turn,)) for turn in range(4)]
+    threads = [threading.Thread(target=read, args=(turn,)) for turn in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

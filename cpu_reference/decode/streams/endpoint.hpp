@@ -16,7 +16,7 @@ namespace arcbeam::twin {
 // In place of an EndpointWatch where sentences do not end by themselves.
 struct NoWatch {
     [[nodiscard]] static bool has_fired() { return false; }
-    [[nodiscard]] static bool looks_on() { return false; }
+    [[nodiscard]] static bool counts_frames() { return false; }
     template <typename Graph, typename Ends>
     static bool ends_at(const Graph&, const Ends&, const Buffer<Token>&, const TokenLog&, std::uint32_t, bool) {
         return false;
@@ -32,14 +32,14 @@ class EndpointWatch {
     [[nodiscard]] bool has_fired() const { return fired_ != kNoEndpoint; }
 
     // Whether frames count although the search has died.
-    [[nodiscard]] bool looks_on() const { return rules_.num_rules != 0U; }
+    [[nodiscard]] bool counts_frames() const { return rules_.num_rules != 0U; }
 
     // Adds a frame to the sentence; returns whether it ends there. Frames after that must not be given. `settled`:
     // the entry of the log that all paths share, if the arcs to it have not left the log.
     template <typename Graph, typename Ends>
     bool ends_at(const Graph& graph, const Ends& ends, const Buffer<Token>& tokens, const TokenLog& log,
                  std::uint32_t settled, bool alive) {
-        if (!looks_on()) {
+        if (!counts_frames()) {
             return false;
         }
         ++frames_;
@@ -64,7 +64,7 @@ class EndpointWatch {
     // All paths share these arcs, too.
     template <typename Graph>
     void settle(const Graph& graph, const std::uint32_t* arcs, std::size_t count) {
-        for (std::size_t i = 0; i < count && looks_on(); ++i) {
+        for (std::size_t i = 0; i < count && counts_frames(); ++i) {
             const std::uint16_t column = graph.columns[arcs[i]];
             if (column != kEpsilonColumn) {
                 settled_silence_ = reads_silence(rules_, column) ? settled_silence_ + 1U : 0U;

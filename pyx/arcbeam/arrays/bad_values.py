@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.arrays.batches import Utterances
+from arcbeam.core.errors import InputError
 
 ERRORS = ("raise", "return")
 Values: TypeAlias = npt.NDArray[np.floating[Any]]
@@ -20,14 +21,14 @@ def check_errors(errors: Any) -> None:
         raise ValueError(f"errors: expected 'raise' or 'return', got {errors!r}")
 
 
-def fault_of_log_probs(values: Values) -> ValueError | None:
+def fault_of_log_probs(values: Values) -> InputError | None:
     """The error of an array [frames, columns] that engines would refuse; None if there is no NaN or +inf in it."""
     if values.max(initial=-np.inf) < np.inf:  # the largest one is NaN if any is
         return None
     return log_prob_errors([(0, *_first(~(values < np.inf), values))], None, "return")[0]
 
 
-def fault_of_encoder_output(values: Values) -> ValueError | None:
+def fault_of_encoder_output(values: Values) -> InputError | None:
     """The error of encoder output [frames, features] that engines would refuse; None if all values are finite."""
     if values.max(initial=-np.inf) < np.inf and values.min(initial=np.inf) > -np.inf:
         return None
@@ -42,36 +43,35 @@ def _first(is_bad: npt.NDArray[np.bool_], values: Values) -> tuple[int, int, Any
 
 def log_prob_errors(
     bad: Sequence[tuple[Any, ...]], utterances: Utterances | None, errors: str
-) -> dict[int, ValueError]:
+) -> dict[int, InputError]:
     """The errors by utterance; "raise": raises the first. `bad`: engines' (utterance, frame, column[, value])."""
     found = {}
     for i, frame, column, *reported in bad:
         value = reported[0] if reported or utterances is None else utterances.value(i, frame, column)
-        found[i] = ValueError(
-            f"log_probs: expected finite values or -inf, got {value} in utterance {i}, frame {frame}, column {column}"
-        )
+        reason = f"expected finite values or -inf, got {value}"
+        found[i] = InputError("log_probs", reason, utterance=i, frame=frame, column=column)
     return _raised(found, errors)
 
 
 def encoder_output_errors(
     bad: Sequence[tuple[Any, ...]], utterances: Utterances | None, errors: str
-) -> dict[int, ValueError]:
+) -> dict[int, InputError]:
     """`log_prob_errors` for transducers; `bad` has (utterance, frame) if the network's output was not finite."""
     found = {}
     for i, frame, *column in bad:
         if column:
             value = column[1] if len(column) > 1 or utterances is None else utterances.value(i, frame, column[0])
-            what = f"expected finite values, got {value} in utterance {i}, frame {frame}, feature {column[0]}"
+            reason = f"expected finite values, got {value}"
+            found[i] = InputError("encoder_output", reason, utterance=i, frame=frame, feature=column[0])
         else:
-            what = (
-                f"the network's output is not finite in utterance {i}, frame {frame}: "
-                "the values there, or the weights, are too large for float32"
+            hint = "the values there, or the weights, are too large for float32"
+            found[i] = InputError(
+                "encoder_output", "the network's output is not finite", hint, utterance=i, frame=frame
             )
-        found[i] = ValueError(f"encoder_output: {what}")
     return _raised(found, errors)
 
 
-def _raised(found: dict[int, ValueError], errors: str) -> dict[int, ValueError]:
+def _raised(found: dict[int, InputError], errors: str) -> dict[int, InputError]:
     if found and errors == "raise":
         raise next(iter(found.values()))
     return found

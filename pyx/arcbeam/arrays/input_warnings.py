@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from arcbeam.arrays._input_checks import ABOVE_ZERO, BLANK_SELDOM, SUMS_ABOVE, SUMS_BELOW, TOO_LOW, InputChecks
+from arcbeam.core.errors import InputWarning
 from arcbeam.core.warn import warn
 
 
@@ -24,59 +25,68 @@ class InputWarnings:
         if news & ABOVE_ZERO:
             news &= ~sums  # values above 0 explain any sum
         self.checks.reported |= news | (sums if news & (ABOVE_ZERO | sums) else 0)
-        for kind, message in MESSAGES.items():
+        for kind, warning in WARNINGS.items():
             if news & kind:
-                warn(message(self))
+                warn(warning(self))
 
-    def _above_zero(self) -> str:
+    def _above_zero(self) -> InputWarning:
         utterance, frame, value = self.checks.sight(ABOVE_ZERO)
-        return (
-            f"log_probs: expected natural logs of probabilities, got {value:g} in utterance {utterance}, frame {frame}"
-            ": are they probabilities (take the log), or logits (take log_softmax)?"
+        return InputWarning(
+            f"log_probs: expected natural logs of probabilities, got {value:g} in",
+            ": are they probabilities (take the log), or logits (take log_softmax)?",
+            utterance=utterance,
+            frame=frame,
         )
 
-    def _sums(self, kind: int, why: str) -> str:
+    def _sums(self, kind: int, why: str) -> InputWarning:
         utterance, frame, value = self.checks.sight(kind)
-        return (
-            f"log_probs: expected natural logs of probabilities, which sum to 1 in a frame, got a sum of {value:.3g} "
-            f"in utterance {utterance}, frame {frame}: {why}"
+        return InputWarning(
+            "log_probs: expected natural logs of probabilities, which sum to 1 in a frame, got a sum of "
+            f"{value:.3g} in",
+            f": {why}",
+            utterance=utterance,
+            frame=frame,
         )
 
-    def _sums_above(self) -> str:
+    def _sums_above(self) -> InputWarning:
         return self._sums(
             SUMS_ABOVE,
             "are they logs to base 10 (multiply by 2.302585), logits (take log_softmax), or were small ones clipped?",
         )
 
-    def _sums_below(self) -> str:
+    def _sums_below(self) -> InputWarning:
         return self._sums(
             SUMS_BELOW,
             "are they logits (take log_softmax), logs to base 2, were they scaled (use acoustic_scale), or are columns "
             "missing?",
         )
 
-    def _too_low(self) -> str:
+    def _too_low(self) -> InputWarning:
         utterance, frame, value = self.checks.sight(TOO_LOW)
-        return (
+        return InputWarning(
             f"log_probs: expected the best column of a frame to be near 0, or all to be -inf, got {value:g} for the "
-            f"best in utterance {utterance}, frame {frame}: the graph's differences are lost in the rounding of so "
-            "large a cost. Is it padding (say where utterances end with lengths=), or a mask (use "
-            "np.maximum(log_probs, -1e4))?"
+            "best in",
+            ": the graph's differences are lost in the rounding of so large a cost. Is it padding (say where "
+            "utterances end with lengths=), or a mask (use np.maximum(log_probs, -1e4))?",
+            utterance=utterance,
+            frame=frame,
         )
 
-    def _blank_seldom(self) -> str:
+    def _blank_seldom(self) -> InputWarning:
         utterance, frame, _ = self.checks.sight(BLANK_SELDOM)
         blank, frames, other = self._blank, self.checks.counted, self.checks.most_often_best
         assert blank is not None
-        return (
+        return InputWarning(
             f"log_probs: expected the blank, {self._token(blank)}, to be the best column of many frames, got "
-            f"{self.checks.best_in(blank)} of {frames} checked frames, up to utterance {utterance}, frame {frame}, "
-            f"and {self.checks.best_in(other)} for {self._token(other)}: is that the blank (name it with blank=), or "
-            "are the columns in another order than the tokens?"
+            f"{self.checks.best_in(blank)} of {frames} checked frames, up to",
+            f", and {self.checks.best_in(other)} for {self._token(other)}: is that the blank (name it with blank=), or "
+            "are the columns in another order than the tokens?",
+            utterance=utterance,
+            frame=frame,
         )
 
 
-MESSAGES = {
+WARNINGS = {
     ABOVE_ZERO: InputWarnings._above_zero,
     SUMS_ABOVE: InputWarnings._sums_above,
     SUMS_BELOW: InputWarnings._sums_below,

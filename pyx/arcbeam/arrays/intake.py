@@ -19,7 +19,7 @@ from arcbeam.arrays.on_device import (
     is_on_device,
     refuse_capture,
 )
-from arcbeam.core.errors import Fault
+from arcbeam.core.errors import Fault, InputError
 
 Answers = TypeVar("Answers")
 ANY_FRAMES = 2**31 - 1  # as many as an array may have
@@ -116,7 +116,7 @@ class KeptChunk(NamedTuple):
     columns: int
     on_host: bool
     is_long: bool = False  # to be decoded in pieces
-    fault: ValueError | None = None  # of a long one's values: nothing of it is to be decoded
+    fault: InputError | None = None  # of a long one's values: nothing of it is to be decoded
 
 
 def kept_chunk(
@@ -125,7 +125,7 @@ def kept_chunk(
     engine: Engine[..., Any],
     cuda_stream: Any,
     max_frames: int,
-    fault_of: Callable[[np.ndarray], ValueError | None],
+    fault_of: Callable[[np.ndarray], InputError | None],
 ) -> KeptChunk:
     """Checks a chunk now, so that another thread can decode it later; errors as of `as_(device_)utterances`."""
     # The caller may overwrite a chunk in host memory. One on a GPU is not copied; the engine's later work waits for
@@ -154,7 +154,7 @@ class Decoded:
 
     answers: Any  # of all utterances, in the engine's form
     work: dict[str, Any]  # counters
-    errors: dict[int, ValueError]  # by utterance: why it could not be decoded
+    errors: dict[int, InputError]  # by utterance: why it could not be decoded
     utterances: Utterances  # as the engine took them
     on_host: bool  # whether they are in host memory
     reader: Any  # the engine's `stream`, which copies from a GPU

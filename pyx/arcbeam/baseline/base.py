@@ -125,9 +125,9 @@ class BaselineDecoder:
         lengths : sequence or array of int [batch], optional
             Frames of each utterance; the frames beyond are not read.
         errors : "raise" or "return"
-            What happens to an utterance with NaN or +inf among the frames that the search reads. "raise": a ValueError,
-            and no result for the batch. "return": its place has a result of one hypothesis without words, whose
-            ``error`` is that ValueError; the other results do not change.
+            What happens to an utterance with NaN or +inf among the frames that the search reads. "raise": an
+            :class:`arcbeam.InputError`, which is a ValueError, and no result for the batch. "return": its place has a
+            result of one hypothesis without words, whose ``error`` is that InputError; the other results do not change.
 
         Returns
         -------
@@ -145,7 +145,7 @@ class BaselineDecoder:
 
         Warns
         -----
-        UserWarning
+        InputWarning
             Once for each decoder and kind, as in :meth:`arcbeam.CtcDecoder.decode`: values that are not
             log-probs, or a blank that is hardly ever the best column.
         """

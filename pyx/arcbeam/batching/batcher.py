@@ -14,7 +14,7 @@ from arcbeam.batching.stats import BatcherStats, Collector, Meters
 from arcbeam.batching.waiting import Chunk, ChunkFuture, WaitingChunks
 from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import check_bool, check_count, check_real
-from arcbeam.core.errors import BatcherClosedError
+from arcbeam.core.errors import BatcherClosedError, InputError
 from arcbeam.core.show import shown_as
 from arcbeam.streams.partials import check_last
 
@@ -161,7 +161,7 @@ class Batcher:
         if getattr(stream, "_decoder", None) is not chunks:
             if not hasattr(stream, "_decoder"):
                 raise TypeError(f"stream: expected what decoder.stream() returns, got {type(stream).__name__}")
-            raise ValueError("stream: expected one of the Batcher's decoder, got one of another decoder")
+            raise InputError("stream", "expected one of the Batcher's decoder, got one of another decoder")
         [is_last] = check_last(last, 1)
         waits = Chunk(stream, chunks.keep(chunk, cuda_stream, self._waiting.max_frames), is_last)
         try:

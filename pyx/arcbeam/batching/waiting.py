@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from arcbeam.arrays.intake import KeptChunk
-from arcbeam.core.errors import BatcherClosedError, BatcherFullError
+from arcbeam.core.errors import BatcherClosedError, BatcherFullError, InputError
 
 CANCELLED = "a chunk before it was cancelled, and was not decoded to its end"
 
@@ -79,9 +79,9 @@ class Load(NamedTuple):
     oldest_s: float  # seconds for which the oldest chunk has waited; 0 without any
 
 
-def cannot_continue(why: str) -> ValueError:
+def cannot_continue(why: str) -> InputError:
     """The error of a chunk after one that was not decoded."""
-    return ValueError(f"stream: it cannot go on, because {why}; decoder.stream() begins another stream")
+    return InputError("stream", f"it cannot go on, because {why}; decoder.stream() begins another stream")
 
 
 def begins(future: Future[Any]) -> bool:
@@ -125,9 +125,10 @@ class WaitingChunks:
             if chunk.stream in self._broken:
                 raise cannot_continue(self._broken[chunk.stream])
             if chunk.stream._worker not in (0, self.worker):
-                raise ValueError(
-                    "stream: expected one without chunks that wait in another Batcher, which come before this one; "
-                    "submit this one there, too, or wait for their results"
+                raise InputError(
+                    "stream",
+                    "expected one without chunks that wait in another Batcher, which come before this one; submit this "
+                    "one there, too, or wait for their results",
                 )
             line = self._lines.get(chunk.stream)
             self._check_room(0 if line is None else len(line))

@@ -14,7 +14,7 @@ from arcbeam.batching.sentences import ChunkSentences, follow
 from arcbeam.batching.stats import Meters
 from arcbeam.batching.waiting import CANCELLED, Chunk, Piece, Round, WaitingChunks, begins, cannot_continue
 from arcbeam.core._interrupts import interrupt
-from arcbeam.core.errors import BatcherClosedError
+from arcbeam.core.errors import BatcherClosedError, without_place
 
 
 class ChunkDecoder(Protocol):
@@ -134,7 +134,7 @@ def _decoded(decoder: ChunkDecoder, pieces: Sequence[Piece]) -> list[Outcome]:
     for at, piece in enumerate(pieces):
         kept = piece.chunk.kept
         if kept.fault is not None:
-            outcomes[at] = Outcome(None, _told(kept.fault, 0))
+            outcomes[at] = Outcome(None, without_place(kept.fault))
         else:
             kinds.setdefault((kept.on_host, kept.columns), []).append(at)
     for places in kinds.values():
@@ -162,9 +162,10 @@ def _of_one_kind(decoder: ChunkDecoder, pieces: Sequence[Piece]) -> list[Outcome
         None if partial is stream.partial else partial.error for stream, partial in zip(streams, partials, strict=True)
     ]
     return [
-        # Where frames of a chunk have been taken before, its stream is in the middle of it.
-        Outcome(partial) if error is None else Outcome(None, _told(error, at), broke=piece.begin > 0)
-        for at, (piece, partial, error) in enumerate(zip(pieces, partials, errors, strict=True))
+        # The place in a round means nothing to the submitter. Where frames of a chunk have been taken before, its
+        # stream is in the middle of it.
+        Outcome(partial) if error is None else Outcome(None, without_place(error), broke=piece.begin > 0)
+        for piece, partial, error in zip(pieces, partials, errors, strict=True)
     ]
 
 
@@ -173,11 +174,6 @@ def _place(chunk: Chunk) -> tuple[int, str | None]:
     # An empty chunk leaves it so, unless it was the last; decoded again, it gives the same result.
     stream = chunk.stream
     return stream.num_frames + stream.num_waiting, stream._fault()
-
-
-def _told(error: ValueError, at: int) -> ValueError:
-    """The error of a chunk, without its place in a round, which means nothing to the submitter."""
-    return ValueError(str(error).replace(f" in utterance {at}, ", " in ").replace(f"stream {at}: ", "stream: "))
 
 
 def _settle_cancelled(taken: Round, meters: Meters) -> None:

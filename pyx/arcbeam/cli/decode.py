@@ -49,7 +49,7 @@ def decode(
 ) -> None:
     """Decode log-probs into transcripts."""
     opt.check_needs(context)
-    opt.check_memory_limit(context, device)
+    opt.check_gpu_memory(context, device)
     _check_format(format, frame_shift, answers)
     check_lattice_file(lattice, output)
     settings = opt.decoder_options(
@@ -72,7 +72,7 @@ def decode(
     tell_unused(boosting.boost_lexicon, loaded)
     models = large.language_model, large.graph_language_model
     decoder = make_decoder(loaded, *models, dataclasses.asdict(settings), max_bytes)
-    opt.check_memory_limit(context, decoder.device)
+    opt.check_gpu_memory(context, decoder.device)
     if scorer is not None:
         scorer.compare_with_greedy(loaded)
     requested = answers.requested() | {"lattice": lattice is not None}

@@ -9,6 +9,7 @@ import numpy as np
 
 from arcbeam.cli.captions import Shown
 from arcbeam.cli.console import Failure, note
+from arcbeam.core.errors import without_place
 
 if TYPE_CHECKING:
     from arcbeam.ctc.streams.partial import Partial
@@ -37,7 +38,7 @@ def follow(
                         for shown in _decoded(stream, chunk, seconds):
                             show(shown)
                     except ValueError as error:
-                        what = str(error).replace("in utterance 0, ", "in ")  # the name replaces the number
+                        what = without_place(error)  # the name replaces the number
                         raise ValueError(f"utterance {name!r}, chunk from frame {first} on: {what}") from error
                     first += len(chunk)
             except BaseException:  # also Ctrl-C

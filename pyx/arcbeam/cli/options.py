@@ -11,7 +11,7 @@ import typer
 from arcbeam.cli.outputs import Format
 from arcbeam.core.sizes import as_bytes
 from arcbeam.ctc.options import DEFAULT_BOOST as DEFAULT_BOOST
-from arcbeam.ctc.options import PLACEMENTS, UNKNOWN_WORDS, DecoderOptions
+from arcbeam.ctc.options import OF_GPU_MEMORY, PLACEMENTS, UNKNOWN_WORDS, DecoderOptions
 
 if TYPE_CHECKING:
     from arcbeam.cli.run import Scorer
@@ -69,13 +69,14 @@ def check_needs(context: typer.Context, needs: Mapping[str, Sequence[str]] = NEE
             raise typer.BadParameter(f"needs {wanted}", param_hint=f"'--{name.replace('_', '-')}'")
 
 
-def check_memory_limit(context: typer.Context, device: str) -> None:
-    """A usage error for a limit of a GPU's memory where the CPU decodes."""
-    if device == "cpu" and is_given(context, "memory_limit"):
-        raise typer.BadParameter(
-            "limits the memory of a GPU, and the CPU decodes; leave it out, or give --device cuda",
-            param_hint="'--memory-limit'",
-        )
+def check_gpu_memory(context: typer.Context, device: str) -> None:
+    """A usage error for an option of a GPU's memory where the CPU decodes."""
+    for name in OF_GPU_MEMORY:
+        if device == "cpu" and is_given(context, name):
+            raise typer.BadParameter(
+                "is about the memory of a GPU, and the CPU decodes; leave it out, or give --device cuda",
+                param_hint=f"'--{name.replace('_', '-')}'",
+            )
 
 
 def check_max_bytes(context: typer.Context, inputs: "Sequence[Input]") -> None:

@@ -1,6 +1,5 @@
 """The loop of ``arcbeam decode`` and ``transduce``: from batches to transcripts, word error rate and speed."""
 
-import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from arcbeam.cli.console import Failure, note
 from arcbeam.cli.score import Score
+from arcbeam.core.errors import InputWarning, without_place
 from arcbeam.files.log_probs import Utterance
 
 if TYPE_CHECKING:
@@ -213,17 +213,19 @@ def decode_batch(decoder: Any, batch: list[Utterance], **requested: Any) -> list
     """Return the hypotheses of a decoder of either kind; one may have an error. Warnings become notes."""
     with warnings.catch_warnings(record=True) as caught:
         hypotheses = decoder.decode([u.log_probs for u in batch], errors="return", **requested)
-    for warning in caught:  # in which a file of phrases may be called "utterance 7.txt"
-        text = re.sub(r"(?<=utterance )\d+(?=, frame )", lambda at: repr(batch[int(at[0])].id), str(warning.message))
-        note(f"note: {text}")
+    for warning in caught:
+        told = warning.message
+        if isinstance(told, InputWarning):  # the name replaces the number
+            told = told.at(utterance=batch[told.utterance].id)
+        note(f"note: {told}")
     return list(hypotheses)
 
 
 def decoded(batch: list[Utterance], hypotheses: list[Any]) -> Iterator[tuple[Utterance, Any]]:
     """Yield pairs up to the first with an error: that is a `ValueError` that names file and utterance."""
-    for i, (utterance, hypothesis) in enumerate(zip(batch, hypotheses, strict=True)):
+    for utterance, hypothesis in zip(batch, hypotheses, strict=True):
         if hypothesis.error is not None:
-            what = str(hypothesis.error).replace(f"in utterance {i}, ", "in ")  # the name replaces the number
+            what = without_place(hypothesis.error)  # the name replaces the number
             raise ValueError(f"{utterance.source}: utterance {utterance.id!r}: {what}") from hypothesis.error
         yield utterance, hypothesis
 

@@ -75,7 +75,7 @@ def stream(
 ) -> None:  # fmt: skip
     """Decode log-probs chunk by chunk, as they would arrive while someone speaks."""
     opt.check_needs(context)
-    opt.check_memory_limit(context, device)
+    opt.check_gpu_memory(context, device)
     opt.check_seconds(frame_shift, real_time, endpoint)
     for name, requested in (
         ("nbest", answers.nbest), ("confidence", answers.confidence), ("mbr", answers.mbr), ("posteriors", posteriors),
@@ -104,7 +104,7 @@ def stream(
     tell_unused(boosting.boost_lexicon, loaded)
     models = large.language_model, large.graph_language_model
     decoder = make_decoder(loaded, *models, dataclasses.asdict(settings), max_bytes)
-    opt.check_memory_limit(context, decoder.device)
+    opt.check_gpu_memory(context, decoder.device)
     rules = None if endpoint is None else getattr(Endpoint, endpoint)()
 
     def check(batch: "list[Utterance]") -> None:

@@ -204,7 +204,7 @@ def _check_chunked(context: typer.Context, output: str, format: Format, endpoint
         )
     if endpoint is opt.Rules.kaldi:
         raise typer.BadParameter(
-            "expected sherpa, got kaldi, whose rules ask for a relative cost (max_relative_cost): greedy search has no "
+            "expected sherpa, got kaldi, whose rules need a relative cost (max_relative_cost): greedy search has no "
             "other path to compare with",
             param_hint="'--endpoint'",
         )

@@ -8,8 +8,8 @@ import warnings
 PACKAGE = __name__.partition(".")[0]
 
 
-def warn(message: str) -> None:
-    """Issues a UserWarning at the first caller outside of this package."""
+def warn(message: str | UserWarning) -> None:
+    """Issues a UserWarning, or one of its kinds, at the first caller outside of this package."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == PACKAGE:
         level, frame = level + 1, frame.f_back

@@ -251,9 +251,9 @@ class CtcDecoder:
         cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
             The stream that writes arrays on a GPU. By default it is the one that their library reports.
         errors : "raise" or "return"
-            What happens to an utterance with NaN or +inf among its frames. "raise": a ValueError, and no result for the
-            batch. "return": its place has a hypothesis without words, whose ``error`` is that ValueError; the other
-            results do not change. Any other fault raises an error.
+            What happens to an utterance with NaN or +inf among its frames. "raise": an :class:`InputError`, which is a
+            ValueError, and no result for the batch. "return": its place has a hypothesis without words, whose ``error``
+            is that InputError; the other results do not change. Any other fault raises an error.
 
         Returns
         -------
@@ -280,7 +280,7 @@ class CtcDecoder:
 
         Warns
         -----
-        UserWarning
+        InputWarning
             Once for each decoder and kind: values above 0, a frame whose probabilities do not sum to 1, or a blank that
             is hardly ever the best column. The message names the frame, and says what may be wrong.
         """
@@ -532,10 +532,10 @@ class CtcDecoder:
             What happens to a chunk that is refused, which leaves its stream as it was: a chunk with NaN or +inf, after
             the last one, of another decoder's stream, of a stream that is listed twice (the second time), an array of
             a list with a wrong type, shape or place, and one with more columns than its stream's `frame_confidence` can
-            be computed for. "raise": a ValueError or TypeError. For NaN or +inf the other streams have taken their
-            chunks, and have the results as ``partial``; anything else is found before any chunk is decoded. "return":
-            its place has a result without words, whose ``error`` is that exception; the other results do not
-            change.
+            be computed for. "raise": an :class:`InputError` for values and streams, or else a ValueError or TypeError.
+            For NaN or +inf the other streams have taken their chunks, and have the results as ``partial``; anything
+            else is found before any chunk is decoded. "return": its place has a result without words, whose ``error``
+            is that exception; the other results do not change.
 
         Returns
         -------
@@ -553,7 +553,7 @@ class CtcDecoder:
 
         Warns
         -----
-        UserWarning
+        InputWarning
             As of :meth:`decode`; streams have their chunks, also if it is made an error.
 
         Examples

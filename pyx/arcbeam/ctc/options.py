@@ -25,6 +25,8 @@ UNKNOWN_WORDS = ("error", "unk", "small")
 DEFAULT_BOOST = 7.0  # the score of a phrase that comes without; chosen by benchmarks, `boost_score`
 CALIBRATED = 0.6  # the posterior scale times the acoustic scale, fitted on ljspeech-200: `confidence_calibration`
 PLACEMENTS = ("auto", "resident", "host", "host-direct", "cpu")
+OF_GPU_MEMORY = {"memory_limit": 1, "gpu_budget": 1, "arc_cache": 0}
+"""Options in bytes of a GPU's memory, and the least that each may be."""
 
 
 class DecoderKeywords(TypedDict, total=False):
@@ -86,7 +88,8 @@ class DecoderOptions:
         with a warning if there is a GPU.
     memory_limit : int, str or None
         Bytes of the GPU's memory that the decoder may take, including its graph, or a size such as ``"2GiB"``; None for
-        no limit of its own.
+        no limit of its own. This, `gpu_budget` and `arc_cache` are not for ``device="cpu"``; with ``"auto"`` they are
+        for the case that a GPU decodes.
     lm_scale : float
         Factor on the natural-log probabilities of `language_model`. This and the options below need one.
     graph_lm_scale : float or None
@@ -153,9 +156,14 @@ class DecoderOptions:
             raise ValueError(f"unknown_words: expected one of {', '.join(UNKNOWN_WORDS)}, got {self.unknown_words!r}")
         if self.placement not in PLACEMENTS:
             raise ValueError(f"placement: expected one of {', '.join(PLACEMENTS)}, got {self.placement!r}")
-        for name, at_least in (("memory_limit", 1), ("gpu_budget", 1), ("arc_cache", 0)):
+        for name, at_least in OF_GPU_MEMORY.items():
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, as_bytes(name, getattr(self, name), at_least=at_least))
+                if self.device == "cpu":
+                    raise ValueError(
+                        f"{name}: expected None with device='cpu', because it is about the memory of a GPU, got "
+                        f"{getattr(self, name):,} bytes; leave it out, or give device='cuda'"
+                    )
         keep_plain_values(self)
 
     @property

@@ -3,6 +3,8 @@
 import os
 from typing import NamedTuple
 
+from arcbeam.core.errors import FormatError
+
 STANDARD = "-"  # the standard input or output
 WRITTEN = {"t", "b", "f", "nf"}  # options that arcbeam follows, or that change nothing in what is written
 READ = {"t", "b", "o", "no", "s", "ns", "cs", "ncs", "bg", "np"}  # that change nothing in what is read
@@ -17,34 +19,34 @@ class Written(NamedTuple):
 
 
 def written(given: str) -> Written:
-    """A specifier, or the name of an archive; ValueError for what Kaldi writes and arcbeam does not."""
+    """A specifier, or the name of an archive; FormatError for what Kaldi writes and arcbeam does not."""
     words, target = _split(given)
     if words is None:
         if given.endswith(".scp"):
-            raise ValueError(
+            raise FormatError(
                 f"expected an archive, got the index {given}; ark,scp:{given[:-4]}.ark,{given} writes both"
             )
         return Written(_no_command(given, given))
     kinds = [word for word in words if word in ("ark", "scp")]
     if kinds == ["scp"]:
-        raise ValueError(f"expected ark:FILE or ark,scp:ARCHIVE,INDEX, got {given!r}")
+        raise FormatError(f"expected ark:FILE or ark,scp:ARCHIVE,INDEX, got {given!r}")
     _check_options(given, words, WRITTEN)
     if kinds == ["ark"]:
         return Written(_no_command(target, given), None, "t" in words)
     archive, comma, index = target.partition(",")
     if not comma or not archive or not index or STANDARD in (archive, index):
-        raise ValueError(f"expected the names of an archive and its index after ark,scp:, got {given!r}")
+        raise FormatError(f"expected the names of an archive and its index after ark,scp:, got {given!r}")
     return Written(_no_command(archive, given), _no_command(index, given), "t" in words)
 
 
 def read(given: str) -> tuple[str, str] | None:
-    """("ark" or "scp", name) of a specifier, whose name may be ``-``; None if it is the name of a file."""
+    """("ark" or "scp", name) of a specifier, whose name may be ``-``; None for the name of a file; or FormatError."""
     words, target = _split(given)
     if words is None or os.path.exists(given):
         return None
     kinds = [word for word in words if word in ("ark", "scp")]
     if len(kinds) != 1:
-        raise ValueError(f"expected ark:FILE or scp:FILE to read, got {given!r}")
+        raise FormatError(f"expected ark:FILE or scp:FILE to read, got {given!r}")
     _check_options(given, words, READ)
     return kinds[0], _no_command(target, given)
 
@@ -56,17 +58,17 @@ def _split(given: str) -> tuple[list[str] | None, str]:
     if not colon or not {"ark", "scp"} & set(words):
         return None, given
     if not target:
-        raise ValueError(f"expected a name after the colon, got {given!r}")
+        raise FormatError(f"expected a name after the colon, got {given!r}")
     return words, target
 
 
 def _check_options(given: str, words: list[str], known: set[str]) -> None:
     for word in words:
         if word not in known and word not in ("ark", "scp"):
-            raise ValueError(f"expected options among {', '.join(sorted(known))} in front of the colon, got {given!r}")
+            raise FormatError(f"expected options among {', '.join(sorted(known))} in front of the colon, got {given!r}")
 
 
 def _no_command(name: str, given: str) -> str:
     if name.startswith("|") or name.endswith("|"):
-        raise ValueError(f"{given!r} has a shell command, and arcbeam runs none: use a file, or a pipe and ark:-")
+        raise FormatError(f"{given!r} has a shell command, and arcbeam runs none: use a file, or a pipe and ark:-")
     return name

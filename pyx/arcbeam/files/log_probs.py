@@ -142,10 +142,7 @@ def count(inputs: Iterable[Input]) -> int | None:
 
 
 def _find(path: str) -> Iterator[tuple[Path, Reader]]:
-    try:
-        specifier = kaldi_specifiers.read(path)
-    except ValueError as error:
-        raise FormatError(str(error)) from None
+    specifier = kaldi_specifiers.read(path)
     if path == kaldi_specifiers.STANDARD and not Path(path).exists():
         raise FormatError("-: expected a file; ark:- is an archive of Kaldi from the standard input")
     if specifier == ("ark", kaldi_specifiers.STANDARD):

@@ -208,7 +208,7 @@ def driver_version():
     """(int, int) : the newest CUDA version that the driver supports."""
     cdef int version = 0
     _load()
-    check(NULL, table.driver_version(&version), b"asking for the driver's version")
+    check(NULL, table.driver_version(&version), b"reading the driver's version")
     return version // 1000, version % 1000 // 10
 
 
@@ -221,7 +221,7 @@ def device_count():
 
 
 cdef int _attribute(DeviceState* state, int attribute, int* into) except -1:
-    return check(state, table.device_attribute(into, attribute, state.device), b"asking what the device can do")
+    return check(state, table.device_attribute(into, attribute, state.device), b"reading the device's attributes")
 
 
 cdef DeviceState* _state_of(int ordinal) except NULL:
@@ -229,16 +229,16 @@ cdef DeviceState* _state_of(int ordinal) except NULL:
     if not 0 <= ordinal < count:
         visible = f"the driver shows {count}" if count != 1 else "the driver shows cuda:0 alone"
         raise CudaError(f"no device cuda:{ordinal}: {visible}", name="CUDA_ERROR_INVALID_DEVICE", code=101,
-                        action="looking for a device")
+                        action="finding a device")
     cdef DeviceState* state = &states[ordinal]
     cdef size_t memory_bytes = 0
     with _lock:
         if state.known:
             return state
         state.ordinal = ordinal
-        check(state, table.device_get(&state.device, ordinal), b"looking for a device")
-        check(state, table.device_name(state.name, sizeof(state.name) - 1, state.device), b"asking for its name")
-        check(state, table.device_memory(&memory_bytes, state.device), b"asking for its memory")
+        check(state, table.device_get(&state.device, ordinal), b"finding a device")
+        check(state, table.device_name(state.name, sizeof(state.name) - 1, state.device), b"reading the device's name")
+        check(state, table.device_memory(&memory_bytes, state.device), b"reading the device's memory size")
         state.memory_bytes = memory_bytes
         _attribute(state, kMajor, &state.major)
         _attribute(state, kMinor, &state.minor)
@@ -316,7 +316,7 @@ cdef class Context:
 
     cdef int memory_info(self, size_t* free_bytes, size_t* total_bytes) except -1 nogil:
         """Inside enter(): bytes of the device that are free, and all of them."""
-        return check(self.state, table.memory_info(free_bytes, total_bytes), b"asking for the free memory")
+        return check(self.state, table.memory_info(free_bytes, total_bytes), b"reading the free memory")
 
     def __enter__(self):
         self.enter()
@@ -372,7 +372,7 @@ cdef Memory memory_at(Context context, uint64_t address) except *:
     found.device = -1
     code = table.pointer_attributes(6, attributes, values, address)
     if code != kInvalidValue and code != kInvalidContext:  # these codes say that the address is not the driver's
-        check(context.state, code, b"asking whose memory an address is")
+        check(context.state, code, b"finding whose memory an address is")
         found.is_known = kind != 0 or managed != 0
         found.is_managed, found.is_hosts = managed != 0, kind == kHostMemory
         found.on_device = there == address

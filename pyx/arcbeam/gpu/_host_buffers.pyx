@@ -142,7 +142,7 @@ cdef class SharedBuffer:
         cdef int device = self.context.state.device, able = 0, code
         bytes = (bytes + MANAGED_GRAIN - 1) // MANAGED_GRAIN * MANAGED_GRAIN
         check(self.context.state, driver().device_attribute(&able, kConcurrentManagedAccess, device),
-              b"asking what the device can do")
+              b"reading the device's attributes")
         self.context.memory_info(&free_bytes, &total_bytes)
         left = host_bytes_left()
         if not able or bytes > free_bytes or (left is not None and bytes > left):

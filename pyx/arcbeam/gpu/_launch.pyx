@@ -106,8 +106,8 @@ cdef class Function:
             if code == kNotFound:
                 ignore(module.context.state, code)
                 raise CudaError(f"CUDA_ERROR_NOT_FOUND (500): the kernels of {module.name!r} have no {name!r}",
-                                name="CUDA_ERROR_NOT_FOUND", code=code, action="looking for a kernel")
-            check(module.context.state, code, b"looking for a kernel")
+                                name="CUDA_ERROR_NOT_FOUND", code=code, action="finding a kernel")
+            check(module.context.state, code, b"finding a kernel")
             # If the driver has compiled the code from PTX, the binary's version is the device's, and the PTX's
             # version is what the code has seen. nvcc may have made a binary from older PTX, too.
             self.architecture = min(self.attribute(kFunctionBinaryVersion), self.attribute(kFunctionPtxVersion))
@@ -122,24 +122,24 @@ cdef class Function:
         """Lets launches use so much dynamic shared memory (bytes) in a block."""
         return check(self.module.context.state,
                      driver().function_set(self.handle, kFunctionDynamicShared, <int> bytes),
-                     b"asking for shared memory")
+                     b"reserving shared memory")
 
     cdef int allow_large_clusters(self) except -1 nogil:
         """Lets launches use clusters of more than 8 blocks, if the device supports them."""
         return check(self.module.context.state, driver().function_set(self.handle, kFunctionNonPortableCluster, 1),
-                     b"asking for large clusters")
+                     b"allowing large clusters")
 
     cdef int attribute(self, int attribute) except -1 nogil:
         cdef int value = 0
         check(self.module.context.state, driver().function_get(&value, attribute, self.handle),
-              b"asking what a kernel needs")
+              b"reading what a kernel needs")
         return value
 
     cdef int blocks_per_multiprocessor(self, int threads, size_t shared_bytes) except -1 nogil:
         """How many blocks of so many threads and so much dynamic shared memory fit a multiprocessor."""
         cdef int blocks = 0
         check(self.module.context.state, driver().occupancy_blocks(&blocks, self.handle, threads, shared_bytes),
-              b"asking how many blocks fit")
+              b"counting the blocks that fit")
         return blocks
 
     cdef int clusters_on_device(self, const LaunchShape* shape) except -1 nogil:
@@ -148,7 +148,7 @@ cdef class Function:
         if not self.has_clusters():
             return 0
         check(self.module.context.state, driver().occupancy_clusters(&clusters, self.handle, shape),
-              b"asking how many clusters fit")
+              b"counting the clusters that fit")
         return clusters
 
     def fits(self, int threads, size_t shared_bytes=0):
@@ -238,7 +238,7 @@ cdef class Stream:
         cdef int code = driver().stream_query(self.handle)
         if code == kNotReady:
             return 0
-        check(self.context.state, code, b"looking at the stream")
+        check(self.context.state, code, b"reading the stream's state")
         return 1
 
     cdef int wait_for(self, Event event) except -1 nogil:
@@ -254,7 +254,7 @@ cdef class Stream:
             code = driver().stream_capturing(handle, &status)
             if code == 0 and status != kNotCapturing:
                 code = kCaptureUnsupported
-            check(self.context.state, code, b"asking whether a stream is captured")
+            check(self.context.state, code, b"checking whether a stream is captured")
 
     def wait_for_stream(self, size_t stream):
         """Later work of this stream starts after the work that another stream (a driver's handle) has now."""

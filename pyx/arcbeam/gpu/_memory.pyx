@@ -105,7 +105,7 @@ cdef class MemoryPool:
         """int : bytes of the device that the pool holds, in use or not."""
         cdef uint64_t reserved = 0
         with self.context:
-            check(self.context.state, driver().pool_get(self.handle, kReserved, &reserved), b"asking a memory pool")
+            check(self.context.state, driver().pool_get(self.handle, kReserved, &reserved), b"reading a memory pool's size")
         return reserved
 
 

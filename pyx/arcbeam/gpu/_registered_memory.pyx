@@ -54,7 +54,7 @@ cdef class RegisteredMemory:
         cdef uintptr_t address
         cdef size_t bytes
         check(self.context.state, driver().device_attribute(&able, kReadOnlyRegister, self.context.state.device),
-              b"asking what the device can do")
+              b"reading the device's attributes")
         if able:
             flags |= kRegisterReadOnly  # without it, a file that is mapped for reading is refused
         for first, end in spans:

@@ -59,7 +59,7 @@ def require_cuda(ordinal: int = 0) -> Device:
             "no CUDA device: the driver shows none; CUDA_VISIBLE_DEVICES may hide them",
             name="CUDA_ERROR_NO_DEVICE",
             code=_NO_DEVICE,
-            action="looking for a device",
+            action="finding a device",
         )
     found, needed = _cuda.driver_version(), record.needed_driver()
     if found < needed:
@@ -69,7 +69,7 @@ def require_cuda(ordinal: int = 0) -> Device:
             f"{needed[0]}.{needed[1]}" + (f" (driver {first} or newer)" if first else ""),
             name="CUDA_ERROR_INSUFFICIENT_DRIVER",
             code=35,
-            action="looking for a device",
+            action="finding a device",
         )
     device = Device(**_cuda.device_properties(ordinal))
     if not _has_kernels(device.compute_capability, record.architectures, record.ptx):
@@ -81,14 +81,14 @@ def require_cuda(ordinal: int = 0) -> Device:
             f"{', and '.join(built)}; ARCBEAM_CUDA_ARCHS chooses them when arcbeam is built",
             name="CUDA_ERROR_NO_BINARY_FOR_GPU",
             code=209,
-            action="looking for a device",
+            action="finding a device",
         )
     if not device.memory_pools:
         raise CudaError(
             f"cuda:{ordinal} ({device.name}) has no stream-ordered memory pools, which arcbeam needs",
             name="CUDA_ERROR_NOT_SUPPORTED",
             code=801,
-            action="looking for a device",
+            action="finding a device",
         )
     return device
 

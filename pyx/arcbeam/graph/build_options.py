@@ -61,7 +61,7 @@ class BuildOptions:
         or by an epsilon arc that ends the sentence: a larger graph, but one that decodes faster. With other rules
         the option is always on.
     blank : str or int, optional
-        The blank's token or column; None looks for a usual name.
+        The blank's token or column; None: the usual name that is among the tokens.
     probabilities : bool, optional
         Whether a lexicon file has probabilities; see `Lexicon.from_file`.
     token_encoding : {"names", "nemo"}

@@ -183,7 +183,7 @@ class Graph:
         tokens, word_symbols
             A table, the path of one, or a list of symbols (of columns from 0, of ids from 0).
         blank
-            The blank's token or column; None looks for a usual name among the tokens.
+            The blank's token or column; None: the usual name that is among the tokens.
         label_to_column
             int [labels]: the column that each input label reads.
         num_columns
@@ -196,7 +196,7 @@ class Graph:
         separator : str, optional
             The token that separates words, or the mark that starts one.
         separator_column : int, optional
-            Column of a separator that is a token of its own; None looks for `separator` among the tokens.
+            Column of a separator that is a token of its own; None: that of `separator` among the tokens.
         meta : mapping of str to str, int or float, optional
             Anything known about how the graph was made. New words in an open slot follow its ``topology`` and
             ``token_self_loops``.

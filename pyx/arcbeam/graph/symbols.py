@@ -253,7 +253,7 @@ class TokenTable:
         path
             UTF-8 text. A line with only an id after white space names the token " ".
         blank
-            The blank's token or column. None looks for a usual name (``<blank>``, ``<blk>``, ``<b>``, ``<pad>``,
+            The blank's token or column. None: the usual name that is there (``<blank>``, ``<blk>``, ``<b>``, ``<pad>``,
             ``[PAD]``, ...).
 
         Raises

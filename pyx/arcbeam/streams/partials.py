@@ -8,7 +8,7 @@ from typing import Any, Protocol, SupportsIndex, TypeVar, overload
 
 import numpy as np
 
-from arcbeam.core.errors import Fault
+from arcbeam.core.errors import Fault, InputError
 from arcbeam.streams._any_stream import AnyStream, all_usable
 
 
@@ -102,9 +102,9 @@ def _faults_of_streams(decoder: Any, streams: list[Any], kind: type[AnyStream]) 
     return faults
 
 
-def fault_of_stream(at: int, streams: Sequence[Any], said: str | None) -> Fault:
+def fault_of_stream(at: int, streams: Sequence[Any], reason: str) -> InputError:
     """What is wrong with one of the streams of a call, which is named by its place if there are others."""
-    return ValueError(f"{'stream' if len(streams) == 1 else f'stream {at}'}: {said}")
+    return InputError("stream", reason, stream=None if len(streams) == 1 else at)
 
 
 def check_last(last: Any, count: int) -> list[bool]:

@@ -217,15 +217,26 @@ bpe_alpha, seed
         )  # fmt: skip
 
     @cached_property
-    def _alone(self) -> tuple[Fusion, Digests]:
+    def alone(self) -> tuple[Fusion, Digests]:
         """What an utterance without a state and an n-gram model is scored with: most are, so it is made once."""
         return from_the_start(None, self.automaton)
 
-    def phrase_with(self, token: int) -> Phrase | None:
-        """A phrase that has this token, or None."""
-        if token not in self._used:
-            return None
-        return next(p for p, found in zip(self._phrases, self._segmented, strict=True) if token in sum(found, ()))
+    def check_fits(self, name: str, tokens: int, blank: int) -> None:
+        """Raises ValueError, which names the tree so, unless a decoder of so many tokens and this blank takes it."""
+        if (tokens, blank) in self._fits:  # nearly all trees have been met before
+            return
+        sizes = {tokens, tokens - 1} if blank == tokens - 1 else {tokens}
+        if self.vocab_size not in sizes:
+            expected = " or ".join(map(str, sorted(sizes)))
+            raise ValueError(
+                f"{name}: expected a tree of {expected} tokens, got one of {self.vocab_size}; is its tokenizer "
+                "(--tokenizer) that of the model?"
+            )
+        if blank in self._used:
+            pairs = zip(self._phrases, self._segmented, strict=True)
+            phrase = next(phrase for phrase, found in pairs if blank in sum(found, ()))
+            raise ValueError(f"{name}: phrase {shortened(phrase)} has the token {blank}, which is the blank")
+        self._fits.add((tokens, blank))
 
 
 def _vocabulary(size: Any) -> int:

@@ -21,7 +21,15 @@ from arcbeam.transducer.device import TransducerMemory, ordinal_of
 from arcbeam.transducer.engines import make_engine
 from arcbeam.transducer.fusion import Boosts
 from arcbeam.transducer.hypothesis import HypothesisForm, TransducerHypothesis, TransducerState
-from arcbeam.transducer.network import Joint, LstmPrediction, StatelessPrediction, check_shape, from_mapping, named_as
+from arcbeam.transducer.network import (
+    Joint,
+    LstmPrediction,
+    StatelessPrediction,
+    WeightsError,
+    check_shape,
+    from_mapping,
+    named_as,
+)
 from arcbeam.transducer.ngram_lm import NgramLm, token_automaton
 from arcbeam.transducer.options import TransducerKeywords, TransducerOptions
 from arcbeam.transducer.search import GreedySearch
@@ -79,6 +87,8 @@ class TransducerDecoder:
     it got them in the host's memory, which :meth:`memory` does not count; copies share them.
     """
 
+    _frame_looping = False
+
     @lists_options(TransducerOptions)
     def __init__(
         self,
@@ -114,9 +124,10 @@ class TransducerDecoder:
         check_shape("prediction_weight", joint.prediction_weight, (len(joint.prediction_weight), prediction.units))
         if len(joint.output_weight) != outputs:
             made_of = f"{tokens} tokens" + (f" and {len(chosen.durations)} durations" if chosen.durations else "")
-            raise ValueError(
-                f"output_weight: expected shape {[outputs, joint.output_weight.shape[1]]} for {made_of}, "
-                f"got {list(joint.output_weight.shape)}"
+            raise WeightsError(
+                "output_weight",
+                f"expected shape {[outputs, joint.output_weight.shape[1]]} for {made_of}, got "
+                f"{list(joint.output_weight.shape)}",
             )
         detokenize = None if tokenizer is None else detokenizer(tokenizer, tokens)
         self._ngram_lm = (
@@ -138,7 +149,7 @@ class TransducerDecoder:
             chosen.confidence_aggregation,
         )  # fmt: skip
         self._ordinal = ordinal_of(chosen, prediction)
-        self._engine = make_engine(prediction, joint, chosen, self._ordinal)
+        self._engine = make_engine(prediction, joint, chosen, self._ordinal, frame_looping=self._frame_looping)
         spec = InputSpec(self._features, True, "encoder_output", "features", "values")
         self._search = GreedySearch(self._engine, chosen, self._networks, tokens, spec, self._form, self._ngram_lm)
         self._chunks = TransducerChunkDecoder(self._search)
@@ -205,7 +216,7 @@ class TransducerDecoder:
         relu : bool
             Whether a stateless network ends with a ReLU.
         durations, max_symbols, precision, device, threads, frame_shift, tokenizer, confidence, \
-confidence_aggregation, algorithm, boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
+confidence_aggregation, boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             As the decoder itself takes them.
         """
         prediction, joint = from_mapping(arrays, activation, relu)
@@ -260,7 +271,7 @@ confidence_aggregation, algorithm, boosting_tree_alpha, ngram_lm_model, ngram_lm
             Seconds per frame, or None for no times; "auto" is the configuration's value, or None if it has none.
         tokenizer : path, list of str, function, None or "auto"
             As the decoder itself takes it; "auto" means the pieces of the configuration, or None if it has none.
-        precision, device, threads, confidence, confidence_aggregation, algorithm, boosting_tree_alpha, \
+        precision, device, threads, confidence, confidence_aggregation, boosting_tree_alpha, \
 ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             As the decoder itself takes them.
 
@@ -323,7 +334,7 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             Tokens per frame; 1 by default, as in icefall's batched greedy search.
         max_bytes : int, str or None
             As in `from_nemo`.
-        durations, precision, device, threads, frame_shift, tokenizer, confidence, confidence_aggregation, algorithm, \
+        durations, precision, device, threads, frame_shift, tokenizer, confidence, confidence_aggregation, \
 boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             As the decoder itself takes them.
 
@@ -431,9 +442,10 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
             The stream that writes arrays on a GPU. By default it is the one that their library reports.
         errors : "raise" or "return"
-            What happens to an utterance whose values are not finite. "raise": a ValueError, and no result for the
-            batch. "return": its place has a hypothesis without tokens, whose ``error`` is that ValueError and
-            whose ``state`` is the one that was passed; the other results do not change.
+            What happens to an utterance whose values are not finite. "raise": an :class:`InputError`, which is a
+            ValueError, and no result for the batch. "return": its place has a hypothesis without tokens, whose
+            ``error`` is that InputError and whose ``state`` is the one that was passed; the other results do not
+            change.
 
         Returns
         -------
@@ -552,3 +564,9 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         >>> hypothesis = stream.finish()
         """
         return self._chunks.decode(streams, encoder_output, lengths, last, cuda_stream, errors)
+
+
+class FrameLoopingDecoder(TransducerDecoder):
+    """A decoder by Algorithm 2 of Bataev et al. (2024), for comparison with label-looping: the same bytes, later."""
+
+    _frame_looping = True

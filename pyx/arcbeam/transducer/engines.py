@@ -19,7 +19,12 @@ TransducerEngine: TypeAlias = Engine[[Table, list[State | None], bool, Fusions],
 
 
 def make_engine(
-    prediction: LstmPrediction | StatelessPrediction, joint: Joint, options: TransducerOptions, ordinal: int | None
+    prediction: LstmPrediction | StatelessPrediction,
+    joint: Joint,
+    options: TransducerOptions,
+    ordinal: int | None,
+    *,
+    frame_looping: bool = False,
 ) -> TransducerEngine:
     """The engine of the GPU with this number, or of the CPU if it is None, with the weights on that device."""
     method = options.confidence
@@ -27,14 +32,14 @@ def make_engine(
     if options.precision == "bfloat16":
         prediction, joint = rounded(prediction, joint)
     if ordinal is not None:
-        return _cuda(prediction, joint, options, sure, ordinal)
+        return _cuda(prediction, joint, options, sure, ordinal, frame_looping)
     threads = options.threads or usable_cores()
     return CpuEngine(
         pack(prediction, joint, rounds=options.precision == "bfloat16"),
         blank=options.blank_id,
         max_symbols=options.max_symbols,
         durations=options.durations or (),
-        frame_looping=options.algorithm == "frame-looping",
+        frame_looping=frame_looping,
         confidence=sure,
         threads=threads,
         alphas=(options.ngram_lm_alpha, options.boosting_tree_alpha),
@@ -73,6 +78,7 @@ def _cuda(
     options: TransducerOptions,
     confidence: Measure | None,
     ordinal: int,
+    frame_looping: bool,
 ) -> TransducerEngine:
     """The engine on a GPU, with the weights on that GPU."""
     from arcbeam.transducer.gpu._transducer_engine import CudaEngine
@@ -93,7 +99,7 @@ def _cuda(
         blank=options.blank_id,
         max_symbols=options.max_symbols,
         durations=options.durations or (),
-        frame_looping=options.algorithm == "frame-looping",
+        frame_looping=frame_looping,
         confidence=confidence,
         alphas=(options.ngram_lm_alpha, options.boosting_tree_alpha),
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from arcbeam.core.show import shortened
 from arcbeam.transducer.boosting_tree import BoostingTree
 from arcbeam.transducer.hypothesis import TransducerState
 from arcbeam.transducer.token_automaton import Digests, Fusion, Fusions, TokenAutomaton, from_the_start
@@ -24,31 +23,15 @@ def trees_of(boost: Boosts, batch: int, tokens: int, blank: int) -> list[Boostin
         trees = list(boost)
         if len(trees) != batch:
             raise ValueError(f"boost: expected a tree or None for each of {batch} utterances, got {len(trees)}")
-    vocabulary = (tokens, blank)
     for i, tree in enumerate(trees):
         if tree is None:
             continue
         if not isinstance(tree, BoostingTree):
             raise TypeError(f"boost[{i}]: expected an arcbeam.BoostingTree or None, got {type(tree).__name__}")
-        if vocabulary not in tree._fits:  # nearly all trees have been met before
-            _check_fits(i, tree, tokens, blank)
+        tree.check_fits(f"boost[{i}]", tokens, blank)
         if not len(tree):
             trees[i] = None
     return trees
-
-
-def _check_fits(i: int, tree: BoostingTree, tokens: int, blank: int) -> None:
-    sizes = {tokens, tokens - 1} if blank == tokens - 1 else {tokens}
-    if tree.vocab_size not in sizes:
-        expected = " or ".join(map(str, sorted(sizes)))
-        raise ValueError(
-            f"boost[{i}]: expected a tree of {expected} tokens, got one of {tree.vocab_size}; is its tokenizer "
-            "(--tokenizer) that of the model?"
-        )
-    phrase = tree.phrase_with(blank)
-    if phrase is not None:
-        raise ValueError(f"boost[{i}]: phrase {shortened(phrase)} has the token {blank}, which is the blank")
-    tree._fits.add((tokens, blank))
 
 
 def fusions_of(
@@ -57,7 +40,7 @@ def fusions_of(
     """What the engine takes for each utterance, and the digests that the next states get: of the model, of the tree."""
     without_tree = from_the_start(ngram_lm, None)
     fused = [
-        without_tree if tree is None else tree._alone if ngram_lm is None else from_the_start(ngram_lm, tree.automaton)
+        without_tree if tree is None else tree.alone if ngram_lm is None else from_the_start(ngram_lm, tree.automaton)
         for tree in trees
     ]
     fusions, digests = [fusion for fusion, _ in fused], [digest for _, digest in fused]

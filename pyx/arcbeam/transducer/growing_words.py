@@ -64,20 +64,20 @@ class GrowingWords:
 
     def num_closed(self, tokens: Tokens) -> int:
         """How many words stay whatever tokens follow."""
-        return self._look(tokens)[0]
+        return self._up_to(tokens)[0]
 
     def closed_text(self, tokens: Tokens) -> str:
         """The text of the words that stay whatever tokens follow."""
-        return self._text_of(self._look(tokens)[0])
+        return self._text_of(self._up_to(tokens)[0])
 
     def text(self, tokens: Tokens) -> str:
         """The words, with a space between them."""
-        closed, open_ = self._look(tokens)
+        closed, open_ = self._up_to(tokens)
         return " ".join(filter(None, (self._text_of(closed), letters(open_.letters))))
 
     def words(self, found: Written) -> list[Word]:
         """The words with their times, and with confidences if its tokens have them."""
-        closed, open_ = self._look(found.tokens)
+        closed, open_ = self._up_to(found.tokens)
         with self._lock:
             made = len(self._words)
             if made < closed:
@@ -90,7 +90,7 @@ class GrowingWords:
     def _text_of(self, closed: int) -> str:
         return self._taken.text[: self._ends[closed - 1]] if closed else ""
 
-    def _look(self, tokens: Tokens) -> tuple[int, _Open]:
+    def _up_to(self, tokens: Tokens) -> tuple[int, _Open]:
         """The number of closed words, and the open one."""
         with self._lock:
             if len(tokens) > self._taken.tokens:

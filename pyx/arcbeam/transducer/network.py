@@ -12,6 +12,21 @@ import numpy as np
 ACTIVATIONS = ("tanh", "relu", "sigmoid")
 
 
+class WeightsError(ValueError):
+    """An array of weights does not fit: its `name`, which is another in a file, and the reason."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name, reason)
+        self.name, self.reason = name, reason
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason}"
+
+
+class WeightsTypeError(WeightsError, TypeError):
+    """An array of weights has values of another type."""
+
+
 @dataclass(frozen=True, eq=False)
 class LstmLayer:
     """One layer of an LSTM, as torch stores it: gates in the order input, forget, candidate, output.
@@ -123,9 +138,10 @@ class StatelessPrediction:
             convolution = as_weights("convolution", self.convolution, ("units", "size / groups", "context"))
             units, inputs, _ = convolution.shape
             if embedding.shape[1] % inputs or units % (embedding.shape[1] // inputs):
-                raise ValueError(
-                    f"convolution: expected [units, size / groups, context] for an embedding of size "
-                    f"{embedding.shape[1]}, got {list(convolution.shape)}, which does not fit any number of groups"
+                raise WeightsError(
+                    "convolution",
+                    f"expected [units, size / groups, context] for an embedding of size {embedding.shape[1]}, got "
+                    f"{list(convolution.shape)}, which does not fit any number of groups",
                 )
             object.__setattr__(self, "convolution", convolution)
             object.__setattr__(self, "groups", embedding.shape[1] // inputs)
@@ -215,16 +231,16 @@ def as_weights(name: str, value: Any, axes: Sequence[str]) -> np.ndarray:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise ValueError(f"{name}: expected an array [{', '.join(axes)}] ({error})") from None
+        raise WeightsError(name, f"expected an array [{', '.join(axes)}] ({error})") from None
     if array.dtype.kind != "f":
-        raise TypeError(f"{name}: expected an array of floats, got {array.dtype}")
+        raise WeightsTypeError(name, f"expected an array of floats, got {array.dtype}")
     if array.ndim != len(axes) or 0 in array.shape:
-        raise ValueError(f"{name}: expected [{', '.join(axes)}], none of them 0, got shape {list(array.shape)}")
+        raise WeightsError(name, f"expected [{', '.join(axes)}], none of them 0, got shape {list(array.shape)}")
     with np.errstate(over="ignore"):
         array = np.array(array, dtype=np.float32, order="C")  # a copy, which stays what is checked here
     if not np.isfinite(array).all():
         where = np.unravel_index(int(np.argmin(np.isfinite(array))), array.shape)
-        raise ValueError(f"{name}: expected finite float32 weights, got {array[where]} at {[int(i) for i in where]}")
+        raise WeightsError(name, f"expected finite float32 weights, got {array[where]} at {[int(i) for i in where]}")
     return array
 
 
@@ -242,15 +258,15 @@ def named_as(source: str, keys: Mapping[str, str], kind: type[ValueError] = Valu
     """A context that makes an error about one of our arrays a `kind` that names the key which it has in a file."""
     try:
         yield
-    except (TypeError, ValueError) as error:
-        ours, colon, what = str(error).partition(":")
-        if ours not in keys:
+    except WeightsError as error:
+        if error.name not in keys:
             raise
-        kind = TypeError if isinstance(error, TypeError) and kind is ValueError else kind  # type: ignore[assignment]
-        raise kind(f"{source}: {keys[ours]}{colon}{what}") from None
+        if kind is ValueError and isinstance(error, TypeError):
+            raise TypeError(f"{source}: {keys[error.name]}: {error.reason}") from None
+        raise kind(f"{source}: {keys[error.name]}: {error.reason}") from None
 
 
 def check_shape(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
-    """Raises ValueError unless an array has this shape."""
+    """Raises WeightsError unless an array has this shape."""
     if array.shape != shape:
-        raise ValueError(f"{name}: expected shape {list(shape)}, got {list(array.shape)}")
+        raise WeightsError(name, f"expected shape {list(shape)}, got {list(array.shape)}")

@@ -12,7 +12,6 @@ from arcbeam.core.checks import as_float, check_frame_shift, check_threads, keep
 from arcbeam.core.confidence import ConfidenceMethod, check_aggregation, resolve
 from arcbeam.gpu.devices import check_name
 
-ALGORITHMS = ("label-looping", "frame-looping")
 PRECISIONS = ("float32", "bfloat16")
 LARGEST_ALPHA = 1000.0
 
@@ -25,7 +24,6 @@ class TransducerKeywords(TypedDict, total=False):
     threads: int | None
     confidence: str | ConfidenceMethod | None
     confidence_aggregation: str
-    algorithm: str
     boosting_tree_alpha: float
     ngram_lm_alpha: float
 
@@ -57,8 +55,6 @@ class TransducerOptions:
         ``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.ConfidenceMethod`; None for no confidence.
     confidence_aggregation : str
         ``"mean"``, ``"min"``, ``"max"`` or ``"prod"``: how the confidence of a word is made of those of its tokens.
-    algorithm : str
-        ``"label-looping"`` or, for comparison, ``"frame-looping"``: the same bytes at another speed.
     boosting_tree_alpha : float
         The factor of a boosting tree's scores, which are added to the logits of labels.
     ngram_lm_alpha : float
@@ -74,7 +70,6 @@ class TransducerOptions:
     frame_shift: float | None = None
     confidence: str | ConfidenceMethod | None = None
     confidence_aggregation: str = "min"
-    algorithm: str = "label-looping"
     boosting_tree_alpha: float = 1.0
     ngram_lm_alpha: float = 0.2
 
@@ -89,9 +84,8 @@ class TransducerOptions:
         if not 1 <= self.max_symbols < 2**31:
             rule = "at least 1" if self.max_symbols < 1 else f"at most {2**31 - 1:,}"
             raise ValueError(f"max_symbols: expected a whole number of {rule}, got {shown(self.max_symbols)}")
-        for name, known in (("precision", PRECISIONS), ("algorithm", ALGORITHMS)):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name}: expected {' or '.join(known)}, got {getattr(self, name)!r}")
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"precision: expected {' or '.join(PRECISIONS)}, got {self.precision!r}")
         check_name(self.device)
         if self.threads is not None:
             check_threads(self.threads)

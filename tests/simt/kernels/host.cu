@@ -57,7 +57,7 @@ struct AskingParams {
     std::uint32_t way;
 };
 
-// Every thread asks, one posts and waits. The way is the way of posting; kAcquire is the right one.
+// Every thread has a question, one posts them and waits. The way is the way of posting; kAcquire is the right one.
 ARCBEAM_KERNEL(ask_host, 64, AskingParams) {
     std::uint32_t value = thread_rank();
     for (std::uint32_t round = 1U; round <= params.rounds; ++round) {

@@ -1,4 +1,4 @@
-"""Looks at frames of arrays on a device. Make all calls between ``context.enter()`` and ``context.leave()``."""
+"""Checks frames of arrays on a device. Make all calls between ``context.enter()`` and ``context.leave()``."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint32_t

@@ -249,9 +249,9 @@ cdef class CudaStream(SearchState):
         view.is_last, view.shows_lattice, view.fired, view.frames = last, self.shows_lattice, self.fired, self.frames
         view.large_start = self.large_start
         view.columns = <const uint16_t*> <uintptr_t> (columns if self.rules.num_rules != 0 else 0)
-        view.rules, view.next_look = self.rules, kNoIndex
+        view.rules, view.next_check = self.rules, kNoIndex
         if self.rules.num_rules != 0 and self.fired == 0:
-            view.next_look = self.rules.every - <uint32_t> (self.frames % self.rules.every)
+            view.next_check = self.rules.every - <uint32_t> (self.frames % self.rules.every)
         return self._describe_next(view)
 
     cdef int _describe_next(self, StreamView* view) except -1:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import check_bool
+from arcbeam.core.errors import InputError
 from arcbeam.ctc.boost.boost import Boost, check_boost, opened
 from arcbeam.ctc.lattice._lattices import Lattices
 from arcbeam.ctc.results import Outputs
@@ -205,7 +206,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
         """
         with self._decoder.decoding_lock():
             if not self._is_whole:
-                raise ValueError(f"stream: {BROKEN}")
+                raise InputError("stream", BROKEN)
             settled, search, end = self._saved_search()
             state = StreamState(
                 settled,

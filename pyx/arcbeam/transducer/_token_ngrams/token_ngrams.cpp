@@ -27,7 +27,7 @@ TokenNgrams::TokenNgrams(const KenLm& lm, const std::uint32_t* words, const std:
     const auto end = static_cast<std::uint32_t>(count);
     levels_[0].push_back({0, 0, 0, kNoToken, 0.0F, 0.0F, 0, 0, end});
     lm_.null_context(before_.data());
-    for (std::size_t i = 0; i < count; ++i) add(1, asked(0, 0, words[i], tokens[i], 1));
+    for (std::size_t i = 0; i < count; ++i) add(1, scored(0, 0, words[i], tokens[i], 1));
     lm_.begin_sentence(after_.data());
     const bool is_history = lm_.length(after_.data()) == 1;  // not in a model of unigrams
     const float backoff = is_history ? lm_.backoff_of(after_.data(), 0) : 0.0F;
@@ -35,8 +35,8 @@ TokenNgrams::TokenNgrams(const KenLm& lm, const std::uint32_t* words, const std:
 }
 
 // The n-gram of a word after the history that `before_` holds.
-TokenNgrams::Ngram TokenNgrams::asked(std::uint32_t parent, std::uint32_t suffix, std::uint32_t word,
-                                      std::uint32_t token, std::size_t order) {
+TokenNgrams::Ngram TokenNgrams::scored(std::uint32_t parent, std::uint32_t suffix, std::uint32_t word,
+                                       std::uint32_t token, std::size_t order) {
     const float weight = lm_.score(before_.data(), word, after_.data());
     const std::size_t length = lm_.length(after_.data());
     const float backoff = length < order ? 0.0F : lm_.backoff_of(after_.data(), order - 1);
@@ -78,7 +78,7 @@ bool TokenNgrams::read(std::size_t histories) {
             const Ngram& suffix = levels_[order_ - 1][history.suffix];
             for (std::uint32_t i = suffix.begin; i < suffix.end; ++i) {
                 const Ngram& shorter = levels_[order_][i];
-                const Ngram found = asked(parent, i, shorter.word, shorter.token, order_ + 1);
+                const Ngram found = scored(parent, i, shorter.word, shorter.token, order_ + 1);
                 if (std::isfinite(found.weight)) add(order_ + 1, found);
             }
         }

@@ -30,7 +30,7 @@ class TokenNgrams {
     TokenNgrams(const KenLm& lm, const std::uint32_t* words, const std::uint32_t* tokens, std::size_t count,
                 std::size_t most);
 
-    // Asks for what follows so many more histories. False once all are done.
+    // Finds what follows so many more histories. False once all are done.
     bool read(std::size_t histories);
 
     // The natural log of the probability of a word that the model lacks, after nothing.
@@ -50,8 +50,8 @@ class TokenNgrams {
     };
     using Level = std::vector<Ngram>;
 
-    [[nodiscard]] Ngram asked(std::uint32_t parent, std::uint32_t suffix, std::uint32_t word, std::uint32_t token,
-                              std::size_t order);
+    [[nodiscard]] Ngram scored(std::uint32_t parent, std::uint32_t suffix, std::uint32_t word, std::uint32_t token,
+                               std::size_t order);
     void see(std::size_t order, const Ngram& history);
     void add(std::size_t order, const Ngram& found);
     [[nodiscard]] std::uint32_t state(const std::vector<std::vector<std::uint32_t>>& states, std::size_t order,

@@ -10,7 +10,7 @@ import numpy as np
 
 from arcbeam.core.errors import FormatError
 from arcbeam.transducer.checkpoints.checkpoint import Source, file_source, read_checkpoint
-from arcbeam.transducer.network import Joint, StatelessPrediction, as_weights, named_as
+from arcbeam.transducer.network import Joint, StatelessPrediction, WeightsError, as_weights, named_as
 
 KEYS = {
     "embedding": "decoder.embedding.weight",
@@ -70,5 +70,5 @@ def _take(source: Source, weights: dict[str, Any], key: str, scale_key: str) -> 
             return tensor
         factor = np.exp(as_weights(scale_key, scale, [f"axis {i}" for i in range(np.ndim(scale))]))
         if factor.size != 1:  # the product of two axes may be far larger than either
-            raise ValueError(f"{scale_key}: expected one number, got shape {list(factor.shape)}")
+            raise WeightsError(scale_key, f"expected one number, got shape {list(factor.shape)}")
         return tensor * factor.reshape(())

@@ -42,7 +42,7 @@ cdef class CudaEngine(BatchEngine):
 
     def __init__(self, graph, int ordinal, options, *, size_t threads, size_t lookup_threads, rescoring=None):
         cdef size_t memory_limit = options.memory_limit or 0, taken
-        cdef bint asks_arcs = False, bucketed = False
+        cdef bint requests_arcs = False, bucketed = False
         self.open(ordinal)
         self.all_streams = weakref.WeakSet()
         self.graph = device_graph(graph, self.context)
@@ -57,10 +57,10 @@ cdef class CudaEngine(BatchEngine):
         self.pool = MemoryPool(self.context, memory_limit, taken)
         if self.rescoring is not None:
             self.requests = self.rescoring.open_requests(self.pool, self.stream)
-            asks_arcs = self.rescoring.large is not None
+            requests_arcs = self.rescoring.large is not None
             bucketed = self.rescoring.bucketed_bytes() != 0
         self.searches = Searches(self.pool, self.stream, self.rescoring is not None, self.requests is not None,
-                                 asks_arcs, bucketed)
+                                 requests_arcs, bucketed)
         self.window = Window(self.graph, options, self.pool, self.stream, self.copies, self.rescoring, self.requests, threads)
         self.device_input_checks = DeviceInputChecks(self.stream)
         self.room = search_plan.first_room(options.max_active or 0)

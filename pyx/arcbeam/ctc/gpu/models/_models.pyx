@@ -273,7 +273,7 @@ cdef class DeviceRescoring:
         is_resident = self.placement.name == "resident"
         warn(f"placement: the host does not pin enough memory for the language model ({model_bytes:,} bytes), so "
              + ("it is kept on the GPU, as 'resident'" if is_resident else
-                "the GPU keeps its index and asks the host for the rest, as 'host'") + f"; {UNPINNED}")
+                "the GPU keeps its index and requests the rest from the host, as 'host'") + f"; {UNPINNED}")
         context.state.warned_unpinned = 1
         self.large = device_model(self.rescoring.large, context, (), () if is_resident else ARCS)
         if not is_resident:

@@ -9,7 +9,7 @@ from arcbeam.gpu._launch cimport Event, Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
 from arcbeam.gpu._driver_table cimport DriverTable
 from arcbeam.gpu._host_buffers cimport HostBuffer, SharedBuffer
-from arcbeam.ctc.gpu.models._requests cimport Asks, AnswerCopier, HostLookups, RequestView
+from arcbeam.ctc.gpu.models._requests cimport AnswerCopier, HostLookups, Requested, RequestView
 from arcbeam.ctc.gpu.searches._rescoring_view cimport RescoringParams
 
 cdef extern from "arcbeam/ctc/gpu/_driver_copier.hpp" namespace "arcbeam::gpu" nogil:
@@ -32,9 +32,9 @@ cdef class Half:
 cdef class LaneRequests:
     cdef Context context
     cdef Stream stream
-    cdef Asks asks
+    cdef Requested requested
     cdef HostLookups lookups
-    cdef tuple halves  # for Asks.arcs: the handles that copies of each half need
+    cdef tuple halves  # for Requested.arcs: the handles that copies of each half need
     cdef DeviceBuffer tables, answer_buffers
     cdef SharedBuffer buffers, words
     cdef HostBuffer outgoing

@@ -45,14 +45,14 @@ cdef class LaneRequests:
     def __cinit__(self, MemoryPool pool not None, Stream stream not None, rescoring, size_t threads):
         self.context, self.stream = pool.context, stream
         self.lookups = HostLookups(rescoring, min(threads, search_plan.ANSWERING_THREADS))
-        self.asks = Asks.arcs if rescoring.kenlm is None else Asks.model
+        self.requested = Requested.arcs if rescoring.kenlm is None else Requested.model
         self.tables = DeviceBuffer(pool, stream, "answers of the language model")
         self.answer_buffers = DeviceBuffer(pool, stream, "answers of the language model")
         self.buffers, self.words = SharedBuffer(pool.context), SharedBuffer(pool.context)
         self.outgoing = HostBuffer(pool.context)
         self.size = search_plan.REQUEST_ENTRIES
         self.numbered = weakref.WeakValueDictionary()
-        if self.asks == Asks.model:
+        if self.requested == Requested.model:
             with pool.context:
                 self._begin_histories()
         else:
@@ -76,7 +76,7 @@ cdef class LaneRequests:
     cdef int begin_batch(self) except -1:
         """Returns whether histories have new numbers from now on; then old entries of caches are no longer valid."""
         cdef size_t kept, taken
-        if self.asks != Asks.model:
+        if self.requested != Requested.model:
             return 0
         if self.histories == 0:  # their memory was given back
             self._begin_histories()
@@ -118,7 +118,7 @@ cdef class LaneRequests:
         memcpy(memory, self.lanes.data(), lanes * sizeof(RequestView))
         params.views = <const RequestView*> memory
         params.history_words, params.words_a_history = <const uint32_t*> NULL, 0
-        if self.asks == Asks.model:
+        if self.requested == Requested.model:
             params.history_words = <const uint32_t*> self.words.data
             params.words_a_history = self.lookups.words_a_history
         return 0
@@ -182,7 +182,8 @@ cdef class LaneRequests:
             buffer.reserve(bytes)
         except CudaOutOfMemoryError as error:
             raise CudaOutOfMemoryError(
-                f"{error}. With placement='host' and 'cpu' a search asks the host through such memory; 'resident' needs none",
+                f"{error}. With placement='host' and 'cpu' requests reach the host through such memory; 'resident' needs "
+                "none",
                 name=error.name, code=error.code, action=error.action,
             ) from None
         return 0
@@ -197,7 +198,7 @@ cdef class LaneRequests:
     cdef int release(self) except -1:
         """Gives back the host's memory, too, after that of the device has been cleared."""
         self.buffers, self.outgoing = SharedBuffer(self.context), HostBuffer(self.context)
-        if self.asks == Asks.model:
+        if self.requested == Requested.model:
             self.words, self.histories = SharedBuffer(self.context), 0
         return 0
 

@@ -10,7 +10,7 @@ from arcbeam.lm._lm_view cimport LmView
 
 
 cdef extern from "shared/requests.hpp" namespace "arcbeam" nogil:
-    cdef enum class Asks(uint32_t):
+    cdef enum class Requested "arcbeam::Asks"(uint32_t):
         nobody
         arcs
         model
@@ -116,7 +116,7 @@ cdef extern from "arcbeam/ctc/gpu/models/_requests/server.hpp" namespace "arcbea
 cdef class HostLookups:
     cdef object rescoring
     cdef Answerer* answerer
-    cdef KenLmAnswerer* kenlm  # the same object, for Asks.model
+    cdef KenLmAnswerer* kenlm  # the same object, for Requested.model
     cdef AnswerCopier* copier
     cdef CopiedAnswers* copied_answers  # NULL: lanes read answers where the host has written them
     cdef AnswerPath* answer_path  # this object, or another

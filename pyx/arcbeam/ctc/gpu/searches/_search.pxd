@@ -19,7 +19,7 @@ cdef class SearchKind:
     cdef uint64_t shared_bytes(self, uint64_t threads, uint64_t columns, uint64_t capacity) noexcept nogil
     cdef uint64_t spill_bytes(self, uint64_t capacity) noexcept nogil
 
-cdef SearchKind PLAIN, RESCORING, ASKING, ASKING_ARCS, BUCKETED, BOOSTED, BOOSTED_RESCORING, BOOSTED_ASKING, NEW_WORDS
+cdef SearchKind PLAIN, RESCORING, REQUESTING, REQUESTING_ARCS, BUCKETED, BOOSTED, BOOSTED_RESCORING, BOOSTED_REQUESTING, NEW_WORDS
 cdef SearchKind NEW_WORDS_RESCORING
 cdef SearchKind with_lattices(SearchKind kind, bint streams)
 

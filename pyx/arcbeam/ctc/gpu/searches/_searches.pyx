@@ -5,7 +5,7 @@ cimport cython
 from libc.stddef cimport size_t
 
 from arcbeam.ctc.gpu.searches._search cimport (
-    ASKING, ASKING_ARCS, BOOSTED, BOOSTED_ASKING, BOOSTED_RESCORING, BUCKETED, NEW_WORDS, NEW_WORDS_RESCORING, PLAIN,
+    REQUESTING, REQUESTING_ARCS, BOOSTED, BOOSTED_REQUESTING, BOOSTED_RESCORING, BUCKETED, NEW_WORDS, NEW_WORDS_RESCORING, PLAIN,
     RESCORING, with_lattices,
 )
 
@@ -33,7 +33,7 @@ cdef class Search:
 cdef class Searches:
     """All search kinds of an engine: without boost lists, with them, with new words. `bucketed`: arcs in buckets."""
 
-    def __cinit__(self, MemoryPool pool not None, Stream stream not None, bint rescores, bint asks, bint asks_arcs,
+    def __cinit__(self, MemoryPool pool not None, Stream stream not None, bint rescores, bint requests, bint requests_arcs,
                   bint bucketed):
         cdef SearchKind kind = PLAIN
         self.pool, self.stream = pool, stream
@@ -41,9 +41,9 @@ cdef class Searches:
         if rescores:
             kind = BUCKETED if bucketed else RESCORING
             self.boosted_kind, self.opened_kind = BOOSTED_RESCORING, NEW_WORDS_RESCORING
-        if asks:
-            kind = ASKING_ARCS if asks_arcs else ASKING
-            self.opened_kind = BOOSTED_ASKING
+        if requests:
+            kind = REQUESTING_ARCS if requests_arcs else REQUESTING
+            self.opened_kind = BOOSTED_REQUESTING
         self.plain = Search(kind, pool, stream)
 
     cdef Search of(self, bint boosted, bint opens):

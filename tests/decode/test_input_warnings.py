@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder, Graph, baseline
+from arcbeam import CtcDecoder, Graph, InputWarning, baseline
 from arcbeam.arrays.batches import InputSpec, as_utterances
 from arcbeam.arrays.input_warnings import InputWarnings
 from tests.decode import graphs
@@ -22,7 +22,7 @@ def told(run, *arguments, **options):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         run(*arguments, **options)
-    assert all(w.category is UserWarning for w in caught)
+    assert all(w.category is InputWarning for w in caught)
     assert all(w.filename == __file__ for w in caught), "the line of the user's"
     return [str(w.message) for w in caught]
 
@@ -48,7 +48,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_what_is_no_log_prob_is_told_once(device, kind, dtype):
+def test_what_is_no_log_prob_is_warned_of_once(device, kind, dtype):
     spoil, message = KINDS[kind]
     bad = [spoil(GOOD).astype(dtype)] * 2
     decoder = make(device)
@@ -92,11 +92,11 @@ def random_softmax(rng, frames, columns, sharpness):
     return logits - np.log(np.exp(logits).sum(1, keepdims=True))
 
 
-def looks(columns, blank=0, is_exact=True):
+def warner(columns, blank=0, is_exact=True):
     return InputWarnings(columns, blank, is_exact, "column {}".format)
 
 
-def looked(one, batch):
+def warned(one, batch):
     """What a decoder warns of where it decodes a batch on the CPU."""
 
     def run():
@@ -112,23 +112,23 @@ def looked(one, batch):
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_random_input_is_good(columns, sharpness, dtype):
     rng = np.random.default_rng(columns)
-    one = looks(columns)
+    one = warner(columns)
     for frames in rng.integers(0, 40, 60):
-        assert looked(one, [random_softmax(rng, frames, columns, sharpness).astype(dtype)]) == []
+        assert warned(one, [random_softmax(rng, frames, columns, sharpness).astype(dtype)]) == []
     many = [random_softmax(rng, 40, columns, sharpness).astype(dtype) for _ in range(8)]
     for _ in range(300):
-        assert looked(one, many) == []
-        assert looked(one, many[:1]) == []
+        assert warned(one, many) == []
+        assert warned(one, many[:1]) == []
 
 
 @pytest.mark.parametrize("frames", [1, 2, 6, 15])
 def test_the_same_short_utterance_again_and_again(frames):
     """It may well have a column that is the best of many of its frames, and is not the blank."""
-    one = looks(12, blank=11)
+    one = warner(12, blank=11)
     for seed in range(40):
         batch = [graphs.random_log_probs(seed, frames, 12)]
         for _ in range(150):
-            assert looked(one, batch) == []
+            assert warned(one, batch) == []
 
 
 def test_what_is_legal_in_a_frame(device):
@@ -204,7 +204,7 @@ def test_what_comes_late_is_seen():
 
 
 def test_silence_that_is_another_token_is_no_blank():
-    """Nothing but that is heard."""
+    """All frames are of that."""
     silence = [peaky(seed, 1500, blank=4, share=1.0) for seed in range(20)]
     assert told(make().decode, silence) == []
 
@@ -262,7 +262,7 @@ def test_arrays_that_are_on_the_gpu(gpu, dtype):
     same(decoder.decode(on_device(gpu, good)), make().decode(good))
 
 
-def test_looks_at_arrays_on_the_gpu_are_few_and_name_the_utterance(gpu):
+def test_checks_of_arrays_on_the_gpu_are_few_and_name_the_utterance(gpu):
     """Of a batch that is sorted on its way; the copies lie between the kernel and the mark that the host waits for."""
     good = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((1, 700, 40))]
     good[2] = np.exp(good[2])
@@ -273,11 +273,11 @@ def test_looks_at_arrays_on_the_gpu_are_few_and_name_the_utterance(gpu):
     calls = [line[0] for line in gpu.fake.journal()]
     behind = calls[len(calls) - calls[::-1].index("launch") :]  # the kernel of the last batch
     marked = behind.index("record")
-    assert behind[:marked].count("to_host") > 1, "the results and the looks"
+    assert behind[:marked].count("to_host") > 1, "the results and the checked frames"
     assert "to_host" not in behind[marked:]
 
 
-def test_a_look_that_fails_costs_nothing(gpu):
+def test_a_check_that_fails_costs_nothing(gpu):
     """Copies that the driver refuses, and memory that the system does not pin."""
     decoder = make("cuda")
     bad = [np.exp(GOOD)]
@@ -304,24 +304,24 @@ def check_set(folder, told_of_blanks=1):
     """In one batch, and utterance by utterance, in any order; another blank and rolled columns are told."""
     with np.load(folder / "log_probs.npz") as data:
         utterances = np.split(data["log_probs"], np.cumsum(data["lengths"])[:-1])
-    blank, one, other = 28, looks(29, 28), looks(29, 28)
-    assert looked(one, utterances) == []
+    blank, one, other = 28, warner(29, 28), warner(29, 28)
+    assert warned(one, utterances) == []
     for utterance in utterances[::-1]:
-        assert looked(one, [utterance]) == []
-        assert looked(other, [utterance.astype(np.float32)]) == []
+        assert warned(one, [utterance]) == []
+        assert warned(other, [utterance.astype(np.float32)]) == []
     for wrong in range(blank):
-        mistaken = looks(29, wrong)
-        batches = [looked(mistaken, utterances) for _ in range(told_of_blanks * 4)]
+        mistaken = warner(29, wrong)
+        batches = [warned(mistaken, utterances) for _ in range(told_of_blanks * 4)]
         assert sum(map(len, batches)) == 1, wrong
-    rolled = looks(29, blank)
-    batches = [looked(rolled, [np.roll(one, 1, axis=1) for one in utterances]) for _ in range(told_of_blanks * 4)]
+    rolled = warner(29, blank)
+    batches = [warned(rolled, [np.roll(one, 1, axis=1) for one in utterances]) for _ in range(told_of_blanks * 4)]
     assert sum(map(len, batches)) == 1
     for spoil in (np.exp, lambda x: x / np.log(10), lambda x: np.maximum(x, -5), lambda x: x + 5):
         spoiled = [spoil(one.astype(np.float32)).astype(np.float32) for one in utterances]
-        assert len([m for _ in range(told_of_blanks) for m in looked(looks(29, blank), spoiled)]) >= 1
+        assert len([m for _ in range(told_of_blanks) for m in warned(warner(29, blank), spoiled)]) >= 1
 
 
-def test_the_baseline_looks_too():
+def test_the_baseline_warns_too():
     tokens = ["|", *"abcdefg", "<blank>"]
     decoder = baseline.LexiconFreeDecoder(tokens, threads=1)
     good = [peaky(seed, 1500, blank=8, columns=9) for seed in range(20)]

@@ -1,5 +1,5 @@
-// The host that looks for lattices beside a kernel in the emulator: it asks as the engine does, and reads what it
-// is told that it may read. Its plain accesses are told here.
+// The host that reads lattices while a kernel runs in the emulator: as the engine does, it reads those that are
+// marked as written. Its plain accesses are told here.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,8 +13,8 @@ namespace {
 
 using namespace arcbeam;
 
-struct Looking {
-    explicit Looking(const SearchParams& params)
+struct EarlyReader {
+    explicit EarlyReader(const SearchParams& params)
         : all(*params.lattice),
           pool(all.pool_capacity),
           ends(params.num_utterances),
@@ -38,12 +38,12 @@ struct Looking {
 
 extern "C" {
 
-Looking* looking_begin(const SearchParams* params) {
-    return params->lattice == nullptr ? nullptr : new Looking(*params);
+EarlyReader* early_reader_begin(const SearchParams* params) {
+    return params->lattice == nullptr ? nullptr : new EarlyReader(*params);
 }
 
-void looking_look(void* context) {
-    auto& own = *static_cast<Looking*>(context);
+void early_reader_read(void* context) {
+    auto& own = *static_cast<EarlyReader*>(context);
     for (std::size_t i = 0; i < own.written.size(); ++i) {
         const LatticeResult& place = own.all.results[i];
         if (own.written[i] || !is_written(place)) continue;
@@ -60,8 +60,8 @@ void looking_look(void* context) {
     }
 }
 
-// Behind the kernel: how many lattices had been read, or -1 where what was read is not what is there.
-int looking_end(Looking* own) {
+// After the kernel: how many lattices had been read, or -1 where what was read is not what is there.
+int early_reader_end(EarlyReader* own) {
     int count = 0;
     for (std::size_t i = 0; i < own->ends.size(); ++i) {
         if (own->ends[i] == 0U) continue;
