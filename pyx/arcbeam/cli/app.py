@@ -121,6 +121,7 @@ def decode(
     boosting: opt.Boosting,
     answers: opt.Answers,
     lattice: opt.LatticeFile = None,
+    raw_lattice: opt.RawLattice = False,
     posterior: opt.Posteriors,
     threads: opt.Threads = None,
     batch_size: opt.BatchSize = 256,
@@ -174,7 +175,7 @@ def decode(
     began = time.perf_counter()
     with (
         open_output(output) as file,
-        lattice_archive(lattice) if lattice else nullcontext(None) as add_lattice,
+        lattice_archive(lattice, determinize=not raw_lattice) if lattice else nullcontext(None) as add_lattice,
         progress("decoding", lambda: count(found)) as update,
     ):
 

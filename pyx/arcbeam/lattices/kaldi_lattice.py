@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.core.calls import lists_options
-from arcbeam.core.show import shown_as
+from arcbeam.core.checks import check_real
 from arcbeam.graph.openfst import write_vector
+from arcbeam.lattices.compact_lattice import CompactLattice
+from arcbeam.lattices.determinizing import determinized
 from arcbeam.lattices.openfst_objects import read_back
-
-ARC = np.dtype([("source", "<u4"), ("target", "<u4"), ("word", "<i4"), ("graph_cost", "<f4"), ("acoustic_cost", "<f4")])
-FINAL = np.dtype([("graph_cost", "<f4"), ("acoustic_cost", "<f4")])
 
 
 class KaldiPath(NamedTuple):
@@ -26,7 +25,7 @@ class KaldiPath(NamedTuple):
     acoustic_cost: float
 
 
-class KaldiLattice:
+class KaldiLattice(CompactLattice):
     """A compact lattice as Kaldi's programs read and write it: costs are natural, acoustic costs unscaled.
 
     Made by `Lattice.to_kaldi` and by `arcbeam.read_lattices`.
@@ -45,51 +44,12 @@ class KaldiLattice:
         ``graph_cost``, ``acoustic_cost``: +inf where no path ends.
     final_labels, final_label_begins
         The labels of final weights, by state.
+    word_symbols : SymbolTable or None
+        The names of words, if they are known; archives lack them.
+    beam : float or None
+        The beam of a lattice that was determinised: all word sequences whose cost lies within it of the best are there.
+        It is smaller than the one that was requested if the limit of steps was reached. None where it is not known.
     """
-
-    @lists_options()
-    def __init__(
-        self,
-        start: int,
-        arcs: npt.NDArray[Any],
-        labels: npt.NDArray[np.int32],
-        label_begins: npt.NDArray[np.int64],
-        finals: npt.NDArray[Any],
-        final_labels: npt.NDArray[np.int32],
-        final_label_begins: npt.NDArray[np.int64],
-    ) -> None:
-        self.start = start
-        self.arcs = arcs
-        self.labels = labels
-        self.label_begins = label_begins
-        self.finals = finals
-        self.final_labels = final_labels
-        self.final_label_begins = final_label_begins
-        for array in (arcs, labels, label_begins, finals, final_labels, final_label_begins):
-            array.flags.writeable = False
-
-    @property
-    def num_states(self) -> int:
-        """States."""
-        return len(self.finals)
-
-    @property
-    def num_arcs(self) -> int:
-        """Arcs."""
-        return len(self.arcs)
-
-    @property
-    def first_arcs(self) -> npt.NDArray[np.int64]:
-        """int64 [num_states + 1]: the arcs that leave state s are ``[first_arcs[s], first_arcs[s + 1])``."""
-        counts = np.bincount(self.arcs["source"], minlength=self.num_states)
-        return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
-
-    def costs(self, acoustic_scale: float = 1.0) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """The costs of arcs and of final states: the graph's and `acoustic_scale` times the acoustic cost."""
-        both = (self.arcs, self.finals)
-        costs = [a["graph_cost"].astype(np.float64) + acoustic_scale * a["acoustic_cost"] for a in both]
-        costs[1][np.isposinf(self.finals["graph_cost"])] = np.inf
-        return costs[0], costs[1]
 
     @lists_options()
     def to_openfst(self, acoustic_scale: float = 1.0) -> Any:
@@ -128,7 +88,7 @@ class KaldiLattice:
         first, targets, costs = self.first_arcs.tolist(), self.arcs["target"].tolist(), arc_costs.tolist()
         if self.num_states:
             best[self.start] = 0.0
-        for state in self._topological_order():
+        for state in self.topological_order():
             for arc in range(first[state], first[state + 1]):
                 cost = best[state] + costs[arc]
                 if cost < best[targets[arc]]:
@@ -152,27 +112,31 @@ class KaldiLattice:
         ]
         return KaldiPath(words[words != 0], np.concatenate(labels), *totals)
 
-    def _topological_order(self) -> list[int]:
-        """States with every arc's source before its target; ValueError if there is a cycle."""
-        missing = np.bincount(self.arcs["target"], minlength=self.num_states).tolist()
-        first, targets = self.first_arcs.tolist(), self.arcs["target"].tolist()
-        order = [state for state, count in enumerate(missing) if count == 0]
-        for state in order:  # grows while it is read
-            for target in targets[first[state] : first[state + 1]]:
-                missing[target] -= 1
-                if missing[target] == 0:
-                    order.append(target)
-        if len(order) < self.num_states:
-            raise ValueError(f"expected a lattice without cycles, but state {missing.index(max(missing))} is on one")
-        return order
+    @lists_options()
+    def determinize(self, beam: float = 10.0, acoustic_scale: float = 1.0) -> KaldiLattice:
+        """The lattice with one path for each word sequence, its best, as Kaldi's ``lattice-determinize-pruned`` does.
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, KaldiLattice):
-            return NotImplemented
-        mine, others = vars(self), vars(other)
-        return all(np.array_equal(mine[name], others[name]) for name in mine)
+        No arc lacks a word, and no state has two arcs of one word. Costs are added as multiples of 2**-32 nats, exactly,
+        and rounded to float32 once, so the result is the same on each machine.
 
-    __hash__ = None  # type: ignore[assignment]
+        Parameters
+        ----------
+        beam : float
+            Word sequences whose cost lies within this of the best are kept; others may stay as well.
+        acoustic_scale : float
+            Factor on the acoustic costs.
 
-    def __repr__(self) -> str:
-        return shown_as("KaldiLattice", f"{self.num_states:,} states", f"{self.num_arcs:,} arcs")
+        Returns
+        -------
+        KaldiLattice
+            Its `beam` is smaller than the given one if the limit of 2**25 steps was reached.
+
+        Raises
+        ------
+        ValueError
+            The lattice has a cycle, or its costs add up to 2**30 nats or more.
+        """
+        check_real("beam", beam, "of at least 0", above=0.0, inclusive=True, infinite=True)
+        check_real("acoustic_scale", acoustic_scale, "above 0", above=0.0)
+        lattice = self.ordered()
+        return determinized(lattice, lattice.cost_parts(acoustic_scale), beam, acoustic_scale)
