@@ -37,7 +37,8 @@ class Alignments {
         return length;
     }
 
-    // By length, then in dictionary order. The last labels are found first, so the last difference decides.
+    // The shorter first; of one length the last in dictionary order, as in Kaldi. The last labels are found first, so
+    // the last difference decides.
     [[nodiscard]] bool precedes(std::uint32_t a, std::uint32_t b) const {
         if (a == b) {
             return false;
@@ -50,7 +51,7 @@ class Alignments {
         bool found = false;
         for (; a != b; a = sequences_.rest(a), b = sequences_.rest(b)) {
             if (sequences_.word(a) != sequences_.word(b)) {
-                found = sequences_.word(a) < sequences_.word(b);
+                found = sequences_.word(a) > sequences_.word(b);
             }
         }
         return found;

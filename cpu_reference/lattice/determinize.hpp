@@ -4,7 +4,7 @@
 // in   acceptor, whose arcs may lack a word; beam; the most steps
 // out  acceptor without arcs that lack a word, whose states have one arc a word at most; the beam that it has
 // rule The cost of a path is the sum of its graph and its acoustic costs. The best of several paths has the smallest
-//      cost, of ties the smallest graph cost, then the fewest labels, then the first in dictionary order. All word
+//      cost, of ties the smallest graph cost, then the fewest labels, then the last in dictionary order. All word
 //      sequences whose best path lies within the beam of the best of all are there, each with that path. Where two
 //      of them share a state, sequences that mix them are there, too, each with one of its paths.
 //

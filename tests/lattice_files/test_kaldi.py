@@ -1,6 +1,8 @@
 """Kaldi's compact lattices: what they hold, round trips as bytes, Kaldi's own reader, and damaged files."""
 
+import io
 import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -135,6 +137,35 @@ def test_indexes_and_files_of_one_lattice(tmp_path, text):
     scp.write_text("utt cat all.ark |\n")
     with pytest.raises(FormatError, match="shell command"):
         list(arcbeam.read_lattices(scp))
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_through_a_pipe(tmp_path, monkeypatch, text):
+    given = {name: lattice.to_kaldi() for name, lattice in lattices().items()}
+    arcbeam.write_lattices(tmp_path / "a.ark", given, text=text)
+    command = "import arcbeam, sys; arcbeam.write_lattices('ark:-', arcbeam.read_lattices('ark:-'), text=len(sys.argv) > 1)"
+    data = (tmp_path / "a.ark").read_bytes()
+    got = subprocess.run([sys.executable, "-c", command, *["t"] * text], input=data, capture_output=True, timeout=60)
+    assert got.stdout == data, got.stderr
+    for cut, message in ((b"", "-: expected a Kaldi archive of lattices, got an empty file"), (data[:-9], "^-: 'utt-2': ")):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(cut)))
+        with pytest.raises(FormatError, match=message):
+            list(arcbeam.read_lattices("ark:-"))
+
+
+def test_names_of_words(tmp_path):
+    lattice = random_lattice(2)
+    table = lattice._batch.graph.word_symbols
+    table.write(tmp_path / "words.txt")
+    arcbeam.write_lattices(tmp_path / "a.ark", {"utt": lattice})
+    for words in (table, tmp_path / "words.txt", [symbol for _, symbol in table.items()]):
+        [(_, found)] = arcbeam.read_lattices(tmp_path / "a.ark", words=words)
+        assert found.best_path(0.5).text == lattice.text == lattice.to_kaldi().best_path(0.5).text != ""
+    [(_, found)] = arcbeam.read_lattices(tmp_path / "a.ark")
+    assert found.word_symbols is None and found.best_path(0.5).text is None
+    [(_, found)] = arcbeam.read_lattices(tmp_path / "a.ark", words=["<eps>"])
+    with pytest.raises(ValueError, match="expected a table with all words of the lattice, got one without the number"):
+        found.best_path(0.5)
 
 
 def plain(lattice):

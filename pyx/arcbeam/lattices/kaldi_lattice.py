@@ -17,12 +17,25 @@ from arcbeam.lattices.openfst_objects import read_back
 
 
 class KaldiPath(NamedTuple):
-    """The best path of a lattice."""
+    """A path of a lattice.
 
-    words: npt.NDArray[np.int32]  # int32[words], without epsilon
-    labels: npt.NDArray[np.int32]  # int32[frames]: the strings of its arcs, joined
+    Attributes
+    ----------
+    words : int32 [words]
+        Without epsilon.
+    labels : int32 [frames]
+        The labels of its arcs and its end.
+    graph_cost, acoustic_cost : float
+        Natural; the acoustic cost is not scaled.
+    text : str or None
+        The words with spaces between; None if the lattice has no table of words.
+    """
+
+    words: npt.NDArray[np.int32]
+    labels: npt.NDArray[np.int32]
     graph_cost: float
     acoustic_cost: float
+    text: str | None = None
 
 
 class KaldiLattice(CompactLattice):
@@ -102,6 +115,10 @@ class KaldiLattice(CompactLattice):
             path.append(int(came_by[state]))
             state = int(self.arcs["source"][path[-1]])
         path.reverse()
+        return self._path(path, end)
+
+    def _path(self, path: list[int], end: int) -> KaldiPath:
+        """The path of these arcs, which ends in this state."""
         begins = self.label_begins
         labels = [self.labels[begins[arc] : begins[arc + 1]] for arc in path]
         labels.append(self.final_labels[self.final_label_begins[end] : self.final_label_begins[end + 1]])
@@ -110,7 +127,19 @@ class KaldiLattice(CompactLattice):
             sum(self.arcs[part][path].tolist(), 0.0) + float(self.finals[part][end])
             for part in ("graph_cost", "acoustic_cost")
         ]
-        return KaldiPath(words[words != 0], np.concatenate(labels), *totals)
+        words = words[words != 0]
+        return KaldiPath(words, np.concatenate(labels), *totals, self._text(words.tolist()))
+
+    def _text(self, words: list[int]) -> str | None:
+        if self.word_symbols is None:
+            return None
+        names = [self.word_symbols.get(word, None) for word in words]
+        if None in names:
+            raise ValueError(
+                "words: expected a table with all words of the lattice, got one without the number "
+                f"{words[names.index(None)]}"
+            )
+        return " ".join(map(str, names))
 
     @lists_options()
     def determinize(self, beam: float = 10.0, acoustic_scale: float = 1.0) -> KaldiLattice:

@@ -123,7 +123,9 @@ class LatticeForms(LatticeArrays):
             finals,
             np.zeros(0, np.int32),
             np.zeros(len(finals) + 1, np.int64),
-            word_symbols=SymbolTable.from_ids([0, *names], ["<eps>", *names.values()]) if names else None,
+            word_symbols=SymbolTable.from_ids([0, *names], ["<eps>", *names.values()])
+            if names or not self.words.any()
+            else None,
         )
         return determinized(raw, (costs, end_costs), self.lattice_beam, scale) if determinize else raw
 
