@@ -37,8 +37,8 @@ class Alignments {
         return length;
     }
 
-    // The shorter first; of one length the last in dictionary order, as in Kaldi. The last labels are found first, so
-    // the last difference decides.
+    // The shorter first; of one length the last in dictionary order, as in Kaldi. The last labels are found first,
+    // so the last difference decides.
     [[nodiscard]] bool precedes(std::uint32_t a, std::uint32_t b) const {
         if (a == b) {
             return false;

@@ -3,10 +3,11 @@
 //
 // in   acceptor, whose arcs may lack a word; beam; the most steps
 // out  acceptor without arcs that lack a word, whose states have one arc a word at most; the beam that it has
-// rule The cost of a path is the sum of its graph and its acoustic costs. The best of several paths has the smallest
-//      cost, of ties the smallest graph cost, then the fewest labels, then the last in dictionary order. All word
-//      sequences whose best path lies within the beam of the best of all are there, each with that path. Where two
-//      of them share a state, sequences that mix them are there, too, each with one of its paths.
+// rule The cost of a path is the sum of its graph and its acoustic costs. The best of several paths has the
+//      smallest cost, of ties the smallest graph cost, then the fewest labels, then the labels that are last in
+//      dictionary order, as in Kaldi. All word sequences whose best path lies within the beam of the best of all
+//      are there, each with that path. Where two of them share a state, sequences that mix them are there, too,
+//      each with one of its paths.
 //
 // A state is a set of elements: where in the acceptor the paths of a word sequence may be, if they stay within the
 // beam, each with what its best path costs above that of the set, and with the labels that not all of them share.

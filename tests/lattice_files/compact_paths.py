@@ -22,7 +22,13 @@ def all_paths(lattice, scale):
             found.append((words, labels + tuple(ends.tolist()), graph + end_graph, acoustic + scale * end_acoustic))
         for target, word, of_graph, of_acoustic, string in leaving[state]:
             pending.append(
-                (target, words + (word,) * (word != 0), labels + string, graph + of_graph, acoustic + scale * of_acoustic)
+                (
+                    target,
+                    words + (word,) * (word != 0),
+                    labels + string,
+                    graph + of_graph,
+                    acoustic + scale * of_acoustic,
+                )
             )
     return found
 
@@ -62,7 +68,7 @@ def _labels(rng, lengths, labels):
 
 
 def bushes(count):
-    """Words a or b, `count` times; of each sequence the costs and alignments differ in a way that no state can share."""
+    """Words 1 or 2, `count` times; costs and alignments of each sequence differ so that no two share a state."""
     arcs, labels = [], []
     for i in range(count):
         for side in (1, 2):  # two ways of saying the same, between which a path cannot change

@@ -134,7 +134,8 @@ def graph(demo_data, tmp_path_factory):
     """A graph of the words that the demo's speakers say and of some thousand others."""
     pytest.importorskip("kaldifst", reason="builds the graph: arcbeam[build]")
     said = {word for line in (demo_data / "reference.tsv").read_text().splitlines() for word in line.split()[1:]}
-    lines = lzma.open(demo_data / "novels.3gram.arpa.xz", "rt", encoding="utf-8").read().split("\\1-grams:\n")[1]
+    arpa = lzma.decompress((demo_data / "novels.3gram.arpa.xz").read_bytes()).decode()
+    lines = arpa.split("\\1-grams:\n")[1]
     rows = [line.split("\t")[:2] for line in lines.split("\n\n")[0].splitlines()]
     kept = [row for i, row in enumerate(rows) if row[1] in said or row[1][0] == "<" or i % 10 == 0]
     total = np.log10(sum(10.0 ** float(cost) for cost, word in kept if word != "<s>"))
@@ -225,8 +226,8 @@ def words_of(kaldifst, fst):
     for state, words in pending:
         if np.isfinite(float(fst.final(state).value)):
             found.append(words)
-        for arc in kaldifst.ArcIterator(fst, state):
-            pending.append((arc.nextstate, words + (arc.olabel,) * (arc.olabel != 0)))
+        arcs = kaldifst.ArcIterator(fst, state)
+        pending += [(arc.nextstate, words + (arc.olabel,) * (arc.olabel != 0)) for arc in arcs]
     return found
 
 
@@ -284,7 +285,9 @@ def test_kaldi_determinises_to_the_same(tmp_path, beam):
     """Kaldi's own program finds the same best path of each word sequence within the beam."""
     program = kaldi_reader.build_kaldi(tmp_path, DETERMINIZE)
     raw = {f"utt-{seed}": random_lattice(seed).to_kaldi(determinize=False) for seed in range(40)}
-    raw |= {f"any-{seed}": random_compact(np.random.default_rng(seed), states=9, arcs=20).ordered() for seed in range(80)}
+    raw |= {
+        f"any-{seed}": random_compact(np.random.default_rng(seed), states=9, arcs=20).ordered() for seed in range(80)
+    }
     raw = {name: lattice for name, lattice in raw.items() if all_paths(lattice, 1.0)}
     arcbeam.write_lattices(tmp_path / "raw", raw)
     subprocess.run([str(program), str(tmp_path / "raw"), str(tmp_path / "det"), str(beam)], check=True, timeout=60)

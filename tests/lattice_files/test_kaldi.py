@@ -143,11 +143,16 @@ def test_indexes_and_files_of_one_lattice(tmp_path, text):
 def test_through_a_pipe(tmp_path, monkeypatch, text):
     given = {name: lattice.to_kaldi() for name, lattice in lattices().items()}
     arcbeam.write_lattices(tmp_path / "a.ark", given, text=text)
-    command = "import arcbeam, sys; arcbeam.write_lattices('ark:-', arcbeam.read_lattices('ark:-'), text=len(sys.argv) > 1)"
+    command = (
+        "import arcbeam, sys; arcbeam.write_lattices('ark:-', arcbeam.read_lattices('ark:-'), text=len(sys.argv) > 1)"
+    )
     data = (tmp_path / "a.ark").read_bytes()
     got = subprocess.run([sys.executable, "-c", command, *["t"] * text], input=data, capture_output=True, timeout=60)
     assert got.stdout == data, got.stderr
-    for cut, message in ((b"", "-: expected a Kaldi archive of lattices, got an empty file"), (data[:-9], "^-: 'utt-2': ")):
+    for cut, message in (
+        (b"", "-: expected a Kaldi archive of lattices, got an empty file"),
+        (data[:-9], "^-: 'utt-2': "),
+    ):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(cut)))
         with pytest.raises(FormatError, match=message):
             list(arcbeam.read_lattices("ark:-"))

@@ -79,9 +79,7 @@ def write_lattices(
     """
     if not isinstance(lattices, Iterable):
         raise TypeError(f"lattices: expected {EXPECTED}, got {type(lattices).__name__}")
-    with lattice_archive(
-        path, text=text, acoustic_scale=acoustic_scale, determinize=determinize, scp=scp
-    ) as add:
+    with lattice_archive(path, text=text, acoustic_scale=acoustic_scale, determinize=determinize, scp=scp) as add:
         for pair in lattices.items() if isinstance(lattices, Mapping) else lattices:
             if not isinstance(pair, tuple) or len(pair) != 2:
                 raise TypeError(f"lattices: expected {EXPECTED}, got an item of type {type(pair).__name__}")

@@ -93,7 +93,7 @@ class CompactLattice:
         return order
 
     def ordered(self) -> Self:
-        """This lattice if its arcs lead to larger states; else one of the same paths whose arcs do."""
+        """The lattice with its states numbered so that arcs lead to larger ones; itself if they do."""
         if (self.arcs["source"] < self.arcs["target"]).all():
             return self
         order = np.array(self.topological_order(), np.int64)

@@ -23,7 +23,8 @@ def determinized(
     acoustic_scale: float,
     step_limit: int = STEP_LIMIT,
 ) -> Kind:
-    """The lattice determinised. `costs`: those of `cost_parts`, before they were rounded; arcs lead to larger states."""
+    """The lattice determinised, whose arcs must lead to larger states."""
+    # `costs`: those of `cost_parts`, where they are known before they were rounded.
     ends = np.flatnonzero(np.isfinite(costs[1][:, 0]))
     arc_costs, end_costs = costs[0], costs[1][ends]
     if (total := float(np.abs(arc_costs).sum() + np.abs(end_costs).sum())) >= LARGEST_SUM:
@@ -44,7 +45,7 @@ def determinized(
     made, left = determinize(arrays, max(lattice.start, 0), limit, step_limit=step_limit)
     num_states = len(made["first_arc"]) - 1
     arcs = np.empty(len(made["targets"]), ARC)
-    arcs["source"] = np.repeat(np.arange(num_states), np.diff(made["first_arc"].astype(np.int64)))
+    arcs["source"] = np.repeat(np.arange(num_states), made["first_arc"][1:] - made["first_arc"][:-1])
     arcs["target"], arcs["word"] = made["targets"], made["words"]
     arcs["graph_cost"], arcs["acoustic_cost"] = _in_nats(made["costs"], acoustic_scale)
     finals = np.full(num_states, np.inf, FINAL)
@@ -52,7 +53,7 @@ def determinized(
         made["end_costs"], acoustic_scale
     )
     lengths = np.zeros(num_states, np.int64)
-    lengths[made["ends"]] = np.diff(made["first_end_label"].astype(np.int64))
+    lengths[made["ends"]] = made["first_end_label"][1:] - made["first_end_label"][:-1]
     return type(lattice)(
         0 if num_states else -1,
         arcs,

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import os
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from arcbeam.core.calls import lists_options
-from arcbeam.core.checks import check_real
+from arcbeam.core.checks import check_count, check_real
 from arcbeam.graph.openfst import write_vector
 from arcbeam.lattices.compact_lattice import CompactLattice
 from arcbeam.lattices.determinizing import determinized
 from arcbeam.lattices.openfst_objects import read_back
+
+if TYPE_CHECKING:
+    from arcbeam.ctc.rescoring import LargeModel
+    from arcbeam.lm.language_model import LanguageModel
 
 
 class KaldiPath(NamedTuple):
@@ -123,12 +128,12 @@ class KaldiLattice(CompactLattice):
         labels = [self.labels[begins[arc] : begins[arc + 1]] for arc in path]
         labels.append(self.final_labels[self.final_label_begins[end] : self.final_label_begins[end + 1]])
         words = self.arcs["word"][path]
-        totals = [
+        graph_cost, acoustic_cost = (
             sum(self.arcs[part][path].tolist(), 0.0) + float(self.finals[part][end])
             for part in ("graph_cost", "acoustic_cost")
-        ]
+        )
         words = words[words != 0]
-        return KaldiPath(words, np.concatenate(labels), *totals, self._text(words.tolist()))
+        return KaldiPath(words, np.concatenate(labels), graph_cost, acoustic_cost, self._text(words.tolist()))
 
     def _text(self, words: list[int]) -> str | None:
         if self.word_symbols is None:
@@ -145,8 +150,8 @@ class KaldiLattice(CompactLattice):
     def determinize(self, beam: float = 10.0, acoustic_scale: float = 1.0) -> KaldiLattice:
         """The lattice with one path for each word sequence, its best, as Kaldi's ``lattice-determinize-pruned`` does.
 
-        No arc lacks a word, and no state has two arcs of one word. Costs are added as multiples of 2**-32 nats, exactly,
-        and rounded to float32 once, so the result is the same on each machine.
+        No arc lacks a word, and no state has two arcs of one word. Costs are rounded to multiples of 2**-32 nats, whose
+        sums are exact, and the sums to float32, so the result is the same on each machine.
 
         Parameters
         ----------
@@ -169,3 +174,91 @@ class KaldiLattice(CompactLattice):
         check_real("acoustic_scale", acoustic_scale, "above 0", above=0.0)
         lattice = self.ordered()
         return determinized(lattice, lattice.cost_parts(acoustic_scale), beam, acoustic_scale)
+
+    @lists_options()
+    def nbest(self, n: int, acoustic_scale: float = 1.0) -> list[KaldiPath]:
+        """The n best distinct word sequences, best first, each with its best path.
+
+        Parameters
+        ----------
+        n : int
+            At least 1. The lattice may hold fewer.
+        acoustic_scale : float
+            Factor on the acoustic costs.
+
+        Raises
+        ------
+        ValueError
+            The lattice has a cycle.
+        """
+        from arcbeam.ctc.lattice.compact import best_distinct
+
+        check_count("n", n, or_none="")
+        check_real("acoustic_scale", acoustic_scale, "of at least 0", above=0.0, inclusive=True)
+        lattice = self.ordered()
+        return [lattice._path(*path) for path in best_distinct(lattice, n, acoustic_scale)]
+
+    @lists_options()
+    def rescore(
+        self,
+        language_model: LargeModel | str | os.PathLike[str],
+        graph_language_model: LanguageModel | str | os.PathLike[str],
+        *,
+        acoustic_scale: float = 1.0,
+        lm_scale: float = 1.0,
+        graph_lm_scale: float = 1.0,
+        unknown_words: str = "error",
+        beam: float = math.inf,
+    ) -> KaldiLattice:
+        """The lattice with the scores of a large language model in place of those of the graph's own.
+
+        It is composed with both models, as `Lattice.rescore` does before a lattice is written: all paths are rescored,
+        exactly. A cost that changes is the float32 that was read plus a float32 of the models, rounded once. A
+        determinised lattice stays determinised. The lattice does not record its graph's model, so it cannot be checked
+        that `graph_language_model` and `graph_lm_scale` are those that the graph was built with.
+
+        Parameters
+        ----------
+        language_model : LanguageModel, KenLM or path
+            The large model, as for `CtcDecoder`. A path is opened anew by each call.
+        graph_language_model : LanguageModel or path
+            The model that the graph was built with, whose scores are taken off.
+        acoustic_scale : float
+            Factor on the acoustic costs, the decoder's: `beam` is of costs with it.
+        lm_scale : float
+            Factor on the natural-log probabilities of `language_model`.
+        graph_lm_scale : float
+            Factor that the graph was built with.
+        unknown_words : str
+            How to treat words of the lattice that `language_model` lacks: ``"error"``, ``"unk"`` or ``"small"``, as for
+            `CtcDecoder`.
+        beam : float
+            Cost above the best rescored path up to which others are kept.
+
+        Raises
+        ------
+        TypeError, ValueError
+            An option out of its range; a lattice with a cycle or without `word_symbols`; no path that the large model
+            allows.
+        GraphError
+            The lattice has words that a model or `word_symbols` lacks.
+        FormatError
+            A file of a model is damaged, or has been changed in place.
+        """
+        from arcbeam.ctc.lattice.compact import rescored
+        from arcbeam.ctc.options import DecoderOptions
+        from arcbeam.lm.loading import as_language_model, as_large_model
+
+        if self.word_symbols is None:
+            raise ValueError(
+                "rescore: expected a lattice with the names of its words, got one without; type read_lattices(path, "
+                'words="words.txt")'
+            )
+        check_real("beam", beam, "of at least 0", above=0.0, inclusive=True, infinite=True)
+        check_real("acoustic_scale", acoustic_scale, "of at least 0", above=0.0, inclusive=True)
+        options = DecoderOptions(
+            lm_scale=lm_scale, graph_lm_scale=graph_lm_scale, unknown_words=unknown_words, lattice_beam=beam
+        )
+        large = as_large_model("language_model", language_model)
+        small = as_language_model("graph_language_model", graph_language_model)
+        return rescored(self.ordered(), large, small, options, acoustic_scale)

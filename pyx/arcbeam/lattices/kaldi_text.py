@@ -11,8 +11,8 @@ from typing import Any, BinaryIO, NoReturn
 import numpy as np
 
 from arcbeam.core.errors import FormatError
-from arcbeam.lattices.kaldi_binary import begins_of
 from arcbeam.lattices.compact_lattice import ARC, FINAL
+from arcbeam.lattices.kaldi_binary import begins_of
 from arcbeam.lattices.kaldi_lattice import KaldiLattice
 
 NUMBER = rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"

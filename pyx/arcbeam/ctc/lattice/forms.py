@@ -89,7 +89,7 @@ class LatticeForms(LatticeArrays):
         acoustic_scale : float, optional
             Kaldi's acoustic costs are not scaled, so they are divided by this; None takes that of the decoder.
         determinize : bool
-            False gives all paths: chains of links become arcs with at most one word, and many paths have the same words.
+            False gives all paths: chains of links become arcs with at most one word, and many paths have equal words.
 
         Returns
         -------
