@@ -7,7 +7,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from libcpp.vector cimport vector
 
-STEP_LIMIT = 1 << 25  # a step takes up to 50 bytes
+STEP_LIMIT = 1 << 24  # a step takes up to 80 bytes
 NO_LIMIT = kNoLimit
 
 

@@ -163,7 +163,7 @@ class KaldiLattice(CompactLattice):
         Returns
         -------
         KaldiLattice
-            Its `beam` is smaller than the given one if the limit of 2**25 steps was reached.
+            Its `beam` is smaller than the given one if the limit of 2**24 steps was reached.
 
         Raises
         ------

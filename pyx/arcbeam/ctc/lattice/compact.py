@@ -64,7 +64,6 @@ def rescored(
         labels,
         np.append(0, np.cumsum(lengths)).astype(np.int64),
         word_symbols=lattice.word_symbols,
-        beam=options.lattice_beam,
     )
 
 

@@ -94,7 +94,7 @@ class LatticeForms(LatticeArrays):
         Returns
         -------
         KaldiLattice
-            Its `beam` is smaller than `lattice_beam` if determinising took more than 2**25 steps: word sequences beyond
+            Its `beam` is smaller than `lattice_beam` if determinising took more than 2**24 steps: word sequences beyond
             it may be missing.
         """
         scale = self.acoustic_scale if acoustic_scale is None else acoustic_scale
