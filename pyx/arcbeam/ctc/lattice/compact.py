@@ -34,9 +34,10 @@ def rescored(
     """The lattice with a large model's scores in place of those of `small`; its arcs lead to larger states."""
     if not lattice.num_states:
         return lattice
-    graph = _graph_of(lattice, lm_digest=small.digest, lm_scale=options.graph_lm_scale or 0.0)
+    meta = {"lm_digest": small.digest, "lm_scale": options.graph_lm_scale or 0.0}
+    graph, lattices = as_lattice(lattice, acoustic_scale, **meta)
     rescoring = Rescoring(graph, large, small, options)
-    found, truncated = rescore(graph, rescoring, _lattices_of(lattice, graph, acoustic_scale), 0, options.lattice_beam)
+    found, truncated = rescore(graph, rescoring, lattices, 0, options.lattice_beam)
     if truncated:
         warn(
             "rescore: the lattice has more than 2**25 pairs of arcs and histories, so a better path may have been "
@@ -71,8 +72,7 @@ def best_distinct(lattice: CompactLattice, n: int, acoustic_scale: float) -> lis
     """The n best distinct word sequences, each with its best path; arcs of the lattice lead to larger states."""
     if not lattice.num_states:
         return []
-    graph = _graph_of(lattice)
-    lattices = _lattices_of(lattice, graph, acoustic_scale)
+    _, lattices = as_lattice(lattice, acoustic_scale)
     arrays: dict[str, Any] = lattices.arrays(0)
     links = arrays["links"]
     if not len(arrays["states"]):
@@ -84,11 +84,12 @@ def best_distinct(lattice: CompactLattice, n: int, acoustic_scale: float) -> lis
     return [WordPath(links["arc"][path].tolist(), end) for path, end in zip(paths, ends, strict=True)]
 
 
-def _graph_of(lattice: CompactLattice, **meta: str | float) -> Graph:
-    """The graph. Its costs are not read: those of the lattice are."""
+def as_lattice(lattice: CompactLattice, acoustic_scale: float = 1.0, **meta: Any) -> tuple[Graph, Lattices]:
+    """A compact lattice with states, whose arcs lead to larger ones, as a graph and one lattice of its arcs."""
+    # The costs of the graph are not read: those of the lattice are.
     arcs = lattice.arcs
     silent = np.zeros(lattice.num_arcs, np.int32)
-    return Graph.from_arcs(
+    graph = Graph.from_arcs(
         [arcs["source"], arcs["target"], silent, arcs["word"], silent.astype(np.float32)],
         start=max(lattice.start, 0),
         finals=np.where(np.isfinite(lattice.finals["graph_cost"]), np.float32(0), np.float32(np.inf)),
@@ -97,11 +98,11 @@ def _graph_of(lattice: CompactLattice, **meta: str | float) -> Graph:
         word_symbols=lattice.word_symbols,
         meta=meta,
     )
+    return graph, Lattices.of_arrays([_arrays(lattice, graph, *lattice.costs(acoustic_scale))])
 
 
-def _lattices_of(lattice: CompactLattice, graph: Graph, acoustic_scale: float) -> Lattices:
+def _arrays(lattice: CompactLattice, graph: Graph, arc_costs: Floats, final_costs: Floats) -> dict[str, Any]:
     """The lattice that a search finds in the graph before the first frame, if nothing is dropped (law 8)."""
-    arc_costs, final_costs = lattice.costs(acoustic_scale)
     sources, targets = (lattice.arcs[end].astype(np.int64) for end in ("source", "target"))
     best = _best_to_states(lattice.start, sources, targets, arc_costs, lattice.num_states)
     rest = _best_to_ends(final_costs, sources, targets, arc_costs)
@@ -116,22 +117,18 @@ def _lattices_of(lattice: CompactLattice, graph: Graph, acoustic_scale: float) -
     links["slack"] = (best[sources[kept]] + arc_costs[kept]) - best[targets[kept]]
     ends = best[states] + final_costs[states]
     total = float(ends.min(initial=np.inf))
-    return Lattices.of_arrays(
-        [
-            {
-                "first_token": [0, len(states)] if len(states) else [],
-                "states": states,
-                "costs": best[states],
-                "links": links,
-                "first_link": np.searchsorted(links["source"], np.arange(len(states) + 1)) if len(states) else [],
-                "end_extras": ends - total if len(states) else [],
-                "best": _best_path(links, int(np.argmin(ends)) if len(states) else 0),
-                "total_cost": total,
-                "reached_final": True,
-                "complete": True,
-            }
-        ]
-    )
+    return {
+        "first_token": [0, len(states)] if len(states) else [],
+        "states": states,
+        "costs": best[states],
+        "links": links,
+        "first_link": np.searchsorted(links["source"], np.arange(len(states) + 1)) if len(states) else [],
+        "end_extras": ends - total if len(states) else [],
+        "best": _best_path(links, int(np.argmin(ends)) if len(states) else 0),
+        "total_cost": total,
+        "reached_final": True,
+        "complete": True,
+    }
 
 
 def _best_to_states(
