@@ -1,7 +1,7 @@
 // Determinises an acyclic acceptor of words whose arcs carry two costs and the labels of frames: of each word
 // sequence the best path is left, with its labels, as Kaldi's compact lattices have it (docs/design/files.md).
 //
-// in   acceptor, whose arcs may lack a word; beam; the most steps
+// in   acceptor, whose arcs may lack a word; beam, at most kWidest; the most steps
 // out  acceptor without arcs that lack a word, whose states have one arc a word at most; the beam that it has
 // rule The cost of a path is the sum of its graph and its acoustic costs. The best of several paths has the
 //      smallest cost, of ties the smallest graph cost, then the fewest labels, then the labels that are last in
@@ -39,11 +39,11 @@
 
 namespace arcbeam::lattice {
 
-constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kWidest = std::int64_t{1} << 62U;  // no path costs that much more than another
 
 struct Determinized {
-    Acceptor acceptor;             // without states if no path ends
-    std::int64_t beam = kNoLimit;  // smaller than the one that was given where the limit was reached
+    Acceptor acceptor;      // without states if no path ends
+    std::int64_t beam = 0;  // smaller than the one that was given where the limit was reached
 };
 
 class Determinizer {
@@ -56,11 +56,11 @@ class Determinizer {
         found.beam = beam_;
         found.acceptor.first_arc.assign(1, 0);
         find_remaining();
-        if (from_.num_states() == 0 || remaining_[from_.start] == kNoLimit) {
+        if (from_.num_states() == 0 || remaining_[from_.start] == kNoPath) {
             return found;
         }
         best_ = remaining_[from_.start];
-        cutoff_ = beam_ < kNoLimit - best_ ? best_ + beam_ : kNoLimit;
+        cutoff_ = best_ + beam_;
         alignments_.clear();
         visits_.resize(from_.num_states());
         begin();
@@ -79,6 +79,7 @@ class Determinizer {
 
   private:
     static constexpr std::uint32_t kNone = 0xffffffffU;
+    static constexpr std::int64_t kNoPath = std::numeric_limits<std::int64_t>::max();
 
     struct Element {
         std::uint32_t state;
@@ -125,7 +126,7 @@ class Determinizer {
 
     // The cost of the best way from each state to an end.
     void find_remaining() {
-        remaining_.assign(from_.num_states(), kNoLimit);
+        remaining_.assign(from_.num_states(), kNoPath);
         end_of_.assign(from_.num_states(), kNone);
         has_word_.assign(from_.num_states(), 0);
         for (std::uint32_t i = 0; i < from_.ends.size(); ++i) {
@@ -135,7 +136,7 @@ class Determinizer {
         for (std::uint32_t state = from_.num_states(); state-- > 0;) {
             for (std::uint32_t arc = from_.first_arc[state]; arc < from_.first_arc[state + 1U]; ++arc) {
                 const std::int64_t rest = remaining_[from_.targets[arc]];
-                if (rest < kNoLimit) {
+                if (rest < kNoPath) {
                     remaining_[state] = std::min(remaining_[state], from_.costs[arc].total() + rest);
                     has_word_[state] |= static_cast<std::uint8_t>(from_.words[arc] != 0);
                 }
@@ -167,7 +168,7 @@ class Determinizer {
 
     // Whether some path by way of a state is within the beam.
     [[nodiscard]] bool stays(std::int64_t cost, std::uint32_t state) const {
-        return remaining_[state] < kNoLimit && cost + remaining_[state] <= cutoff_;
+        return remaining_[state] < kNoPath && cost + remaining_[state] <= cutoff_;
     }
 
     void visit(const Element& element) {
@@ -310,7 +311,7 @@ class Determinizer {
     }
 
     void add_task(std::uint32_t state, std::size_t begin, std::size_t end) {
-        Task task{kNoLimit, state, candidates_[begin].word, pool_.size(), 0};
+        Task task{kNoPath, state, candidates_[begin].word, pool_.size(), 0};
         for (; begin < end; ++begin) {
             const Candidate& one = candidates_[begin];
             task.through =
@@ -391,11 +392,11 @@ class Determinizer {
     const std::int64_t beam_;
     const std::uint64_t step_limit_;
     std::int64_t best_ = 0;
-    std::int64_t cutoff_ = kNoLimit;
+    std::int64_t cutoff_ = 0;
     bool best_is_complete_ = false;
     std::uint64_t steps_ = 0;
 
-    std::vector<std::int64_t> remaining_;  // [states of from_]: kNoLimit where none leads to an end
+    std::vector<std::int64_t> remaining_;  // [states of from_]: kNoPath where none leads to an end
     std::vector<std::uint32_t> end_of_;    // [states of from_]: a place in its ends, or kNone
     std::vector<std::uint8_t> has_word_;   // [states of from_]: whether an arc with a word leads on to an end
     std::vector<Visit> visits_;            // [states of from_]

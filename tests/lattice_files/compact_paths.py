@@ -42,8 +42,8 @@ def best_paths(lattice, scale):
     return found
 
 
-def random_compact(rng, *, states=7, arcs=14, words=3, silent=0.4, labels=2, costs=6):
-    """Any acyclic lattice, its states in any order. Costs are small multiples of 1/4, so that ties are frequent."""
+def random_compact(rng, *, states=7, arcs=14, words=3, silent=0.4, labels=2, costs=8):
+    """Any acyclic lattice, its states in any order. Costs are `costs` multiples of 1/4, so that ties are frequent."""
     numbers = rng.permutation(states)
     ends = np.sort(np.stack([rng.integers(0, states, arcs), rng.integers(0, states, arcs)]), axis=0)
     sources, targets = ends[:, ends[0] != ends[1]]
@@ -51,7 +51,7 @@ def random_compact(rng, *, states=7, arcs=14, words=3, silent=0.4, labels=2, cos
     made = np.zeros(count, ARC)
     made["source"], made["target"] = numbers[sources], numbers[targets]
     made["word"] = np.where(rng.random(count) < silent, 0, rng.integers(1, words + 1, count))
-    made["graph_cost"], made["acoustic_cost"] = rng.integers(-2, costs, (2, count)) / 4
+    made["graph_cost"], made["acoustic_cost"] = rng.integers(-2, costs - 2, (2, count)) / 4
     made = made[np.argsort(made["source"], kind="stable")]
     finals = np.full(states, np.inf, FINAL)
     is_end = rng.random(states) < 0.4

@@ -37,7 +37,21 @@ def check(found, raw, beam, scale=1.0):
     assert {words: got.get(words) for words in within} == within
     assert set(all_paths(found, scale)) <= set(all_paths(raw, scale))
     assert min(got.values())[0] == best
+    assert least_through(found, scale).max() <= best + beam
     return within
+
+
+def least_through(lattice, scale):
+    """The cost of the best path through each arc and each end."""
+    of_arcs, of_ends = lattice.costs(scale)
+    before, rest = np.full(lattice.num_states, np.inf), of_ends.copy()
+    before[lattice.start] = 0.0
+    for arc, cost in zip(lattice.arcs, of_arcs, strict=True):
+        before[arc["target"]] = min(before[arc["target"]], before[arc["source"]] + cost)
+    for arc, cost in zip(lattice.arcs[::-1], of_arcs[::-1], strict=True):
+        rest[arc["source"]] = min(rest[arc["source"]], rest[arc["target"]] + cost)
+    through = before[lattice.arcs["source"]] + of_arcs + rest[lattice.arcs["target"]]
+    return np.append(through, (before + of_ends)[np.isfinite(of_ends)])
 
 
 @settings(deadline=None, max_examples=examples(2000))
@@ -51,13 +65,14 @@ def test_all_word_sequences_within_the_beam(seed, beam, scale):
     assert raw.ordered().determinize(beam, scale) == found  # whatever the order of states
 
 
+@pytest.mark.parametrize("costs", [1, 2, 8])
 @pytest.mark.parametrize("beam", BEAMS)
-def test_many_random_lattices(beam):
-    """Lattices in which many paths have the same words."""
+def test_many_random_lattices(beam, costs):
+    """Lattices in which many paths have the same words, and with one cost or two many of those the same cost."""
     merged = 0
     for seed in range(150):
         rng = np.random.default_rng(seed)
-        raw = random_compact(rng, states=10, arcs=24, words=2, silent=0.5)
+        raw = random_compact(rng, states=10, arcs=24, words=2, silent=0.5, costs=costs)
         merged += len(all_paths(raw, 1.0)) - len(check(raw.determinize(beam), raw, beam))
     assert merged > 1000
 
@@ -106,6 +121,7 @@ def test_the_limit_makes_the_beam_smaller():
         below = {words: path for words, path in wanted.items() if path[0] < found.beam}  # the best path costs 0
         assert {words: got.get(words) for words in below} == below and min(got.values())[0] == min(wanted.values())[0]
         assert got.items() <= wanted.items()
+        assert np.isfinite(least_through(found, 1.0)).all()  # nothing leads nowhere
         beams.append(found.beam)
     assert beams == sorted(beams) and beams[0] < beams[2] < 100.0 == beams[-1]
 

@@ -8,11 +8,11 @@ from libc.string cimport memcpy
 from libcpp.vector cimport vector
 
 STEP_LIMIT = 1 << 24  # a step takes up to 80 bytes
-NO_LIMIT = kNoLimit
+WIDEST = kWidest
 
 
 cdef extern from "lattice/determinize.hpp" namespace "arcbeam::lattice" nogil:
-    const int64_t kNoLimit
+    const int64_t kWidest
 
     cdef struct PathCost:
         int64_t graph

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.lattices._determinize import NO_LIMIT, STEP_LIMIT, determinize
+from arcbeam.lattices._determinize import STEP_LIMIT, WIDEST, determinize
 from arcbeam.lattices.compact_lattice import ARC, FINAL, CompactLattice, Floats
 
 UNIT = 2.0**-32  # nats: costs are whole multiples of it, so that sums are exact
@@ -41,7 +41,7 @@ def determinized(
         "first_end_label": np.append(lattice.final_label_begins[ends], lattice.final_label_begins[-1]),
         "end_labels": lattice.final_labels,
     }
-    limit = int(min(np.rint(beam / UNIT), float(NO_LIMIT // 2)))
+    limit = int(min(np.rint(beam / UNIT), float(WIDEST)))
     made, left = determinize(arrays, max(lattice.start, 0), limit, step_limit=step_limit)
     num_states = len(made["first_arc"]) - 1
     arcs = np.empty(len(made["targets"]), ARC)
