@@ -153,7 +153,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "files": ({"core"}, set()),
     "graph": ({"core", "files"}, {"lm", "recipe"}),
     "lm": ({"core", "files"}, {"recipe"}),
-    "lattices": ({"core", "files", "graph"}, set()),
+    "lattices": ({"core", "files", "graph"}, {"ctc", "ctc/lattice", "lm"}),
     "gpu": ({"core"}, set()),
     "gpu/tuned": ({"core"}, set()),
     "arrays": ({"core", "gpu"}, set()),

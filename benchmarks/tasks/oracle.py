@@ -5,11 +5,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from arcbeam.ctc.lattice import _lattice
-from arcbeam.ctc.lattice._lattices import LINK, Lattices
+from arcbeam.ctc.lattice.compact import as_lattice
 from benchmarks.harness.plots import Points, line_plots
 from data.workload import word_errors
 
@@ -49,82 +46,20 @@ def of_kaldi_lattices(
 
     ids : the label of each word; those of the reference that have none are in no lattice
     """
-    made = [of_kaldi(lattice) for lattice in lattices]
+    made = [as_lattice(lattice.ordered()) if lattice.num_states else None for lattice in lattices]
     found = []
     for beam in beams:
         errors = 0
-        for (whole, words), reference in zip(made, references, strict=True):
-            pruned, _, links = _lattice.prune(whole, 0, beam)
+        for one, reference in zip(made, references, strict=True):
+            if one is None:
+                errors += len(reference)
+                continue
+            graph, whole = one
+            pruned, _, _ = _lattice.prune(whole, 0, beam)
             wanted = [ids.get(word, UNKNOWN) for word in reference]
-            errors += _lattice.oracle(pruned, 0, words[links], wanted).errors
+            errors += _lattice.oracle(pruned, 0, _lattice.link_words(pruned, 0, graph), wanted).errors
         found.append((beam, _rate(errors, references)))
     return found
-
-
-def of_kaldi(lattice: Any) -> tuple[Lattices, npt.NDArray[np.uint32]]:
-    """A lattice of Kaldi's form, and the word of each of its links; without states it has the empty sequence alone."""
-    if lattice.num_states == 0:
-        return as_lattice(1, [], [(0, 0.0)])
-    of_arcs, of_ends = lattice.costs()
-    arcs = list(zip(lattice.arcs[["source", "target", "word"]].tolist(), of_arcs.tolist(), strict=True))
-    order = lattice._topological_order()
-    before, behind = {lattice.start}, set(np.flatnonzero(np.isfinite(of_ends)).tolist())
-    leaving: dict[int, list[int]] = {state: [] for state in order}
-    for (source, target, _), _ in arcs:
-        leaving[source].append(target)
-    for state in order:
-        if state in before:
-            before.update(leaving[state])
-    for state in reversed(order):
-        if not behind.isdisjoint(leaving[state]):
-            behind.add(state)
-    places = {state: place for place, state in enumerate(state for state in order if state in before & behind)}
-    return as_lattice(
-        len(places),
-        [(places[a], places[b], word, cost) for (a, b, word), cost in arcs if a in places and b in places],
-        [(place, of_ends[state]) for state, place in places.items() if np.isfinite(of_ends[state])],
-    )
-
-
-def as_lattice(
-    tokens: int, arcs: Sequence[tuple[int, int, int, float]], ends: Sequence[tuple[int, float]]
-) -> tuple[Lattices, npt.NDArray[np.uint32]]:
-    """A lattice of tokens in topological order, all of which lie on paths from the first to an end.
-
-    Each token is a step of its own; one more token behind them all is the end.
-
-    arcs : source, target, word (0 for none) and cost
-    ends : a token and the cost of ending there
-    """
-    links = sorted([*arcs, *((token, tokens, 0, cost) for token, cost in ends)])
-    into: list[list[int]] = [[] for _ in range(tokens + 1)]
-    for number, link in enumerate(links):
-        into[link[1]].append(number)
-    best, winners = [0.0], [-1]
-    for token in range(1, tokens + 1):
-        cost, number = min((best[links[number][0]] + links[number][3], number) for number in into[token])
-        best.append(cost)
-        winners.append(number)
-    made = np.zeros(len(links), LINK)
-    for number, (source, target, _, cost) in enumerate(links):
-        made[number] = (source, target, number, best[source] + cost - best[target])
-    path, at = [], tokens
-    while at != 0:
-        path.append(winners[at])
-        at = links[winners[at]][0]
-    arrays = {
-        "first_token": np.arange(tokens + 2),
-        "states": np.arange(tokens + 1),
-        "costs": np.array(best),
-        "links": made,
-        "first_link": np.searchsorted(made["source"], np.arange(tokens + 2)),
-        "end_extras": np.zeros(1),
-        "best": np.array(path[::-1]),
-        "total_cost": best[-1],
-        "reached_final": True,
-        "complete": True,
-    }
-    return Lattices.of_arrays([arrays]), np.array([word for _, _, word, _ in links], np.uint32)
 
 
 def _rate(errors: int, references: Sequence[Sequence[str]]) -> float:

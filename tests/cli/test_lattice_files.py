@@ -23,6 +23,19 @@ def test_by_kaldis_specifiers(run, files, tmp_path):
     assert "WER" in piped.stderr
 
 
+def test_raw_lattices(run, files, tmp_path):
+    """All paths, with arcs that lack words; without the option none does."""
+    decode = "decode", "graph.arc", "in.npz", "-o", str(tmp_path / "words"), "--lattice"
+    assert run(*decode, str(tmp_path / "a.ark")).exit_code == 0
+    assert run(*decode, str(tmp_path / "raw.ark"), "--raw-lattice").exit_code == 0
+    found, raw = (dict(arcbeam.read_lattices(tmp_path / name)) for name in ("a.ark", "raw.ark"))
+    assert found.keys() == raw.keys()
+    assert all((lattice.arcs["word"] != 0).all() for lattice in found.values())
+    assert any((lattice.arcs["word"] == 0).any() for lattice in raw.values())
+    for name, lattice in found.items():
+        assert lattice.best_path().words.tolist() == raw[name].best_path().words.tolist()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -30,6 +43,7 @@ def test_by_kaldis_specifiers(run, files, tmp_path):
         (["--lattice", "scp:x"], "expected ark:FILE"),
         (["--lattice", "ark,p:x"], "expected options among"),
         (["--lattice", "ark:-"], "name a file for the words with --output"),
+        (["--raw-lattice"], "--lattice"),
     ],
 )
 def test_what_is_refused(run, files, options, message):

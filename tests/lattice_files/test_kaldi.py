@@ -1,6 +1,8 @@
 """Kaldi's compact lattices: what they hold, round trips as bytes, Kaldi's own reader, and damaged files."""
 
+import io
 import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -11,7 +13,8 @@ import arcbeam
 from arcbeam import FormatError
 from arcbeam.files import kaldi_archives
 from arcbeam.lattices import archives
-from arcbeam.lattices.kaldi_lattice import ARC, FINAL, KaldiLattice
+from arcbeam.lattices.compact_lattice import ARC, FINAL
+from arcbeam.lattices.kaldi_lattice import KaldiLattice
 from tests.files.mutants import MUTANTS, attack, little_memory, mutate, mutate_text  # noqa: F401 - a fixture
 from tests.lattice_files import kaldi_reader
 from tests.lattice_files.random_lattices import nothing, paths, random_lattice
@@ -55,7 +58,7 @@ def kaldi_paths(lattice, scale):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_it_has_the_paths_of_the_lattice(seed):
     lattice = random_lattice(seed, acoustic_scale=0.5)
-    kaldi = lattice.to_kaldi()
+    kaldi = lattice.to_kaldi(determinize=False)
     wanted = {}
     for cost, words, labels in reversed(paths(lattice)):
         wanted[words, labels] = cost
@@ -70,7 +73,7 @@ def test_it_has_the_paths_of_the_lattice(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_chains_are_folded(seed):
     """No state but start and ends has one arc in and one out, unless both arcs have words."""
-    kaldi = random_lattice(seed).to_kaldi()
+    kaldi = random_lattice(seed).to_kaldi(determinize=False)
     arcs = kaldi.arcs
     entering = np.bincount(arcs["target"], minlength=kaldi.num_states)
     leaving = np.bincount(arcs["source"], minlength=kaldi.num_states)
@@ -82,9 +85,11 @@ def test_chains_are_folded(seed):
 
 def test_acoustic_costs_are_not_scaled():
     lattice = random_lattice(1, acoustic_scale=0.25)
-    whole, scaled = lattice.to_kaldi(), lattice.to_kaldi(acoustic_scale=1.0)
-    assert np.array_equal(whole.arcs["acoustic_cost"], 4 * scaled.arcs["acoustic_cost"])
-    assert np.array_equal(whole.arcs["graph_cost"], scaled.arcs["graph_cost"])
+    for determinize in (True, False):
+        whole = lattice.to_kaldi(determinize=determinize)
+        scaled = lattice.to_kaldi(acoustic_scale=1.0, determinize=determinize)
+        assert np.array_equal(whole.arcs["acoustic_cost"], 4 * scaled.arcs["acoustic_cost"])
+        assert np.array_equal(whole.arcs["graph_cost"], scaled.arcs["graph_cost"])
     for wrong in (0.0, -1.0, np.inf, np.nan):
         with pytest.raises(ValueError, match="acoustic_scale: expected a number above 0"):
             lattice.to_kaldi(acoustic_scale=wrong)
@@ -132,6 +137,40 @@ def test_indexes_and_files_of_one_lattice(tmp_path, text):
     scp.write_text("utt cat all.ark |\n")
     with pytest.raises(FormatError, match="shell command"):
         list(arcbeam.read_lattices(scp))
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_through_a_pipe(tmp_path, monkeypatch, text):
+    given = {name: lattice.to_kaldi() for name, lattice in lattices().items()}
+    arcbeam.write_lattices(tmp_path / "a.ark", given, text=text)
+    command = (
+        "import arcbeam, sys; arcbeam.write_lattices('ark:-', arcbeam.read_lattices('ark:-'), text=len(sys.argv) > 1)"
+    )
+    data = (tmp_path / "a.ark").read_bytes()
+    got = subprocess.run([sys.executable, "-c", command, *["t"] * text], input=data, capture_output=True, timeout=60)
+    assert got.stdout == data, got.stderr
+    for cut, message in (
+        (b"", "-: expected a Kaldi archive of lattices, got an empty file"),
+        (data[:-9], "^-: 'utt-2': "),
+    ):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(cut)))
+        with pytest.raises(FormatError, match=message):
+            list(arcbeam.read_lattices("ark:-"))
+
+
+def test_names_of_words(tmp_path):
+    lattice = random_lattice(2)
+    table = lattice._batch.graph.word_symbols
+    table.write(tmp_path / "words.txt")
+    arcbeam.write_lattices(tmp_path / "a.ark", {"utt": lattice})
+    for words in (table, tmp_path / "words.txt", [symbol for _, symbol in table.items()]):
+        [(_, found)] = arcbeam.read_lattices(tmp_path / "a.ark", words=words)
+        assert found.best_path(0.5).text == lattice.text == lattice.to_kaldi().best_path(0.5).text != ""
+    [(_, found)] = arcbeam.read_lattices(tmp_path / "a.ark")
+    assert found.word_symbols is None and found.best_path(0.5).text is None
+    [(_, found)] = arcbeam.read_lattices(tmp_path / "a.ark", words=["<eps>"])
+    with pytest.raises(ValueError, match="expected a table with all words of the lattice, got one without the number"):
+        found.best_path(0.5)
 
 
 def plain(lattice):

@@ -29,14 +29,14 @@ PYTHON = {
     "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 3, "guide/boosting.md": 3,
     "guide/decoding.md": 2, "guide/frame-confidences.md": 3, "guide/gpu.md": 2, "guide/graphs.md": 2,
     "guide/install.md": 1,
-    "guide/large-language-models.md": 3, "guide/lattices.md": 6, "guide/more-answers.md": 5, "guide/not-yet.md": 1,
+    "guide/large-language-models.md": 3, "guide/lattices.md": 7, "guide/more-answers.md": 5, "guide/not-yet.md": 1,
     "guide/serving-streams.md": 5, "guide/streams.md": 6, "guide/transducer-streams.md": 1, "guide/transducers.md": 2,
     "guide/word-times.md": 3,
 }  # fmt: skip
 COMMANDS = {
     "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4, "guide/frame-confidences.md": 1,
-    "guide/graphs.md": 7, "guide/large-language-models.md": 3, "guide/more-answers.md": 2, "guide/streams.md": 3,
-    "guide/transducer-streams.md": 3, "guide/transducers.md": 2, "guide/troubleshooting.md": 2,
+    "guide/graphs.md": 7, "guide/large-language-models.md": 3, "guide/lattices.md": 1, "guide/more-answers.md": 2,
+    "guide/streams.md": 3, "guide/transducer-streams.md": 3, "guide/transducers.md": 2, "guide/troubleshooting.md": 2,
     "guide/word-times.md": 3,
 }  # fmt: skip
 NOT_RUN = {
@@ -367,6 +367,11 @@ def test_lattices(there, demo_data, speech, capsys):
     assert names["best"].words.tolist() == names["hypothesis"].word_ids.tolist()
     assert dict(arcbeam.read_lattices("lattices.scp")) == {"utterance": names["found"]}
     assert dict(arcbeam.read_lattices("lattices.txt")) == {"utterance": names["found"]}
+    assert names["later"].best_path(acoustic_scale=1.5).text == names["rescored"].text
+    assert (names["found"].arcs["word"] != 0).all()
+    for arguments in commands("guide/lattices.md"):
+        command(arguments)
+    assert len(list(arcbeam.read_lattices("scp:lattices.scp"))) == len(speech[0])
 
 
 def test_troubleshooting(there):

@@ -43,6 +43,8 @@ NAME_OPTIONS = [
     arcbeam.ConfidenceMethod,
     arcbeam.KaldiLattice,
     arcbeam.KaldiLattice.best_path,
+    arcbeam.KaldiLattice.determinize,
+    arcbeam.KaldiLattice.nbest,
     arcbeam.KaldiLattice.to_openfst,
     arcbeam.Lattice.nbest,
     arcbeam.Lattice.oracle_wer,

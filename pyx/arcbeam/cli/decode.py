@@ -37,6 +37,7 @@ def decode(
     boosting: opt.Boosting,
     answers: opt.Answers,
     lattice: opt.LatticeFile = None,
+    raw_lattice: opt.RawLattice = False,
     posterior: opt.Posteriors,
     threads: opt.Threads = None,
     batch_size: opt.BatchSize = 256,
@@ -77,7 +78,8 @@ def decode(
         scorer.compare_with_greedy(loaded)
     requested = answers.requested() | {"lattice": lattice is not None}
     _decode_files(
-        decoder, found, output, format, batch_size, requested, scorer=scorer, lattice=lattice, boosts=boosts
+        decoder, found, output, format, batch_size, requested, scorer=scorer, lattice=lattice, raw_lattice=raw_lattice,
+        boosts=boosts,
     )  # fmt: skip
     if boosts:
         boosts.tell_absent()
@@ -150,6 +152,7 @@ def _decode_files(
     *,
     scorer: "Scorer | None",
     lattice: str | None = None,
+    raw_lattice: bool = False,
     boosts: Callable[[str], Any] | None = None,
 ) -> None:
     """Decodes all inputs, writes the results, and tells the speed and the word error rate."""
@@ -162,7 +165,7 @@ def _decode_files(
     began = time.perf_counter()
     with (
         open_output(output) as file,
-        lattice_archive(lattice) if lattice else nullcontext(None) as add_lattice,
+        lattice_archive(lattice, determinize=not raw_lattice) if lattice else nullcontext(None) as add_lattice,
         progress("decoding", lambda: count(found)) as update,
     ):
 

@@ -32,7 +32,7 @@ NEEDS: dict[str, Sequence[str]] = {
     "boost_score": LISTS, "boost_lexicon": LISTS,
     "lattice_beam": ("nbest", "confidence", "mbr", "lattice"), "interim_answers": ("nbest", "confidence", "mbr"),
     "posterior_scale": ("nbest", "confidence", "mbr", "posteriors"), "confidence_aggregation": ("frame_confidence",),
-    "allow_missing": ("reference",), "ignore_case": ("reference",),
+    "allow_missing": ("reference",), "ignore_case": ("reference",), "raw_lattice": ("lattice",),
     "graph_language_model": MODEL, "lm_scale": MODEL, "graph_lm_scale": MODEL, "hypotheses_per_state": MODEL,
     "unknown_words": MODEL, "placement": MODEL, "gpu_budget": MODEL, "arc_cache": MODEL,
 }  # fmt: skip
@@ -150,8 +150,10 @@ BoostMap = Annotated[Path | None, typer.Option(
     "Other utterances have that of --boost.")]
 LatticeFile = Annotated[str | None, typer.Option(
     "--lattice", metavar="FILE", show_default=False, rich_help_panel=ANSWERS,
-    help="Also write the lattices to this Kaldi archive (CompactLattice, binary), which gets its name when it is "
-    "complete; or ark,t:FILE for text, ark,scp:ARCHIVE,INDEX, or ark:- for the standard output.")]
+    help="Also write the lattices to this Kaldi archive (CompactLattice, binary, determinised), which gets its name "
+    "when it is complete; or ark,t:FILE for text, ark,scp:ARCHIVE,INDEX, or ark:- for the standard output.")]
+RawLattice = Annotated[bool, typer.Option("--raw-lattice", rich_help_panel=ANSWERS,
+    help="Do not determinise lattices: write all paths, many of which have the same words.")]
 FrameShift = Annotated[float | None, typer.Option("--frame-shift", metavar="SECONDS", show_default="unknown",
     help="Time from one frame of log-probs to the next, such as 0.02; needed for times in seconds, CTM and RTFx.")]
 EncoderFrameShift = Annotated[float | None, typer.Option(

@@ -5,7 +5,10 @@ An ``.scp`` line that is a shell command would be run by Kaldi; it is refused.
 
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -56,6 +59,15 @@ def open_archive(archive: Path, index: Path) -> BinaryIO:
         return open(archive, "rb")
     except ValueError as error:  # a NUL in the name
         raise FormatError(f"{index}: {str(archive)!r} is not a valid file name: {error}") from None
+
+
+@contextmanager
+def whole_pipe(pipe: BinaryIO) -> Iterator[BinaryIO]:
+    """A file of what comes through a pipe, which is read to its end first."""
+    with tempfile.TemporaryFile() as file:
+        shutil.copyfileobj(pipe, file)
+        file.seek(0)
+        yield file
 
 
 def _locate(archive: str, index: Path) -> Path:

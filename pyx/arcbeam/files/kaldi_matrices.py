@@ -4,9 +4,7 @@ Sizes are checked against the file before memory is allocated; pickles and shell
 """
 
 import os
-import shutil
 import struct
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,7 +13,7 @@ import numpy as np
 
 from arcbeam.core.errors import FormatError
 from arcbeam.core.packages import require
-from arcbeam.files.kaldi_archives import open_archive, read_id, scp_entries
+from arcbeam.files.kaldi_archives import open_archive, read_id, scp_entries, whole_pipe
 from arcbeam.files.reading import check_is_file, reading
 
 FLOATS: dict[bytes, np.dtype] = {b"FM": np.dtype("<f4"), b"DM": np.dtype("<f8")}
@@ -32,9 +30,7 @@ def read_ark(path: Path) -> Iterator[tuple[str, np.ndarray]]:
 
 def read_piped_ark(pipe: BinaryIO, name: Path) -> Iterator[tuple[str, np.ndarray]]:
     """Yield each entry of an archive that comes through a pipe, which is read to its end first."""
-    with tempfile.TemporaryFile() as file:
-        shutil.copyfileobj(pipe, file)
-        file.seek(0)
+    with whole_pipe(pipe) as file:
         yield from _entries(file, name)
 
 

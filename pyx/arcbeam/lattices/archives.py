@@ -11,10 +11,13 @@ from typing import Any, BinaryIO, Protocol, TypeAlias
 
 from arcbeam.core.calls import lists_options
 from arcbeam.core.errors import FormatError
+from arcbeam.core.warn import warn
 from arcbeam.files import kaldi_specifiers
-from arcbeam.files.kaldi_archives import open_archive, read_id, scp_entries
+from arcbeam.files.kaldi_archives import open_archive, read_id, scp_entries, whole_pipe
 from arcbeam.files.reading import check_is_file
 from arcbeam.files.writing import replacing, replacing_text
+from arcbeam.graph.inputs import Words, as_words
+from arcbeam.graph.symbols import SymbolTable
 from arcbeam.lattices import kaldi_binary, kaldi_text
 from arcbeam.lattices.kaldi_lattice import KaldiLattice
 
@@ -26,8 +29,12 @@ EXPECTED = 'names with lattices, such as {"utterance": hypothesis.lattice}, or p
 class HasKaldiForm(Protocol):
     """A lattice that Kaldi's form can be made of: `arcbeam.Lattice`."""
 
-    def to_kaldi(self, acoustic_scale: float | None = None) -> KaldiLattice:
+    def to_kaldi(self, acoustic_scale: float | None = None, *, determinize: bool = True) -> KaldiLattice:
         """The lattice as Kaldi's programs have it."""
+
+    @property
+    def lattice_beam(self) -> float:
+        """The cost above the best path up to which other paths are there."""
 
 
 @lists_options()
@@ -37,9 +44,13 @@ def write_lattices(
     *,
     text: bool = False,
     acoustic_scale: float | None = None,
+    determinize: bool = True,
     scp: StrPath | None = None,
 ) -> None:
     """Writes an archive of compact lattices, which Kaldi's programs read as ``ark:path``.
+
+    Each word sequence within ``lattice_beam`` of the best has one path, its best. There is a warning for a lattice so
+    large that this holds for a smaller beam only.
 
     Parameters
     ----------
@@ -54,6 +65,8 @@ def write_lattices(
     acoustic_scale : float, optional
         The decoder's: Kaldi's acoustic costs are not scaled, so they are divided by it. None takes that of the decoder
         which made the lattice. It does not concern a `KaldiLattice`.
+    determinize : bool
+        False writes all paths, as `Lattice.to_kaldi` says. It does not concern a `KaldiLattice`, either.
     scp
         Also write an index, with the place of each lattice in the archive.
 
@@ -66,7 +79,7 @@ def write_lattices(
     """
     if not isinstance(lattices, Iterable):
         raise TypeError(f"lattices: expected {EXPECTED}, got {type(lattices).__name__}")
-    with lattice_archive(path, text=text, acoustic_scale=acoustic_scale, scp=scp) as add:
+    with lattice_archive(path, text=text, acoustic_scale=acoustic_scale, determinize=determinize, scp=scp) as add:
         for pair in lattices.items() if isinstance(lattices, Mapping) else lattices:
             if not isinstance(pair, tuple) or len(pair) != 2:
                 raise TypeError(f"lattices: expected {EXPECTED}, got an item of type {type(pair).__name__}")
@@ -75,7 +88,12 @@ def write_lattices(
 
 @contextmanager
 def lattice_archive(
-    path: StrPath, *, text: bool = False, acoustic_scale: float | None = None, scp: StrPath | None = None
+    path: StrPath,
+    *,
+    text: bool = False,
+    acoustic_scale: float | None = None,
+    determinize: bool = True,
+    scp: StrPath | None = None,
 ) -> Iterator[Callable[[str, HasKaldiForm | KaldiLattice], None]]:
     """Opens an archive for lattices that come one by one: yields what writes (utterance, lattice) to it."""
     target = kaldi_specifiers.written(os.fsdecode(path))
@@ -92,7 +110,11 @@ def lattice_archive(
         def add(utterance: str, lattice: HasKaldiForm | KaldiLattice) -> None:
             nonlocal place
             _check_entry(utterance, lattice)
-            kaldi = lattice if isinstance(lattice, KaldiLattice) else lattice.to_kaldi(acoustic_scale)
+            if isinstance(lattice, KaldiLattice):
+                kaldi = lattice
+            else:
+                kaldi = lattice.to_kaldi(acoustic_scale, determinize=determinize)
+                _warn_of_beam(utterance, kaldi, lattice.lattice_beam)
             head = utterance.encode() + b" "
             data = head + encode(kaldi)
             if places is not None:
@@ -101,6 +123,14 @@ def lattice_archive(
             place += len(data)
 
         yield add
+
+
+def _warn_of_beam(utterance: str, written: KaldiLattice, expected: float) -> None:
+    if written.beam is not None and written.beam < expected:
+        warn(
+            f"the lattice of {utterance!r} is complete within {written.beam:.2f} of its best path, not within its "
+            f"lattice_beam of {expected:g}, because determinising it has a limit; use a smaller lattice_beam"
+        )
 
 
 @contextmanager
@@ -122,14 +152,17 @@ def _check_entry(utterance: Any, lattice: Any) -> None:
 
 
 @lists_options()
-def read_lattices(path: StrPath) -> Iterator[tuple[str, KaldiLattice]]:
+def read_lattices(path: StrPath, *, words: Words = None) -> Iterator[tuple[str, KaldiLattice]]:
     """Reads compact lattices one at a time: (utterance, lattice).
 
     Parameters
     ----------
     path
         An archive, binary or text; an index whose name ends with ``.scp``; or a file of one lattice, whose utterance is
-        the file's name without its ending. ``ark:FILE`` and ``scp:FILE`` are taken, too.
+        the file's name without its ending. ``ark:FILE`` and ``scp:FILE`` are taken, too; ``ark:-`` is the standard
+        input, which is read to its end first.
+    words : SymbolTable, path or list of str, optional
+        The names of words, such as ``words.txt``: they become `KaldiLattice.word_symbols`.
 
     Raises
     ------
@@ -138,26 +171,49 @@ def read_lattices(path: StrPath) -> Iterator[tuple[str, KaldiLattice]]:
     OSError
         The file cannot be read.
     """
+    table = as_words(words)
     kind, name = kaldi_specifiers.read(os.fsdecode(path)) or (None, os.fsdecode(path))
     place = Path(name)
-    check_is_file(place)
-    return _read_index(place) if kind == "scp" or (kind is None and place.suffix == ".scp") else _read_archive(place)
+    if (kind, name) == ("ark", kaldi_specifiers.STANDARD):
+        found = _read_pipe(sys.stdin.buffer, place)
+    else:
+        check_is_file(place)
+        is_index = kind == "scp" or (kind is None and place.suffix == ".scp")
+        found = _read_index(place) if is_index else _read_archive(place)
+    return _with_words(found, table)
+
+
+def _with_words(
+    lattices: Iterator[tuple[str, KaldiLattice]], words: SymbolTable | None
+) -> Iterator[tuple[str, KaldiLattice]]:
+    for utterance, lattice in lattices:
+        lattice.word_symbols = words
+        yield utterance, lattice
+
+
+def _read_pipe(pipe: BinaryIO, path: Path) -> Iterator[tuple[str, KaldiLattice]]:
+    with whole_pipe(pipe) as file:
+        yield from _entries(file, path)
 
 
 def _read_archive(path: Path) -> Iterator[tuple[str, KaldiLattice]]:
     with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        head = file.read(4)
-        file.seek(0)
-        if not head:
-            raise FormatError(f"{path}: expected a Kaldi archive of lattices, got an empty file")
-        if head == kaldi_binary.MAGIC or head[:1].isspace():
-            yield path.stem, _lattice(file, size, str(path))
-            if rest := file.read(64).strip():
-                raise FormatError(f"{path}: expected nothing after a file's only lattice, got {rest!r}")
-            return
-        while (utterance := read_id(file, path)) is not None:
-            yield utterance, _lattice(file, size, f"{path}: {utterance!r}")
+        yield from _entries(file, path)
+
+
+def _entries(file: BinaryIO, path: Path) -> Iterator[tuple[str, KaldiLattice]]:
+    size = os.fstat(file.fileno()).st_size
+    head = file.read(4)
+    file.seek(0)
+    if not head:
+        raise FormatError(f"{path}: expected a Kaldi archive of lattices, got an empty file")
+    if head == kaldi_binary.MAGIC or head[:1].isspace():
+        yield path.stem, _lattice(file, size, str(path))
+        if rest := file.read(64).strip():
+            raise FormatError(f"{path}: expected nothing after a file's only lattice, got {rest!r}")
+        return
+    while (utterance := read_id(file, path)) is not None:
+        yield utterance, _lattice(file, size, f"{path}: {utterance!r}")
 
 
 def _read_index(path: Path) -> Iterator[tuple[str, KaldiLattice]]:

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from arcbeam.core.errors import FormatError
 from arcbeam.graph.openfst import FST_MAGIC, VECTOR_PROPERTIES, VECTOR_VERSION
-from arcbeam.lattices.kaldi_lattice import ARC, FINAL, KaldiLattice
+from arcbeam.lattices.compact_lattice import ARC, FINAL
+from arcbeam.lattices.kaldi_lattice import KaldiLattice
 
 MAGIC = struct.pack("<i", FST_MAGIC)
 ARC_TYPE = b"compactlattice44"

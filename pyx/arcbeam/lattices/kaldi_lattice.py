@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
+import math
 import os
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from arcbeam.core.calls import lists_options
-from arcbeam.core.show import shown_as
+from arcbeam.core.checks import check_count, check_real
 from arcbeam.graph.openfst import write_vector
+from arcbeam.lattices.compact_lattice import CompactLattice
+from arcbeam.lattices.determinizing import determinized
 from arcbeam.lattices.openfst_objects import read_back
 
-ARC = np.dtype([("source", "<u4"), ("target", "<u4"), ("word", "<i4"), ("graph_cost", "<f4"), ("acoustic_cost", "<f4")])
-FINAL = np.dtype([("graph_cost", "<f4"), ("acoustic_cost", "<f4")])
+if TYPE_CHECKING:
+    from arcbeam.ctc.rescoring import LargeModel
+    from arcbeam.lm.language_model import LanguageModel
 
 
 class KaldiPath(NamedTuple):
-    """The best path of a lattice."""
+    """A path of a lattice.
 
-    words: npt.NDArray[np.int32]  # int32[words], without epsilon
-    labels: npt.NDArray[np.int32]  # int32[frames]: the strings of its arcs, joined
+    Attributes
+    ----------
+    words : int32 [words]
+        Without epsilon.
+    labels : int32 [frames]
+        The labels of its arcs and its end.
+    graph_cost, acoustic_cost : float
+        Natural; the acoustic cost is not scaled.
+    text : str or None
+        The words with spaces between; None if the lattice has no table of words.
+    """
+
+    words: npt.NDArray[np.int32]
+    labels: npt.NDArray[np.int32]
     graph_cost: float
     acoustic_cost: float
+    text: str | None = None
 
 
-class KaldiLattice:
+class KaldiLattice(CompactLattice):
     """A compact lattice as Kaldi's programs read and write it: costs are natural, acoustic costs unscaled.
 
     Made by `Lattice.to_kaldi` and by `arcbeam.read_lattices`.
@@ -45,51 +62,12 @@ class KaldiLattice:
         ``graph_cost``, ``acoustic_cost``: +inf where no path ends.
     final_labels, final_label_begins
         The labels of final weights, by state.
+    word_symbols : SymbolTable or None
+        The names of words, if they are known; archives lack them.
+    beam : float or None
+        The beam of a lattice that was determinised: all word sequences whose cost lies within it of the best are there.
+        It is smaller than the one that was requested if the limit of steps was reached. None where it is not known.
     """
-
-    @lists_options()
-    def __init__(
-        self,
-        start: int,
-        arcs: npt.NDArray[Any],
-        labels: npt.NDArray[np.int32],
-        label_begins: npt.NDArray[np.int64],
-        finals: npt.NDArray[Any],
-        final_labels: npt.NDArray[np.int32],
-        final_label_begins: npt.NDArray[np.int64],
-    ) -> None:
-        self.start = start
-        self.arcs = arcs
-        self.labels = labels
-        self.label_begins = label_begins
-        self.finals = finals
-        self.final_labels = final_labels
-        self.final_label_begins = final_label_begins
-        for array in (arcs, labels, label_begins, finals, final_labels, final_label_begins):
-            array.flags.writeable = False
-
-    @property
-    def num_states(self) -> int:
-        """States."""
-        return len(self.finals)
-
-    @property
-    def num_arcs(self) -> int:
-        """Arcs."""
-        return len(self.arcs)
-
-    @property
-    def first_arcs(self) -> npt.NDArray[np.int64]:
-        """int64 [num_states + 1]: the arcs that leave state s are ``[first_arcs[s], first_arcs[s + 1])``."""
-        counts = np.bincount(self.arcs["source"], minlength=self.num_states)
-        return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
-
-    def costs(self, acoustic_scale: float = 1.0) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """The costs of arcs and of final states: the graph's and `acoustic_scale` times the acoustic cost."""
-        both = (self.arcs, self.finals)
-        costs = [a["graph_cost"].astype(np.float64) + acoustic_scale * a["acoustic_cost"] for a in both]
-        costs[1][np.isposinf(self.finals["graph_cost"])] = np.inf
-        return costs[0], costs[1]
 
     @lists_options()
     def to_openfst(self, acoustic_scale: float = 1.0) -> Any:
@@ -128,7 +106,7 @@ class KaldiLattice:
         first, targets, costs = self.first_arcs.tolist(), self.arcs["target"].tolist(), arc_costs.tolist()
         if self.num_states:
             best[self.start] = 0.0
-        for state in self._topological_order():
+        for state in self.topological_order():
             for arc in range(first[state], first[state + 1]):
                 cost = best[state] + costs[arc]
                 if cost < best[targets[arc]]:
@@ -142,37 +120,145 @@ class KaldiLattice:
             path.append(int(came_by[state]))
             state = int(self.arcs["source"][path[-1]])
         path.reverse()
+        return self._path(path, end)
+
+    def _path(self, path: list[int], end: int) -> KaldiPath:
+        """The path of these arcs, which ends in this state."""
         begins = self.label_begins
         labels = [self.labels[begins[arc] : begins[arc + 1]] for arc in path]
         labels.append(self.final_labels[self.final_label_begins[end] : self.final_label_begins[end + 1]])
         words = self.arcs["word"][path]
-        totals = [
+        graph_cost, acoustic_cost = (
             sum(self.arcs[part][path].tolist(), 0.0) + float(self.finals[part][end])
             for part in ("graph_cost", "acoustic_cost")
-        ]
-        return KaldiPath(words[words != 0], np.concatenate(labels), *totals)
+        )
+        words = words[words != 0]
+        return KaldiPath(words, np.concatenate(labels), graph_cost, acoustic_cost, self._text(words.tolist()))
 
-    def _topological_order(self) -> list[int]:
-        """States with every arc's source before its target; ValueError if there is a cycle."""
-        missing = np.bincount(self.arcs["target"], minlength=self.num_states).tolist()
-        first, targets = self.first_arcs.tolist(), self.arcs["target"].tolist()
-        order = [state for state, count in enumerate(missing) if count == 0]
-        for state in order:  # grows while it is read
-            for target in targets[first[state] : first[state + 1]]:
-                missing[target] -= 1
-                if missing[target] == 0:
-                    order.append(target)
-        if len(order) < self.num_states:
-            raise ValueError(f"expected a lattice without cycles, but state {missing.index(max(missing))} is on one")
-        return order
+    def _text(self, words: list[int]) -> str | None:
+        if self.word_symbols is None:
+            return None
+        names = [self.word_symbols.get(word, None) for word in words]
+        if None in names:
+            raise ValueError(
+                "words: expected a table with all words of the lattice, got one without the number "
+                f"{words[names.index(None)]}"
+            )
+        return " ".join(map(str, names))
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, KaldiLattice):
-            return NotImplemented
-        mine, others = vars(self), vars(other)
-        return all(np.array_equal(mine[name], others[name]) for name in mine)
+    @lists_options()
+    def determinize(self, beam: float = 10.0, acoustic_scale: float = 1.0) -> KaldiLattice:
+        """The lattice with one path for each word sequence, its best, as Kaldi's ``lattice-determinize-pruned`` does.
 
-    __hash__ = None  # type: ignore[assignment]
+        No arc lacks a word, and no state has two arcs of one word. Costs are rounded to multiples of 2**-32 nats, whose
+        sums are exact, and the sums to float32, so the result is the same on each machine.
 
-    def __repr__(self) -> str:
-        return shown_as("KaldiLattice", f"{self.num_states:,} states", f"{self.num_arcs:,} arcs")
+        Parameters
+        ----------
+        beam : float
+            Word sequences whose cost lies within this of the best are kept; others may stay as well.
+        acoustic_scale : float
+            Factor on the acoustic costs.
+
+        Returns
+        -------
+        KaldiLattice
+            Its `beam` is smaller than the given one if the limit of 2**24 steps was reached.
+
+        Raises
+        ------
+        ValueError
+            The lattice has a cycle, or its costs add up to 2**30 nats or more.
+        """
+        check_real("beam", beam, "of at least 0", above=0.0, inclusive=True, infinite=True)
+        check_real("acoustic_scale", acoustic_scale, "above 0", above=0.0)
+        lattice = self.ordered()
+        return determinized(lattice, lattice.cost_parts(acoustic_scale), beam, acoustic_scale)
+
+    @lists_options()
+    def nbest(self, n: int, acoustic_scale: float = 1.0) -> list[KaldiPath]:
+        """The n best distinct word sequences, best first, each with its best path.
+
+        Parameters
+        ----------
+        n : int
+            At least 1. The lattice may hold fewer.
+        acoustic_scale : float
+            Factor on the acoustic costs.
+
+        Raises
+        ------
+        ValueError
+            The lattice has a cycle.
+        """
+        from arcbeam.ctc.lattice.compact import best_distinct
+
+        check_count("n", n, or_none="")
+        check_real("acoustic_scale", acoustic_scale, "of at least 0", above=0.0, inclusive=True)
+        lattice = self.ordered()
+        return [lattice._path(*path) for path in best_distinct(lattice, n, acoustic_scale)]
+
+    @lists_options()
+    def rescore(
+        self,
+        language_model: LargeModel | str | os.PathLike[str],
+        graph_language_model: LanguageModel | str | os.PathLike[str],
+        *,
+        acoustic_scale: float = 1.0,
+        lm_scale: float = 1.0,
+        graph_lm_scale: float = 1.0,
+        unknown_words: str = "error",
+        beam: float = math.inf,
+    ) -> KaldiLattice:
+        """The lattice with the scores of a large language model in place of those of the graph's own.
+
+        It is composed with both models, as `Lattice.rescore` does before a lattice is written: all paths are rescored,
+        exactly. A cost that changes is the float32 that was read plus a float32 of the models, rounded once. A
+        determinised lattice stays determinised. The lattice does not record its graph's model, so it cannot be checked
+        that `graph_language_model` and `graph_lm_scale` are those that the graph was built with.
+
+        Parameters
+        ----------
+        language_model : LanguageModel, KenLM or path
+            The large model, as for `CtcDecoder`. A path is opened anew by each call.
+        graph_language_model : LanguageModel or path
+            The model that the graph was built with, whose scores are taken off.
+        acoustic_scale : float
+            Factor on the acoustic costs, the decoder's: `beam` is of costs with it.
+        lm_scale : float
+            Factor on the natural-log probabilities of `language_model`.
+        graph_lm_scale : float
+            Factor that the graph was built with.
+        unknown_words : str
+            How to treat words of the lattice that `language_model` lacks: ``"error"``, ``"unk"`` or ``"small"``, as for
+            `CtcDecoder`.
+        beam : float
+            Cost above the best rescored path up to which others are kept.
+
+        Raises
+        ------
+        TypeError, ValueError
+            An option out of its range; a lattice with a cycle or without `word_symbols`; no path that the large model
+            allows.
+        GraphError
+            The lattice has words that a model or `word_symbols` lacks.
+        FormatError
+            A file of a model is damaged, or has been changed in place.
+        """
+        from arcbeam.ctc.lattice.compact import rescored
+        from arcbeam.ctc.options import DecoderOptions
+        from arcbeam.lm.loading import as_language_model, as_large_model
+
+        if self.word_symbols is None:
+            raise ValueError(
+                "rescore: expected a lattice with the names of its words, got one without; type read_lattices(path, "
+                'words="words.txt")'
+            )
+        check_real("beam", beam, "of at least 0", above=0.0, inclusive=True, infinite=True)
+        check_real("acoustic_scale", acoustic_scale, "of at least 0", above=0.0, inclusive=True)
+        options = DecoderOptions(
+            lm_scale=lm_scale, graph_lm_scale=graph_lm_scale, unknown_words=unknown_words, lattice_beam=beam
+        )
+        large = as_large_model("language_model", language_model)
+        small = as_language_model("graph_language_model", graph_language_model)
+        return rescored(self.ordered(), large, small, options, acoustic_scale)

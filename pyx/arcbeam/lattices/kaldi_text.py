@@ -11,8 +11,9 @@ from typing import Any, BinaryIO, NoReturn
 import numpy as np
 
 from arcbeam.core.errors import FormatError
+from arcbeam.lattices.compact_lattice import ARC, FINAL
 from arcbeam.lattices.kaldi_binary import begins_of
-from arcbeam.lattices.kaldi_lattice import ARC, FINAL, KaldiLattice
+from arcbeam.lattices.kaldi_lattice import KaldiLattice
 
 NUMBER = rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 WEIGHT = re.compile(rb"(%b),(%b),((?:-?\d+(?:_-?\d+)*)?)" % (NUMBER, NUMBER))

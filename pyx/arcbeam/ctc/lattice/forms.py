@@ -10,12 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.core.calls import lists_options
-from arcbeam.core.checks import check_real
+from arcbeam.core.checks import check_bool, check_real
 from arcbeam.ctc.lattice.arrays import EPSILON_COLUMN, LatticeArrays
 from arcbeam.graph.openfst import write_vector
+from arcbeam.graph.symbols import SymbolTable
 from arcbeam.lattices import pictures
+from arcbeam.lattices.compact_lattice import ARC, FINAL
+from arcbeam.lattices.determinizing import determinized
 from arcbeam.lattices.folding import Folded, fold
-from arcbeam.lattices.kaldi_lattice import ARC, FINAL, KaldiLattice
+from arcbeam.lattices.kaldi_lattice import KaldiLattice
 from arcbeam.lattices.openfst_objects import read_back
 from arcbeam.lattices.word_graph import word_graph
 
@@ -73,36 +76,46 @@ class LatticeForms(LatticeArrays):
         return read_back(self.write)
 
     @lists_options()
-    def to_kaldi(self, acoustic_scale: float | None = None) -> KaldiLattice:
+    def to_kaldi(self, acoustic_scale: float | None = None, *, determinize: bool = True) -> KaldiLattice:
         """The lattice as Kaldi's programs have it: an acceptor of words whose arcs carry the labels of their frames.
 
-        Chains of links become arcs with at most one word. The graph's cost includes those of the large language model
-        and of a boost.
-        A label is column + 1, one for each frame, so that Kaldi's programs find times.
+        It is determinised: of the paths of one word sequence the best one is left, with both of its costs and its
+        labels. All word sequences within `lattice_beam` of the best are there. The graph's cost includes those of the
+        large language model and of a boost. A label is column + 1, one for each frame, so that Kaldi's programs find
+        times.
 
         Parameters
         ----------
         acoustic_scale : float, optional
             Kaldi's acoustic costs are not scaled, so they are divided by this; None takes that of the decoder.
+        determinize : bool
+            False gives all paths: chains of links become arcs with at most one word, and many paths have equal words.
+
+        Returns
+        -------
+        KaldiLattice
+            Its `beam` is smaller than `lattice_beam` if determinising took more than 2**24 steps: word sequences beyond
+            it may be missing.
         """
         scale = self.acoustic_scale if acoustic_scale is None else acoustic_scale
         check_real("acoustic_scale", scale, "above 0, or None", above=0.0)
+        check_bool("determinize", determinize)
         folded = self.folded
-        arcs = np.empty(len(folded.words), ARC)
-        arcs["source"], arcs["target"] = folded.sources, folded.targets
-        arcs["word"] = _as_int32(folded.words)
-        arcs["graph_cost"] = folded.sums(0.0 - (self.graph_scores + self.rescoring_scores + self.boost_scores))
-        arcs["acoustic_cost"] = folded.sums(0.0 - self.acoustic_scores) / scale
+        ends = 0.0 - self.final_scores[folded.tokens]
+        end_costs = np.full((len(ends), 2), np.inf)
+        is_end = np.isfinite(ends)
+        end_costs[is_end, 0] = 0.0 - np.sum(self._final_parts, axis=0)[folded.tokens][is_end]
+        end_costs[is_end, 1] = ends[is_end] - end_costs[is_end, 0]
+        of_graph = 0.0 - (self.graph_scores + self.rescoring_scores + self.boost_scores)
+        costs = np.stack([folded.sums(of_graph), folded.sums(0.0 - self.acoustic_scores)], axis=1)
+        arcs, finals = np.empty(len(costs), ARC), np.empty(len(end_costs), FINAL)
+        arcs["source"], arcs["target"], arcs["word"] = folded.sources, folded.targets, _as_int32(folded.words)
+        for into, given in ((arcs, costs), (finals, end_costs)):
+            into["graph_cost"], into["acoustic_cost"] = given[:, 0], given[:, 1] / scale
         columns = self.columns[folded.order]
         read_before = np.append(0, np.cumsum(columns != EPSILON_COLUMN))
-        finals = np.empty(len(folded.tokens), FINAL)
-        final_costs = 0.0 - self.final_scores[folded.tokens]
-        of_graph = 0.0 - np.sum(self._final_parts, axis=0)[folded.tokens]
-        finals["graph_cost"] = of_graph
-        ends = np.isfinite(final_costs)
-        finals["acoustic_cost"] = np.inf
-        finals["acoustic_cost"][ends] = (final_costs[ends] - of_graph[ends]) / scale
-        return KaldiLattice(
+        names = self.word_symbols
+        raw = KaldiLattice(
             0 if self.num_tokens else -1,
             arcs,
             columns[columns != EPSILON_COLUMN].astype(np.int32) + 1,
@@ -110,7 +123,11 @@ class LatticeForms(LatticeArrays):
             finals,
             np.zeros(0, np.int32),
             np.zeros(len(finals) + 1, np.int64),
+            word_symbols=SymbolTable.from_ids([0, *names], ["<eps>", *names.values()])
+            if names or not self.words.any()
+            else None,
         )
+        return determinized(raw, (costs, end_costs), self.lattice_beam, scale) if determinize else raw
 
     @cached_property
     def folded(self) -> Folded:
