@@ -196,6 +196,11 @@ OPTIONS = {
     "blank real": ({"blank_id": 1.0}, TypeError, r"blank_id: expected a whole number, got float"),
     "no durations": ({"durations": []}, ValueError, r"durations: expected at least one, got none"),
     "negative duration": ({"durations": [0, -1]}, ValueError, r"durations\[1\]: expected at least 0 frames, got -1"),
+    "huge duration": (
+        {"durations": [2**31]},
+        ValueError,
+        r"durations\[0\]: expected at most 2,147,483,647 frames, got",
+    ),
     "real duration": ({"durations": [0.5]}, TypeError, r"durations\[0\]: expected a whole number of frames, got float"),
     "a duration": ({"durations": 3}, TypeError, r"durations: expected whole numbers of frames, got int"),
     "max_symbols": ({"max_symbols": 0}, ValueError, r"max_symbols: expected a whole number of at least 1, got 0"),

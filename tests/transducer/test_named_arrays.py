@@ -101,6 +101,7 @@ WRONG = {
         changed("durations", [0, 1.5, 2]),
         r"durations: expected whole numbers \[durations\], got float64 of ",
     ),
+    "negative duration": (changed("durations", [0, 1, -1]), r"durations\[2\]: expected at least 0 frames, got -1"),
     "few durations": (changed("durations", [0, 1]), r"output_weight: expected shape \[15, 15\] for 13 tokens and 2 "),
     "activation": (changed("activation", "gelu"), r"activation: expected one of tanh, relu, sigmoid, got 'gelu'"),
     "relu": (changed("relu", "yes"), r"relu: expected a boolean, got <U3 of shape \[\]"),

@@ -241,11 +241,12 @@ def named_as(source: str, keys: Mapping[str, str], kind: type[ValueError] = Valu
     try:
         yield
     except (TypeError, ValueError) as error:
-        ours, colon, what = str(error).partition(":")
+        place, colon, what = str(error).partition(":")
+        ours, bracket, index = place.partition("[")
         if ours not in keys:
             raise
         kind = TypeError if isinstance(error, TypeError) and kind is ValueError else kind  # type: ignore[assignment]
-        raise kind(f"{source}: {keys[ours]}{colon}{what}") from None
+        raise kind(f"{source}: {keys[ours]}{bracket}{index}{colon}{what}") from None
 
 
 def check_shape(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
