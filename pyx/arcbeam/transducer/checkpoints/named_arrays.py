@@ -35,7 +35,7 @@ class NamedModel(NamedTuple):
     options: dict[str, Any]
 
 
-def read_arrays(source: Any, given: Mapping[str, Any], max_bytes: int | str | None) -> NamedModel:
+def read_arrays(source: Any, given: dict[str, Any], max_bytes: int | str | None) -> NamedModel:
     """The model of an ``.npz`` file or a mapping; `given` options override its own."""
     if isinstance(source, Mapping):
         made_of, arrays = Source("arrays"), dict(source)
