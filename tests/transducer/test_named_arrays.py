@@ -53,10 +53,13 @@ def test_options_that_are_given_come_first(tmp_path):
     assert not found.has_text and found.options.blank_id == 12
     expected = TransducerDecoder.from_arrays(arrays_of("tdt"), 12, **given)
     assert found.options == expected.options and decoded(found) == decoded(expected)
+    np.savez(path, **arrays_of("tdt"), **dict.fromkeys([*OF_TDT, "tokenizer"], "of no use"))
+    found = TransducerDecoder.from_arrays(path, 12, tokenizer=None, **given)
+    assert found.options == expected.options and decoded(found) == decoded(expected)
     with pytest.raises(ValueError, match=r"^activation: expected one of tanh, relu, sigmoid, got 'gelu'"):
-        TransducerDecoder.from_arrays(path, activation="gelu")
+        TransducerDecoder.from_arrays(path, 12, tokenizer=None, **{**given, "activation": "gelu"})
     with pytest.raises(ValueError, match=r"^blank_id: expected one of 13 tokens, 0 to 12, got 13"):
-        TransducerDecoder.from_arrays(path, 13)
+        TransducerDecoder.from_arrays(path, 13, tokenizer=None, **given)
 
 
 def test_a_relu_of_a_stateless_network(tmp_path):

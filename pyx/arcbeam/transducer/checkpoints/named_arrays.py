@@ -48,8 +48,9 @@ def read_arrays(source: Any, given: dict[str, Any], max_bytes: int | str | None)
         raise TypeError(f"arrays: expected {expected}, got {type(source).__name__}")
     # A mapping's arrays are those of the caller, whose errors need no other name.
     keys = {} if made_of.budget is None else {name: name for name in ("arrays", *arrays) if name not in given}
+    stored = {name: arrays.pop(name) for name in OPTIONS if name in arrays}
     with named_as(made_of.name, keys, made_of.error):
-        options = {name: _value(name, arrays.pop(name)) for name in OPTIONS if name in arrays} | given
+        options = {name: _value(name, value) for name, value in stored.items() if name not in given} | given
         activation, relu = options.pop("activation", "tanh"), options.pop("relu", False)
         prediction, joint = from_mapping(arrays, activation, relu)
     made_of.check_tables(prediction)
