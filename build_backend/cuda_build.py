@@ -1,6 +1,7 @@
 """What a CUDA build needs, found or named: nvcc, cuda.h, cuda-bindings; and the kernels, one fatbin a ``cuda/**/*.cu``.
 
-Used by ``setup.py``, and by pip as the build backend; ``docs/design/build.md`` lists the environment variables.
+Used by ``setup.py``, the build backend ``hooks.py`` and benchmarks. ``docs/design/build.md`` lists the environment
+variables.
 """
 
 import hashlib
@@ -14,9 +15,6 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
-
-from setuptools import build_meta
-from setuptools.build_meta import *  # noqa: F403  the hooks that stay as they are
 
 # pip puts this folder first on its path; the root of the project has a folder `cuda` that would hide cuda-python's.
 sys.path.append(str(Path(__file__).resolve().parent))  # for who loads this file by its path
@@ -53,14 +51,6 @@ for device in range(count.value):
 NEEDS_BINDINGS = "cuda-bindings>=12.9,<13.5"
 NEEDS_HEADER = "nvidia-cuda-runtime>=13,<13.1"
 NEEDS_NVCC = "nvidia-cuda-nvcc>=13,<13.1"
-
-
-def get_requires_for_build_wheel(config_settings=None):
-    return build_meta.get_requires_for_build_wheel(config_settings) + requirements()
-
-
-def get_requires_for_build_editable(config_settings=None):
-    return build_meta.get_requires_for_build_editable(config_settings) + requirements()
 
 
 def requirements():

@@ -152,7 +152,7 @@ def parse(words: list[str]) -> None:
 @pytest.mark.parametrize("page", WRITTEN, ids=name)
 def test_commands_exist(page):
     for package in ("typer", "rich"):
-        pytest.importorskip(package, reason=f"{package} is not installed: arcbeam[cli]")
+        pytest.importorskip(package, reason=f"{package} is not installed: .[cli]")
     for words in commands(page.read_text(encoding="utf-8")):
         parse(words)
 
@@ -167,7 +167,7 @@ def test_commands_exist(page):
     ],
 )
 def test_a_wrong_command_is_found(command, said):
-    click = pytest.importorskip("typer", reason="typer is not installed: arcbeam[cli]")
+    click = pytest.importorskip("typer", reason="typer is not installed: .[cli]")
     assert click
     (words,) = commands(f"```console\n{command}  # a remark\n```\n")
     with pytest.raises(Exception) as caught:

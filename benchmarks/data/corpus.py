@@ -122,7 +122,5 @@ def _soundfile():  # type: ignore[no-untyped-def]
     try:
         import soundfile
     except ImportError:
-        raise DataMissing(
-            "audio is read by the package soundfile; install it with: pip install 'arcbeam[bench]'"
-        ) from None
+        raise DataMissing("audio is read by the package soundfile; install it with: pip install '.[bench]'") from None
     return soundfile

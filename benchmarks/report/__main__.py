@@ -41,7 +41,7 @@ def differences(results: Path, place: Path) -> Iterator[str]:
     panels = picture.panels(measured)
     drawn = place.parent / picture.NAME
     if panels and not picture.is_current(drawn, panels):
-        yield f"{drawn} is not what the results give: install arcbeam[bench] and run {COMMAND}"
+        yield f"{drawn} is not what the results give: install .[bench] and run {COMMAND}"
 
 
 def write(results: Path, place: Path) -> None:
@@ -77,7 +77,7 @@ def _with_matplotlib(path: Path, write_to: Callable[[Path], object]) -> None:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] != "matplotlib":
             raise
-        print(f"{path} is left as it is: matplotlib is not installed (arcbeam[bench])", file=sys.stderr)
+        print(f"{path} is left as it is: matplotlib is not installed (pip install matplotlib)", file=sys.stderr)
 
 
 def main() -> int:

@@ -18,4 +18,4 @@ def unfit(results: Path, folder: Path) -> Iterator[str]:
         if result.head.get("trial"):
             yield f"{name} is a trial on a part of the data"
         if hasattr(registry.load(result.name), "draw") and not (folder / plot(result.device, result.name)).exists():
-            yield f"{name} has no plot: install arcbeam[bench] and run python -m benchmarks.report"
+            yield f"{name} has no plot: install .[bench] and run python -m benchmarks.report"

@@ -206,7 +206,7 @@ def test_bad_tokens(name):
 
 
 def test_weights_at_their_limits_give_no_nan(tmp_path):
-    pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install 'arcbeam[kenlm]'")
+    pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install '.[kenlm]'")
     lm = baseline.KenLM(NGrams([*LEXICON], 2, seed=0).write(tmp_path / "lm.arpa"))
     for options in ({"lm_weight": 3e38}, {"word_score": -3e38}, {"word_score": 3e38}, {"sil_score": 3e38}):
         (found,) = baseline.LexiconDecoder(LEXICON, TOKENS, lm, sil="|", nbest=3, **options).decode([GOOD])
@@ -214,7 +214,7 @@ def test_weights_at_their_limits_give_no_nan(tmp_path):
 
 
 def test_a_language_model_of_other_words(tmp_path):
-    pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install 'arcbeam[kenlm]'")
+    pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install '.[kenlm]'")
     lm = baseline.KenLM(NGrams([word.upper() for word in LEXICON], 2, seed=0).write(tmp_path / "lm.arpa"))
     message = r"it lacks 4 of the 4 words \('ab', 'abc', 'cab', 'a'\), which .* unknown word; it has them in upper"
     with pytest.warns(UserWarning, match=message) as caught:

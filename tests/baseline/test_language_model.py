@@ -21,7 +21,7 @@ WORDS = ["a", "b", "c"]
 
 @pytest.fixture(scope="module")
 def kenlm():
-    return pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install 'arcbeam[kenlm]'")
+    return pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install '.[kenlm]'")
 
 
 def total(model, words, bos, eos):

@@ -64,7 +64,7 @@ def folder(tmp_path_factory):
 
 
 def language_model(folder, words, order, seed, positive):
-    pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install 'arcbeam[kenlm]'")
+    pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install '.[kenlm]'")
     model = NGrams(words, order, seed, positive)
     return model, baseline.KenLM(model.write(folder / "random.arpa"))
 

@@ -24,7 +24,7 @@ SPELLED = baseline.with_separator(Lexicon.spell([*LEXICON], TokenTable.from_list
 
 @pytest.fixture
 def lm(tmp_path):
-    pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install 'arcbeam[kenlm]'")
+    pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install '.[kenlm]'")
     return baseline.KenLM(NGrams([*LEXICON, *TOKENS[:4]], 3, seed=1).write(tmp_path / "lm.arpa"))
 
 

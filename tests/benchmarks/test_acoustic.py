@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="acoustic models of the benchmarks run in torch")
-soundfile = pytest.importorskip("soundfile", reason="audio needs arcbeam[bench]")
+soundfile = pytest.importorskip("soundfile", reason="audio needs .[bench]")
 
 from benchmarks.data import acoustic  # noqa: E402
 from benchmarks.data.acoustic import open_model  # noqa: E402

@@ -126,7 +126,7 @@ def test_rows_of_magnitudes(tiny, monkeypatch, tmp_path):
     assert len(best) == 3 * len(boost_magnitude.BEAMS)
     for row in best:
         assert row["wer_best"] <= min(row["wer_without"], row["wer_half"])
-    pytest.importorskip("matplotlib", reason="plots need arcbeam[bench]")
+    pytest.importorskip("matplotlib", reason="plots need .[bench]")
     boost_magnitude.draw(rows, tmp_path / "plot.png")
     assert min(struct.unpack(">II", (tmp_path / "plot.png").read_bytes()[16:24])) > 300
 

@@ -9,8 +9,8 @@ from arcbeam import CtcDecoder
 from data import workload
 from data.make_bpe_graph import bpe_graph
 
-pytest.importorskip("kaldifst", reason="building graphs needs arcbeam[build]")
-pytest.importorskip("sentencepiece", reason="pieces need arcbeam[build]")
+pytest.importorskip("kaldifst", reason="building graphs needs .[build]")
+pytest.importorskip("sentencepiece", reason="pieces need .[build]")
 
 
 def test_the_pieces_of_a_text_decode_to_its_words(demo_data, tmp_path):

@@ -79,7 +79,7 @@ def test_a_contender_that_is_there(small):
 
 
 def test_kaldi_decoder_agrees_where_it_is_there(small, tmp_path, monkeypatch):
-    pytest.importorskip("kaldi_decoder", reason="a peer: arcbeam[peers]")
+    pytest.importorskip("kaldi_decoder", reason="a peer: .[peers]")
     monkeypatch.setattr(graphs, "FOLDER", tmp_path / "cache")
     files = graphs.own(small.arcbeam, progress=lambda text: None)
     taken = contest.seat(Contender("peer", "kaldi_decoder"), files, OPTIONS)

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.data import corpus
 from benchmarks.data.datasets import DataMissing
 
-soundfile = pytest.importorskip("soundfile", reason="audio needs arcbeam[bench]")
+soundfile = pytest.importorskip("soundfile", reason="audio needs .[bench]")
 SAID = {"0870": "AND MISTER JOHN", "0880": "HE WAS NOT", "goforward": "GO FORWARD TEN METERS"}
 
 

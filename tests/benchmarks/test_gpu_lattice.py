@@ -110,7 +110,7 @@ def test_the_picture_of_a_made_up_result(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("rows", [MADE_UP, MADE_UP[1:], MADE_UP[2:]], ids=["curves", "an older result", "nothing"])
 def test_there_is_a_picture_whatever_there_is(tmp_path, rows):
-    pytest.importorskip("matplotlib", reason="plots need arcbeam[bench]")
+    pytest.importorskip("matplotlib", reason="plots need .[bench]")
     gpu_lattice.draw(rows, tmp_path / "plot.png")
     assert min(struct.unpack(">II", (tmp_path / "plot.png").read_bytes()[16:24])) > 300
 

@@ -215,9 +215,12 @@ def of_lattices():
 
 
 def of_more_answers():
-    where = {"graph": "spm512-3gram", "set": "an4-test", "lattice_beam": 8.0}
-    before, after = (figure("cpu/confidence_calibration", key, **where) for key in ("ece_before", "ece"))
-    yield f"on another, an4-test, from {before:.2f} to {after:.2f} %"
+    for graph, scale, kind in (("char-3gram", 1.5, "letters"), ("spm512-3gram", 1.0, "512 pieces")):
+        where = {"graph": graph, "acoustic_scale": scale, "lattice_beam": 16.0}
+        for name in ("ljspeech-200", "test-other-100", "an4-test"):
+            nce = partial(figure, "cpu/confidence_calibration", set=name, **where)
+            one, default, fitted = (nce(key) for key in ("nce_one", "nce_default", "nce"))
+            yield f"| {kind}, {name} | {one:.2f} | {default:.2f} | {fitted:.2f} |"
     hour = partial(figure, "cpu/long_lattice", graph="char-3gram", minutes=60.0)
     size, frames = hour("bytes_a_frame"), hour("frames")
     yield f"on a CPU {size:.0f} bytes a frame with letters"

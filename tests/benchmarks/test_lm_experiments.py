@@ -224,7 +224,7 @@ def test_lower_orders(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:.*do not sum to 1")
 def test_sizes_and_files(demo_data, monkeypatch, tmp_path):
-    pytest.importorskip("kaldifst", reason="kaldifst builds graphs: pip install 'arcbeam[build]'")
+    pytest.importorskip("kaldifst", reason="kaldifst builds graphs: pip install '.[build]'")
     folder = tmp_path / "cache" / "lms"
     folder.mkdir(parents=True)
     for name in ("large", "small"):

@@ -27,7 +27,7 @@ def test_what_is_no_nemo_is_named(monkeypatch, tmp_path):
 def test_the_same_lm_gives_the_same_words(tmp_path):
     pytest.importorskip("torch", reason="NeMo needs torch")
     pytest.importorskip("omegaconf", reason="NeMo needs omegaconf")
-    pytest.importorskip("kaldifst", reason="building graphs needs arcbeam[build]")
+    pytest.importorskip("kaldifst", reason="building graphs needs .[build]")
     try:
         from benchmarks.adapters import nemo
     except ImportError as error:

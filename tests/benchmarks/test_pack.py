@@ -18,7 +18,7 @@ TEXT = [f"{a} {b} the {c}" for a in ("one", "two", "red") for b in ("saw", "took
 @pytest.fixture
 def packed(demo_data, tmp_path, monkeypatch, capsys):
     """A folder packed from a little data, and the cache there; every set is the demo's."""
-    pytest.importorskip("sentencepiece", reason="workloads need arcbeam[build]")
+    pytest.importorskip("sentencepiece", reason="workloads need .[build]")
     data, cache = tmp_path / "data", tmp_path / "cache"
     for name in pack.REAL:
         shutil.copytree(demo_data, data / name)

@@ -89,7 +89,7 @@ def test_a_panel_is_of_the_latest_run(tmp_path):
 
 @pytest.fixture
 def shown(tmp_path):
-    pytest.importorskip("matplotlib", reason="plots need arcbeam[bench]")
+    pytest.importorskip("matplotlib", reason="plots need .[bench]")
     return picture.panels([result(tmp_path, "gpu_riva", RIVA)])
 
 
@@ -121,7 +121,7 @@ def test_a_picture_that_is_not_that_of_the_results(shown, tmp_path, monkeypatch)
 
 
 def test_check_names_every_file_that_is_not_of_the_results(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("matplotlib", reason="plots need arcbeam[bench]")
+    pytest.importorskip("matplotlib", reason="plots need .[bench]")
     for name in ("gpu_riva", "gpu_nemo", "gpu_tests"):
         kept = next(record.RESULTS.glob(f"*/{name}.jsonl"))
         path = tmp_path / "h200" / kept.name

@@ -4,6 +4,7 @@ import gc
 import json
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -149,6 +150,12 @@ def test_what_is_committed_is_current():
     assert list(report.differences(record.RESULTS, report.PAGE)) == []
     names = {contents.NAME, *(result.name for result in found(record.RESULTS))}
     assert {path.stem for path in (record.RESULTS / "tables").iterdir()} == names
+
+
+def test_a_report_needs_no_package_that_builds():
+    """Whether results are stale follows from the sources alone."""
+    code = "import sys; sys.modules['setuptools'] = None; from benchmarks.harness import record; record.tree_kernels()"
+    subprocess.run([sys.executable, "-c", code], cwd=record.ROOT, check=True)
 
 
 def test_links_of_the_page_and_the_tables_lead_somewhere():

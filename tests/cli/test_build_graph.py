@@ -76,7 +76,13 @@ def test_options_reach_the_recipe(run, sources):
     assert meta["topology"] == "normal"
     assert not meta["token_self_loops"]
     assert (meta["lm_scale"], meta["word_insertion_penalty"]) == (0.5, -0.25)
-    assert (sources / "TLG.fst").stat().st_size > 0
+    tables = ("--words", sources / "TLG.words.txt", "--tokens", sources / "TLG.tokens.txt")
+    elsewhere = run("info", sources / "TLG.fst", *tables, "--json")
+    assert elsewhere.exit_code == 0, elsewhere.output
+    shape = json.loads(elsewhere.stdout)
+    assert (shape["columns"], shape["words"], shape["blank"]) == tuple(
+        info(run, graph)[name] for name in ("columns", "words", "blank")
+    )
 
 
 def test_epsilon_free(run, sources):

@@ -121,7 +121,7 @@ def test_a_bad_frame_is_named_and_what_came_before_is_shown(run, kind, whole):
     ("arguments", "code", "said"),
     [
         (["in.npz", "--chunk-frames", "0"], 2, "--chunk-frames"),
-        (["-", "--chunk-frames", "99999999999999999999"], 2, "less than or equal to 100000"),
+        (["-", "--chunk-frames", "99999999999999999999"], 2, "of at most 100,000"),
         (["-", "in.npz", "--chunk-frames", "5"], 2, "expected - alone"),
         (["absent.npz", "--chunk-frames", "5"], 1, "absent.npz"),
         (["spaced.npz", "--chunk-frames", "5"], 1, "use --format json"),

@@ -3,12 +3,10 @@
 import json
 import re
 
-import numpy as np
 import pytest
 
 from arcbeam.cli import cache, demo
 from arcbeam.cli.score import Score
-from arcbeam.graph.symbols import TokenTable
 from tests.cli.test_score import distance
 
 pytest.importorskip("kaldifst")
@@ -119,13 +117,6 @@ def test_demo_without_its_data(run, monkeypatch, tmp_path):
     result = run("demo")
     assert result.exit_code == 1
     assert "error: the recordings of the demo are not in this installation" in result.stderr
-
-
-def test_greedy():
-    tokens = TokenTable.from_list(["<space>", "a", "b", "<blank>"])
-    columns = [3, 1, 1, 3, 1, 0, 0, 2, 3, 3, 2, 0]
-    assert demo.greedy(np.eye(4, dtype=np.float32)[columns], tokens) == "aa bb"
-    assert demo.greedy(np.zeros((0, 4), np.float32), tokens) == ""
 
 
 def test_times_of_no_words():

@@ -7,6 +7,7 @@ from arcbeam.cli import options, transduce
 from arcbeam.cli.app import BUILD_NEEDS, app
 
 COMMANDS = {
+    "greedy": (("greedy", "in.npz", "--tokens", "tokens.txt"), options.NEEDS),
     "decode": (("decode", "graph.arc", "in.npz"), options.NEEDS),
     "stream": (("stream", "graph.arc", "in.npz"), options.NEEDS),
     "transduce": (("transduce", "m.nemo", "in.npz"), transduce.NEEDS),
@@ -48,3 +49,31 @@ def test_alone_and_together(run, command, name):
     for other in others:
         together = run(*arguments, *words_for(other), *words_for(have[name]))
         assert "'" + have[name].opts[0] + "': needs" not in " ".join(together.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--acoustic-scale", "x", "expected a number, got 'x'"),
+        ("--frame-shift", "20ms", "expected a number, got '20ms'"),
+        ("--batch-size", "1.5", "expected a whole number of at least 1, got '1.5'"),
+        ("--nbest", "-1", "expected a whole number of at least 0, got '-1'"),
+        ("--beam", "", "expected a number, got ''"),
+    ],
+)
+def test_what_is_no_number(run, option, value, message):
+    result = run("decode", "graph.arc", "in.npz", option, value)
+    assert result.exit_code == 2
+    text = " ".join(result.stderr.replace("│", " ").split())
+    assert f"Invalid value for '{option}': {message}" in text
+
+
+def test_a_number_has_two_limits(run):
+    text = " ".join(run("stream", "graph.arc", "in.npz", "--chunk-frames", 10**9).stderr.replace("│", " ").split())
+    assert "expected a whole number of at least 1 and of at most 100,000, got '1000000000'" in text
+
+
+def test_tables_that_are_swapped(run):
+    result = run("decode", "graph.arc", "in.npz", "--tokens", "words.txt", "--words", "tokens.txt")
+    assert result.exit_code == 1
+    assert "the tables of words and tokens are swapped" in " ".join(result.stderr.split())

@@ -14,7 +14,7 @@ PROBING, TRIE, QUANTISED_TRIE, ARRAY_TRIE = 0, 2, 3, 4
 
 def need_kenlm():
     """A fixture's guard: skips where the package kenlm is missing."""
-    return pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install 'arcbeam[kenlm]'")
+    return pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install '.[kenlm]'")
 
 
 def random_ngrams(words, order, seed, few=False):

@@ -1,6 +1,7 @@
 """The posterior scale that fits: cross entropy, alignments, and what a scale found on references says."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -84,7 +85,7 @@ def test_the_scale_is_the_best_of_all():
 
     assert found.words == sum(map(len, labels))
     assert found.cross_entropy == measure(found.posterior_scale)
-    assert found.cross_entropy_before == measure(1.0) < found.cross_entropy
+    assert found.cross_entropy_before == measure(None) < found.cross_entropy
     assert all(measure(scale) <= found.cross_entropy + 1e-4 for scale in np.geomspace(0.05, 4, 25))
     assert found.posterior_scale == pytest.approx(0.3, rel=0.25)  # that of the references
     assert found == arcbeam.calibrate_confidence(decoder(threads=2), BATCH, wanted)
@@ -115,3 +116,13 @@ def test_wrong_references():
     with pytest.raises(ValueError, match="expected a graph with symbols of words"):
         plain = CtcDecoder(Graph(**{**GRAPH.fields(), "word_symbols": None}), device="cpu")
         arcbeam.calibrate_confidence(plain, BATCH, wanted)
+
+
+def test_the_default_follows_the_acoustic_scale():
+    assert decoder(acoustic_scale=1.5).options.posterior_scale == 0.6 / 1.5
+    assert decoder(acoustic_scale=1.5, posterior_scale=1.0).options.posterior_scale == 1.0
+    loud = pickle.loads(pickle.dumps(decoder(acoustic_scale=2.0)))
+    assert loud.options.posterior_scale == 0.3 and "posterior_scale" not in repr(loud)
+    [found] = decoder(acoustic_scale=2.0).decode(BATCH[:1], nbest=3)
+    [given] = decoder(acoustic_scale=2.0, posterior_scale=0.3).decode(BATCH[:1], nbest=3)
+    assert [entry.posterior for entry in found.nbest] == [entry.posterior for entry in given.nbest]

@@ -159,7 +159,7 @@ def line(words):
 
 def test_by_hand():
     """Two paths of the probabilities 3/4 and 1/4; a phrase that is begun counts for nothing."""
-    one = CtcDecoder(line(WORDS), device="cpu")
+    one = CtcDecoder(line(WORDS), device="cpu", posterior_scale=1.0)
     rows = np.log(np.array([[0.75, 0.25, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]], np.float32) + np.float32(1e-30))
     for phrases in {}, {"b c": 2.0}:
         stream = one.stream(posteriors=True, boost=Boost(phrases) if phrases else None)

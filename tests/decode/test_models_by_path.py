@@ -79,7 +79,7 @@ def test_the_baseline_takes_paths(tmp_path):
 
 
 def test_a_graph_is_built_of_a_model(arpa, tmp_path):
-    pytest.importorskip("kaldifst", reason="the package kaldifst is missing: pip install 'arcbeam[build]'")
+    pytest.importorskip("kaldifst", reason="the package kaldifst is missing: pip install '.[build]'")
     kenlm_files.need_kenlm()
     tokens = ["<blank>", "a", "b", "c"]
     (tmp_path / "lexicon.txt").write_text("the a\ncat b c\nsat c a\n")

@@ -104,3 +104,12 @@ def test_as_a_dictionary(device):
     for values in (found, empty, dead, bad):
         assert plain(values)
         assert json.loads(json.dumps(values, allow_nan=False)) == values
+
+
+def test_options_tell_the_number_of_threads(monkeypatch):
+    graph = graphs.random_graph(4, states=60, columns=12)
+    monkeypatch.setattr("arcbeam.ctc.decoder.usable_cores", lambda: 3)
+    decoder = CtcDecoder(graph, device="cpu")
+    assert decoder.options.threads == 3 and CtcDecoder(graph, device="cpu", threads=2).options.threads == 2
+    monkeypatch.setattr("arcbeam.ctc.decoder.usable_cores", lambda: 5)
+    assert pickle.loads(pickle.dumps(decoder)).options.threads == 5  # those of the machine that has the copy

@@ -112,7 +112,7 @@ def composed_by_kaldifst(kaldifst, graph, large, small, words):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_on_random_graphs_it_is_the_composition(seed):
-    kaldifst = pytest.importorskip("kaldifst", reason="kaldifst is not installed: arcbeam[build]")
+    kaldifst = pytest.importorskip("kaldifst", reason="kaldifst is not installed: .[build]")
     rng = np.random.default_rng(seed)
     words = [f"w{i}" for i in range(1, 50)]
     cost = lambda r: float(r.gamma(4.0))  # noqa: E731
@@ -132,7 +132,7 @@ def test_on_random_graphs_it_is_the_composition(seed):
 
 @pytest.mark.parametrize("by_last_token", [False, True])
 def test_on_the_demos_speech_it_is_the_composition(demo, demo_data, by_last_token):
-    kaldifst = pytest.importorskip("kaldifst", reason="kaldifst is not installed: arcbeam[build]")
+    kaldifst = pytest.importorskip("kaldifst", reason="kaldifst is not installed: .[build]")
     from arcbeam.recipe.lexicon import Lexicon
 
     arpa, small, large, words, short = demo
@@ -160,7 +160,7 @@ def test_on_the_demos_speech_it_is_the_composition(demo, demo_data, by_last_toke
 
 
 def test_on_the_demos_speech_kenlm_says_the_same(demo, demo_data):
-    pytest.importorskip("kaldifst", reason="kaldifst is not installed: arcbeam[build]")
+    pytest.importorskip("kaldifst", reason="kaldifst is not installed: .[build]")
     need_kenlm()
     from arcbeam.recipe.lexicon import Lexicon
 

@@ -215,7 +215,7 @@ def test_rows_after_the_death_of_a_search_are_checked_too(shape):
 
 def test_demo_speech(demo_data, tmp_path):
     """A few frames of real speech through a graph of real words."""
-    pytest.importorskip("kaldifst", reason="building the graph needs arcbeam[build]")
+    pytest.importorskip("kaldifst", reason="building the graph needs .[build]")
     from arcbeam.recipe.lexicon import Lexicon
 
     with np.load(demo_data / "log_probs.npz") as data:

@@ -77,7 +77,7 @@ def test_turns_make_the_same(graph):
 
 def test_demo_speech(demo_data, tmp_path):
     """Real speech through a graph of real words, from where words begin to end."""
-    pytest.importorskip("kaldifst", reason="building the graph needs arcbeam[build]")
+    pytest.importorskip("kaldifst", reason="building the graph needs .[build]")
     from arcbeam.recipe.lexicon import Lexicon
 
     with np.load(demo_data / "log_probs.npz") as data:

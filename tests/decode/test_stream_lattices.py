@@ -132,7 +132,7 @@ def test_interim_answers_need_a_question():
 
 
 def test_of_real_speech(demo, demo_data):  # noqa: F811
-    pytest.importorskip("kaldifst", reason="kaldifst is not installed: arcbeam[build]")
+    pytest.importorskip("kaldifst", reason="kaldifst is not installed: .[build]")
     from arcbeam import TokenTable
     from arcbeam.recipe.lexicon import Lexicon
 

@@ -17,7 +17,7 @@ MOST = 20  # utterances of a set
 @pytest.mark.parametrize("beam", [8.0, 14.0])
 @pytest.mark.parametrize("name", ["demo", "test-other-100", "ljspeech-200", "an4-test"])
 def test_no_stable_word_is_taken_back(arcbeam_data, demo_data, name, beam):
-    pytest.importorskip("kaldifst", reason="kaldifst is not installed: arcbeam[build]")
+    pytest.importorskip("kaldifst", reason="kaldifst is not installed: .[build]")
     from arcbeam.cli.demo import demo_graph
 
     archive = np.load(arcbeam_data / name / "log_probs.npz")
@@ -42,7 +42,7 @@ def test_no_stable_word_is_taken_back(arcbeam_data, demo_data, name, beam):
 
 @pytest.mark.parametrize("name", ["demo", "test-other-100"])
 def test_lattices_move_with_their_streams(arcbeam_data, demo_data, name):
-    pytest.importorskip("kaldifst", reason="kaldifst is not installed: arcbeam[build]")
+    pytest.importorskip("kaldifst", reason="kaldifst is not installed: .[build]")
     from arcbeam.cli.demo import demo_graph
 
     archive = np.load(arcbeam_data / name / "log_probs.npz")

@@ -193,14 +193,14 @@ def test_npz(tmp_path, compression):
     "settings", [{}, {"compression_method": 2}, {"compression_method": 3}, {"text": True}], ids=str
 )
 def test_kaldi_archives(tmp_path, settings):
-    kaldiio = pytest.importorskip("kaldiio", reason="writes and reads compressed matrices: arcbeam[cli]")
+    kaldiio = pytest.importorskip("kaldiio", reason="writes and reads compressed matrices: .[cli]")
     kaldiio.save_ark(str(tmp_path / "a.ark"), UTTERANCES, **settings)
     change = mutate_text if settings.get("text") else mutate
     attack(str(settings), (tmp_path / "a.ark").read_bytes(), tmp_path / "m.ark", read_inputs, MUTANTS, change)
 
 
 def test_kaldi_indices(tmp_path):
-    kaldiio = pytest.importorskip("kaldiio", reason="writes the archive: arcbeam[cli]")
+    kaldiio = pytest.importorskip("kaldiio", reason="writes the archive: .[cli]")
     kaldiio.save_ark(str(tmp_path / "a.ark"), UTTERANCES, scp=str(tmp_path / "a.scp"))
     attack("scp", (tmp_path / "a.scp").read_bytes(), tmp_path / "m.scp", read_inputs, MUTANTS, mutate_text)
 
@@ -288,7 +288,7 @@ def test_nemo_archives(tmp_path):
 
 
 def test_sentencepiece_models(tmp_path):
-    sentencepiece = pytest.importorskip("sentencepiece", reason="makes and reads the model: arcbeam[build]")
+    sentencepiece = pytest.importorskip("sentencepiece", reason="makes and reads the model: .[build]")
     made = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(["the cat sat on the mat", "a quick brown fox"] * 20), model_writer=made, vocab_size=30,

@@ -103,7 +103,7 @@ def test_texts_that_are_packed_small(tmp_path, case):
     if case == "KenLM":
         kenlm_files.need_kenlm()
     if case == "graph":
-        pytest.importorskip("kaldifst", reason="builds graphs: arcbeam[build]")
+        pytest.importorskip("kaldifst", reason="builds graphs: .[build]")
     path = in_pieces(tmp_path / "a.txt", "gz", b"\n" * (1 << 20), 1)
     with pytest.raises(FormatError, match=rf"^{path}: expected at most 1,000,000 bytes of decompressed content from a"):
         TEXTS[case](path, max_bytes="1MB")
@@ -338,7 +338,7 @@ def test_rescoring_of_words_that_are_numbered_from_afar(tmp_path):
 
 def command(*arguments):
     for package in ("typer", "rich", "jiwer"):
-        pytest.importorskip(package, reason=f"{package} is not installed: arcbeam[cli]")
+        pytest.importorskip(package, reason=f"{package} is not installed: .[cli]")
     done = subprocess.run([sys.executable, "-m", "arcbeam.cli", *map(str, arguments)], capture_output=True, text=True)
     return done.returncode, " ".join(done.stderr.split())
 

@@ -162,7 +162,7 @@ LOADERS = {
 @pytest.mark.parametrize("name", LOADERS)
 def test_errors_of_the_system_stay(tmp_path, name):
     if name == "KenLM":
-        pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install 'arcbeam[kenlm]'")
+        pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install '.[kenlm]'")
     with pytest.raises(FileNotFoundError) as caught:
         LOADERS[name](tmp_path / "none")
     assert caught.value.filename == str(tmp_path / "none") or caught.value.filename == tmp_path / "none"
@@ -175,7 +175,7 @@ def test_errors_of_the_system_stay(tmp_path, name):
 @pytest.mark.parametrize("name", [name for name in LOADERS if name not in ("references", "inputs")])
 def test_random_bytes_are_a_format_error(tmp_path, name):
     if name == "KenLM":
-        pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install 'arcbeam[kenlm]'")
+        pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install '.[kenlm]'")
     for content in (
         b"",
         np.random.default_rng(0).bytes(5000),

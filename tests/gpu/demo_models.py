@@ -17,7 +17,7 @@ DEMO = Path(__file__).resolve().parents[2] / "data" / "demo"
 @cache
 def demo_speech():
     """Graph, both models as options of a decoder, and log-probs of the demo's utterances."""
-    pytest.importorskip("kaldifst", reason="the demo's graph needs arcbeam[build]")
+    pytest.importorskip("kaldifst", reason="the demo's graph needs .[build]")
     from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
 
     tokens, large = arcbeam.TokenTable.read(DEMO / "tokens.txt"), DEMO / "novels.3gram.arpa.xz"

@@ -131,7 +131,7 @@ def test_the_same_words_on_real_weights():
     wanted = CtcDecoder(graph, language_model=large, graph_language_model=small, **NOTHING_CUT).decode(batch, nbest=20)
     changed = 0
     for one, other in zip(plain, wanted, strict=True):
-        lattice = one.lattice.rescore(large, small, beam=8.0)
+        lattice = one.lattice.rescore(large, small, beam=16.0)
         assert (lattice.text, lattice.total_cost) == (other.text, pytest.approx(-other.score, rel=1e-5))
         changed += lattice.text != one.text
         found = lattice.nbest(20)

@@ -137,7 +137,7 @@ def build_kaldi(folder, program=COPY):
     places = [] if package is None else [Path(str(package.origin)).parents[1] / "kaldi_active_grammar.libs"]
     found = [path for place in places for path in sorted(place.glob("libkaldi-lat*.so"))]
     if not found:
-        pytest.skip("Kaldi's library is missing: the package kaldi-active-grammar of arcbeam[test] has it")
+        pytest.skip("Kaldi's library is missing: the package kaldi-active-grammar of .[test] has it")
     source, built = folder / "kaldi.cpp", folder / "kaldi"
     source.write_text(DECLARED + program)
     place = str(found[0].parent)

@@ -232,7 +232,7 @@ def test_an_index_opens_each_archive_once(tmp_path, monkeypatch):
 
 
 def test_openfst_and_best_path():
-    kaldifst = pytest.importorskip("kaldifst", reason="makes the object: arcbeam[build]")
+    kaldifst = pytest.importorskip("kaldifst", reason="makes the object: .[build]")
     lattice = with_ends()
     fst = lattice.to_openfst(0.5)
     assert (fst.num_states, fst.start, fst.num_arcs(1)) == (3, 1, 2)

@@ -173,7 +173,7 @@ def test_oracle_errors_need_names():
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_openfst(seed):
-    kaldifst = pytest.importorskip("kaldifst", reason="makes the object: arcbeam[build]")
+    kaldifst = pytest.importorskip("kaldifst", reason="makes the object: .[build]")
     lattice = random_lattice(seed)
     for one in (lattice, pickle.loads(pickle.dumps(lattice))):
         fst = one.to_openfst()

@@ -139,7 +139,7 @@ def test_boxes_of_a_row_do_not_overlap():
 
 
 def test_plot():
-    matplotlib = pytest.importorskip("matplotlib", reason="draws: arcbeam[bench]")
+    matplotlib = pytest.importorskip("matplotlib", reason="draws: .[bench]")
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
@@ -158,7 +158,7 @@ def test_plot():
 
 
 def test_no_word_covers_another():
-    matplotlib = pytest.importorskip("matplotlib", reason="draws: arcbeam[bench]")
+    matplotlib = pytest.importorskip("matplotlib", reason="draws: .[bench]")
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

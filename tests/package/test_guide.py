@@ -35,7 +35,7 @@ PYTHON = {
 }  # fmt: skip
 COMMANDS = {
     "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4, "guide/frame-confidences.md": 1,
-    "guide/graphs.md": 6, "guide/large-language-models.md": 3, "guide/more-answers.md": 2, "guide/streams.md": 3,
+    "guide/graphs.md": 7, "guide/large-language-models.md": 3, "guide/more-answers.md": 2, "guide/streams.md": 3,
     "guide/transducer-streams.md": 3, "guide/transducer-weights.md": 1, "guide/transducers.md": 5,
     "guide/troubleshooting.md": 2, "guide/word-times.md": 3,
 }  # fmt: skip
@@ -71,7 +71,7 @@ def run(page: str, code: str, names: dict) -> None:
 
 def command(arguments: list[str]) -> str:
     for package in ("typer", "rich", "jiwer"):
-        pytest.importorskip(package, reason=f"{package} is not installed: arcbeam[cli]")
+        pytest.importorskip(package, reason=f"{package} is not installed: .[cli]")
     got = subprocess.run([sys.executable, "-m", "arcbeam.cli", *arguments], capture_output=True, text=True)
     assert got.returncode == 0, (arguments, got.stderr)
     return got.stdout
@@ -115,7 +115,7 @@ def small(arpa, speech):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory, demo_data, small, speech):
     """A folder with the files that pages name: tables, models, graphs, log-probs of the utterances, references."""
-    pytest.importorskip("kaldifst", reason="kaldifst is not installed: arcbeam[build]")
+    pytest.importorskip("kaldifst", reason="kaldifst is not installed: .[build]")
     words, model = small
     folder = tmp_path_factory.mktemp("site")
     (folder / "tokens.txt").write_text((demo_data / "tokens.txt").read_text())
@@ -166,6 +166,7 @@ def test_graphs(there, speech):
     outputs = [command(arguments) for arguments in commands("guide/graphs.md")]
     assert "epsilon depth" in outputs[1] and "pronunciations         none" in outputs[4]
     assert f"utterance0 {speech[1][0]}\n" in outputs[5]
+    assert outputs[6].count("\n") == len(speech[0])
     graph = arcbeam.Graph.load("graph.arcbeam")
     [found] = arcbeam.CtcDecoder(graph).decode([speech[0][0]])
     assert found.text == speech[1][0]
@@ -347,7 +348,7 @@ def test_serving_streams(there, speech, capsys, monkeypatch):
         run("serving-streams.md", sentences, dict(names))
     *_, last = capsys.readouterr().out.splitlines()
     assert speech[1][0].endswith(last.split(" | ")[1])
-    client = pytest.importorskip("prometheus_client", reason="prometheus_client is not installed: arcbeam[prometheus]")
+    client = pytest.importorskip("prometheus_client", reason="prometheus-client is not installed")
     monkeypatch.setattr(client, "REGISTRY", registry := client.CollectorRegistry(auto_describe=True))
     run("serving-streams.md", prometheus, names)
     assert registry.get_sample_value("arcbeam_batcher_rounds_total") == 4
@@ -379,7 +380,7 @@ def test_not_yet(capsys):
 
 
 def test_baseline(there, speech, arpa, small):
-    pytest.importorskip("kenlm", reason="kenlm is not installed: arcbeam[kenlm]")
+    pytest.importorskip("kenlm", reason="kenlm is not installed: .[kenlm]")
     (code,) = examples("guide/baseline.md")
     Path("words.txt").write_text("\n".join(small[0]))
     Path("3gram.arpa.gz").write_bytes(gzip.compress(arpa.encode(), 1))
@@ -442,7 +443,7 @@ def test_large_language_models(there, demo_data, arpa, speech):
 
 
 def test_kenlm(there, arpa):
-    pytest.importorskip("kenlm", reason="kenlm is not installed: arcbeam[kenlm]")
+    pytest.importorskip("kenlm", reason="kenlm is not installed: .[kenlm]")
     _, _, code = examples("guide/large-language-models.md")
     Path("large.arpa").write_text(arpa)
     kenlm_files.write_binary(Path("large.arpa"), Path("4gram.binary"), kenlm_files.TRIE)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("kaldifst", reason="kaldifst is not installed: arcbeam[build]")
+pytest.importorskip("kaldifst", reason="kaldifst is not installed: .[build]")
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,7 +29,7 @@ def commands() -> list[str]:
 
 def run(command: str, folder: Path) -> str:
     for package in ("typer", "rich", "jiwer"):
-        pytest.importorskip(package, reason=f"{package} is not installed: arcbeam[cli]")
+        pytest.importorskip(package, reason=f"{package} is not installed: .[cli]")
     arguments = [sys.executable, "-m", "arcbeam.cli", *shlex.split(command)[1:]]
     got = subprocess.run(arguments, cwd=folder, capture_output=True, text=True)
     assert got.returncode == 0, (command, got.stderr)

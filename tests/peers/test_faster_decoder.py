@@ -21,7 +21,7 @@ from benchmarks.tasks import agreement
 from data.workload import word_error_rate
 from tests.benchmarks.test_openfst_writer import GRAPHS
 
-pytest.importorskip("kaldi_decoder", reason="the peer is missing: pip install 'arcbeam[peers]'")
+pytest.importorskip("kaldi_decoder", reason="the peer is missing: pip install '.[peers]'")
 from benchmarks.adapters.kaldi_decoder import KaldiFasterDecoder
 
 WIDE = 8.0  # added to a beam to show that a difference was pruning

@@ -5,8 +5,8 @@ from itertools import groupby
 
 import pytest
 
-pytest.importorskip("flashlight.lib.text.decoder", reason="the peer is missing: pip install 'arcbeam[peers]'")
-pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install 'arcbeam[peers]'")
+pytest.importorskip("flashlight.lib.text.decoder", reason="the peer is missing: pip install '.[peers]'")
+pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install '.[peers]'")
 
 from arcbeam.graph.symbols import TokenTable
 from arcbeam.recipe.lexicon import words_of_arpa

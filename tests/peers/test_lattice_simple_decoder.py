@@ -15,7 +15,7 @@ from arcbeam import CtcDecoder, Graph
 from benchmarks.data import datasets
 from tests.benchmarks.test_openfst_writer import DENSE_GRAPHS
 
-kaldi_decoder = pytest.importorskip("kaldi_decoder", reason="the peer is missing: pip install 'arcbeam[peers]'")
+kaldi_decoder = pytest.importorskip("kaldi_decoder", reason="the peer is missing: pip install '.[peers]'")
 kaldifst = pytest.importorskip("kaldifst")
 
 pytestmark = pytest.mark.filterwarnings("ignore:log_probs. expected:UserWarning")

@@ -63,6 +63,7 @@ def test_of_equal_pronunciations_the_most_probable_stays(tmp_path):
     [
         ("a a\nword\n", "line 2: expected tokens after the word 'word', got none"),
         ("a a\nb b x\n", "line 2: expected tokens of the model, got 'x' in the word 'b'"),
+        ("a a\nb A\n", "got 'A' in the word 'b'; 'a' is one: write spellings in the tokens' case"),
         ("a a <blank>\n", "line 1: expected tokens, got the blank '<blank>' in the word 'a'"),
         ("a a\n<eps> b\n", "line 2: expected a word, got '<eps>', which is reserved"),
         ("a 0.5 a\nb 0.5\n", "line 2: expected tokens after the word 'b', got none"),

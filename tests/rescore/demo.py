@@ -11,7 +11,7 @@ PAIRS = [("<s>", "mister"), ("mister", "john"), ("john", "dashwood"), ("had", "t
 
 def demo_speech(demo_data, folder):
     """Returns (graph, models, log-probs of an utterance): the small model is one of words, the large one a bigram."""
-    pytest.importorskip("kaldifst", reason="building the graph needs arcbeam[build]")
+    pytest.importorskip("kaldifst", reason="building the graph needs .[build]")
     from arcbeam.recipe.lexicon import Lexicon
 
     with np.load(demo_data / "log_probs.npz") as data:

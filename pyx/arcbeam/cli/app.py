@@ -1,27 +1,20 @@
 """The commands of ``arcbeam``: arguments in, calls to the layers below, results out."""
 
-import dataclasses
 import json
-import time
-from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from arcbeam.cli import options as opt
 from arcbeam.cli.build_lm import build_lm
-from arcbeam.cli.console import check_output, guarded, note, progress
+from arcbeam.cli.console import check_output, guarded, note
+from arcbeam.cli.decode import decode, greedy
 from arcbeam.cli.groups import takes_groups
-from arcbeam.cli.outputs import STDOUT, Format, check_ids, check_lattice_file
 from arcbeam.cli.stream import stream
 from arcbeam.cli.transduce import transduce
-from arcbeam.core.confidence import resolve
-
-if TYPE_CHECKING:
-    from arcbeam.ctc.hypothesis import Hypothesis
-    from arcbeam.files.log_probs import Utterance
+from arcbeam.cli.tune import tune
 
 app = typer.Typer(
     name="arcbeam",
@@ -90,116 +83,6 @@ def arcbeam(
     ] = False,
 ) -> None:
     """Decode the output of speech recognition models into words."""
-
-
-@app.command(epilog="Example: arcbeam decode TLG.arcbeam log_probs.npz --frame-shift 0.02 --reference reference.tsv")
-@guarded
-@takes_groups
-def decode(
-    context: typer.Context,
-    *,
-    graph: opt.GraphFile,
-    inputs: Annotated[list[str], typer.Argument(
-        metavar="INPUT", help="Log-probs (natural logs): .npz, .npy, Kaldi .ark or .scp, or a folder of them.")],
-    output: Annotated[str, typer.Option(
-        "--output", "-o", metavar="FILE", help="Where the transcripts go; - is the standard output.")] = STDOUT,
-    format: Annotated[Format, typer.Option(
-        "--format", "-f",
-        help="text: 'id words'; trn: 'words (id)'; ctm: word times in seconds; json: one object per line."),
-    ] = Format.text,
-    reference: Annotated[list[Path] | None, typer.Option(
-        "--reference", "-r", metavar="FILE", show_default=False,
-        help="Reference transcripts: .tsv (id, tab, words), .trn, Kaldi text, .trans.txt or a folder of these. Prints "
-        "the word error rate: to the standard output if --output is a file, else to the standard error.")] = None,
-    allow_missing: Annotated[bool, typer.Option(
-        "--allow-missing", help="If the reference or the input lacks utterances, score those that are in both.")
-    ] = False,
-    ignore_case: Annotated[bool, typer.Option(
-        "--ignore-case", help="Differences of upper and lower case do not count as word errors.")] = False,
-    frame_shift: opt.FrameShift = None,
-    search: opt.Search,
-    boosting: opt.Boosting,
-    answers: opt.Answers,
-    lattice: opt.LatticeFile = None,
-    posterior: opt.Posteriors,
-    threads: opt.Threads = None,
-    batch_size: opt.BatchSize = 256,
-    device: opt.Device = opt.DEFAULT.device,
-    memory_limit: opt.MemoryLimit = None,
-    large: opt.LargeModel,
-    tables: opt.Tables,
-    max_bytes: opt.MaxBytes = None,
-    debug: opt.Debug = False,
-) -> None:  # fmt: skip
-    """Decode log-probs into transcripts."""
-    opt.check_needs(context)
-    opt.check_memory_limit(context, device)
-    if format is Format.ctm and frame_shift is None:
-        raise typer.BadParameter("CTM gives times in seconds: set --frame-shift", param_hint="'--format'")
-    if answers.nbest and format is not Format.json:
-        raise typer.BadParameter("n-best lists are for --format json", param_hint="'--nbest'")
-    if answers.confidence and format not in (Format.json, Format.ctm):
-        raise typer.BadParameter("confidences are for --format json or ctm", param_hint="'--confidence'")
-    if answers.mbr and format is not Format.json:
-        raise typer.BadParameter("minimum Bayes risk is for --format json", param_hint="'--mbr'")
-    if answers.frame_confidence is not None and format is not Format.json:
-        raise typer.BadParameter("confidences of labels are for --format json", param_hint="'--frame-confidence'")
-    archive = check_lattice_file(lattice, output)
-    resolve(answers.frame_confidence, "--frame-confidence")
-    settings = opt.decoder_options(
-        search, answers, posterior, large, frame_shift=frame_shift, device=device, threads=threads,
-        memory_limit=memory_limit,
-    )  # fmt: skip
-    from arcbeam.cli.boosts import tell_unused, word_boosts
-    from arcbeam.cli.graphs import describe_device, load_graph
-    from arcbeam.cli.models import check_given, make_decoder
-    from arcbeam.cli.outputs import open_output, write
-    from arcbeam.cli.references import read_references
-    from arcbeam.cli.run import Scorer, check_width, decode_all
-    from arcbeam.files.log_probs import count, find_inputs, read_all
-    from arcbeam.lattices.archives import lattice_archive
-
-    check_given(large.language_model, large.graph_language_model)
-    found = find_inputs(inputs, max_bytes)
-    opt.check_max_bytes(context, found)
-    boosts = word_boosts(**vars(boosting))
-    referee = Scorer(read_references(reference), allow_missing, ignore_case) if reference else None
-    loaded = load_graph(graph, **vars(tables), max_bytes=max_bytes)
-    if loaded.word_symbols is None:
-        note("note: the graph has no word symbols, so words are numbers; give --words")
-    tell_unused(boosting.boost_lexicon, loaded)
-    models = large.language_model, large.graph_language_model
-    decoder = make_decoder(loaded, *models, dataclasses.asdict(settings), max_bytes)
-    opt.check_memory_limit(context, decoder.device)
-    began = time.perf_counter()
-    with (
-        open_output(output) as file,
-        lattice_archive(lattice) if lattice else nullcontext(None) as add_lattice,
-        progress("decoding", lambda: count(found)) as update,
-    ):
-
-        def check(batch: "list[Utterance]") -> None:
-            check_ids(batch, format, lattice is not None)
-            check_width(loaded, batch)
-
-        def write_all(utterance: "Utterance", hypothesis: "Hypothesis") -> None:
-            write(file, format, utterance, hypothesis)
-            if add_lattice is not None and hypothesis.lattice is not None:
-                add_lattice(utterance.id, hypothesis.lattice)
-
-        speed = decode_all(
-            decoder, read_all(found), write_all, check=check, batch_size=batch_size, referee=referee, update=update,
-            requested=answers.requested() | {"lattice": lattice is not None},
-            boosts=boosts,
-        )  # fmt: skip
-    speed.run_seconds = time.perf_counter() - began
-    note(speed.describe(frame_shift, describe_device(decoder)))
-    if boosts:
-        boosts.tell_absent()
-    if referee:
-        for remark in referee.finish():
-            note(f"note: {remark}")
-        (note if STDOUT in (output, archive) else print)(str(referee.score))
 
 
 BUILD_NEEDS = {
@@ -275,7 +158,8 @@ def build_graph(
     )] = TokenEncoding.names,
     openfst: Annotated[Path | None, typer.Option(
         "--openfst", metavar="FILE", show_default=False,
-        help="Also write the graph as an OpenFst vector file.")] = None,
+        help="Also write the graph as an OpenFst vector file, and its labels as TLG.tokens.txt and TLG.words.txt where "
+        "FILE is TLG.fst.")] = None,
     max_bytes: opt.MaxBytes = None,
     debug: opt.Debug = False,
 ) -> None:  # fmt: skip
@@ -300,6 +184,10 @@ def build_graph(
     note(f"wrote {output}: {graph.num_states} states, {graph.num_arcs} arcs, {output.stat().st_size / 1e6:.1f} MB")
 
 
+app.command(epilog="Example: arcbeam decode TLG.arcbeam log_probs.npz --frame-shift 0.02 --reference reference.tsv")(
+    decode
+)
+app.command(epilog="Example: arcbeam greedy log_probs.npz --tokens tokens.txt --reference reference.tsv")(greedy)
 app.command(
     epilog="Examples: arcbeam stream TLG.arcbeam log_probs.npz --frame-shift 0.02 --real-time; "
     "model | arcbeam stream TLG.arcbeam - --frame-shift 0.02"
@@ -308,6 +196,7 @@ app.command(
     epilog="Examples: arcbeam transduce parakeet.nemo encoder_output.npz -f json; "
     "encoder | arcbeam transduce parakeet.nemo - --chunk-frames 5"
 )(transduce)
+app.command(epilog="Example: arcbeam tune TLG.arcbeam log_probs.npz --reference reference.tsv --frame-shift 0.02")(tune)
 app.command("build-lm", epilog="Example: arcbeam build-lm 4gram.arpa.xz -o 4gram.lm")(build_lm)
 
 

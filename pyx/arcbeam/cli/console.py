@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import typer
 
+from arcbeam.cli.number_options import parse_numbers
 from arcbeam.core.errors import ArcbeamError
 
 ERROR, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
@@ -76,6 +77,7 @@ def check_output(output: Path) -> None:
 
 def guarded(command: Command) -> Command:
     """Turn every failure of a command into one line on stderr and an exit code, and every warning into a note."""
+    parse_numbers(command)
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -140,10 +142,10 @@ def _silence_stdout() -> None:
 
 
 @contextmanager
-def progress(what: str, count: Callable[[], int | None]) -> Iterator[Callable[[int], None]]:
+def progress(what: str, count: Callable[[], int | None], things: str = "utterances") -> Iterator[Callable[[int], None]]:
     """Show a progress bar on stderr if that is a terminal, else a line every ten seconds; yields ``update(done)``."""
     if not sys.stderr.isatty():
-        with _lines(what, count) as update:
+        with _lines(what, count, things) as update:
             yield update
         return
     from rich import progress as bar
@@ -156,7 +158,7 @@ def progress(what: str, count: Callable[[], int | None]) -> Iterator[Callable[[i
 
 
 @contextmanager
-def _lines(what: str, count: Callable[[], int | None]) -> Iterator[Callable[[int], None]]:
+def _lines(what: str, count: Callable[[], int | None], things: str) -> Iterator[Callable[[int], None]]:
     """Tells the progress in lines, by a thread, because a batch may take longer than they are apart."""
     done, began, over = 0, time.monotonic(), threading.Event()
 
@@ -168,7 +170,7 @@ def _lines(what: str, count: Callable[[], int | None]) -> Iterator[Callable[[int
                     of = "" if (total := count()) is None else f" of {total}"
                 is_counted = True
             if not over.is_set():
-                note(f"{what}: {done}{of} utterances, {done / (time.monotonic() - began):.1f} a second")
+                note(f"{what}: {done}{of} {things}, {done / (time.monotonic() - began):.1f} a second")
 
     def update(now: int) -> None:
         nonlocal done

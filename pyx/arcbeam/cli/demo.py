@@ -7,13 +7,11 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from arcbeam.cli import cache
 from arcbeam.cli.console import Failure, note
 from arcbeam.cli.graphs import build, describe_device, version
 from arcbeam.cli.references import read_references
-from arcbeam.cli.run import check_width, decode_all
+from arcbeam.cli.run import Scorer, check_width, decode_all
 from arcbeam.cli.score import Score
 from arcbeam.core.errors import FormatError
 from arcbeam.files.log_probs import Utterance, find_inputs, read_all
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
 
     from arcbeam.ctc.decoder import CtcDecoder
     from arcbeam.graph.graph import Graph
-    from arcbeam.graph.symbols import TokenTable
     from arcbeam.transducer.decoder import TransducerDecoder
     from arcbeam.words import Word
 
@@ -32,7 +29,6 @@ FRAME_SHIFT = 0.02
 ACOUSTIC_SCALE = 1.5
 SEPARATOR = "auto"
 RUNS = 9
-SPACES = ("<space>", " ", "|")
 GAP = "***"
 
 
@@ -58,7 +54,7 @@ class Contender:
 
 def run(*, transducer: bool, rebuild: bool, threads: int | None, device: str) -> None:
     """Decode the demo, by beam search or with its transducer, and print the table, word error rates and speed."""
-    from arcbeam import TokenTable
+    from arcbeam import Graph
 
     folder = data_folder()
     references = read_references([folder / "reference.tsv"])
@@ -77,14 +73,13 @@ def run(*, transducer: bool, rebuild: bool, threads: int | None, device: str) ->
         for _ in range(1 + RUNS)
     ]  # fmt: skip
     speed = sorted(speeds[1:], key=lambda speed: speed.seconds)[RUNS // 2]
-    tokens = TokenTable.read(folder / "tokens.txt")
-    score, simple = Score(keep_alignments=True), Score()
-    for utterance in log_probs:
-        score.add([references[utterance.id]], [found[utterance.id].text])
-        simple.add([references[utterance.id]], [greedy(utterance.log_probs, tokens)])
-    _print_table([(utterance.id, found[utterance.id].words) for utterance in log_probs], score)
-    print(f"\n{ours.name:<12} {score}")
-    print(f"greedy CTC   {simple}")
+    scorer = Scorer(references, keep_alignments=True)
+    scorer.compare_with_greedy(Graph.greedy(folder / "tokens.txt"))
+    hypotheses = [found[utterance.id] for utterance in log_probs]
+    scorer.add(log_probs, hypotheses)
+    _print_table([(u.id, h.words) for u, h in zip(log_probs, hypotheses, strict=True)], scorer.score)
+    print(f"\n{ours.name:<12} {scorer.score}")
+    print(f"greedy CTC   {scorer.greedy_score}")
     print(f"{speed.describe(ours.frame_shift, describe_device(ours.decoder))} (median of {RUNS} runs)")
 
 
@@ -144,14 +139,6 @@ def only(folder: Path, pattern: str) -> Path:
     if len(files) != 1:
         raise Failure(f"{folder}: expected one file {pattern}, got {len(files)}")
     return files[0]
-
-
-def greedy(log_probs: np.ndarray, tokens: "TokenTable") -> str:
-    """Return the text of the best token of each frame, repeats merged and blanks dropped."""
-    best = log_probs.argmax(axis=1)
-    kept = best[np.flatnonzero(np.diff(best, prepend=-1))]
-    letters = (tokens.tokens[column] for column in kept if column != tokens.blank)
-    return " ".join("".join(" " if letter in SPACES else letter for letter in letters).split())
 
 
 def _print_table(said: list[tuple[str, list["Word"]]], score: Score) -> None:

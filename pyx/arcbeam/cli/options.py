@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from arcbeam.cli.outputs import Format
 from arcbeam.core.sizes import as_bytes
 from arcbeam.ctc.options import DEFAULT_BOOST as DEFAULT_BOOST
 from arcbeam.ctc.options import PLACEMENTS, UNKNOWN_WORDS, DecoderOptions
 
 if TYPE_CHECKING:
+    from arcbeam.cli.run import Scorer
     from arcbeam.files.log_probs import Input
 
 SEARCH = "Search"
@@ -42,7 +44,7 @@ def decoder_options(*groups: Any, **options: Any) -> DecoderOptions:
     """Check the values given on the command line, in groups and single; a bad one is a usage error."""
     given = {name: value for group in groups for name, value in vars(group).items()}
     given = {field.name: given[field.name] for field in fields(DecoderOptions) if field.name in given}
-    for name in ("max_active", "hypotheses_per_state"):
+    for name in {"max_active", "hypotheses_per_state"} & given.keys():
         given[name] = given[name] or None
     try:
         return DecoderOptions(**given, **options)
@@ -127,6 +129,20 @@ ANSWERS = "Answers"
 # Options of single commands, and what two groups share.
 GraphFile = Annotated[str, typer.Argument(metavar="GRAPH",
     help="Graph of arcbeam, or an OpenFst vector or const file.")]
+LogProbs = Annotated[list[str], typer.Argument(
+    metavar="INPUT", help="Log-probs (natural logs): .npz, .npy, Kaldi .ark or .scp, or a folder of them.")]
+Output = Annotated[str, typer.Option(
+    "--output", "-o", metavar="FILE", help="Where the transcripts go; - is the standard output.")]
+FormatOfOutput = Annotated[Format, typer.Option(
+    "--format", "-f",
+    help="text: 'id words'; trn: 'words (id)'; ctm: word times in seconds; json: one object per line.")]
+FrameConfidence = Annotated[str | None, typer.Option(
+    metavar="METHOD", show_default="none", rich_help_panel=ANSWERS,
+    help="max_prob or entropy: also give how sure the model is of each label and word, from its log-probs alone; "
+    "needs --format json.")]
+ConfidenceAggregation = Annotated[str, typer.Option(
+    metavar="mean|min|max|prod", rich_help_panel=ANSWERS,
+    help="How --frame-confidence makes the confidence of a label of its frames', and of a word of its labels'.")]
 BoostMap = Annotated[Path | None, typer.Option(
     "--boost-map", metavar="FILE", show_default=False, rich_help_panel=BOOSTING,
     help="Lists of single utterances: lines of an utterance and the path of its list, from the folder of this file. "
@@ -158,6 +174,30 @@ MaxBytes = Annotated[str | None, typer.Option(
     "--max-bytes", metavar="SIZE", show_default="20 times its size, but at least 32MiB", callback=check_size,
     help="The most that a compressed file may unpack to, such as 20GiB: a limit for files that you do not trust.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+@dataclass
+class Scoring:
+    """What transcripts are compared with."""
+
+    reference: Annotated[list[Path] | None, typer.Option(
+        "--reference", "-r", metavar="FILE", show_default=False,
+        help="Reference transcripts: .tsv (id, tab, words), .trn, Kaldi text, .trans.txt or a folder of these. Prints "
+        "the word error rate: to the standard output if --output is a file, else to the standard error.")] = None
+    allow_missing: Annotated[bool, typer.Option(
+        "--allow-missing", help="If the reference or the input lacks utterances, score those that are in both.")
+    ] = False
+    ignore_case: Annotated[bool, typer.Option(
+        "--ignore-case", help="Differences of upper and lower case do not count as word errors.")] = False
+
+    def scorer(self) -> "Scorer | None":
+        """Compares with the references, if there are any."""
+        from arcbeam.cli.references import read_references
+        from arcbeam.cli.run import Scorer
+
+        if not self.reference:
+            return None
+        return Scorer(read_references(self.reference), self.allow_missing, self.ignore_case)
 
 
 @dataclass
@@ -201,12 +241,8 @@ class Answers:
     mbr: Annotated[bool, typer.Option("--mbr", rich_help_panel=ANSWERS,
         help="Also give the words of the fewest expected errors (minimum Bayes risk) and the confusion network; needs "
         "--format json.")] = False
-    frame_confidence: Annotated[str | None, typer.Option(metavar="METHOD", show_default="none", rich_help_panel=ANSWERS,
-        help="max_prob or entropy: also give how sure the model is of each label and word, from its log-probs alone; "
-        "needs --format json.")] = None
-    confidence_aggregation: Annotated[str, typer.Option(metavar="mean|min|max|prod", rich_help_panel=ANSWERS,
-        help="How --frame-confidence makes the confidence of a label of its frames', and of a word of its "
-        "labels'.")] = DEFAULT.confidence_aggregation
+    frame_confidence: FrameConfidence = None
+    confidence_aggregation: ConfidenceAggregation = DEFAULT.confidence_aggregation
 
     def requested(self) -> dict[str, Any]:
         """Options of `CtcDecoder.decode` and `stream`."""
@@ -222,9 +258,9 @@ class Posteriors:
 
     lattice_beam: Annotated[float, typer.Option(metavar="NATS", rich_help_panel=ANSWERS,
         help="Paths within this of the best are in lattices, n-best lists and confidences.")] = DEFAULT.lattice_beam
-    posterior_scale: Annotated[float, typer.Option(metavar="FACTOR", rich_help_panel=ANSWERS,
-        help="Factor on scores where probabilities are made of them; below 1 confidences are less "
-        "certain.")] = DEFAULT.posterior_scale
+    posterior_scale: Annotated[float | None, typer.Option(metavar="FACTOR", rich_help_panel=ANSWERS,
+        show_default="0.6 / --acoustic-scale", help="Factor on scores where probabilities are made of them; with a "
+        "smaller one confidences are less certain.")] = None
 
 
 @dataclass

@@ -3,7 +3,8 @@
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -66,12 +67,26 @@ class Scorer:
     references: Mapping[str, str]
     allow_missing: bool = False
     ignore_case: bool = False
+    keep_alignments: bool = False
     seen: set[str] = field(default_factory=set)
     without_reference: int = 0
     lower_transcripts: bool = False
 
     def __post_init__(self) -> None:
-        self.score = Score(ignore_case=self.ignore_case)
+        self.score = Score(ignore_case=self.ignore_case, keep_alignments=self.keep_alignments)
+        self.greedy_score = Score(ignore_case=self.ignore_case)
+        self._greedy: CtcDecoder | None = None
+
+    def compare_with_greedy(self, graph: "Graph") -> None:
+        """Also score greedy decoding, if text follows from the tokens of the graph."""
+        from arcbeam import CtcDecoder, Graph
+        from arcbeam.recipe.lexicon import find_separator
+
+        if graph.tokens is not None and graph.blank is not None:
+            with suppress(ValueError):  # several separators
+                if find_separator(graph.tokens) is not None:
+                    greedy = Graph.greedy(graph.tokens, blank=graph.blank)
+                    self._greedy = CtcDecoder(greedy, beam=0.0, device="cpu")
 
     def expect(self, batch: Iterable[Utterance]) -> None:
         """Fail on utterances without a reference, before any work is done on them."""
@@ -80,12 +95,24 @@ class Scorer:
         if missing and not self.allow_missing:
             raise Failure(f"the reference lacks {named(missing)}; --allow-missing scores the others")
 
-    def add(self, batch: Iterable[Utterance], hypotheses: Iterable["Hypothesis"]) -> None:
+    def add(self, batch: Sequence[Utterance], hypotheses: Iterable["Hypothesis"]) -> None:
         """Score a decoded batch."""
         pairs = [(u.id, h.text) for u, h in zip(batch, hypotheses, strict=True) if u.id in self.references]
         self.seen.update(name for name, _ in pairs)
         self.lower_transcripts |= any(text != text.upper() for _, text in pairs)
-        self.score.add([self.references[name] for name, _ in pairs], [text for _, text in pairs])
+        references = [self.references[name] for name, _ in pairs]
+        self.score.add(references, [text for _, text in pairs])
+        self.add_greedy(batch)
+
+    def add_greedy(self, batch: Sequence[Utterance]) -> None:
+        """Score greedy decoding of a batch, if it is to be compared with."""
+        if self._greedy is not None:
+            scored = [u for u in batch if u.id in self.references]
+            references = [self.references[u.id] for u in scored]
+            with warnings.catch_warnings(action="ignore"):  # which the search has given
+                self.greedy_score.add(
+                    references, [found.text for found in self._greedy.decode([u.log_probs for u in scored])]
+                )
 
     def finish(self) -> list[str]:
         """Return notes on what was left out; fail if a reference has no transcript."""
@@ -102,7 +129,16 @@ class Scorer:
         upper = all(text == text.upper() for text in self.references.values())
         if self.score.words and upper and self.lower_transcripts and not self.ignore_case:
             notes.append("the reference is in capitals and the transcripts are not; --ignore-case ignores that")
+        elif self.greedy_score.errors < self.score.errors and self.greedy_score.words:
+            notes.append(
+                "greedy decoding has fewer errors than the search: the language model does not fit this speech, or "
+                "has too much weight; try a larger --acoustic-scale, or arcbeam greedy"
+            )
         return notes
+
+    def summary(self) -> str:
+        """The word error rate, and below it that of greedy decoding."""
+        return str(self.score) + (f"\ngreedy decoding: {self.greedy_score}" if self.greedy_score.words else "")
 
 
 def decode_all(

@@ -39,7 +39,7 @@ class LatticeReader:
         self, results: Results, lattices: Lattices, outputs: Outputs, engine: AnswerEngine | None = None
     ) -> Results:
         """The results with all outputs that are read from lattices, by an engine of one's own or the decoder's."""
-        scale = self._options.posterior_scale
+        scale = self._options.scale
         answers = self.answers(lattices, results.boosts, outputs, scale, engine) if outputs.needs_answers else None
         return replace(self._with_lattices(results, lattices, outputs), answers=answers)
 
@@ -60,7 +60,7 @@ class LatticeReader:
                 options.frame_shift,
                 self._rescoring,
                 options.acoustic_scale,
-                options.posterior_scale,
+                options.scale,
                 options.lattice_beam,
                 boosts=results.boosts,
                 before=results.before,

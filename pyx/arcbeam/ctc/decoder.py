@@ -108,7 +108,7 @@ class CtcDecoder:
     ) -> None:
         if not isinstance(graph, Graph):
             raise TypeError(f"graph: expected an arcbeam.Graph, got {type(graph).__name__}")
-        self._options = DecoderOptions(**options)
+        self._given = self._options = DecoderOptions(**options)
         if self._options.blank_penalty != 0.0 and graph.blank is None:
             raise ValueError("blank_penalty: the graph has no blank; give blank= when it is loaded")
         graph.check_file()
@@ -122,6 +122,7 @@ class CtcDecoder:
             self._ordinal = resolve_device(self._options.device)
         else:
             self._ordinal = rescoring_device(self._options.device, self._options.placement, self._rescoring.large)
+        self._options = self._given.resolved(usable_cores() if self._ordinal is None else None)
         self._engine = make_engine(graph, self._options, self._rescoring, self._ordinal)
         self._reader = LatticeReader(graph, self._options, self._rescoring)
         self._measurer = FrameMeasurer(self._options.threads or usable_cores(), self._options.confidence_aggregation)
@@ -134,12 +135,12 @@ class CtcDecoder:
         models: dict[str, Any] = {}
         if self._rescoring is not None:
             models = {"language_model": self._rescoring.large, "graph_language_model": self._rescoring.small}
-        return functools.partial(type(self), **models, **vars(self._options)), (self._graph,)
+        return functools.partial(type(self), **models, **vars(self._given)), (self._graph,)
 
     def __repr__(self) -> str:
         graph = f"{self._graph.num_states:,} states, {self._graph.num_arcs:,} arcs"
         models = () if self._rescoring is None else (f"language_model={self._rescoring.large!r}",)
-        return shown_as(f"CtcDecoder of {graph} on {self.device}", *models, *changed(self._options, "device"))
+        return shown_as(f"CtcDecoder of {graph} on {self.device}", *models, *changed(self._given, "device"))
 
     def _make_rescoring(
         self, large: LargeModel | StrPath | None, small: LanguageModel | StrPath | None
@@ -166,7 +167,7 @@ class CtcDecoder:
 
     @property
     def options(self) -> DecoderOptions:
-        """The options, as validated."""
+        """The options, as validated; `threads` of a CPU and `posterior_scale` are numbers, also if None was given."""
         return self._options
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from arcbeam.core.calls import lists_fields
@@ -23,6 +23,7 @@ from arcbeam.gpu.devices import check_name
 
 UNKNOWN_WORDS = ("error", "unk", "small")
 DEFAULT_BOOST = 7.0  # the score of a phrase that comes without; chosen by benchmarks, `boost_score`
+CALIBRATED = 0.6  # the posterior scale times the acoustic scale, fitted on ljspeech-200: `confidence_calibration`
 PLACEMENTS = ("auto", "resident", "host", "host-direct", "cpu")
 
 
@@ -32,7 +33,7 @@ class DecoderKeywords(TypedDict, total=False):
     beam: float
     max_active: int | None
     lattice_beam: float
-    posterior_scale: float
+    posterior_scale: float | None
     confidence_aggregation: str
     acoustic_scale: float
     blank_penalty: float
@@ -64,9 +65,10 @@ class DecoderOptions:
     lattice_beam : float
         Cost above the best path up to which :meth:`decode` keeps other paths in a lattice; ``math.inf`` keeps all that
         the search has admitted and that leads to an end. The best path does not depend on it.
-    posterior_scale : float
+    posterior_scale : float or None
         Factor on costs where n-best lists, confidences and posteriors of words make probabilities of them; below 1 they
-        are less certain.
+        are less certain. None for 0.6 / `acoustic_scale`, with which confidences of most models are about as often
+        right as they say (the experiment ``confidence_calibration``); 1 for the search's own probabilities.
     confidence_aggregation : str
         How confidences of frames become those of labels, and these those of words: ``"mean"``, ``"min"``, ``"max"`` or
         ``"prod"``.
@@ -107,8 +109,8 @@ class DecoderOptions:
 
     beam: float = 17.0
     max_active: int | None = 10_000
-    lattice_beam: float = 8.0
-    posterior_scale: float = 1.0
+    lattice_beam: float = 16.0
+    posterior_scale: float | None = None
     confidence_aggregation: str = "min"
     acoustic_scale: float = 1.0
     blank_penalty: float = 0.0
@@ -126,7 +128,8 @@ class DecoderOptions:
 
     def __post_init__(self) -> None:
         check_real("beam", self.beam, "of at least 0", above=0.0, inclusive=True, infinite=True)
-        check_real("posterior_scale", self.posterior_scale, "of at least 0", above=0.0, inclusive=True)
+        if self.posterior_scale is not None:
+            check_real("posterior_scale", self.posterior_scale, "of at least 0", above=0.0, inclusive=True)
         check_real("lattice_beam", self.lattice_beam, "of at least 0", above=0.0, inclusive=True, infinite=True)
         check_aggregation(self.confidence_aggregation)
         check_real("acoustic_scale", self.acoustic_scale, "above 0", above=0.0)
@@ -154,3 +157,12 @@ class DecoderOptions:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, as_bytes(name, getattr(self, name), at_least=at_least))
         keep_plain_values(self)
+
+    @property
+    def scale(self) -> float:
+        """The number that `posterior_scale` stands for."""
+        return CALIBRATED / self.acoustic_scale if self.posterior_scale is None else self.posterior_scale
+
+    def resolved(self, threads: int | None) -> DecoderOptions:
+        """The options with the number that `posterior_scale` stands for, and for `threads` of None these."""
+        return replace(self, posterior_scale=self.scale, threads=self.threads or threads)

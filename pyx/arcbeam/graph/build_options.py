@@ -69,7 +69,8 @@ class BuildOptions:
     progress : callable, None or False
         Called with a `BuildEvent` at each step; None writes lines to stderr, False is silent.
     openfst : path, optional
-        Also write the graph as an OpenFst vector file.
+        Also write the graph as an OpenFst vector file, and the tables of its labels: of ``TLG.fst`` as
+        ``TLG.tokens.txt`` and ``TLG.words.txt``.
     max_bytes : int, str or None
         Bytes, or a size such as ``"20GiB"``, that the text of a packed `lm` or lexicon may have. None: 20 times the
         size of the file, but at least 32 MiB.

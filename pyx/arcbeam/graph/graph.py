@@ -415,6 +415,39 @@ class Graph:
 
         return cls(**build_fields(tokens, lexicon, lm, BuildOptions(topology=topology, **options)))
 
+    @classmethod
+    @lists_options()
+    def greedy(
+        cls, tokens: StrPath | TokenTable | Iterable[str], *, blank: str | int | None = None,
+        separator: str | None = "auto",
+    ) -> Self:  # fmt: skip
+        """A graph without words and language model: its best path is the best label of each frame, collapsed.
+
+        Repeated labels are merged and blanks dropped; the text is the labels, put together and split at the separator.
+        No beam loses that path, so ``CtcDecoder(graph, beam=0.0)`` is the fastest. If several columns are the best of a
+        frame, the path has one of them, the same on every device. No other package is needed.
+
+        Parameters
+        ----------
+        tokens
+            The columns of the model's log-probs: a TokenTable, the path of one, or a list of tokens.
+        blank
+            The blank's token or column; None looks for a usual name among the tokens.
+        separator
+            The token between words, or the mark that begins a word's first piece; "auto" looks for the one among
+            <space>, |, U+2581 ... that the tokens have; None: the labels are one word.
+
+        Raises
+        ------
+        ValueError
+            None of the tokens is known to be the blank, or several may be the separator.
+        FormatError
+            The file of tokens breaks its format.
+        """
+        from arcbeam.recipe.recipe import greedy_fields
+
+        return cls.from_arcs(**greedy_fields(tokens, blank, separator))
+
     def save(self, path: StrPath) -> None:
         """Writes the graph in arcbeam's own format: versioned, checksummed, to be memory-mapped by `load`.
 

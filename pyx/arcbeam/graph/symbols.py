@@ -305,7 +305,8 @@ class TokenTable:
             if blank is None and not any(token.lower() in BLANK_NAMES for token in tokens):
                 raise FormatError(
                     f"{path}: it has {numbered[0][1]!r} with id 0 and no token that looks like the "
-                    f"blank, so it is ambiguous whether {numbered[0][1]!r} is the blank; name the blank"
+                    f"blank, so it is ambiguous whether {numbered[0][1]!r} is the blank; name the blank. (If the "
+                    "file has the words of a graph, the tables of words and tokens are swapped.)"
                 )
         try:
             return cls.from_list(tokens, blank)

@@ -136,7 +136,10 @@ class Lexicon:
             found = [column(token) for token in rest]
             for token, number_of_column in zip(rest, found, strict=True):
                 if number_of_column is None:
-                    raise FormatError(f"{where}: expected tokens of the model, got {token!r} in the word {word!r}")
+                    other = token.swapcase()
+                    hint = "" if column(other) is None else f"; {other!r} is one: write spellings in the tokens' case"
+                    got = f"got {token!r} in the word {word!r}{hint}"
+                    raise FormatError(f"{where}: expected tokens of the model, {got}")
                 if number_of_column == blank:
                     raise FormatError(f"{where}: expected tokens, got the blank {token!r} in the word {word!r}")
             builder.add(word, [c for c in found if c is not None], cost)

@@ -29,12 +29,12 @@ from arcbeam.recipe.lexicon import WORD_START, Lexicon, find_separator
 from arcbeam.recipe.lexicon_fst import SEPARATOR_RULES, Labels, make_lexicon_fst
 from arcbeam.recipe.open_slot import add_slot
 from arcbeam.recipe.progress import Reporter
-from arcbeam.recipe.topology import TOPOLOGIES, make_topology
+from arcbeam.recipe.topology import TOPOLOGIES, greedy_topology, make_topology
 
 if TYPE_CHECKING:
     from arcbeam.graph.build_options import BuildOptions
     from arcbeam.graph.openfst import Compiled
-    from arcbeam.graph.symbols import TokenTable
+    from arcbeam.graph.symbols import SymbolTable, TokenTable
     from arcbeam.lm.kenlm import KenLM
     from arcbeam.lm.language_model import LanguageModel as BackoffModel
 
@@ -110,9 +110,29 @@ def build_fields(
     fields |= compiled.fields(fields["word_symbols"], None) | {"meta": meta}
     for composed in with_slot:  # one, or none
         _add_slot(fields, _compiled(composed, None, None, compiled.num_columns + 1))
+    if options.openfst is not None:
+        _write_tables(options.openfst, table, fields["word_symbols"])
     columns = fields["columns"]
     reporter.say("graph", f"{len(columns['finals']):,} states, {len(columns['words']):,} arcs")
     return fields
+
+
+def greedy_fields(
+    tokens: StrPath | TokenTable | Iterable[str], blank: str | int | None, separator: str | None
+) -> dict[str, Any]:
+    """The arguments of `Graph.from_arcs` for greedy decoding; :meth:`arcbeam.Graph.greedy` documents them."""
+    table = _as_tokens(tokens, blank)
+    arcs = greedy_topology(len(table), table.blank)
+    return {
+        "arcs": (arcs.sources, arcs.targets, arcs.inputs, arcs.outputs, arcs.costs),
+        "start": arcs.start,
+        "finals": arcs.finals,
+        "tokens": table,
+        "word_symbols": ["<eps>", *table.tokens],
+        "join": "pieces",
+        "separator": find_separator(table) if separator == "auto" else separator,
+        "meta": {"topology": "greedy"},
+    }
 
 
 def _warn_of_unused_separator(lexicon: Lexicon, table: TokenTable) -> None:
@@ -297,6 +317,15 @@ def _compiled(fst: Any, tokens: TokenTable | None, openfst: StrPath | None, num_
                 raise OSError(f"cannot write {path}")
         with naming(path):
             return read_file(path, tokens=tokens, num_columns=num_columns)
+
+
+def _write_tables(openfst: StrPath, tokens: TokenTable, words: SymbolTable) -> None:
+    """Writes the tables of an OpenFst file's labels next to it: of TLG.fst as TLG.tokens.txt and TLG.words.txt."""
+    from arcbeam.graph.symbols import SymbolTable
+
+    stem = os.path.splitext(openfst)[0]
+    SymbolTable.from_list(["<eps>", *tokens.tokens]).write(f"{stem}.tokens.txt")
+    words.write(f"{stem}.words.txt")
 
 
 def _add_slot(fields: dict[str, Any], composed: Compiled) -> None:

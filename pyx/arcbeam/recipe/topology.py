@@ -24,16 +24,36 @@ def make_topology(
     if maker is None:
         known = ", ".join(repr(n) for n in TOPOLOGIES)
         raise ValueError(f"expected a topology among {known}, got {name!r}")
-    if blank is None and name != "identity":
-        raise ValueError(
-            f"the topology {name!r} needs the column of the blank, but none of the {num_columns} tokens is known to be "
-            "the blank: add its line, <blank>, to the file of the tokens if it is missing, or name the blank"
-        )
-    if blank is not None and not 0 <= blank < num_columns:
-        raise ValueError(f"expected the blank among {num_columns} columns, got column {blank}")
+    if blank is not None or name != "identity":
+        check_blank(f"the topology {name!r}", num_columns, blank)
     labels = np.array([c + 1 for c in range(num_columns) if c != blank], dtype=np.int32)
     topology = maker(labels, 0 if blank is None else blank + 1, token_self_loops)
     return _with_slot(name, topology, num_columns + 1) if slot else topology
+
+
+def check_blank(what: str, num_columns: int, blank: int | None) -> int:
+    """The column of the blank that `what` needs; ValueError if there is none, or none of so many columns."""
+    if blank is None:
+        raise ValueError(
+            f"{what} needs the column of the blank, but none of the {num_columns} tokens is known to be the blank: add "
+            "its line, <blank>, to the file of the tokens if it is missing, or name the blank"
+        )
+    if not 0 <= blank < num_columns:
+        raise ValueError(f"expected the blank among {num_columns} columns, got column {blank}")
+    return blank
+
+
+def greedy_topology(num_columns: int, blank: int | None) -> ArcArrays:
+    """`compact` with the hub as its last state: of paths of equal cost the one wins that keeps the label (law 2)."""
+    # In `compact` the same label in two frames without a blank between may be read as two labels, at no cost.
+    blank = check_blank("greedy decoding", num_columns, blank)
+    labels = np.array([column + 1 for column in range(num_columns) if column != blank], np.int32)
+    states, hub = np.arange(len(labels)), len(labels)
+    return ArcArrays.join(
+        [(hub, hub, blank + 1, 0), (hub, states, labels, labels), (states, states, labels, 0), (states, hub, 0, 0)],
+        finals=dict.fromkeys(range(hub + 1), 0.0),
+        start=hub,
+    )
 
 
 def _with_slot(name: str, topology: ArcArrays, label: int) -> ArcArrays:

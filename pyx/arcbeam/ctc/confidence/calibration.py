@@ -117,7 +117,7 @@ def calibrate_confidence(
     def measure(scale: float) -> float:
         return normalised_cross_entropy(_confidences(decoder, found[0]._results, scale), right)
 
-    scale, present = round(_best(measure), 3), decoder.options.posterior_scale
+    scale, present = round(_best(measure), 3), decoder.options.scale
     fitted, before = measure(scale), measure(present)
     if before > fitted:  # by a little, since the search stops at 1 %
         scale, fitted = present, before

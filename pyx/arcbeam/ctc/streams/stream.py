@@ -70,7 +70,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
             first_frame,
             lm_context,
             endpoint,
-            options.posterior_scale if posteriors else None,
+            options.scale if posteriors else None,
             None if method is None else options.confidence_aggregation,
             outputs,
             None if saved is None else saved.settled,

@@ -1,0 +1,187 @@
+"""The commands ``arcbeam decode`` and ``arcbeam greedy``: take log-probs of a CTC model, return transcripts."""
+
+import dataclasses
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from arcbeam.cli import options as opt
+from arcbeam.cli.console import guarded, note, progress
+from arcbeam.cli.groups import takes_groups
+from arcbeam.cli.outputs import STDOUT, Format, check_ids, check_lattice_file, open_output, write
+from arcbeam.core.confidence import resolve
+
+if TYPE_CHECKING:
+    from arcbeam.cli.run import Scorer
+    from arcbeam.ctc.decoder import CtcDecoder
+    from arcbeam.ctc.hypothesis import Hypothesis
+    from arcbeam.files.log_probs import Input, Utterance
+
+
+@guarded
+@takes_groups
+def decode(
+    context: typer.Context,
+    *,
+    graph: opt.GraphFile,
+    inputs: opt.LogProbs,
+    output: opt.Output = STDOUT,
+    format: opt.FormatOfOutput = Format.text,
+    scoring: opt.Scoring,
+    frame_shift: opt.FrameShift = None,
+    search: opt.Search,
+    boosting: opt.Boosting,
+    answers: opt.Answers,
+    lattice: opt.LatticeFile = None,
+    posterior: opt.Posteriors,
+    threads: opt.Threads = None,
+    batch_size: opt.BatchSize = 256,
+    device: opt.Device = opt.DEFAULT.device,
+    memory_limit: opt.MemoryLimit = None,
+    large: opt.LargeModel,
+    tables: opt.Tables,
+    max_bytes: opt.MaxBytes = None,
+    debug: opt.Debug = False,
+) -> None:
+    """Decode log-probs into transcripts."""
+    opt.check_needs(context)
+    opt.check_memory_limit(context, device)
+    _check_format(format, frame_shift, answers)
+    check_lattice_file(lattice, output)
+    settings = opt.decoder_options(
+        search, answers, posterior, large, frame_shift=frame_shift, device=device, threads=threads,
+        memory_limit=memory_limit,
+    )  # fmt: skip
+    from arcbeam.cli.boosts import tell_unused, word_boosts
+    from arcbeam.cli.graphs import load_graph
+    from arcbeam.cli.models import check_given, make_decoder
+    from arcbeam.files.log_probs import find_inputs
+
+    check_given(large.language_model, large.graph_language_model)
+    found = find_inputs(inputs, max_bytes)
+    opt.check_max_bytes(context, found)
+    boosts = word_boosts(**vars(boosting))
+    scorer = scoring.scorer()
+    loaded = load_graph(graph, **vars(tables), max_bytes=max_bytes)
+    if loaded.word_symbols is None:
+        note("note: the graph has no word symbols, so words are numbers; give --words")
+    tell_unused(boosting.boost_lexicon, loaded)
+    models = large.language_model, large.graph_language_model
+    decoder = make_decoder(loaded, *models, dataclasses.asdict(settings), max_bytes)
+    opt.check_memory_limit(context, decoder.device)
+    if scorer is not None:
+        scorer.compare_with_greedy(loaded)
+    requested = answers.requested() | {"lattice": lattice is not None}
+    _decode_files(
+        decoder, found, output, format, batch_size, requested, scorer=scorer, lattice=lattice, boosts=boosts
+    )  # fmt: skip
+    if boosts:
+        boosts.tell_absent()
+
+
+@guarded
+@takes_groups
+def greedy(
+    context: typer.Context,
+    *,
+    inputs: opt.LogProbs,
+    tokens: Annotated[Path, typer.Option(
+        "--tokens", metavar="FILE", help="The tokens of the model's columns, in lines of 'token id' or 'token'.")],
+    output: opt.Output = STDOUT,
+    format: opt.FormatOfOutput = Format.text,
+    scoring: opt.Scoring,
+    frame_shift: opt.FrameShift = None,
+    separator: Annotated[str, typer.Option(
+        "--separator", metavar="TOKEN",
+        help="The token between words, or the mark at the start of a word; 'none' if there is neither.")] = "auto",
+    blank: opt.Blank = None,
+    frame_confidence: opt.FrameConfidence = None,
+    confidence_aggregation: opt.ConfidenceAggregation = opt.DEFAULT.confidence_aggregation,
+    threads: opt.Threads = None,
+    batch_size: opt.BatchSize = 256,
+    device: opt.Device = opt.DEFAULT.device,
+    max_bytes: opt.MaxBytes = None,
+    debug: opt.Debug = False,
+) -> None:  # fmt: skip
+    """Decode log-probs greedily: the best label of each frame, without a graph or a language model."""
+    answers = opt.Answers(frame_confidence=frame_confidence, confidence_aggregation=confidence_aggregation)
+    opt.check_needs(context)
+    _check_format(format, frame_shift, answers)
+    settings = opt.decoder_options(answers, beam=0.0, frame_shift=frame_shift, device=device, threads=threads)
+    from arcbeam import CtcDecoder, Graph
+    from arcbeam.files.log_probs import find_inputs
+
+    found = find_inputs(inputs, max_bytes)
+    opt.check_max_bytes(context, found)
+    scorer = scoring.scorer()
+    graph = Graph.greedy(
+        tokens, blank=opt.parse_blank(blank), separator=None if separator == "none" else separator
+    )  # fmt: skip
+    decoder = CtcDecoder(graph, **dataclasses.asdict(settings))
+    _decode_files(decoder, found, output, format, batch_size, answers.requested(), scorer=scorer)
+
+
+def _check_format(format: Format, frame_shift: float | None, answers: opt.Answers) -> None:
+    """A usage error for outputs that the format has no place for."""
+    if format is Format.ctm and frame_shift is None:
+        raise typer.BadParameter("CTM gives times in seconds: set --frame-shift", param_hint="'--format'")
+    if answers.nbest and format is not Format.json:
+        raise typer.BadParameter("n-best lists are for --format json", param_hint="'--nbest'")
+    if answers.confidence and format not in (Format.json, Format.ctm):
+        raise typer.BadParameter("confidences are for --format json or ctm", param_hint="'--confidence'")
+    if answers.mbr and format is not Format.json:
+        raise typer.BadParameter("minimum Bayes risk is for --format json", param_hint="'--mbr'")
+    if answers.frame_confidence is not None and format is not Format.json:
+        raise typer.BadParameter("confidences of labels are for --format json", param_hint="'--frame-confidence'")
+    resolve(answers.frame_confidence, "--frame-confidence")
+
+
+def _decode_files(
+    decoder: "CtcDecoder",
+    found: "list[Input]",
+    output: str,
+    format: Format,
+    batch_size: int,
+    requested: dict[str, Any],
+    *,
+    scorer: "Scorer | None",
+    lattice: str | None = None,
+    boosts: Callable[[str], Any] | None = None,
+) -> None:
+    """Decodes all inputs, writes the results, and tells the speed and the word error rate."""
+    from arcbeam.cli.graphs import describe_device
+    from arcbeam.cli.run import check_width, decode_all
+    from arcbeam.files.log_probs import count, read_all
+    from arcbeam.lattices.archives import lattice_archive
+
+    archive = check_lattice_file(lattice, output)
+    began = time.perf_counter()
+    with (
+        open_output(output) as file,
+        lattice_archive(lattice) if lattice else nullcontext(None) as add_lattice,
+        progress("decoding", lambda: count(found)) as update,
+    ):
+
+        def check(batch: "list[Utterance]") -> None:
+            check_ids(batch, format, lattice is not None)
+            check_width(decoder.graph, batch)
+
+        def write_all(utterance: "Utterance", hypothesis: "Hypothesis") -> None:
+            write(file, format, utterance, hypothesis)
+            if add_lattice is not None and hypothesis.lattice is not None:
+                add_lattice(utterance.id, hypothesis.lattice)
+
+        speed = decode_all(
+            decoder, read_all(found), write_all, check=check, batch_size=batch_size, referee=scorer, update=update,
+            requested=requested, boosts=boosts,
+        )  # fmt: skip
+    speed.run_seconds = time.perf_counter() - began
+    note(speed.describe(decoder.options.frame_shift, describe_device(decoder)))
+    if scorer is not None:
+        for remark in scorer.finish():
+            note(f"note: {remark}")
+        (note if STDOUT in (output, archive) else print)(scorer.summary())

@@ -1,0 +1,246 @@
+"""The command ``arcbeam tune``: word error rate and speed of a grid of options, on a set with references."""
+
+import csv
+import itertools
+import math
+import operator
+import shlex
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from arcbeam.cli import options as opt
+from arcbeam.cli.console import Failure, check_output, guarded, note, progress
+from arcbeam.cli.groups import takes_groups
+
+if TYPE_CHECKING:
+    from arcbeam.cli.run import Scorer
+    from arcbeam.ctc.decoder import CtcDecoder
+    from arcbeam.files.log_probs import Utterance
+    from arcbeam.graph.graph import Graph
+
+SHOWN = 10  # rows of the table on a terminal; the CSV has all
+CLOSE = 0.001  # a word error rate that is hardly worse than the best: 0.1 points
+
+
+@dataclass(frozen=True)
+class Point:
+    """One place of the grid, and what was measured there."""
+
+    acoustic_scale: float
+    beam: float
+    word_insertion_penalty: float
+    wer: float
+    substitutions: int
+    insertions: int
+    deletions: int
+    speed: float  # RTFx, or frames a second where the seconds of a frame are not known
+
+
+def numbers(option: str, text: str, least: float = -math.inf) -> list[float]:
+    """Numbers with commas between; a usage error for anything else."""
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        values = []
+    if not values or not all(least <= value < math.inf for value in values):
+        of = "numbers" if math.isinf(least) else f"numbers of at least {least:g}"
+        raise typer.BadParameter(
+            f"expected {of} with commas between, such as 1,1.5,2, got {text!r}", param_hint=f"'{option}'"
+        )
+    return sorted(set(values))
+
+
+@guarded
+@takes_groups
+def tune(
+    *,
+    graph: opt.GraphFile,
+    inputs: opt.LogProbs,
+    reference: Annotated[list[Path], typer.Option(
+        "--reference", "-r", metavar="FILE",
+        help="Reference transcripts: .tsv (id, tab, words), .trn, Kaldi text, .trans.txt or a folder of these.")],
+    acoustic_scale: Annotated[str, typer.Option(
+        "--acoustic-scale", metavar="FACTOR,...", rich_help_panel=opt.SEARCH,
+        help="The factors of the log-probs to try.")] = "0.75,1,1.25,1.5,2,2.5",
+    beam: Annotated[str, typer.Option(
+        "--beam", metavar="NATS,...", rich_help_panel=opt.SEARCH, help="The beams to try.")] = "8,11,14,17",
+    word_insertion_penalty: Annotated[str, typer.Option(
+        "--word-insertion-penalty", metavar="NATS,...", rich_help_panel=opt.SEARCH,
+        help="The penalties to try, in addition to that of the graph: costs of every word; above 0 means fewer "
+        "words.")] = "-1,0,1",
+    output: Annotated[Path | None, typer.Option(
+        "--output", "-o", metavar="FILE", show_default=False, help="Write all of the grid as CSV.")] = None,
+    plot: Annotated[Path | None, typer.Option(
+        "--plot", metavar="FILE", show_default=False,
+        help="Draw word error rates against speed: .svg, .png or .pdf; needs matplotlib.")] = None,
+    frame_shift: opt.FrameShift = None,
+    threads: opt.Threads = None,
+    device: opt.Device = opt.DEFAULT.device,
+    max_active: Annotated[int, typer.Option(
+        "--max-active", metavar="TOKENS", min=0, rich_help_panel=opt.SEARCH,
+        help="Go on with at most this many paths of a frame; 0 for no limit.")] = opt.DEFAULT.max_active or 0,
+    ignore_case: Annotated[bool, typer.Option(
+        "--ignore-case", help="Differences of upper and lower case do not count as word errors.")] = False,
+    tables: opt.Tables,
+    max_bytes: opt.MaxBytes = None,
+    debug: opt.Debug = False,
+) -> None:  # fmt: skip
+    """Find the options with the fewest word errors: use a tuning set, never the test set."""
+    scales, beams = numbers("--acoustic-scale", acoustic_scale, 0.01), numbers("--beam", beam, 0.0)
+    penalties = numbers("--word-insertion-penalty", word_insertion_penalty)
+    for file in (output, plot):
+        if file is not None:
+            check_output(file)
+    from arcbeam.cli.graphs import describe_device, load_graph
+    from arcbeam.cli.references import read_references
+    from arcbeam.cli.run import Scorer
+    from arcbeam.files.log_probs import find_inputs, read_all
+
+    references = read_references(reference)
+    found = find_inputs(inputs, max_bytes)
+    loaded = load_graph(graph, **vars(tables), max_bytes=max_bytes)
+    utterances = [utterance for utterance in read_all(found) if utterance.id in references]
+    if not utterances:
+        raise Failure("the inputs and the reference have no utterance in common")
+    note(f"tuning on {len(utterances):,} utterances of {len(references):,} references")
+    scorer = Scorer(references, ignore_case=ignore_case)
+    scorer.compare_with_greedy(loaded)
+    options = {"max_active": max_active or None, "threads": threads, "device": device, "frame_shift": frame_shift}
+    grid = list(itertools.product(penalties, scales, beams))
+    points: list[Point] = []
+    with progress("tuning", lambda: len(grid), "combinations") as update:
+        for point, decoder in _measured(loaded, utterances, scorer, grid, options):
+            points.append(point)
+            device = describe_device(decoder)
+            update(len(points))
+    scorer.add_greedy(utterances)
+    points.sort(key=lambda point: (point.wer, -point.speed))
+    unit = "frames a second" if frame_shift is None else "RTFx"
+    _print(points, unit, device, scorer)
+    _advise(points, graph, inputs, loaded, unit)
+    if output is not None:
+        _write(points, output, unit)
+    if plot is not None:
+        _draw(points, plot, unit)
+
+
+def _measured(
+    graph: "Graph", utterances: "list[Utterance]", scorer: "Scorer", grid: list[tuple[float, float, float]],
+    options: dict[str, Any],
+) -> "Iterator[tuple[Point, CtcDecoder]]":  # fmt: skip
+    """Each place of the grid with a decoder of it; the first decode warms the memory up and is not timed."""
+    from arcbeam import CtcDecoder
+    from arcbeam.cli.run import check_width, decode_batch
+    from arcbeam.cli.score import Score
+
+    check_width(graph, utterances)
+    said = [scorer.references[utterance.id] for utterance in utterances]
+    frames = sum(len(utterance.log_probs) for utterance in utterances)
+    seconds = options["frame_shift"] or 1.0
+    for penalty, places in itertools.groupby(grid, operator.itemgetter(0)):
+        penalised = graph if not penalty else with_penalty(graph, penalty)
+        for _, scale, beam in places:
+            decoder = CtcDecoder(penalised, acoustic_scale=scale, beam=beam, **options)
+            found = decode_batch(decoder, utterances)
+            began = time.perf_counter()
+            decode_batch(decoder, utterances)
+            took = time.perf_counter() - began
+            score = Score(ignore_case=scorer.ignore_case)
+            score.add(said, [hypothesis.text for hypothesis in found])
+            if score.wer is None:
+                raise Failure("the references have no words")
+            errors = score.substitutions, score.insertions, score.deletions
+            yield Point(scale, beam, penalty, score.wer, *errors, frames * seconds / max(took, 1e-9)), decoder
+
+
+def with_penalty(graph: "Graph", penalty: float) -> "Graph":
+    """The graph with this cost, in nats, added to every arc that writes a word."""
+    import numpy as np
+
+    from arcbeam import Graph
+
+    if graph.open_slot is not None:
+        raise Failure("--word-insertion-penalty: expected a graph without an open slot; give 0")
+    fields = graph.fields()
+    columns = fields["columns"]
+    sources = np.repeat(np.arange(graph.num_states), np.diff(columns["states"]["first_arc"].astype(np.int64)))
+    inputs = np.where(columns["columns"] == 0xFFFF, 0, columns["columns"].astype(np.int64) + 1)
+    costs = graph.weights + np.float32(penalty) * (columns["words"] != 0)
+    arcs = (sources, columns["targets"]["next_state"], inputs, columns["words"], costs.astype(np.float32))
+    kept = ("start", "num_columns", "tokens", "word_symbols", "blank", "pronunciations", "join", "separator", "meta")
+    given = {name: fields[name] for name in (*kept, "separator_column")}
+    return Graph.from_arcs(arcs, finals=graph.finals, num_states=graph.num_states, **given)
+
+
+def _print(points: list[Point], unit: str, device: str, scorer: "Scorer") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"The best {min(SHOWN, len(points))} of {len(points)}, on {device}", title_justify="left")
+    for heading in ("acoustic scale", "beam", "word insertion", "WER, %", "sub.", "ins.", "del.", unit):
+        table.add_column(heading, justify="right")
+    for point in points[:SHOWN]:
+        table.add_row(
+            f"{point.acoustic_scale:g}", f"{point.beam:g}", f"{point.word_insertion_penalty:g}",
+            f"{100 * point.wer:.2f}", f"{point.substitutions:,}", f"{point.insertions:,}", f"{point.deletions:,}",
+            f"{point.speed:,.0f}",
+        )  # fmt: skip
+    Console(soft_wrap=False).print(table)
+    if scorer.greedy_score.words:
+        print(f"greedy decoding: {scorer.greedy_score}")
+
+
+def _advise(points: list[Point], graph: str, inputs: list[str], loaded: "Graph", unit: str) -> None:
+    """Prints the command lines of the best place, and of the fastest that is hardly worse."""
+    best = points[0]
+    fastest = max((point for point in points if point.wer <= best.wer + CLOSE), key=lambda point: point.speed)
+    chosen = [("the fewest errors", best)]
+    if fastest is not best:
+        chosen.append((f"{fastest.speed / best.speed:.1f} times as fast, and at most 0.1 points worse", fastest))
+    for what, point in chosen:
+        print(f"\n{what}: WER {100 * point.wer:.2f} %, {point.speed:,.0f} {unit}")
+        scale, beam = f"--acoustic-scale {point.acoustic_scale:g}", f"--beam {point.beam:g}"
+        print(f"  arcbeam decode {shlex.join([graph, *inputs])} {scale} {beam}")
+        if point.word_insertion_penalty:
+            built = float(loaded.meta.get("word_insertion_penalty", 0.0))
+            penalty = built + point.word_insertion_penalty
+            print(f"  with a graph built with: arcbeam build-graph ... --word-insertion-penalty {penalty:g}")
+
+
+def _write(points: list[Point], path: Path, unit: str) -> None:
+    """Writes a line for each place of the grid, the best first."""
+    from arcbeam.files.writing import replacing_text
+
+    with replacing_text(path) as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow((
+            "acoustic_scale", "beam", "word_insertion_penalty", "wer", "substitutions", "insertions", "deletions",
+            unit.lower().replace(" ", "_"),
+        ))  # fmt: skip
+        rows.writerows(tuple(vars(point).values()) for point in points)
+
+
+def _draw(points: list[Point], path: Path, unit: str) -> None:
+    """Draws a line over the beams for each scale and penalty, of the six that come lowest."""
+    from arcbeam.core.packages import require
+
+    figure = require("matplotlib.figure", "a plot", "matplotlib")
+    picture = figure.Figure(figsize=(7, 5), layout="constrained")
+    axes = picture.add_subplot()
+    lines: dict[tuple[float, float], list[Point]] = {}
+    for point in points:  # the best first
+        lines.setdefault((point.acoustic_scale, point.word_insertion_penalty), []).append(point)
+    for (scale, penalty), line in list(lines.items())[:6]:
+        line.sort(key=lambda point: point.beam)
+        label = f"acoustic scale {scale:g}" + (f", word insertion {penalty:g}" if penalty else "")
+        axes.plot([point.speed for point in line], [100 * point.wer for point in line], marker="o", label=label)
+        for point in line:
+            axes.annotate(f"{point.beam:g}", (point.speed, 100 * point.wer), xytext=(3, 3), textcoords="offset points")
+    axes.set(xscale="log", xlabel=unit, ylabel="word error rate, %", title="A number at a point is its beam")
+    axes.legend()
+    picture.savefig(path)

@@ -1,0 +1,101 @@
+"""``arcbeam tune``: each place of the grid is what ``arcbeam decode`` gives there."""
+
+import csv
+import re
+import shlex
+
+import pytest
+
+import arcbeam
+from arcbeam.cli.tune import with_penalty
+from tests.cli.conftest import TOKENS, WORDS, arcs_of_a_word_loop, log_probs_of
+
+WRONG = {"one": "ah sea", "two": "sea", "three": "bee"}
+
+
+@pytest.fixture
+def reference(tmp_path):
+    path = tmp_path / "wrong.tsv"
+    path.write_text("".join(f"{name}\t{words}\n" for name, words in WRONG.items()))
+    return path
+
+
+def table(path):
+    return list(csv.DictReader(path.open()))
+
+
+def word_loop(penalty):
+    arcs = [(*arc[:4], arc[4] + penalty * bool(arc[3])) for arc in arcs_of_a_word_loop()]
+    return arcbeam.Graph.from_arcs(arcs, finals=dict.fromkeys(range(4), 0.0), tokens=TOKENS, word_symbols=WORDS)
+
+
+def test_every_place_of_the_grid(run, tmp_path, reference):
+    result = run(
+        "tune", "graph.arc", "in.npz", "-r", reference, "--acoustic-scale", "0.1,1", "--beam", "5,3",
+        "--word-insertion-penalty", "0,2.5", "-o", tmp_path / "grid.csv", "--frame-shift", 0.02,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    rows = table(tmp_path / "grid.csv")
+    places = {tuple(float(row[name]) for name in ("acoustic_scale", "beam", "word_insertion_penalty")) for row in rows}
+    assert len(rows) == len(places) == 8
+    assert [float(row["wer"]) for row in rows] == sorted(float(row["wer"]) for row in rows)
+    assert len({row["wer"] for row in rows}) > 1 and all(float(row["rtfx"]) > 0 for row in rows)
+    for penalty in (0, 2.5):
+        word_loop(penalty).save(tmp_path / "penalised.arc")
+        for row in (row for row in rows if float(row["word_insertion_penalty"]) == penalty):
+            options = ("--acoustic-scale", row["acoustic_scale"], "--beam", row["beam"], "-r", reference)
+            [said] = re.findall(
+                r"(\d+) / 4: (\d+) substitutions, (\d+) insertions, (\d+) deletions",
+                run("decode", tmp_path / "penalised.arc", "in.npz", *options).stderr,
+            )
+            assert said == (
+                str(round(float(row["wer"]) * 4)),
+                row["substitutions"],
+                row["insertions"],
+                row["deletions"],
+            )
+
+
+def test_the_command_that_is_advised(run, reference):
+    result = run("tune", "graph.arc", "in.npz", "-r", reference, "--word-insertion-penalty", "0")
+    best, said = re.findall(r"the fewest errors: WER ([\d.]+) %.*\n  arcbeam (.*)", result.stdout)[0]
+    assert f"WER {best} %" in run(*shlex.split(said), "-r", reference).stderr
+    assert "greedy" not in result.stdout  # a graph without a separator
+    assert "tuning on 3 utterances of 3 references" in result.stderr
+
+
+def test_a_penalty_is_one_that_the_graph_is_built_with():
+    penalised, built = with_penalty(word_loop(0.0), 1.25), word_loop(1.25)
+    for name in ("states", "targets", "columns", "words", "finals"):
+        assert getattr(penalised, name).tobytes() == getattr(built, name).tobytes()
+    batch = [log_probs_of([0, 1, 1, 0, 2])]
+    decoders = [arcbeam.CtcDecoder(graph, device="cpu") for graph in (penalised, built)]
+    assert decoders[0].decode(batch)[0].to_dict() == decoders[1].decode(batch)[0].to_dict()
+
+
+def test_a_plot(run, tmp_path, reference):
+    pytest.importorskip("matplotlib")
+    result = run("tune", "graph.arc", "in.npz", "-r", reference, "--plot", tmp_path / "wer.svg")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "wer.svg").read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--beam", "8,x"), 2, "'--beam': expected numbers of at least 0 with commas between, such as 1,1.5,2"),
+        (("--acoustic-scale", "0"), 2, "'--acoustic-scale': expected numbers of at least 0.01"),
+        (("--word-insertion-penalty", "inf"), 2, "'--word-insertion-penalty': expected numbers with commas"),
+        (("--output", "nowhere/grid.csv"), 1, "nowhere/grid.csv: the folder does not exist"),
+    ],
+)
+def test_what_is_refused(run, reference, arguments, code, message):
+    result = run("tune", "graph.arc", "in.npz", "-r", reference, *arguments)
+    assert result.exit_code == code
+    assert message in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_a_reference_of_another_set(run, tmp_path):
+    (tmp_path / "other.tsv").write_text("four\tah\n")
+    result = run("tune", "graph.arc", "in.npz", "-r", tmp_path / "other.tsv")
+    assert result.exit_code == 1 and "no utterance in common" in result.stderr
