@@ -15,6 +15,7 @@ count cut-offs; its numbers are then rounded to three decimals, which makes the 
 """
 
 import argparse
+import itertools
 import lzma
 import re
 import subprocess
@@ -55,13 +56,23 @@ def runs(line: str) -> Iterable[str]:
     return (" ".join(words[i : i + OVERLAP]) for i in range(len(words) - OVERLAP + 1))
 
 
-def without_novel(lines: list[str]) -> list[str]:
+def without_novel(lines: list[str], step: int = 1) -> list[str]:
+    """Every step-th line outside the novel that shares no OVERLAP words in a row with it."""
     span = find_novel(lines)
     of_novel = {run for i in span for run in runs(lines[i])}
-    outside = [*lines[: span.start], *lines[span.stop :]]
+    outside = [*lines[: span.start], *lines[span.stop :]][::step]
     kept = [line for line in outside if not any(run in of_novel for run in runs(line))]
     print(f"{len(outside) - len(kept)} more lines share {OVERLAP} words in a row with it and are left out")
     return kept
+
+
+def spread_lines(lines: list[str], count: int) -> list[str]:
+    """At most so many lines, evenly spread over a text, without the novel if it is in the text."""
+    step = max(1, len(lines) // count)
+    if FIRST_LINES not in itertools.pairwise(lines):
+        print("the text does not contain the novel")
+        return lines[::step][:count]
+    return without_novel(lines, step)[:count]
 
 
 def rounded(line: str) -> str:

@@ -69,6 +69,8 @@ class Alphabet:
             at = -1
             for piece in self._processor.encode(word):
                 at += len(self._processor.id_to_piece(piece))
+                if at > len(word):  # "<unk>", which is longer than what it stands for
+                    raise KeyError(word)
                 ends[at] = piece
             if at != len(word):
                 raise KeyError(word)

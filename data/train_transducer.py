@@ -1,16 +1,17 @@
-"""Trains a small RNN-T or TDT over CTC log-probs in a few minutes on a GPU, and says its word error rates.
+"""Trains a small RNN-T or TDT over CTC log-probs in a few minutes on a GPU, and prints its word error rates.
 
     python -m data.train_transducer --data DATA --text books.txt.xz --out rnnt.npz [--tdt] [--minutes 4] [--device cuda]
     python -m data.train_transducer --data DATA --evaluate rnnt.npz [--tdt]
 
 DATA is a folder of sets as `ARCBEAM_DATA` names it (throughput is trained on, ljspeech-200 watched), with the
-SentencePiece model tokenizers/librispeech_bpe_256.model. Texts that share five words in a row with a transcript of a
-set that is evaluated are left out. `data.spoken_text` makes log-probs of texts, `data.speech_transducer` is the
-network; weights are written as float16, an average over the last steps. Greedy decoding is arcbeam's.
+SentencePiece model tokenizers/librispeech_bpe_256.model unless ``--tokenizer`` names another. Left out of the text are
+*Sense and Sensibility*, which the demo's recordings are read from, and lines that share five words in a row with a
+transcript of a set that is evaluated. `data.spoken_text` makes log-probs of texts, `data.speech_transducer` is the
+network; weights are written as float16, an average over the last steps. Greedy decoding is arcbeam's. On a CPU it takes
+hours: five minutes leave all words wrong.
 """
 
 import argparse
-import lzma
 import math
 import os
 import time
@@ -24,10 +25,10 @@ import numpy.typing as npt
 import torch
 
 from arcbeam import TransducerDecoder
-from data import letter_alignment, speech_transducer
+from data import letter_alignment, make_demo_lm, speech_transducer
 from data.speech_transducer import DURATIONS, FRAME_SHIFT, Transducer
 from data.spoken_text import Alphabet, Batch, Distortion, Texts, Units, speak
-from data.workload import collapse, word_error_rate
+from data.workload import TRAINING_LINES, collapse, train_sentencepiece, word_error_rate
 
 EVALUATED = ("test-other-100", "ljspeech-200", "demo")
 WATCHED = "ljspeech-200"
@@ -36,6 +37,18 @@ WORDS = (2, 60)  # of a text
 REAL_SHARE = 0.2  # of the batches: utterances as they are, but distorted
 AVERAGE = 0.999  # of the weights, from step to step
 PEAK_RATE, WARM_UP = 2e-3, 300
+PIECES = 256  # of a tokenizer that is trained here
+TOLD_EVERY = 100_000  # texts
+BEGAN = time.perf_counter()
+SIZES: dict[str, dict[str, int]] = {
+    "large": {},
+    "demo": {"channels": 256, "embedding": 96, "units": 224, "joint": 256},  # decoder weights of 1 MB as float16
+    "small": {"channels": 128, "blocks": 3, "inner": 256, "embedding": 64, "units": 128, "joint": 192},
+}
+
+
+def tell(what: str) -> None:
+    print(f"{time.perf_counter() - BEGAN:5.0f} s: {what}", flush=True)
 
 
 @dataclass(frozen=True)
@@ -57,21 +70,25 @@ def read_tokens(data: Path) -> list[str]:
     return [line.rsplit(None, 1)[0] for line in (data / "tokens.txt").read_text(encoding="utf-8").splitlines()]
 
 
-def alphabet_of(data: Path) -> Alphabet:
-    return Alphabet([" ", *read_tokens(data)[1:]], str(data / "tokenizers" / "librispeech_bpe_256.model"))
+def alphabet_of(data: Path, tokenizer: Path | None = None) -> Alphabet:
+    model = tokenizer or data / "tokenizers" / "librispeech_bpe_256.model"
+    return Alphabet([" ", *read_tokens(data)[1:]], str(model))
 
 
 def read_text(path: Path, count: int, avoid: Iterable[str]) -> list[str]:
-    """So many lines of a text, evenly spread over it, without those that share OVERLAP words with others."""
+    """So many lines of a text, evenly spread over it, without the demo's novel and what shares OVERLAP words in a row
+    with the texts to avoid."""
     known = {run for text in avoid for run in runs(text)}
-    opener = lzma.open if path.suffix == ".xz" else open
-    with opener(path, "rt", encoding="utf-8") as file:
-        lines = [line.strip() for line in file]
-    step = max(1, len(lines) // count)
+    tell(f"reading {path}")
+    lines = [line.strip() for line in make_demo_lm.read_lines(path)]
+    tell(f"{len(lines):,} lines")
+    spread = make_demo_lm.spread_lines(lines, count)
     low, high = WORDS
-    return [
-        line for line in lines[::step] if low <= line.count(" ") + 1 <= high and known.isdisjoint(runs(line))
-    ][:count]  # fmt: skip
+    usual = [line for line in spread if low <= line.count(" ") + 1 <= high]
+    kept = [line for line in usual if known.isdisjoint(runs(line))]
+    tell(f"{len(usual):,} of {len(spread):,} lines have {low} to {high} words")
+    tell(f"{len(usual) - len(kept):,} of them share {OVERLAP} words in a row with an evaluated transcript: left out")
+    return kept
 
 
 def runs(text: str) -> set[str]:
@@ -82,7 +99,9 @@ def runs(text: str) -> set[str]:
 def spell_all(alphabet: Alphabet, texts: Iterable[str]) -> list[tuple[np.ndarray, np.ndarray]]:
     """Those that can be spelled."""
     found = []
-    for text in texts:
+    for number, text in enumerate(texts):
+        if number and not number % TOLD_EVERY:
+            tell(f"{number:,} texts spelled")
         try:
             found.append(alphabet.spell(text))
         except (KeyError, ValueError):
@@ -199,7 +218,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--minutes", type=float, default=4.0)
     parser.add_argument("--steps", type=int, default=1_000_000, help="at most")
     parser.add_argument("--letters", type=int, default=16_000, help="of a batch")
-    parser.add_argument("--small", action="store_true", help="a smaller network, for a CPU")
+    parser.add_argument("--size", choices=list(SIZES), default="large", help="of the network; small: for a CPU")
+    parser.add_argument(
+        "--tokenizer", type=Path, help=f"SentencePiece model; one that does not exist is trained, with {PIECES} pieces"
+    )
     parser.add_argument("--weights", type=Path, help="of an earlier training with the same sizes, to go on from")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--seed", type=int, default=0)
@@ -210,23 +232,23 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.data is None:
         parser.error("--data or ARCBEAM_DATA: the folder of the sets is needed")
     durations = DURATIONS if args.tdt else None
-    alphabet = alphabet_of(args.data)
     if args.evaluate:
         with np.load(args.evaluate) as arrays:
-            evaluate(arrays, args.data, alphabet, durations)
+            evaluate(arrays, args.data, alphabet_of(args.data, args.tokenizer), durations)
         return
-    began = time.perf_counter()
     torch.manual_seed(args.seed)
     evaluated = [text for name in EVALUATED for text in read_set(args.data / name).references]
+    texts = read_text(args.text or args.data / "text" / "books.txt.xz", args.lines, evaluated)
+    if args.tokenizer and not args.tokenizer.exists():
+        train_sentencepiece(texts[:: max(1, len(texts) // TRAINING_LINES)], PIECES, args.tokenizer)
+        tell(f"{args.tokenizer} trained")
+    alphabet = alphabet_of(args.data, args.tokenizer)
     spoken = read_set(args.data / "throughput")
     count = args.utterances or len(spoken.references)
     spoken = Set(spoken.log_probs[:count], spoken.references[:count])
-    texts = read_text(args.text or args.data / "text" / "books.txt.xz", args.lines, evaluated)
     source = Source(spoken, texts, alphabet, args.device, args.letters, args.seed)
-    print(f"{len(texts)} texts, {len(source.units.length)} units, {time.perf_counter() - began:.0f} s", flush=True)
-    shape: dict[str, int] = {"tokens": alphabet.pieces + 1}
-    if args.small:
-        shape |= {"channels": 128, "blocks": 3, "inner": 256, "embedding": 64, "units": 128, "joint": 192}
+    tell(f"{len(source.units.length):,} units; training begins")
+    shape = {"tokens": alphabet.pieces + 1, **SIZES[args.size]}
     model = Transducer(speech_transducer.Sizes(**shape), durations).to(args.device)
     if args.weights:
         with np.load(args.weights) as arrays:

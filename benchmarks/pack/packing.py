@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks.data import acoustic, corpus, datasets, graphs
 from benchmarks.data.datasets import CACHE, REAL, data_folder
 from benchmarks.harness import record
-from data import workload
+from data import make_demo_lm, workload
 
 PIECES = (512, 1024)
 UTTERANCES = 4096  # of each workload that can be made from the lines that travel
@@ -103,7 +103,7 @@ def made_lm(graph: str) -> Callable[[], Made]:
 def training() -> Made:
     def lines() -> bytes:
         books = workload.read_lines(data_folder() / "text" / "books.txt.xz")
-        kept = books[:: max(1, len(books) // TRAINING_LINES)][:TRAINING_LINES]
+        kept = make_demo_lm.spread_lines(books, TRAINING_LINES)
         return lzma.compress("".join(f"{line}\n" for line in kept).encode(), preset=PRESET)
 
     model = "tokenizers/librispeech_bpe_256.model"

@@ -10,11 +10,19 @@ import pytest
 torch = pytest.importorskip("torch", reason="training needs torch")
 pytest.importorskip("sentencepiece", reason="training needs sentencepiece")
 
+from arcbeam import TransducerDecoder  # noqa: E402
 from benchmarks.data import datasets  # noqa: E402
 from benchmarks.experiments import transducer_boosting, transducer_wer  # noqa: E402
 from benchmarks.harness.registry import Context  # noqa: E402
 from benchmarks.tasks import boosting  # noqa: E402
-from data import speech_transducer, spoken_text, train_transducer, workload  # noqa: E402
+from data import (  # noqa: E402
+    make_demo_lm,
+    make_demo_transducer,
+    speech_transducer,
+    spoken_text,
+    train_transducer,
+    workload,
+)
 from data.letter_alignment import first_frames  # noqa: E402
 
 TOKENS = [" ", *"abcdefghijklmnopqrstuvwxyz'", "<blank>"]
@@ -108,10 +116,11 @@ def test_from_data_to_weights(data, tmp_path, monkeypatch, capsys, tdt):
     """The loss falls, and what is written is what arcbeam decodes."""
     monkeypatch.setattr(train_transducer, "REAL_SHARE", 1.0)
     kind = ["--tdt"] if tdt else []
-    argv = ["--data", str(data), "--out", str(tmp_path / "w.npz"), "--text", str(data / "lines.txt"), "--small"]
+    argv = ["--data", str(data), "--out", str(tmp_path / "w.npz"), "--text", str(data / "lines.txt"), "--size", "small"]
     train_transducer.main([*argv, *kind, "--steps", "60", "--letters", "900", "--device", "cpu"])
     said = capsys.readouterr().out
     assert "60 steps in" in said and "test-other-100: " in said
+    assert "53 of 53 lines have 2 to 60 words" in said and "8 of them share 5 words in a row with an evaluated" in said
     train_transducer.main(["--data", str(data), "--evaluate", str(tmp_path / "w.npz"), *kind])
     assert "demo: " in capsys.readouterr().out
     with np.load(tmp_path / "w.npz") as arrays:
@@ -123,6 +132,70 @@ def test_from_data_to_weights(data, tmp_path, monkeypatch, capsys, tdt):
     monkeypatch.setattr(train_transducer, "train", lambda source, model, *rest: begun.append(model.arrays()))
     train_transducer.main([*argv, *kind, "--weights", str(tmp_path / "w.npz"), "--device", "cpu"])
     assert {name: value.tobytes() for name, value in begun[0].items()} == first
+
+
+def test_the_text_has_no_line_of_the_demos_novel(tmp_path, monkeypatch, capsys):
+    """Nor one of other books that quotes it; a text without the novel is taken as it is."""
+    monkeypatch.setattr(make_demo_lm, "WORDS_OF_THE_NOVEL", (15, 30))
+    novel = [
+        *make_demo_lm.FIRST_LINES,
+        "the family of dashwood had long been settled in sussex",
+        make_demo_lm.LAST_LINE,
+    ]
+    quoting = "he read the family of dashwood had long been settled in sussex"
+    others = [f"another line about number {'x' * i}" for i in range(1, 9)]
+    path = tmp_path / "books.txt"
+    path.write_text("\n".join([*others[:4], *novel, quoting, *others[4:]]) + "\n")
+    assert train_transducer.read_text(path, 100, []) == others
+    assert train_transducer.read_text(path, 4, [others[3]]) == [others[0], others[5]]  # every third line outside
+    said = capsys.readouterr().out
+    assert "the novel: lines 5 to 8" in said and "1 more lines share 8 words in a row" in said
+    path.write_text("\n".join(others) + "\n")
+    assert train_transducer.read_text(path, 100, []) == others
+    assert "the text does not contain the novel" in capsys.readouterr().out
+
+
+def test_progress_is_told_while_texts_are_spelled(source, monkeypatch, capsys):
+    monkeypatch.setattr(train_transducer, "TOLD_EVERY", 2)
+    assert len(train_transducer.spell_all(source[1], ["road"] * 5)) == 5
+    assert [line.partition(": ")[2] for line in capsys.readouterr().out.splitlines()] == [
+        "2 texts spelled",
+        "4 texts spelled",
+    ]
+
+
+@pytest.mark.parametrize("tdt", [False, True])
+def test_the_demos_files(data, demo_data, tmp_path, tdt):
+    """A tokenizer that is trained on the way, weights, and the demo's files made of them: the same is decoded."""
+    kind, model = ["--tdt"] if tdt else [], tmp_path / "pieces.model"
+    (tmp_path / "text").write_text("the quick brown fox jumps over the lazy dog\nit's a very short text\n" * 9)
+    argv = ["--data", str(data), "--text", str(tmp_path / "text"), "--tokenizer", str(model), *kind]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train_transducer, "PIECES", 40)
+        train_transducer.main(
+            [*argv, "--out", str(tmp_path / "w.npz"), "--size", "demo", "--steps", "3", "--letters", "900"]
+        )
+    folder = tmp_path / "demo"
+    folder.mkdir()
+    shutil.copy(demo_data / "log_probs.npz", folder)
+    make_demo_transducer.main([str(tmp_path / "w.npz"), "--tokenizer", str(model), "--folder", str(folder)])
+    decoder = TransducerDecoder.from_arrays(folder / "transducer.npz", device="cpu")
+    assert decoder.options.durations == (speech_transducer.DURATIONS if tdt else None)
+    assert (decoder.options.blank_id, decoder.options.frame_shift, len(decoder.pieces)) == (40, 0.08, 40)
+    spoken = train_transducer.read_set(demo_data)
+    alphabet = train_transducer.alphabet_of(data, model)
+    with np.load(tmp_path / "w.npz") as arrays, np.load(folder / "encoder_output.npz") as encoded:
+        wanted = speech_transducer.encode(speech_transducer.load_light(arrays), spoken.log_probs)
+        assert list(encoded) == np.load(demo_data / "log_probs.npz")["ids"].tolist()
+        halves = [encoded[name] for name in encoded]
+        assert [one.tobytes() for one in halves] == [one.astype(np.float16).tobytes() for one in wanted]
+        ours = TransducerDecoder.from_arrays(
+            speech_transducer.decoder_arrays(arrays), alphabet.blank, activation="relu",
+            durations=speech_transducer.DURATIONS if tdt else None, device="cpu",
+        )  # fmt: skip
+    for one, other in zip(decoder.decode(halves), ours.decode(halves), strict=True):
+        assert one.tokens.tobytes() == other.tokens.tobytes() and one.log_probs.tobytes() == other.log_probs.tobytes()
+        assert one.text == alphabet.text(one.tokens.tolist())
 
 
 def test_the_answers_of_nodes():

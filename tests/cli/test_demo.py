@@ -64,6 +64,29 @@ def test_demo(run_real, references, kept_graphs):
     assert (int(beam[1]), int(beam[2])) == word_errors(references, transcripts)
 
 
+def test_demo_of_the_transducer(run, references, monkeypatch):
+    """The same table and lines of it, and no graph is built; what it writes is what `transduce` says."""
+    monkeypatch.setattr(demo, "demo_graph", None)
+    result = run("demo", "--transducer", "--threads", 1)
+    assert result.exit_code == 0, result.output
+    ours, greedy = re.findall(r"^(\w+ ?\w+) +WER ([\d.]+) % \[ (\d+) / (\d+):", result.stdout, re.MULTILINE)
+    assert re.search(
+        r"decoded 13 utterances, 559 frames, 44\.7 s of audio in .*RTFx \d+.* on cpu, 1 thread", result.stdout
+    )
+    folder = demo.data_folder()
+    written = run("transduce", folder / "transducer.npz", folder / "encoder_output.npz", "-f", "json")
+    rows = {row["id"]: row for row in map(json.loads, written.stdout.splitlines())}
+    assert "note: " not in written.stderr
+    errors = word_errors(references, {name: row["text"] for name, row in rows.items()})
+    assert (ours[0], int(ours[2]), int(ours[3])) == ("transducer", *errors)
+    assert (greedy[0], greedy[1]) == ("greedy CTC", "4.72")
+    assert float(ours[1]) < 10
+    for name, row in rows.items():
+        assert re.search(rf" {name} .* {row['words'][0]['start']:.2f}-{row['words'][-1]['end']:.2f} ", result.stdout)
+    wrong = run("demo", "--transducer", "--rebuild")
+    assert wrong.exit_code == 2 and "a transducer has no graph" in wrong.stderr
+
+
 def test_demo_keeps_its_graph(run_real, graph):
     again = run_real("demo")
     assert again.exit_code == 0
@@ -94,6 +117,10 @@ def test_demo_without_its_data(run, monkeypatch, tmp_path):
     result = run("demo")
     assert result.exit_code == 1
     assert "error: the recordings of the demo are not in this installation" in result.stderr
+
+
+def test_times_of_no_words():
+    assert demo.spoken_between([]) == ""
 
 
 def test_marks():

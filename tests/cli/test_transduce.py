@@ -50,6 +50,23 @@ def test_nemo(run, models):
     assert [line.rpartition(" ")[2] for line in one.stdout.splitlines()] == ["(one)", "(two)"]
 
 
+def test_named_arrays(run, models):
+    """Weights and options in an .npz: the same lines as of the archive of NeMo."""
+    pieces = [f"▁{c}" if c in "af" else c for c in "abcdefghijkl"]
+    arrays = random_arrays(6, blank=12, blank_bias=2.0)
+    options = {"blank_id": 12, "activation": "relu", "frame_shift": 0.08, "tokenizer": pieces}
+    np.savez(models / "m.npz", **arrays, **options)
+    for given in ((), ("-f", "ctm"), ("-f", "json", "--max-symbols", "1"), ("--frame-shift", "0.5", "-f", "ctm")):
+        ours, of_nemo = (run("transduce", models / name, models / "in.npz", *given) for name in ("m.npz", "m.nemo"))
+        assert ours.exit_code == 0, ours.output
+        assert ours.stdout == of_nemo.stdout and len(ours.stdout.splitlines()) >= 2
+    np.savez(models / "m.npz", **arrays)
+    result = run("transduce", models / "m.npz", models / "in.npz")
+    assert result.exit_code == 1 and "m.npz: expected an array blank_id" in result.stderr
+    swapped = run("transduce", models / "in.npz", models / "m.npz")
+    assert swapped.exit_code == 1 and "in.npz: arrays: unknown array one, two: expected some of" in swapped.stderr
+
+
 def test_times_of_words(run, models):
     arrays, config = random_arrays(6, blank=12, blank_bias=2.0), CONFIG.replace("c, d", "▁c, d")
     nemo_file(models / "m.nemo", config, nemo_names(arrays))

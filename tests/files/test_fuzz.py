@@ -213,6 +213,10 @@ def from_nemo(path):
     decode(TransducerDecoder.from_nemo(path, device="cpu", threads=1))
 
 
+def from_arrays(path):
+    decode(TransducerDecoder.from_arrays(path, device="cpu", threads=1))
+
+
 def decode(decoder):
     try:
         decoder.decode([RNG.normal(size=(9, decoder.features)).astype(np.float32)])
@@ -243,6 +247,16 @@ def test_checkpoints(tmp_path):
     attack("checkpoint", data, path, from_icefall, MUTANTS)
     attack("pickle", data, path, from_icefall, 2 * MUTANTS, within_zip(mutate, "data.pkl"))
     attack("storages", data, path, from_icefall, MUTANTS, within_zip(mutate, "0"))
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_named_arrays(tmp_path, save):
+    options = {"blank_id": 12, "durations": [0, 1, 2], "activation": "relu", "frame_shift": 0.08, "relu": False}
+    save(tmp_path / "whole.npz", **arrays_of("tdt"), **options, max_symbols=3, tokenizer=list("abcdefghijkl"))
+    data, path = (tmp_path / "whole.npz").read_bytes(), tmp_path / "m.npz"
+    attack("named arrays", data, path, from_arrays, MUTANTS)
+    for kind in (".npy", *(f"{name}.npy" for name in ("tokenizer", "durations", "blank_id", "frame_shift"))):
+        attack(kind, data, path, from_arrays, MUTANTS // 3, within_zip(mutate, kind))
 
 
 def test_safetensors(tmp_path):

@@ -234,6 +234,8 @@ BAD_NPZ = [
     ({"log_probs": padded()[:, :4]}, "a length of 5 is beyond the 4 frames"),
     ({"ids": np.array(list(UTTERANCES), object)}, "got Python objects"),
     ({"ids": np.zeros(4)}, "ids must be names"),
+    ({"ids": np.full(4, 0x110000, "<u4").view("<U1")}, "array 'ids': expected text, got the number 1114112, which is"),
+    ({"ids": np.full(4, 0x110000, ">u4").view(">U1")}, "array 'ids': expected text, got the number 1114112, which is"),
     ({"ids": np.array([b"\xff"] * 4)}, "not UTF-8"),
 ]
 

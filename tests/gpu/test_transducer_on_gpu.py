@@ -136,6 +136,16 @@ def test_hypotheses_grow(kind, wanted, monkeypatch):
     same(make(kind, "cuda").decode(frames_of(kind, LENGTHS)), wanted)
 
 
+def test_the_demo_s_model(demo_data):
+    with np.load(demo_data / "encoder_output.npz") as file:
+        speech = list(file.values())
+    on_gpu, on_cpu = (
+        TransducerDecoder.from_arrays(demo_data / "transducer.npz", device=device, confidence="entropy").decode(speech)
+        for device in ("cuda", "cpu")
+    )
+    same(on_gpu, on_cpu)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_arrays_of_torch(kind, dtype):
     torch = pytest.importorskip("torch", reason="arrays of torch need it")

@@ -34,4 +34,9 @@ with tempfile.TemporaryDirectory() as folder:
 assert files("arcbeam").joinpath("py.typed").is_file()
 demo = files("arcbeam").joinpath("demo_data")
 assert demo.joinpath("log_probs.npz").is_file(), "the demo's data is not in the package"
+encoder_output = np.load(str(demo.joinpath("encoder_output.npz")))["goforward"]
+(said,) = arcbeam.TransducerDecoder.from_arrays(str(demo.joinpath("transducer.npz")), device="cpu").decode(
+    [encoder_output]
+)
+assert said.text == "go forward ten meters", said
 print(f"arcbeam {arcbeam.__version__}, Python {sys.version.split()[0]}, numpy {np.__version__}: {hypothesis.text!r}")

@@ -30,6 +30,7 @@ TEXT = " ".join(PAGE.split())
         "docs/guide/baseline.md",
         "docs/guide/install.md",
         "docs/guide/large-language-models.md",
+        "docs/guide/transducer-weights.md",
         "docs/guide/transducers.md",
     ],
 )
@@ -78,6 +79,7 @@ TAKE_A_LIMIT = {
     "KenLM": arcbeam.KenLM,
     "TransducerDecoder.from_nemo": arcbeam.TransducerDecoder.from_nemo,
     "TransducerDecoder.from_icefall": arcbeam.TransducerDecoder.from_icefall,
+    "TransducerDecoder.from_arrays": arcbeam.TransducerDecoder.from_arrays,
 }
 
 

@@ -29,7 +29,7 @@ SPELLED_OUT = [
     (baseline.LexiconDecoder, baseline.LexiconOptions, set()),
     (baseline.LexiconFreeDecoder, baseline.LexiconFreeOptions, set()),
     (TransducerDecoder, arcbeam.TransducerOptions, set()),
-    (TransducerDecoder.from_arrays, arcbeam.TransducerOptions, set()),
+    (TransducerDecoder.from_arrays, arcbeam.TransducerOptions, OF_MODEL),
     (TransducerDecoder.from_nemo, arcbeam.TransducerOptions, OF_MODEL),
     (TransducerDecoder.from_icefall, arcbeam.TransducerOptions, {"blank_id", "max_symbols"}),
     (Graph, Wording, set()),
@@ -128,6 +128,7 @@ def test_what_editors_know_of_options_is_the_dataclass(keywords, options, own):
     [
         arcbeam.CtcDecoder,
         TransducerDecoder,
+        TransducerDecoder.from_arrays,
         TransducerDecoder.from_nemo,
         TransducerDecoder.from_icefall,
         baseline.LexiconDecoder,

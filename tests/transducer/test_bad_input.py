@@ -178,7 +178,9 @@ def test_names_of_arrays():
 
 @pytest.mark.parametrize("arrays", [None, 3, list(ARRAYS.values())], ids=lambda arrays: type(arrays).__name__)
 def test_arrays_that_have_no_names(arrays):
-    expected = f"arrays: expected a mapping of names to arrays, got {type(arrays).__name__}"
+    expected = (
+        f"arrays: expected a mapping of names to arrays, or the path of an .npz file, got {type(arrays).__name__}"
+    )
     with pytest.raises(TypeError, match=expected):
         TransducerDecoder.from_arrays(arrays, 0)
 
@@ -197,16 +199,16 @@ OPTIONS = {
     "blank real": ({"blank_id": 1.0}, TypeError, r"blank_id: expected a whole number, got float"),
     "no durations": ({"durations": []}, ValueError, r"durations: expected at least one, got none"),
     "negative duration": ({"durations": [0, -1]}, ValueError, r"durations\[1\]: expected at least 0 frames, got -1"),
+    "huge duration": (
+        {"durations": [2**31]},
+        ValueError,
+        r"durations\[0\]: expected at most 2,147,483,647 frames, got",
+    ),
     "real duration": ({"durations": [0.5]}, TypeError, r"durations\[0\]: expected a whole number of frames, got float"),
     "a duration": ({"durations": 3}, TypeError, r"durations: expected whole numbers of frames, got int"),
     "max_symbols": ({"max_symbols": 0}, ValueError, r"max_symbols: expected a whole number of at least 1, got 0"),
     "huge max_symbols": ({"max_symbols": 2**31}, ValueError, r"max_symbols: .* at most 2,147,483,647, got 2147483648"),
     "real max_symbols": ({"max_symbols": 1.5}, TypeError, r"max_symbols: expected a whole number .* 1, got float"),
-    "no max_symbols": (
-        {"max_symbols": None},
-        TypeError,
-        r"max_symbols: expected a whole number of at least 1, got None",
-    ),
     "precision": ({"precision": "float8"}, ValueError, r"precision: expected float32 or bfloat16, got 'float8'"),
     "device": ({"device": "tpu"}, ValueError, r'device: expected "cpu"'),
     "threads": ({"threads": 0}, ValueError, r"threads: expected a whole number of at least 1"),
@@ -216,7 +218,7 @@ OPTIONS = {
     "unknown": (
         {"beam": 3},
         TypeError,
-        r"unknown option beam: expected one of arrays, blank_id, activation, relu, du",
+        r"unknown option beam: expected one of arrays, blank_id, activation, relu, max_bytes, du",
     ),
 }
 
@@ -230,6 +232,8 @@ def test_options(case):
 
 def test_kinds_of_networks():
     joint = Joint(*(ARRAYS[name] for name in ("encoder_weight", "prediction_weight", "output_weight")))
+    with pytest.raises(TypeError, match=r"max_symbols: expected a whole number of at least 1, got None"):
+        TransducerDecoder(StatelessPrediction(ARRAYS["embedding"]), joint, 0, max_symbols=None)
     with pytest.raises(TypeError, match=r"prediction: expected an arcbeam.transducer.LstmPrediction or .*, got dict"):
         TransducerDecoder(ARRAYS, joint, 0)
     with pytest.raises(TypeError, match=r"joint: expected an arcbeam.transducer.Joint, got dict"):

@@ -260,3 +260,12 @@ def test_blocks_that_multiply_together(kind):
     for seed, policy in enumerate(POLICIES[:2]):
         found, _ = check(arrays, frames, shape, {"seed": seed, "policy": policy, "max_steps": 10**9}, **options)
     assert sum(len(one.tokens) for one in found) > 20
+
+
+@pytest.mark.parametrize("kernel", ["kept", "many"])
+def test_the_demo_s_model(demo_data, kernel):
+    """A trained TDT from its file, and speech in float16."""
+    with np.load(demo_data / "encoder_output.npz") as file:
+        shortest = sorted(file.values(), key=len)[:2]
+    written, _ = check(demo_data / "transducer.npz", shortest, Shape(kernel, blocks=8), confidence="entropy")
+    assert [one.text for one in written] == ["ten of clubs", "seven offlubs"]

@@ -223,6 +223,9 @@ def info(
 @app.command()
 @guarded
 def demo(
+    transducer: Annotated[
+        bool, typer.Option("--transducer", help="Decode with a small TDT transducer instead of beam search.")
+    ] = False,
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Build the graph again even if it is in the cache.")
     ] = False,
@@ -230,10 +233,12 @@ def demo(
     device: opt.Device = opt.DEFAULT.device,
     debug: opt.Debug = False,
 ) -> None:
-    """Decode thirteen real recordings and compare with greedy decoding."""
+    """Decode thirteen real recordings and compare with greedy decoding of CTC."""
+    if transducer and rebuild:
+        raise typer.BadParameter("leave it out: a transducer has no graph", param_hint="'--rebuild'")
     from arcbeam.cli.demo import run
 
-    run(rebuild=rebuild, threads=threads, device=device)
+    run(transducer=transducer, rebuild=rebuild, threads=threads, device=device)
 
 
 @app.command(epilog="Example: arcbeam bench gk23_table3 --repeats 3")

@@ -1,5 +1,7 @@
-"""``arcbeam demo``: decodes real recordings with a language model, and compares with the truth and greedy decoding."""
+"""``arcbeam demo``: decodes real recordings by beam search or a transducer; compares with the truth and greedy CTC."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -17,8 +19,10 @@ from arcbeam.files.log_probs import Utterance, find_inputs, read_all
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from arcbeam.ctc.hypothesis import Hypothesis
+    from arcbeam.ctc.decoder import CtcDecoder
     from arcbeam.graph.graph import Graph
+    from arcbeam.transducer.decoder import TransducerDecoder
+    from arcbeam.words import Word
 
 FRAME_SHIFT = 0.02
 #: Set on other speech (200 sentences of LJSpeech, this graph): WER 5.9 % at 1.0, 5.7 % at 1.5, 5.6 % at 2.0.
@@ -37,32 +41,70 @@ def data_folder() -> Path:
     raise Failure("the recordings of the demo are not in this installation; run it from the source: make demo")
 
 
-def run(*, rebuild: bool, threads: int | None, device: str) -> None:
-    """Decode the demo and print the table, word error rates and speed."""
-    from arcbeam import CtcDecoder
+@dataclass(frozen=True)
+class Contender:
+    """A decoder, the utterances that it decodes with their seconds a frame, and what may fail on a batch of them."""
+
+    name: str
+    decoder: "CtcDecoder | TransducerDecoder"
+    utterances: list[Utterance]
+    frame_shift: float
+    check: Callable[[list[Utterance]], None] = lambda batch: None
+
+
+def run(*, transducer: bool, rebuild: bool, threads: int | None, device: str) -> None:
+    """Decode the demo, by beam search or with its transducer, and print the table, word error rates and speed."""
+    from arcbeam import Graph
 
     folder = data_folder()
     references = read_references([folder / "reference.tsv"])
-    utterances = list(read_all(find_inputs([str(folder / "log_probs.npz")])))
-    graph = demo_graph(folder, rebuild=rebuild)
-    decoder = CtcDecoder(graph, acoustic_scale=ACOUSTIC_SCALE, frame_shift=FRAME_SHIFT, threads=threads, device=device)
-    found: dict[str, Hypothesis] = {}
+    log_probs = read_data(folder / "log_probs.npz")
+    if transducer:
+        ours = with_transducer(folder, threads=threads, device=device)
+    else:
+        ours = beam_search(demo_graph(folder, rebuild=rebuild), log_probs, threads=threads, device=device)
+    found: dict[str, Any] = {}
     # All of it takes milliseconds, so a single run says little; the first run warms the memory up.
     speeds = [
         decode_all(
-            decoder, utterances, lambda u, h: found.update({u.id: h}), check=partial(check_width, graph),
-            batch_size=len(utterances),
+            ours.decoder, ours.utterances, lambda u, h: found.update({u.id: h}), check=ours.check,
+            batch_size=len(ours.utterances),
         )
         for _ in range(1 + RUNS)
     ]  # fmt: skip
     speed = sorted(speeds[1:], key=lambda speed: speed.seconds)[RUNS // 2]
     scorer = Scorer(references, keep_alignments=True)
-    scorer.compare_with_greedy(graph)
-    scorer.add(utterances, [found[utterance.id] for utterance in utterances])
-    _print_table(utterances, scorer.score)
-    print(f"\nbeam search  {scorer.score}")
-    print(f"greedy       {scorer.greedy_score}")
-    print(f"{speed.describe(FRAME_SHIFT, describe_device(decoder))} (median of {RUNS} runs)")
+    scorer.compare_with_greedy(Graph.greedy(folder / "tokens.txt"))
+    hypotheses = [found[utterance.id] for utterance in log_probs]
+    scorer.add(log_probs, hypotheses)
+    _print_table([(u.id, h.words) for u, h in zip(log_probs, hypotheses, strict=True)], scorer.score)
+    print(f"\n{ours.name:<12} {scorer.score}")
+    print(f"greedy CTC   {scorer.greedy_score}")
+    print(f"{speed.describe(ours.frame_shift, describe_device(ours.decoder))} (median of {RUNS} runs)")
+
+
+def read_data(path: Path) -> list[Utterance]:
+    """Return the utterances of a file of the demo."""
+    return list(read_all(find_inputs([str(path)])))
+
+
+def beam_search(graph: "Graph", log_probs: list[Utterance], *, threads: int | None, device: str) -> Contender:
+    """Return beam search of log-probs with a language model."""
+    from arcbeam import CtcDecoder
+
+    decoder = CtcDecoder(graph, acoustic_scale=ACOUSTIC_SCALE, frame_shift=FRAME_SHIFT, threads=threads, device=device)
+    return Contender("beam search", decoder, log_probs, FRAME_SHIFT, partial(check_width, graph))
+
+
+def with_transducer(folder: Path, *, threads: int | None, device: str) -> Contender:
+    """Return the demo's transducer, which decodes the output of its encoder."""
+    from arcbeam import TransducerDecoder
+
+    decoder = TransducerDecoder.from_arrays(folder / "transducer.npz", threads=threads, device=device)
+    shift = decoder.options.frame_shift
+    if shift is None:
+        raise Failure("the transducer of the demo has no frame_shift")
+    return Contender("transducer", decoder, read_data(folder / "encoder_output.npz"), shift)
 
 
 def demo_graph(folder: Path, *, rebuild: bool) -> "Graph":
@@ -99,17 +141,21 @@ def only(folder: Path, pattern: str) -> Path:
     return files[0]
 
 
-def _print_table(utterances: list[Utterance], score: Score) -> None:
+def _print_table(said: list[tuple[str, list["Word"]]], score: Score) -> None:
     from rich.console import Console
     from rich.table import Table
 
     table = Table(title="Errors are in capitals", title_justify="left", show_lines=True)
-    for heading in ("id", "transcript", "reference"):
-        table.add_column(heading, no_wrap=heading == "id")
-    for utterance, alignment in zip(utterances, score.alignments, strict=True):
-        transcript, reference = mark_errors(*alignment)
-        table.add_row(utterance.id, transcript, reference)
+    for heading in ("id", "seconds", "transcript", "reference"):
+        table.add_column(heading, no_wrap=heading in ("id", "seconds"))
+    for (name, words), alignment in zip(said, score.alignments, strict=True):
+        table.add_row(name, spoken_between(words), *mark_errors(*alignment))
     Console(soft_wrap=False).print(table)
+
+
+def spoken_between(words: list["Word"]) -> str:
+    """Return when the first word begins and the last one ends; nothing for no words."""
+    return f"{words[0].start:.2f}-{words[-1].end:.2f}" if words else ""
 
 
 def mark_errors(reference: list[str], transcript: list[str], alignment: list[Any]) -> tuple["Text", "Text"]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph
     from arcbeam.graph.info import GraphInfo
     from arcbeam.lm.language_model import LanguageModelInfo
+    from arcbeam.transducer.decoder import TransducerDecoder
 
 COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh")  # the first bytes of gzip, xz and bzip2 files
 
@@ -143,7 +144,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, bool, dict, list, tuple, type(None))) else str(value)
 
 
-def describe_device(decoder: "CtcDecoder") -> str:
+def describe_device(decoder: "CtcDecoder | TransducerDecoder") -> str:
     """Name where a decoder works, such as ``cpu, 2 threads`` or ``cuda:0``."""
     if decoder.device != "cpu":
         return decoder.device

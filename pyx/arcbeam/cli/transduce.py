@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from arcbeam.transducer.streams.stream import TransducerStream
 
 TOKEN_MODEL = "Language model of tokens"
+MODELS = (*opt.TRANSDUCERS, ".npz")  # log-probs end in .npz, too
 NEEDS = {
     "confidence_aggregation": ("confidence",), "real_time": ("chunk_frames",), "endpoint": ("chunk_frames",),
     "boosting_tree_alpha": opt.LISTS, "context_score": opt.LISTS, "depth_scaling": opt.LISTS, "unk_score": opt.LISTS,
@@ -37,7 +38,8 @@ LISTED = ("text", "words", "tokens", "frames", "times", "durations", "log_probs"
 def transduce(
     context: typer.Context,
     model: Annotated[Path, typer.Argument(metavar="MODEL",
-        help="A .nemo archive, a .pt checkpoint of icefall, or .safetensors with the weights of either.")],
+        help="A .nemo archive, a .pt checkpoint of icefall, .safetensors with the weights of either, or .npz with "
+        "named arrays (docs/guide/transducers.md).")],
     inputs: Annotated[list[str], typer.Argument(
         metavar="INPUT", help=r"Encoder output \[frames, features]: .npz with one array per utterance, .npy, Kaldi "
         ".ark or .scp, or a folder of them; or -, with --chunk-frames, for the standard input: float32 values, one "
@@ -112,9 +114,8 @@ def transduce(
 ) -> None:  # fmt: skip
     """Decode the encoder output of an RNN-T or TDT model into transcripts, greedily."""
     opt.check_needs(context, NEEDS)
-    if model.suffix not in opt.TRANSDUCERS:
-        kinds = ", ".join(opt.TRANSDUCERS)
-        raise Failure(f"{model}: unknown kind of model {model.suffix!r}, expected one of {kinds}")
+    if model.suffix not in MODELS:
+        raise Failure(f"{model}: unknown kind of model {model.suffix!r}, expected one of {', '.join(MODELS)}")
     if confidence is not None and format not in (Format.json, Format.ctm):
         raise typer.BadParameter("confidences are for --format json or ctm", param_hint="'--confidence'")
     if chunk_frames is None:
@@ -122,7 +123,7 @@ def transduce(
             raise typer.BadParameter("- is read in chunks: needs --chunk-frames", param_hint="'INPUT'")
     else:
         _check_chunked(context, output, format, endpoint)
-    from arcbeam import Endpoint, TransducerDecoder
+    from arcbeam import Endpoint
     from arcbeam.cli.boosts import BoostFiles
     from arcbeam.cli.chunks import cut, find_frames
     from arcbeam.cli.live import follow
@@ -137,8 +138,7 @@ def transduce(
         "boosting_tree_alpha": boosting_tree_alpha, "ngram_lm_model": ngram_lm, "ngram_lm_alpha": ngram_lm_alpha,
         "ngram_lm_tokens": None if ngram_lm_tokens is None else _first_words(ngram_lm_tokens),
     }  # fmt: skip
-    make = TransducerDecoder.from_icefall if _is_of_icefall(model) else TransducerDecoder.from_nemo
-    decoder = make(model, **{name: value for name, value in given.items() if value is not None})
+    decoder = _reader_of_model(model)(model, **{name: value for name, value in given.items() if value is not None})
     shift = decoder.options.frame_shift
     if not decoder.has_text:
         if format is Format.ctm:
@@ -246,12 +246,18 @@ def _first_words(path: Path) -> list[str | None]:
     return words[:-1] if words[-1] is None else words  # after the last line feed
 
 
-def _is_of_icefall(model: Path) -> bool:
-    if model.suffix != ".safetensors":
-        return model.suffix == ".pt"
+def _reader_of_model(model: Path) -> "Callable[..., TransducerDecoder]":
+    """The constructor that reads a model of this kind."""
+    from arcbeam import TransducerDecoder
     from arcbeam.transducer.checkpoints.checkpoint import names_of_tensors
 
-    return any(name.startswith("joiner.") for name in names_of_tensors(model))
+    if model.suffix == ".npz":
+        return TransducerDecoder.from_arrays
+    if model.suffix == ".safetensors":
+        is_of_icefall = any(name.startswith("joiner.") for name in names_of_tensors(model))
+    else:
+        is_of_icefall = model.suffix == ".pt"
+    return TransducerDecoder.from_icefall if is_of_icefall else TransducerDecoder.from_nemo
 
 
 def _check_features(decoder: "TransducerDecoder", batch: list["Utterance"]) -> None:

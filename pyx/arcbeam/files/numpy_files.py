@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from collections.abc import Iterator
 from math import prod
 from pathlib import Path
@@ -95,6 +96,13 @@ def _header_of(data: bytes, size: int, name: str) -> Header:
     return header
 
 
+def _check_characters(content: bytes, header: Header, name: str) -> None:
+    """FormatError for text with numbers beyond Unicode, of which numpy makes a SystemError when it is read."""
+    numbers = np.frombuffer(content, header.dtype.str[0] + "u4", offset=header.begin)
+    if numbers.size and int(numbers.max()) > sys.maxunicode:
+        raise FormatError(f"array {name!r}: expected text, got the number {int(numbers.max())}, which is no character")
+
+
 class Rows:
     """An array of an archive: its parts along the first axis, read one after the other."""
 
@@ -146,6 +154,8 @@ class Archive:
         with reading(self.path, EXPECTED):
             content = self._members.read(self._member(name))
             header = _header_of(content, len(content), name)
+            if header.dtype.kind == "U":
+                _check_characters(content, header, name)
             return _aligned(np.ndarray(header.shape, header.dtype, content, header.begin, order=header.order))
 
     def rows(self, name: str) -> "Rows":

@@ -21,15 +21,7 @@ from arcbeam.transducer.device import TransducerMemory, ordinal_of
 from arcbeam.transducer.engines import make_engine
 from arcbeam.transducer.fusion import Boosts
 from arcbeam.transducer.hypothesis import HypothesisForm, TransducerHypothesis, TransducerState
-from arcbeam.transducer.network import (
-    Joint,
-    LstmPrediction,
-    StatelessPrediction,
-    WeightsError,
-    check_shape,
-    from_mapping,
-    named_as,
-)
+from arcbeam.transducer.network import Joint, LstmPrediction, StatelessPrediction, WeightsError, check_shape, named_as
 from arcbeam.transducer.ngram_lm import NgramLm, token_automaton
 from arcbeam.transducer.options import TransducerKeywords, TransducerOptions
 from arcbeam.transducer.search import GreedySearch
@@ -186,52 +178,87 @@ class TransducerDecoder:
     @lists_options(TransducerOptions)
     def from_arrays(
         cls,
-        arrays: Mapping[str, Any],
-        blank_id: int,
+        arrays: str | os.PathLike[str] | Mapping[str, Any],
+        blank_id: int | None = None,
         *,
-        activation: str = "tanh",
-        relu: bool = False,
+        activation: str | None = None,
+        relu: bool | None = None,
+        max_bytes: int | str | None = None,
         durations: Sequence[int] | None = None,
-        max_symbols: int = 10,
-        frame_shift: float | None = None,
-        tokenizer: Tokenizer | None = None,
+        max_symbols: int | None = None,
+        frame_shift: float | Literal["auto"] | None = "auto",
+        tokenizer: Tokenizer | None = "auto",
         ngram_lm_model: NgramLm | None = None,
         ngram_lm_tokens: Sequence[str | None] | None = None,
         **options: Unpack[TransducerKeywords],
     ) -> TransducerDecoder:
-        """A decoder from named weights, such as ``numpy.load("weights.npz")`` returns.
+        """A decoder from named weights: an ``.npz`` file as :func:`numpy.savez` writes it, or a mapping.
 
         Parameters
         ----------
-        arrays : mapping of str to array
+        arrays : path of an ``.npz`` file, or mapping of str to array
             ``embedding``; for an LSTM ``weight_ih_l0``, ``weight_hh_l0`` and, if there are any, ``bias_ih_l0``,
             ``bias_hh_l0``, and so on for each layer; for a stateless network ``convolution`` and ``convolution_bias``,
             if there are any; ``encoder_weight``, ``prediction_weight``, ``output_weight`` and, if there are any,
             ``encoder_bias``, ``prediction_bias``, ``output_bias``. The shapes are those of
             :class:`arcbeam.transducer.LstmPrediction`, :class:`arcbeam.transducer.StatelessPrediction` and
-            :class:`arcbeam.transducer.Joint`.
-        blank_id : int
-        activation : str
-            The joint network's activation: ``"tanh"``, ``"relu"`` or ``"sigmoid"``.
-        relu : bool
-            Whether a stateless network ends with a ReLU.
-        durations, max_symbols, precision, device, threads, frame_shift, tokenizer, confidence, \
-confidence_aggregation, boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
+            :class:`arcbeam.transducer.Joint`; values are float16, float32 or float64. Options may be among the arrays,
+            by their names: ``blank_id`` and ``max_symbols``, integers []; ``durations``, integers [durations];
+            ``frame_shift``, a number []; ``activation``, text []; ``relu``, a boolean []; ``tokenizer``, the pieces as
+            text [tokens]. Python objects are refused, and nothing in the file is run.
+        blank_id : int, optional
+            The blank's token; needed unless it is among the arrays.
+        activation : str, optional
+            The joint network's activation: ``"tanh"``, ``"relu"`` or ``"sigmoid"``; by default that among the arrays,
+            or ``"tanh"`` if there is none.
+        relu : bool, optional
+            Whether a stateless network ends with a ReLU; by default what the arrays say, or False.
+        max_bytes : int, str or None
+            As in `from_nemo`.
+        durations, max_symbols : optional
+            As the decoder itself takes them; None for those among the arrays, or else the decoder's defaults.
+        frame_shift, tokenizer : optional
+            As the decoder itself takes them; "auto" for those among the arrays, or None if there is none.
+        precision, device, threads, confidence, confidence_aggregation, boosting_tree_alpha, \
+ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             As the decoder itself takes them.
+
+        Raises
+        ------
+        FormatError
+            A file that is no such archive, is damaged, exceeds `max_bytes`, lacks an array or has an unknown one, or
+            whose arrays do not fit each other: the message names the array.
+        ValueError
+            The same of a mapping.
+        OSError
+            The file cannot be read.
+
+        Examples
+        --------
+        >>> numpy.savez("weights.npz", **weights, blank_id=1024, activation="relu", tokenizer=pieces)
+        >>> decoder = TransducerDecoder.from_arrays("weights.npz")
         """
-        prediction, joint = from_mapping(arrays, activation, relu)
-        return cls(
-            prediction,
-            joint,
-            blank_id,
+        from arcbeam.transducer.checkpoints.named_arrays import named_file, read_arrays
+
+        given = _given(
+            blank_id=blank_id,
+            activation=activation,
+            relu=relu,
             durations=durations,
             max_symbols=max_symbols,
             frame_shift=frame_shift,
             tokenizer=tokenizer,
-            ngram_lm_model=ngram_lm_model,
-            ngram_lm_tokens=ngram_lm_tokens,
-            **options,
         )
+        model = read_arrays(arrays, given, max_bytes)
+        with named_file(model.source, model.names):
+            return cls(
+                model.prediction,
+                model.joint,
+                **model.options,
+                ngram_lm_model=ngram_lm_model,
+                ngram_lm_tokens=ngram_lm_tokens,
+                **options,
+            )
 
     @classmethod
     @lists_options(TransducerOptions)
@@ -289,11 +316,7 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         """
         from arcbeam.transducer.checkpoints.nemo import read_nemo
 
-        given: dict[str, Any] = {"blank_id": blank_id, "max_symbols": max_symbols}
-        given = {name: value for name, value in given.items() if value is not None}
-        for name, value in (("frame_shift", frame_shift), ("tokenizer", tokenizer)):
-            if not (isinstance(value, str) and value == "auto"):
-                given[name] = value
+        given = _given(blank_id=blank_id, max_symbols=max_symbols, frame_shift=frame_shift, tokenizer=tokenizer)
         model = read_nemo(source, activation, durations, given, max_bytes)
         with named_as(model.source.name, model.keys, model.source.error):
             return cls(
@@ -570,3 +593,10 @@ class FrameLoopingDecoder(TransducerDecoder):
     """A decoder by Algorithm 2 of Bataev et al. (2024), for comparison with label-looping: the same bytes, later."""
 
     _frame_looping = True
+
+
+def _given(*, frame_shift: Any, tokenizer: Any, **others: Any) -> dict[str, Any]:
+    """The options that a caller gives, as far as a model may have its own."""
+    given = {name: value for name, value in others.items() if value is not None}
+    may_be_none = {"frame_shift": frame_shift, "tokenizer": tokenizer}
+    return given | {n: value for n, value in may_be_none.items() if not (isinstance(value, str) and value == "auto")}

@@ -194,8 +194,6 @@ class Joint:
 
 def from_mapping(arrays: Mapping[str, Any], activation: str, relu: bool) -> tuple[Any, Joint]:
     """The networks whose weights have the names that :meth:`arcbeam.TransducerDecoder.from_arrays` explains."""
-    if not isinstance(arrays, Mapping):
-        raise TypeError(f"arrays: expected a mapping of names to arrays, got {type(arrays).__name__}")
     joint_names = [name for name in Joint.__dataclass_fields__ if name != "activation"]
     lstm_names = {f"{kind}_l{i}" for kind in LstmLayer.__dataclass_fields__ for i in range(_layers(arrays))}
     stateless_names = {"convolution", "convolution_bias"}
@@ -203,12 +201,12 @@ def from_mapping(arrays: Mapping[str, Any], activation: str, relu: bool) -> tupl
     known = {"embedding", *joint_names, *(lstm_names if is_lstm else stateless_names)}
     unknown = sorted(str(name) for name in set(arrays) - known)
     if unknown:
-        raise ValueError(f"unknown array {', '.join(unknown)}: expected some of {', '.join(sorted(known))}")
+        raise ValueError(f"arrays: unknown array {', '.join(unknown)}: expected some of {', '.join(sorted(known))}")
     needed = ["embedding", "encoder_weight", "prediction_weight", "output_weight"]
     needed += [f"{kind}_l{i}" for kind in ("weight_ih", "weight_hh") for i in range(_layers(arrays))]
     missing = [name for name in needed if name not in arrays]
     if missing:
-        raise ValueError(f"missing array {', '.join(missing)}: got {', '.join(sorted(arrays)) or 'none'}")
+        raise ValueError(f"arrays: missing array {', '.join(missing)}: got {', '.join(sorted(arrays)) or 'none'}")
     joint = Joint(**{name: arrays[name] for name in joint_names if name in arrays}, activation=activation)
     if not is_lstm:
         convolution = {name: arrays[name] for name in stateless_names if name in arrays}

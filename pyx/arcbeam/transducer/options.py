@@ -109,7 +109,8 @@ def _durations(durations: Iterable[int]) -> tuple[int, ...]:
         if isinstance(duration, bool) or not isinstance(duration, numbers.Integral):
             raise TypeError(f"durations[{i}]: expected a whole number of frames, got {type(duration).__name__}")
         if not 0 <= duration < 2**31:
-            raise ValueError(f"durations[{i}]: expected at least 0 frames, got {duration}")
+            rule = "at least 0" if duration < 0 else f"at most {2**31 - 1:,}"
+            raise ValueError(f"durations[{i}]: expected {rule} frames, got {shown(duration)}")
         found.append(int(duration))
     if not found:
         raise ValueError("durations: expected at least one, got none; give None for an RNN-T")

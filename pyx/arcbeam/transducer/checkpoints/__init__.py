@@ -1,4 +1,4 @@
-"""Checkpoints of icefall and NeMo, and safetensors: read without running anything that they contain.
+"""Checkpoints of icefall and NeMo, safetensors and named arrays: read without running anything that they contain.
 
 May import: core, files, transducer.
 """
