@@ -28,7 +28,10 @@ def determinized(
     ends = np.flatnonzero(np.isfinite(costs[1][:, 0]))
     arc_costs, end_costs = costs[0], costs[1][ends]
     if (total := float(np.abs(arc_costs).sum() + np.abs(end_costs).sum())) >= LARGEST_SUM:
-        raise ValueError(f"expected costs whose magnitudes add up to less than 2**30 nats, got {total:g}")
+        raise ValueError(
+            f"expected costs whose magnitudes add up to less than 2**30 nats, got {total:g}; determinize=False leaves "
+            "the lattice as it is"
+        )
     arrays = {
         "first_arc": lattice.first_arcs,
         "targets": lattice.arcs["target"],
