@@ -24,7 +24,7 @@ def determinized(
     step_limit: int = STEP_LIMIT,
 ) -> Kind:
     """The lattice determinised, whose arcs must lead to larger states."""
-    # `costs`: those of `cost_parts`, where they are known before they were rounded.
+    # `costs` are those that `cost_parts` gives, or the same before they were rounded to float32.
     ends = np.flatnonzero(np.isfinite(costs[1][:, 0]))
     arc_costs, end_costs = costs[0], costs[1][ends]
     if (total := float(np.abs(arc_costs).sum() + np.abs(end_costs).sum())) >= LARGEST_SUM:
