@@ -24,11 +24,14 @@ def determinized(
     step_limit: int = STEP_LIMIT,
 ) -> Kind:
     """The lattice determinised, whose arcs must lead to larger states."""
-    # `costs`: those of `cost_parts`, where they are known before they were rounded.
+    # `costs` are those that `cost_parts` gives, or the same before they were rounded to float32.
     ends = np.flatnonzero(np.isfinite(costs[1][:, 0]))
     arc_costs, end_costs = costs[0], costs[1][ends]
     if (total := float(np.abs(arc_costs).sum() + np.abs(end_costs).sum())) >= LARGEST_SUM:
-        raise ValueError(f"expected costs whose magnitudes add up to less than 2**30 nats, got {total:g}")
+        raise ValueError(
+            f"expected costs whose magnitudes add up to less than 2**30 nats, got {total:g}; determinize=False leaves "
+            "the lattice as it is"
+        )
     arrays = {
         "first_arc": lattice.first_arcs,
         "targets": lattice.arcs["target"],

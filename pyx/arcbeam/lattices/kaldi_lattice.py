@@ -214,8 +214,9 @@ class KaldiLattice(CompactLattice):
 
         It is composed with both models, as `Lattice.rescore` does before a lattice is written: all paths are rescored,
         exactly. A cost that changes is the float32 that was read plus a float32 of the models, rounded once. A
-        determinised lattice stays determinised. The lattice does not record its graph's model, so it cannot be checked
-        that `graph_language_model` and `graph_lm_scale` are those that the graph was built with.
+        determinised lattice stays determinised. Archives do not record the graph's model, so it cannot be checked that
+        `graph_language_model` and `graph_lm_scale` are those that the graph was built with. Nor do they record whether
+        the search reached a final state: ends of paths are taken as ends of sentences.
 
         Parameters
         ----------
