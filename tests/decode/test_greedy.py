@@ -56,7 +56,8 @@ def test_columns_that_tie(log_probs, beam):
     ]
 
 
-def test_a_gpu_has_the_same_bytes():
+@pytest.mark.parametrize("device", ["cuda"])
+def test_a_gpu_has_the_same_bytes(device):  # of which the mark of tests that run kernels follows
     rng = np.random.default_rng(3)
     batch = [-rng.integers(0, 3, (count, len(TOKENS))).astype(np.float32) for count in (0, 1, 7, 30)]
     both_engines.check(GRAPH, batch, beam=0.0, schedule={"seed": 5})
