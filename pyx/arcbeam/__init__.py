@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from arcbeam.ctc.streams.partial import Partial
     from arcbeam.ctc.streams.stream import Stream
     from arcbeam.files.log_probs import read_log_probs
+    from arcbeam.front.ctc_decoder import ctc_decoder
     from arcbeam.graph.graph import Graph, GraphInfo
     from arcbeam.graph.symbols import SymbolTable, TokenTable
     from arcbeam.lattices.archives import read_lattices, write_lattices
@@ -103,6 +104,7 @@ _HOME = {
     "MissingDependencyError": "core.errors",
     "UnsupportedError": "core.errors",
     "calibrate_confidence": "ctc.confidence.calibration",
+    "ctc_decoder": "front.ctc_decoder",
     "read_lattices": "lattices.archives",
     "read_log_probs": "files.log_probs",
     "write_lattices": "lattices.archives",
@@ -169,6 +171,7 @@ __all__ = [
     "TransducerStream",
     "UnsupportedError",
     "calibrate_confidence",
+    "ctc_decoder",
     "read_lattices",
     "read_log_probs",
     "write_lattices",
