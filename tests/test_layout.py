@@ -358,6 +358,7 @@ MAY_INCLUDE = {
     "cpu_reference/frame_confidence": {"frame_confidence", "decode", "pool", "shared", "transducer"},
     PYX + "files/_file_map": {PYX + "files/_file_map", "common"},
     PYX + "arrays/_input_checks": {PYX + "arrays/_input_checks", "shared"},
+    PYX + "arrays/_log_softmax": {PYX + "arrays/_log_softmax", "decode", "shared", "transducer"},
     PYX + "graph/_graph": {PYX + "graph/_graph", "graph", "common", "shared"},
     PYX + "graph/_new_words": {PYX + "graph/_new_words", "shared"},
     PYX + "graph/_words": {PYX + "graph/_words", "graph", "shared"},

@@ -28,6 +28,7 @@ class DecodeCall(NamedTuple):
     method: ConfidenceMethod | None  # of frame confidences
     cuda_stream: Any
     errors: str
+    logits: bool
 
 
 class Searched(NamedTuple):
