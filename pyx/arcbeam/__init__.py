@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from arcbeam import baseline as baseline
     from arcbeam import transducer as transducer
     from arcbeam import words as words
+    from arcbeam.adapters.hugging_face import TransformersDecoder, from_transformers
     from arcbeam.batching.batcher import Batcher
     from arcbeam.batching.sentences import ChunkSentences
     from arcbeam.batching.stats import BatcherStats
@@ -105,6 +106,8 @@ _HOME = {
     "UnsupportedError": "core.errors",
     "calibrate_confidence": "ctc.confidence.calibration",
     "ctc_decoder": "front.ctc_decoder",
+    "TransformersDecoder": "adapters.hugging_face",
+    "from_transformers": "adapters.hugging_face",
     "read_lattices": "lattices.archives",
     "read_log_probs": "files.log_probs",
     "write_lattices": "lattices.archives",
@@ -169,9 +172,11 @@ __all__ = [
     "TransducerPartial",
     "TransducerState",
     "TransducerStream",
+    "TransformersDecoder",
     "UnsupportedError",
     "calibrate_confidence",
     "ctc_decoder",
+    "from_transformers",
     "read_lattices",
     "read_log_probs",
     "write_lattices",
