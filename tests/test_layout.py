@@ -143,7 +143,20 @@ def imports_at_load(path: Path) -> set[str]:
 # The rooms of the package. Each may import its own modules and those of the root; when it is loaded also the first of
 # these sets, and later, within a function or for the checks of types, the second, too.
 ROOT_ROOM = "."
-FACES = {"baseline", "batching", "ctc", "files", "front", "graph", "lattices", "lm", "streams", "transducer", "cli"}
+FACES = {
+    "adapters",
+    "baseline",
+    "batching",
+    "ctc",
+    "files",
+    "front",
+    "graph",
+    "lattices",
+    "lm",
+    "streams",
+    "transducer",
+    "cli",
+}
 OF_TRANSDUCERS = {"transducer", "transducer/streams"}
 CTC = {f"ctc/{room}" for room in ("boost", "confidence", "lattice", "streams")}
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
@@ -194,6 +207,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "recipe": ({"core", "files", "lm"}, {"graph"}),
     "tokens": ({"core", "files", "graph"}, set()),
     "front": ({"core", "ctc", "files", "graph", "lm", "recipe", "tokens"}, set()),
+    "adapters": ({"core", "ctc", "front", "tokens", "transducer"}, {"ctc/boost"}),
     "cli": (
         {"core", "ctc", "files"},
         {"ctc/boost", "ctc/streams", "graph", "lattices", "lm", "recipe", "transducer/checkpoints"} | OF_TRANSDUCERS,

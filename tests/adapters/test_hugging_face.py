@@ -122,7 +122,7 @@ def test_a_language_model(processor, inputs, tmp_path):
 CTC = {  # classes, options, the place of the blank, seconds a frame, and the shape of the input [batch, ...]
     "parakeet_ctc": ("Parakeet", {"encoder_config": CONFORMER}, -1, 0.08, (400, 80)),
     "lasr_ctc": ("Lasr", {"encoder_config": CONFORMER}, 0, 0.04, (400, 80)),
-    "granite_speech5_ctc": ("GraniteSpeech5", {"encoder_config": GRANITE}, 0, 0.08, (200, 320)),
+    "granite_speech5_ctc": ("GraniteSpeech5", {"encoder_config": GRANITE}, 0, 0.08, (400, 320)),
     "omniasr_ctc": ("OmniASR", {"audio_config": OMNIASR}, 0, 0.02, (1, 16000)),
 }
 
@@ -202,6 +202,11 @@ def test_what_does_not_fit(processor):
         arcbeam.from_transformers(SimpleNamespace(config=SimpleNamespace(model_type="whisper")))
     with pytest.raises(arcbeam.UnsupportedError, match=r"got dict; for any other CTC model use arcbeam\.ctc_decoder"):
         arcbeam.from_transformers({})
+    with pytest.raises(ValueError, match="transducer: expected None for a CTC model, got {}"):
+        arcbeam.from_transformers(model, processor, transducer={})
+    parakeet = SimpleNamespace(model_type="parakeet_tdt")
+    with pytest.raises(ValueError, match="beam, lm: for CTC models; options of transducers are transducer={...}"):
+        arcbeam.from_transformers(SimpleNamespace(config=parakeet), None, "lm.arpa", beam=3.0)
     decoder = arcbeam.from_transformers(model, processor)
     with pytest.raises(ValueError, match=r"attention_mask: expected \[batch, samples\], got shape \[3\]"):
         decoder.lengths(torch.ones(3), 4)

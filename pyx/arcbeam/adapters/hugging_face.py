@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -12,14 +12,16 @@ import numpy as np
 from arcbeam.core.calls import lists_options
 from arcbeam.core.errors import UnsupportedError
 from arcbeam.core.packages import require
+from arcbeam.ctc.hypothesis import Hypotheses
+from arcbeam.ctc.options import DecoderKeywords, DecoderOptions
 from arcbeam.front.ctc_decoder import ctc_decoder
 from arcbeam.tokens.formats import read_tokens
 from arcbeam.transducer.decoder import TransducerDecoder
 
 if TYPE_CHECKING:
+    from arcbeam.core.confidence import ConfidenceMethod
+    from arcbeam.ctc.boost.boost import Boosts
     from arcbeam.ctc.decoder import CtcDecoder
-    from arcbeam.ctc.hypothesis import Hypotheses
-    from arcbeam.ctc.options import DecodeKeywords
 
 RATE = 16_000  # samples a second, where no feature extractor says it
 HOP = 160  # samples from one frame of features to the next, likewise
@@ -52,6 +54,7 @@ WEIGHTS = {
     "joint.head.bias": "output_bias",
 }
 LSTM = "decoder.lstm."
+SHARED = {"device", "threads", "frame_shift"}  # options of decoders of both kinds
 
 
 class TransformersDecoder:
@@ -67,8 +70,20 @@ class TransformersDecoder:
         self.decoder = decoder
         self._model = model
 
-    def decode(  # type: ignore[misc]  # `logits` is an option of CtcDecoder.decode, too
-        self, logits: Any, attention_mask: Any = None, **outputs: Unpack[DecodeKeywords]
+    @lists_options()
+    def decode(
+        self,
+        logits: Any,
+        attention_mask: Any = None,
+        *,
+        boost: Boosts = None,
+        nbest: int | None = None,
+        confidence: bool = False,
+        lattice: bool = False,
+        mbr: bool = False,
+        frame_confidence: str | ConfidenceMethod | None = None,
+        cuda_stream: Any = None,
+        errors: str = "raise",
     ) -> Hypotheses:
         """Decodes ``model(**inputs).logits``.
 
@@ -78,8 +93,8 @@ class TransformersDecoder:
             As the model returns them, on any device, in any of its dtypes.
         attention_mask : tensor [batch, samples or features], optional
             The mask that the model was given, of ones and zeros; without it all frames are decoded.
-        **outputs
-            Those of `CtcDecoder.decode`, such as ``nbest=10`` or ``boost=``.
+        boost, nbest, confidence, lattice, mbr, frame_confidence, cuda_stream, errors
+            As `CtcDecoder.decode` takes them.
 
         Returns
         -------
@@ -87,7 +102,11 @@ class TransformersDecoder:
             One for each utterance.
         """
         lengths = None if attention_mask is None else self.lengths(attention_mask, logits.shape[1])
-        return self.decoder.decode(logits, lengths, logits=True, **outputs)
+        found = self.decoder.decode(
+            logits, lengths, logits=True, boost=boost, nbest=nbest, confidence=confidence, lattice=lattice, mbr=mbr,
+            frame_confidence=frame_confidence, cuda_stream=cuda_stream, errors=errors,
+        )  # fmt: skip
+        return found if isinstance(found, Hypotheses) else Hypotheses([found], self.decoder.stats)
 
     @lists_options()
     def lengths(self, attention_mask: Any, frames: int) -> np.ndarray[Any, Any]:
@@ -116,14 +135,20 @@ class TransformersDecoder:
         return f"<TransformersDecoder of {self._model.config.model_type}, {self.decoder!r}>"
 
 
+@lists_options(DecoderOptions)
 def from_transformers(
     model: Any,
     processor: Any = None,
     lm: Any = None,
     *,
+    lexicon: Any = None,
+    words: Any = None,
     blank: str | int | None = None,
     word_delimiter: str | None = None,
-    **options: Any,
+    cache: bool = True,
+    language_model: Any = None,
+    transducer: Mapping[str, Any] | None = None,
+    **options: Unpack[DecoderKeywords],
 ) -> TransformersDecoder | TransducerDecoder:
     """Makes a decoder for a model of Hugging Face Transformers.
 
@@ -135,13 +160,15 @@ def from_transformers(
         model with several languages (MMS) the vocabulary is read now: set the language before.
     processor : ProcessorMixin or tokenizer, optional
         That of the model, which has its tokens; None if `model` is a folder or a name, which has it.
-    lm : optional
-        For a CTC model: as of `ctc_decoder`, an ARPA over words.
+    lm, lexicon, words, cache, language_model : optional
+        For a CTC model: as of `ctc_decoder`; `lm` is an ARPA over words.
     blank, word_delimiter : optional
         For a CTC model: as of `ctc_decoder`, if the model's own is not the right one.
+    transducer : mapping of str, optional
+        For a transducer: options of `TransducerDecoder.from_arrays` by name, such as ``{"confidence": "entropy"}``.
     **options
-        For a CTC model those of `ctc_decoder`, such as ``lexicon=`` and ``acoustic_scale=``; for a transducer those of
-        `TransducerDecoder.from_arrays`. ``frame_shift`` and ``device`` are by default those of the model.
+        Those of :class:`arcbeam.DecoderOptions`, by keyword; ``device``, ``threads`` and ``frame_shift`` are for
+        transducers, too. ``frame_shift`` and ``device`` are by default those of the model.
 
     Returns
     -------
@@ -181,13 +208,22 @@ def from_transformers(
         options.setdefault("device", f"cuda:{device.index or 0}")
     extractor = getattr(processor, "feature_extractor", None)
     rate, hop = getattr(extractor, "sampling_rate", None) or RATE, getattr(extractor, "hop_length", None) or HOP
+    of_ctc = {
+        "lm": lm, "lexicon": lexicon, "words": words, "blank": blank, "word_delimiter": word_delimiter,
+        "language_model": language_model,
+    }  # fmt: skip
     if kind in TRANSDUCERS:
-        for name, value in {"lm": lm, "blank": blank, "word_delimiter": word_delimiter}.items():
-            if value is not None:
-                more = "; a model of tokens is ngram_lm_model=" if name == "lm" else ""
-                raise ValueError(f"{name}: expected None for a transducer, got {value!r}{more}")
-        options.setdefault("frame_shift", hop * config.encoder_config.subsampling_factor / rate)
-        return _transducer(model, processor, options)
+        given: dict[str, Any] = {**options}
+        given |= {name: value for name, value in of_ctc.items() if value is not None}
+        if wrong := sorted(given.keys() - SHARED):
+            raise ValueError(
+                f"{', '.join(wrong)}: for CTC models; options of transducers are transducer={{...}}, such as "
+                "ngram_lm_model and confidence"
+            )
+        given.setdefault("frame_shift", hop * config.encoder_config.subsampling_factor / rate)
+        return _transducer(model, processor, given | dict(transducer or {}))
+    if transducer is not None:
+        raise ValueError(f"transducer: expected None for a CTC model, got {transducer!r}")
     if processor is None:
         raise ValueError("processor: expected the processor or the tokenizer of the model, which has its tokens")
     options.setdefault("frame_shift", CTC[kind](config, hop) / rate)
@@ -201,7 +237,8 @@ def from_transformers(
             f"{len(names)}: it is that of another model or language"
         )
     tokens: Any = processor if len(names) == columns else _padded(names, columns)
-    return TransformersDecoder(ctc_decoder(tokens, lm, blank=blank, word_delimiter=word_delimiter, **options), model)
+    decoder = ctc_decoder(tokens, cache=cache, **(of_ctc | {"blank": blank}), **options)
+    return TransformersDecoder(decoder, model)
 
 
 def _padded(names: list[str], columns: int) -> list[str]:
