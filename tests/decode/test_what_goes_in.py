@@ -14,12 +14,12 @@ GRAPH = graphs.random_graph(0, columns=COLUMNS)
 ROWS = [graphs.random_log_probs(seed, frames, COLUMNS) for seed, frames in enumerate((40, 23, 31))]
 
 
-@pytest.fixture
-def decoder(device):
+def make(device):
     return CtcDecoder(GRAPH, device=device, beam=9.0, threads=2)
 
 
-def test_one_array_is_one_utterance(decoder):
+def test_one_array_is_one_utterance(device):
+    decoder = make(device)
     wanted = decoder.decode(ROWS)
     for row, one in zip(ROWS, wanted, strict=True):
         same([decoder.decode(row)], [one])
@@ -33,7 +33,8 @@ def test_one_array_is_one_utterance(decoder):
 
 
 @pytest.mark.parametrize("kind", [bool, np.int64, np.float32])
-def test_a_mask_of_frames_says_the_lengths(decoder, kind):
+def test_a_mask_of_frames_says_the_lengths(device, kind):
+    decoder = make(device)
     padded = np.zeros((3, 40, COLUMNS), np.float32)
     for place, row in zip(padded, ROWS, strict=True):
         place[: len(row)] = row
@@ -61,7 +62,8 @@ def test_log_probs_of_logits_obey_the_rule_of_transducers(kind, columns):
     assert taken.rows(1, 1, columns).tobytes() == log_softmax(logits[1:2]).tobytes()
 
 
-def test_logits_are_decoded_as_their_log_probs(decoder):
+def test_logits_are_decoded_as_their_log_probs(device):
+    decoder = make(device)
     rng = np.random.default_rng(5)
     logits = [row + rng.normal(0, 5, (len(row), 1)).astype(np.float32) for row in ROWS]
     log_probs = [log_softmax(one) for one in logits]
@@ -76,7 +78,8 @@ def test_logits_are_decoded_as_their_log_probs(decoder):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_bad_logits_are_named_where_they_are(decoder, value):
+def test_bad_logits_are_named_where_they_are(device, value):
+    decoder = make(device)
     logits = ROWS[0] * 3
     logits[5, 7] = value
     with pytest.raises(InputError, match=f"got {value} in utterance 0, frame 5, column 7"):
