@@ -12,7 +12,8 @@ CHARACTERS = ("a", "b", "c", "d")
 
 
 def arpa(words=WORDS) -> str:
-    rows = ["-99\t<s>", "-0.5\t</s>", *(f"-1\t{word}" for word in words)]
+    share = -np.log10(len(words) + 2)
+    rows = ["-99\t<s>", *(f"{share:.6f}\t{word}" for word in ("</s>", "<unk>", *words))]
     return f"\\data\\\nngram 1={len(rows)}\n\n\\1-grams:\n" + "\n".join(rows) + "\n\n\\end\\\n"
 
 
