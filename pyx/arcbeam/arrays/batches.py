@@ -149,8 +149,8 @@ def rounded(array: Any) -> Any:
     dtype = getattr(array, "dtype", None)
     if str(getattr(dtype, "name", dtype)).rpartition(".")[2] not in ROUNDED_TYPES:
         return array
-    if not hasattr(array, "astype"):  # a tensor of torch
-        return array.float()
+    if not hasattr(array, "astype"):
+        return array.float() if hasattr(array, "float") else array  # a tensor of torch, or of a library that cannot
     with np.errstate(over="ignore"):  # values beyond float32 are infinite there
         return array.astype(np.float32)
 
@@ -184,7 +184,7 @@ def check_shape(shape: tuple[int, ...], name: str, axes: Sequence[str], columns:
         if exact and shape[-2] == columns:
             turned = ", ".join((*axes[:-2], axes[-1], axes[-2]))
             hint = f" (is it [{turned}]? transpose it to [{', '.join(axes)}])"
-        elif exact and width == columns + 1:
+        elif exact and axes[-1] == "columns" and width == columns + 1:
             hint = " (do the tokens lack one, such as the blank?)"
         raise ValueError(f"{name}: expected {'' if exact else 'at least '}{columns} {axes[-1]}, got {width}{hint}")
     if shape[-2] >= 2**31:

@@ -19,12 +19,12 @@ from arcbeam.core.confidence import ConfidenceMethod, measure, resolve
 from arcbeam.core.show import changed, shown_as
 from arcbeam.core.threads import usable_cores
 from arcbeam.ctc.answering import LatticeReader
-from arcbeam.ctc.batches import DecodeCall, Searched, log_probs_and_lengths, pipelined
+from arcbeam.ctc.batches import DecodeCall, DecodeKeywords, Searched, log_probs_and_lengths, pipelined
 from arcbeam.ctc.boost.boost import Boost, Boosts, check_boost, compiled_for
 from arcbeam.ctc.confidence.frame_measurer import FrameMeasurer
 from arcbeam.ctc.engines import make_engine
 from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
-from arcbeam.ctc.options import DecodeKeywords, DecoderKeywords, DecoderOptions
+from arcbeam.ctc.options import DecoderKeywords, DecoderOptions
 from arcbeam.ctc.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
 from arcbeam.ctc.results import Outputs, Paths
 from arcbeam.ctc.stats import NOTHING, DecoderMemory, DecodeStats
@@ -239,8 +239,8 @@ class CtcDecoder:
             not copied there unless the columns of a frame lie apart; a decoder on a GPU sends them to it while it
             decodes. Such a decoder also takes arrays on its GPU, from anything with DLPack or
             ``__cuda_array_interface__``, and copies none. float64 and bfloat16 are rounded to float32, by the library
-            that the array comes from. ``-inf`` means never. Column 0 is input label 1 of the graph. A few frames of every
-            batch are checked for the warnings below; the batch is decoded in any case.
+            that the array comes from. ``-inf`` means never. Column 0 is input label 1 of the graph. A few frames of
+            every batch are checked for the warnings below; the batch is decoded in any case.
         lengths : int, sequence or array of int [batch], or mask [batch, frames]; optional
             Frames of each utterance; the frames beyond are not read. A mask, such as a model's attention mask of its
             output, is 1 for these frames and 0 for those after them.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TypedDict
 
 from arcbeam.core.calls import lists_fields
 from arcbeam.core.checks import (
@@ -20,10 +20,6 @@ from arcbeam.core.checks import (
 from arcbeam.core.confidence import check_aggregation
 from arcbeam.core.sizes import as_bytes
 from arcbeam.gpu.devices import check_name
-
-if TYPE_CHECKING:
-    from arcbeam.core.confidence import ConfidenceMethod
-    from arcbeam.ctc.boost.boost import Boosts
 
 UNKNOWN_WORDS = ("error", "unk", "small")
 DEFAULT_BOOST = 7.0  # the score of a phrase that comes without; chosen by benchmarks, `boost_score`
@@ -54,20 +50,6 @@ class DecoderKeywords(TypedDict, total=False):
     placement: str
     gpu_budget: int | str | None
     arc_cache: int | str | None
-
-
-class DecodeKeywords(TypedDict, total=False):
-    """Keywords of `CtcDecoder.decode`, for checks of types and for editors."""
-
-    boost: Boosts
-    nbest: int | None
-    confidence: bool
-    lattice: bool
-    mbr: bool
-    frame_confidence: str | ConfidenceMethod | None
-    cuda_stream: Any
-    errors: str
-    logits: bool
 
 
 @lists_fields

@@ -8,8 +8,8 @@ from typing import Any
 
 from arcbeam.files.reading import check_is_file
 from arcbeam.graph.symbols import TokenTable
-from arcbeam.tokens.json_files import by_id, of_json, read_json
-from arcbeam.tokens.model_tokens import NAMED_BLANK, ModelTokens, with_marked_pieces
+from arcbeam.tokens.json_files import by_id, of_json, read_json, with_named_blank
+from arcbeam.tokens.model_tokens import ModelTokens, with_marked_pieces
 from arcbeam.tokens.nemo import read_nemo
 from arcbeam.tokens.sentencepiece import pieces_of, read_sentencepiece
 from arcbeam.tokens.text_files import read_text
@@ -64,9 +64,8 @@ def _read(tokens: Any, blank: str | int | None) -> ModelTokens:
             "tokens: expected a list of labels, the path of a file of them, a tokenizer or a processor, got "
             f"{type(tokens).__name__}"
         )
-    table = TokenTable.from_list(tokens)
-    blank_too = NAMED_BLANK if "" in table and NAMED_BLANK not in table else None  # pyctcdecode's
-    return ModelTokens(tuple(token or NAMED_BLANK for token in table.tokens), "tokens", blank_too)
+    names = TokenTable.from_list(tokens, 0).tokens
+    return with_named_blank(names, "tokens")
 
 
 def _tokenizer_in(tokens: Any) -> Any:

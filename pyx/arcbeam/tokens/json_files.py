@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from arcbeam.core.errors import FormatError
@@ -28,7 +28,9 @@ def of_json(content: bytes, name: str) -> ModelTokens:
     with reading(name, EXPECTED):
         value = json.loads(content)
     if isinstance(value, dict) and isinstance(value.get("labels"), list):
-        return _alphabet(value["labels"], name)
+        if not all(type(label) is str for label in value["labels"]):
+            raise FormatError(f"{name}: expected labels that are text")
+        return with_named_blank(value["labels"], name)
     if isinstance(value, dict) and isinstance(value.get("model"), dict):
         return _tokenizer(value, content, name)
     if isinstance(value, dict):
@@ -51,11 +53,11 @@ def by_id(vocabulary: Mapping[Any, Any], name: str) -> tuple[str, ...]:
     return tuple(tokens[i] for i in range(len(tokens)))
 
 
-def _alphabet(labels: list[Any], name: str) -> ModelTokens:
-    """Labels of pyctcdecode: "" is the blank, and " " stands between words."""
-    if not all(type(label) is str for label in labels):
-        raise FormatError(f"{name}: expected labels that are text")
-    return ModelTokens(tuple(label or NAMED_BLANK for label in labels), name, NAMED_BLANK if "" in labels else None)
+def with_named_blank(labels: Sequence[str], name: str) -> ModelTokens:
+    """Labels among which "" may be the blank, as pyctcdecode has them."""
+    if "" not in labels:
+        return ModelTokens(tuple(labels), name)
+    return ModelTokens(tuple(label or NAMED_BLANK for label in labels), name, NAMED_BLANK)
 
 
 def _tokenizer(value: Mapping[str, Any], content: bytes, name: str) -> ModelTokens:
