@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch", reason="torch is missing")
 transformers = pytest.importorskip("transformers", reason="transformers is missing")
 
 from arcbeam.adapters import hugging_face  # noqa: E402
+from tests.package.test_guide import examples  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:log_probs. expected the blank:UserWarning")
 
@@ -157,8 +158,8 @@ TRANSDUCERS = {
 }
 
 
-@pytest.mark.parametrize("kind", TRANSDUCERS)
-def test_the_tokens_of_generate(kind):
+def transducer(kind):
+    """A model that writes several tokens."""
     model_class, config_class, options = TRANSDUCERS[kind]
     blank = len(PIECES)
     config = getattr(transformers, config_class)(
@@ -171,6 +172,12 @@ def test_the_tokens_of_generate(kind):
         for parameter in model.parameters():
             if parameter.ndim > 1:
                 parameter.mul_(5.0)  # else it writes nothing but one token
+    return model
+
+
+@pytest.mark.parametrize("kind", TRANSDUCERS)
+def test_the_tokens_of_generate(kind):
+    model, blank = transducer(kind), len(PIECES)
     decoder = arcbeam.from_transformers(model, Tokenizer(PIECES), device="cpu")
     assert decoder.options.frame_shift == pytest.approx(0.08)
     lengths = (400, 250, 97)
@@ -202,10 +209,10 @@ def test_what_does_not_fit(processor):
         arcbeam.from_transformers(SimpleNamespace(config=SimpleNamespace(model_type="whisper")))
     with pytest.raises(arcbeam.UnsupportedError, match=r"got dict; for any other CTC model use arcbeam\.ctc_decoder"):
         arcbeam.from_transformers({})
-    with pytest.raises(ValueError, match="transducer: expected None for a CTC model, got {}"):
+    with pytest.raises(ValueError, match=r"transducer: expected None for a CTC model, got \{\}"):
         arcbeam.from_transformers(model, processor, transducer={})
     parakeet = SimpleNamespace(model_type="parakeet_tdt")
-    with pytest.raises(ValueError, match="beam, lm: for CTC models; options of transducers are transducer={...}"):
+    with pytest.raises(ValueError, match=r"beam, lm: for CTC models; options of transducers are transducer=\{\.\.\.\}"):
         arcbeam.from_transformers(SimpleNamespace(config=parakeet), None, "lm.arpa", beam=3.0)
     decoder = arcbeam.from_transformers(model, processor)
     with pytest.raises(ValueError, match=r"attention_mask: expected \[batch, samples\], got shape \[3\]"):
@@ -230,3 +237,50 @@ def test_every_type_has_its_seconds_a_frame(kind):
 
 def test_no_type_of_ctc_models_is_left_out():
     assert {*transformers.models.auto.modeling_auto.MODEL_FOR_CTC_MAPPING_NAMES} == {*hugging_face.CTC}
+
+
+class Loaded:
+    """Stands for one of Transformers' Auto classes: any name is that of this object."""
+
+    def __init__(self, found):
+        self._found = found
+
+    def from_pretrained(self, name):
+        assert "/" in name
+        return self._found
+
+
+class Features:
+    """Stands for the processor of a model of features."""
+
+    feature_extractor, tokenizer = None, Tokenizer(PIECES)
+
+    def __call__(self, audio, **options):
+        lengths = [len(samples) // 160 for samples in audio]
+        mask = torch.tensor([[int(i < length) for i in range(max(lengths))] for length in lengths])
+        torch.manual_seed(3)
+        return {"input_features": torch.randn(len(audio), max(lengths), 80), "attention_mask": mask}
+
+
+def test_the_page(processor, monkeypatch, tmp_path, capsys):
+    pytest.importorskip("kaldifst")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ARCBEAM_CACHE", str(tmp_path))
+    words = "".join(f"-1 {word}\n" for word in ("cab", "bad", "fed", "g"))
+    head = "\\data\\\nngram 1=6\n\n\\1-grams:\n-1 <s>\n-1 </s>\n"
+    (tmp_path / "3gram.arpa").write_text(f"{head}{words}\n\\end\\\n")
+    ctc, transducers = examples("guide/from-transformers.md")
+    audio = [np.random.default_rng(i).normal(size=16000 + 3000 * i).astype(np.float32) for i in range(3)]
+    model = seeded(transformers.Wav2Vec2ForCTC, transformers.Wav2Vec2Config(**WAV2VEC2))
+    monkeypatch.setattr(transformers, "AutoModelForCTC", Loaded(model))
+    monkeypatch.setattr(transformers, "AutoProcessor", Loaded(processor))
+    names = {"audio": audio}
+    exec(compile(ctc, "from-transformers.md", "exec"), names)
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == 6 and {*" ".join(printed[::2]).split()} <= {"cab", "bad", "fed", "g"}
+
+    monkeypatch.setattr(transformers, "AutoModelForTDT", Loaded(transducer("tdt")))
+    names["AutoProcessor"] = Loaded(Features())
+    exec(compile(transducers, "from-transformers.md", "exec"), names)
+    assert len(capsys.readouterr().out.splitlines()) == 3
+    assert names["hypothesis"].words and all(0 <= word.confidence <= 1 for word in names["hypothesis"].words)
