@@ -48,10 +48,6 @@ class Tokenizer:
     def get_vocab(self):
         return {name: column for column, name in enumerate(self._names)}
 
-    def decode(self, tokens, skip_special_tokens):
-        assert skip_special_tokens
-        return "".join(self._names[token] for token in tokens).replace("\u2581", " ").strip()
-
 
 def seeded(kind, config):
     torch.manual_seed(1)
@@ -193,7 +189,8 @@ def test_the_tokens_of_generate(kind):
             alone = model.generate(input_features=features[i : i + 1, : lengths[i]], return_dict_in_generate=True)
         own = [token for token in alone.sequences[0].tolist() if token != blank]
         assert one.tokens.tolist() == own
-        assert one.text == Tokenizer(PIECES).decode(own, True)
+        assert one.text == "".join(PIECES[token] for token in own).replace("\u2581", " ").strip()
+        assert " ".join(word.word for word in one.words) == one.text
         written |= set(own)
     assert len(written) > 1
 
@@ -211,6 +208,8 @@ def test_what_does_not_fit(processor):
         arcbeam.from_transformers({})
     with pytest.raises(ValueError, match=r"transducer: expected None for a CTC model, got \{\}"):
         arcbeam.from_transformers(model, processor, transducer={})
+    with pytest.raises(ValueError, match=r"processor: expected 13 tokens, or one less without the blank, .* got 3"):
+        arcbeam.from_transformers(transducer("tdt"), Tokenizer(["a", "b", "c"]))
     parakeet = SimpleNamespace(model_type="parakeet_tdt")
     with pytest.raises(ValueError, match=r"beam, lm: for CTC models; options of transducers are transducer=\{\.\.\.\}"):
         arcbeam.from_transformers(SimpleNamespace(config=parakeet), None, "lm.arpa", beam=3.0)
@@ -239,17 +238,6 @@ def test_no_type_of_ctc_models_is_left_out():
     assert {*transformers.models.auto.modeling_auto.MODEL_FOR_CTC_MAPPING_NAMES} == {*hugging_face.CTC}
 
 
-class Loaded:
-    """Stands for one of Transformers' Auto classes: any name is that of this object."""
-
-    def __init__(self, found):
-        self._found = found
-
-    def from_pretrained(self, name):
-        assert "/" in name
-        return self._found
-
-
 class Features:
     """Stands for the processor of a model of features."""
 
@@ -272,15 +260,15 @@ def test_the_page(processor, monkeypatch, tmp_path, capsys):
     ctc, transducers = examples("guide/from-transformers.md")
     audio = [np.random.default_rng(i).normal(size=16000 + 3000 * i).astype(np.float32) for i in range(3)]
     model = seeded(transformers.Wav2Vec2ForCTC, transformers.Wav2Vec2Config(**WAV2VEC2))
-    monkeypatch.setattr(transformers, "AutoModelForCTC", Loaded(model))
-    monkeypatch.setattr(transformers, "AutoProcessor", Loaded(processor))
+    monkeypatch.setattr(transformers.AutoModelForCTC, "from_pretrained", lambda name: model)
+    monkeypatch.setattr(transformers.AutoProcessor, "from_pretrained", lambda name: processor)
     names = {"audio": audio}
     exec(compile(ctc, "from-transformers.md", "exec"), names)
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 6 and {*" ".join(printed[::2]).split()} <= {"cab", "bad", "fed", "g"}
 
-    monkeypatch.setattr(transformers, "AutoModelForTDT", Loaded(transducer("tdt")))
-    names["AutoProcessor"] = Loaded(Features())
+    monkeypatch.setattr(transformers.AutoModelForTDT, "from_pretrained", lambda name: transducer("tdt"))
+    monkeypatch.setattr(transformers.AutoProcessor, "from_pretrained", lambda name: Features())
     exec(compile(transducers, "from-transformers.md", "exec"), names)
     assert len(capsys.readouterr().out.splitlines()) == 3
     assert names["hypothesis"].words and all(0 <= word.confidence <= 1 for word in names["hypothesis"].words)

@@ -273,6 +273,11 @@ def _transducer(model: Any, processor: Any, options: dict[str, Any]) -> Transduc
         "max_symbols": config.max_symbols_per_step,
     }
     if processor is not None and "tokenizer" not in options:
-        tokenizer = getattr(processor, "tokenizer", processor)
-        options["tokenizer"] = lambda tokens: tokenizer.decode(tokens, skip_special_tokens=True)
+        names, tokens = list(read_tokens(processor).names), len(arrays["embedding"])
+        if len(names) not in (tokens, tokens - 1):
+            raise ValueError(
+                f"processor: expected {tokens} tokens, or one less without the blank, as many as the model writes, got "
+                f"{len(names)}: it is that of another model"
+            )
+        options["tokenizer"] = names
     return TransducerDecoder.from_arrays(arrays, **given | options)
