@@ -143,7 +143,20 @@ def imports_at_load(path: Path) -> set[str]:
 # The rooms of the package. Each may import its own modules and those of the root; when it is loaded also the first of
 # these sets, and later, within a function or for the checks of types, the second, too.
 ROOT_ROOM = "."
-FACES = {"baseline", "batching", "ctc", "files", "graph", "lattices", "lm", "streams", "transducer", "cli"}
+FACES = {
+    "adapters",
+    "baseline",
+    "batching",
+    "ctc",
+    "files",
+    "front",
+    "graph",
+    "lattices",
+    "lm",
+    "streams",
+    "transducer",
+    "cli",
+}
 OF_TRANSDUCERS = {"transducer", "transducer/streams"}
 CTC = {f"ctc/{room}" for room in ("boost", "confidence", "lattice", "streams")}
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
@@ -192,6 +205,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "batching": ({"arrays", "core", "streams"}, {"ctc", "ctc/streams"} | OF_TRANSDUCERS),
     "baseline": ({"arrays", "core", "graph", "lm"}, {"recipe"}),
     "recipe": ({"core", "files", "lm"}, {"graph"}),
+    "tokens": ({"core", "files", "graph"}, set()),
+    "front": ({"core", "ctc", "files", "graph", "lm", "recipe", "tokens"}, set()),
+    "adapters": ({"core", "ctc", "front", "tokens", "transducer"}, {"ctc/boost"}),
     "cli": (
         {"core", "ctc", "files"},
         {"ctc/boost", "ctc/streams", "graph", "lattices", "lm", "recipe", "transducer/checkpoints"} | OF_TRANSDUCERS,
@@ -356,6 +372,7 @@ MAY_INCLUDE = {
     "cpu_reference/frame_confidence": {"frame_confidence", "decode", "pool", "shared", "transducer"},
     PYX + "files/_file_map": {PYX + "files/_file_map", "common"},
     PYX + "arrays/_input_checks": {PYX + "arrays/_input_checks", "shared"},
+    PYX + "arrays/_log_softmax": {PYX + "arrays/_log_softmax", "decode", "shared", "transducer"},
     PYX + "graph/_graph": {PYX + "graph/_graph", "graph", "common", "shared"},
     PYX + "graph/_new_words": {PYX + "graph/_new_words", "shared"},
     PYX + "graph/_words": {PYX + "graph/_words", "graph", "shared"},

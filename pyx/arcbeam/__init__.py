@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from arcbeam import baseline as baseline
     from arcbeam import transducer as transducer
     from arcbeam import words as words
+    from arcbeam.adapters.hugging_face import TransformersDecoder, from_transformers
     from arcbeam.batching.batcher import Batcher
     from arcbeam.batching.sentences import ChunkSentences
     from arcbeam.batching.stats import BatcherStats
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from arcbeam.ctc.streams.partial import Partial
     from arcbeam.ctc.streams.stream import Stream
     from arcbeam.files.log_probs import read_log_probs
+    from arcbeam.front.ctc_decoder import ctc_decoder
     from arcbeam.graph.graph import Graph, GraphInfo
     from arcbeam.graph.symbols import SymbolTable, TokenTable
     from arcbeam.lattices.archives import read_lattices, write_lattices
@@ -103,6 +105,9 @@ _HOME = {
     "MissingDependencyError": "core.errors",
     "UnsupportedError": "core.errors",
     "calibrate_confidence": "ctc.confidence.calibration",
+    "ctc_decoder": "front.ctc_decoder",
+    "TransformersDecoder": "adapters.hugging_face",
+    "from_transformers": "adapters.hugging_face",
     "read_lattices": "lattices.archives",
     "read_log_probs": "files.log_probs",
     "write_lattices": "lattices.archives",
@@ -167,8 +172,11 @@ __all__ = [
     "TransducerPartial",
     "TransducerState",
     "TransducerStream",
+    "TransformersDecoder",
     "UnsupportedError",
     "calibrate_confidence",
+    "ctc_decoder",
+    "from_transformers",
     "read_lattices",
     "read_log_probs",
     "write_lattices",

@@ -166,7 +166,7 @@ def test_an_utterance_that_is_none_costs_its_own_result_alone(kind):
         assert (bad.score, bad.best.partial_score, bad.best.am_score) == (-math.inf, -math.inf, -math.inf)
         assert len(bad.best.tokens) == 0
     with pytest.raises(TypeError, match="expected float32 or float16"):
-        decoder.decode([GOOD.astype(float)], errors="return")
+        decoder.decode([GOOD.astype(int)], errors="return")
     with pytest.raises(ValueError, match="errors: expected 'raise' or 'return', got 'ignore'"):
         decoder.decode([GOOD], errors="ignore")
 

@@ -5,8 +5,9 @@ import re
 
 import pytest
 
-from arcbeam.cli import cache, demo
+from arcbeam.cli import demo
 from arcbeam.cli.score import Score
+from arcbeam.recipe import cache
 from tests.cli.test_score import distance
 
 pytest.importorskip("kaldifst")

@@ -227,6 +227,24 @@ def test_bad_input(reader, item, error, said):
         import_all(item, reader)
 
 
+class Wide(Exporter):
+    """An array of a library that rounds to float32 on its own."""
+
+    def float(self):
+        self.narrow = Exporter(self.shape, address=self.address + 0x100)
+        return self.narrow
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_other_floats_are_rounded_by_their_library(reader, dtype):
+    for kind, items in ((Wide((2, 3, 4), dtype=dtype),) * 2, (wide := Wide((3, 4), dtype=dtype), [wide])):
+        taken = import_all(items, reader)
+        assert taken.table[0].tolist()[0] == 0x10100 and taken.table[0, 3] == 0
+        assert kind.narrow.streams == [reader.address]
+    with pytest.raises(TypeError, match=f"got {dtype}"):  # no order between the library's work and that stream's
+        import_all(Wide((2, 3, 4), dtype=dtype), reader, cuda_stream=1)
+
+
 def test_bad_lengths(reader):
     for lengths, error in [([4, 1], ValueError), ([1], ValueError), ([1.0, 2.0], TypeError)]:
         with pytest.raises(error, match="lengths"):

@@ -208,7 +208,7 @@ def test_what_is_wrong_with_some_harms_no_other(links):
     bad = whole.copy()
     bad[3, 2] = np.nan
     streams = [fine, twice, foreign, twice, done, kept, *(decoder.stream() for _ in range(4))]
-    chunks = [whole] * 5 + [whole[:, :3], whole.astype(np.float64), whole[0], None, bad]
+    chunks = [whole] * 5 + [whole[:, :3], whole.astype(np.int64), whole[0], None, bad]
     last = [True, True, True, True, False, True, True, True, True, True]
     found = decoder.decode_chunks(streams, chunks, [40, 23, *[40] * 8], last=last, errors="return")
     same([found[0], found[1]], decoder.decode([whole, whole[:23]]))

@@ -1,5 +1,6 @@
 """The Python examples and the commands of the pages run as they stand, on small files of the names that they use."""
 
+import ast
 import asyncio
 import gzip
 import json
@@ -27,7 +28,8 @@ UTTERANCES = 3
 # Pages whose examples are run below; a new block on one of them, or on another page, fails until a test has it.
 PYTHON = {
     "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 3, "guide/boosting.md": 3,
-    "guide/decoding.md": 2, "guide/frame-confidences.md": 3, "guide/gpu.md": 2, "guide/graphs.md": 2,
+    "guide/decoding.md": 2, "guide/frame-confidences.md": 3, "guide/from-transformers.md": 2, "guide/front-door.md": 3,
+    "guide/gpu.md": 2, "guide/graphs.md": 2,
     "guide/install.md": 1,
     "guide/large-language-models.md": 3, "guide/lattices.md": 7, "guide/more-answers.md": 5, "guide/not-yet.md": 1,
     "guide/serving-streams.md": 5, "guide/streams.md": 6, "guide/transducer-streams.md": 1,
@@ -189,6 +191,20 @@ def test_decoding(there, speech, capsys):
     assert lines[1].startswith("the search died after: ")
     assert lines[2].endswith(speech[1][2])
     assert [line["complete"] for line in json.loads(lines[3])] == [False, False, True]
+
+
+def test_front_door(there, arpa, speech, monkeypatch, capsys):
+    monkeypatch.setenv("ARCBEAM_CACHE", str(there / "cache"))
+    Path("3gram.arpa.gz").write_bytes(gzip.compress(Path("3gram.arpa").read_bytes()))
+    opening, options, batch = examples("guide/front-door.md")
+    names = {"log_probs": speech[0][0].astype(np.float32), "logits": speech[0][0].astype(np.float32) + 3}
+    for code in (opening, options):
+        run("front-door.md", code, names)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == names["hypothesis"].text == speech[1][0] and names["hypothesis"].nbest[0].text == lines[0]
+    run("front-door.md", batch, names)
+    whole, cut = ast.literal_eval(capsys.readouterr().out)
+    assert whole == lines[0] and cut.split()[:2] == whole.split()[:2]
 
 
 class RayData:

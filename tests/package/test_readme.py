@@ -1,7 +1,9 @@
 """The examples in the README run as they stand, and find the words."""
 
+import gzip
 import itertools
 import lzma
+import os
 import re
 import shlex
 import subprocess
@@ -37,7 +39,8 @@ def run(command: str, folder: Path) -> str:
 
 
 def test_it_is_short():
-    (code,) = examples("python")
+    opening, code = examples("python")
+    assert README.splitlines()[2] == "```python" and len(opening.splitlines()) == 4
     assert len([line for line in code.splitlines() if line]) <= 10
     assert len(README.splitlines()) <= 90
 
@@ -56,14 +59,28 @@ def test_the_demo_is_decoded(tmp_path, demo_data):
     measured = re.search(r"WER ([\d.]+) %", output)
     assert promised and measured and f"{float(measured[1]):.1f}" == promised[1]
 
-    (code,) = examples("python")
-    got = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    _, code = examples("python")
+    environment = os.environ | {"ARCBEAM_CACHE": str(tmp_path / "cache")}
+    got = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env=environment)
     assert got.returncode == 0, got.stderr
     references = dict(line.split("\t") for line in (demo_data / "reference.tsv").read_text().splitlines())
     decoded = dict(re.findall(r"^(\S+) +-?[\d.]+  (.*)$", got.stdout, re.MULTILINE))
     assert decoded.keys() == references.keys()
     # The language model may miss a rare word; most utterances it gets to the letter.
     assert sum(decoded[name] == references[name] for name in references) >= 8, got.stdout
+
+
+def test_the_opening_lines(tmp_path, demo_data, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ARCBEAM_CACHE", str(tmp_path / "cache"))
+    arpa = lzma.decompress((demo_data / "novels.3gram.arpa.xz").read_bytes())
+    (tmp_path / "3gram.arpa.gz").write_bytes(gzip.compress(arpa, 1))
+    (tmp_path / "tokens.txt").write_text((demo_data / "tokens.txt").read_text())
+    archive = np.load(demo_data / "log_probs.npz")
+    opening, _ = examples("python")
+    exec(compile(opening, "README.md", "exec"), {"log_probs": archive["log_probs"][: archive["lengths"][0]]})
+    said = dict(line.split("\t") for line in (demo_data / "reference.tsv").read_text().splitlines())
+    assert capsys.readouterr().out == said[str(archive["ids"][0])] + "\n"
 
 
 def test_files_of_ones_own_are_decoded(tmp_path, demo_data):

@@ -7,15 +7,12 @@ from pathlib import Path
 import pytest
 
 import arcbeam
-from arcbeam.files import kaldi_archives, packed_files, tar_file
+from arcbeam.files import kaldi_archives, nemo_archive, packed_files, pickled_data, tar_file, torch_file
 from arcbeam.files import lines as text_files
 from arcbeam.files import reading as files
 from arcbeam.recipe import files as lines
 from arcbeam.recipe.lexicon import Lexicon
 from arcbeam.transducer.checkpoints import nemo as transducer_nemo
-from arcbeam.transducer.checkpoints import nemo_config as transducer_nemo_config
-from arcbeam.transducer.checkpoints import pickled_data
-from arcbeam.transducer.checkpoints import torch_file as transducer_torch_file
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
@@ -55,13 +52,13 @@ def test_the_sdist_carries_it():
     [
         f"{files.EXPANSION} times the size of the file, and {files.SMALL_BYTES >> 20} MiB at least",
         f"memory to decompress `.xz` | {packed_files.XZ_BYTES >> 20} MiB",
-        f"no aliases | {transducer_nemo_config.CONFIG_BYTES >> 20} MiB",
-        f"{transducer_nemo_config.LONGEST_VALUE:,} characters",
+        f"no aliases | {nemo_archive.CONFIG_BYTES >> 20} MiB",
+        f"{nemo_archive.LONGEST_VALUE:,} characters",
         f"{tar_file.MOST_MEMBERS:,} of them",
         f"| {lines.LONGEST_LINE >> 20} MiB |",
         f"| {kaldi_archives.LONGEST_LINE >> 10} KiB |",
         f"in place of a list, a table or references | {text_files.MOST_OF_A_PIPE >> 20} MiB |",
-        f"{pickled_data.LONGEST_NUMBER} bytes, and {transducer_torch_file.MOST_AXES}",
+        f"{pickled_data.LONGEST_NUMBER} bytes, and {torch_file.MOST_AXES}",
         f"{transducer_nemo.MOST_PLACES} tokens",
         f"{1 << 28:,}, and 32",
     ],

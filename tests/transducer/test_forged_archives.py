@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from arcbeam import FormatError, TransducerDecoder
+from arcbeam.files.nemo_archive import read_config
 from arcbeam.files.tar_file import read_members
-from arcbeam.transducer.checkpoints.nemo_config import read_config
 from tests.files.mutants import little_memory  # noqa: F401 - a fixture
 from tests.transducer.archives import icefall_names, nemo_file, nemo_names, torch_file
 from tests.transducer.networks import random_arrays

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from arcbeam import FormatError
-from arcbeam.transducer.checkpoints.pickled_data import DROPPED
-from arcbeam.transducer.checkpoints.torch_file import read_torch_file
+from arcbeam.files.pickled_data import DROPPED
+from arcbeam.files.torch_file import read_torch_file
 from tests.files.mutants import little_memory  # noqa: F401 - a fixture
 
 PROTOCOL, STOP = b"\x80\x02", b"."

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arcbeam import FormatError
-from arcbeam.transducer.checkpoints.torch_file import read_torch_file
+from arcbeam.files.torch_file import read_torch_file
 from tests.transducer.archives import BFloat16, Parameter, torch_file
 
 WHOLE = np.arange(24, dtype=np.float32).reshape(4, 6)

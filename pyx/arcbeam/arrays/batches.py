@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from arcbeam.arrays._log_softmax import log_softmax
 from arcbeam.arrays._plain_rows import even_rows, plain_rows
 
 FLOAT_TYPES = (np.dtype(np.float32), np.dtype(np.float16))
+ROUNDED_TYPES = ("float64", "bfloat16")  # that are rounded to float32
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,7 @@ def _as_numpy(item: Any, name: str, values: str) -> np.ndarray:
         array = _from_dlpack(item, name, values)
     else:
         raise TypeError(f"{name}: expected an array (numpy, or anything with DLPack), got {type(item).__name__}")
+    array = rounded(array)
     if array.dtype.newbyteorder("=") not in FLOAT_TYPES:
         raise TypeError(f"{name}: expected float32 or float16 {values}, got {array.dtype}")
     return array
@@ -135,10 +138,39 @@ def _from_dlpack(item: Any, name: str, values: str) -> np.ndarray:
     if getattr(item, "requires_grad", False):
         item = item.detach()
     try:
-        return np.from_dlpack(item)
+        return np.from_dlpack(rounded(item))
     except (RuntimeError, BufferError, TypeError) as error:
         got = getattr(item, "dtype", type(item).__name__)
         raise TypeError(f"{name}: expected float32 or float16 {values}, got {got} ({error})") from None
+
+
+def rounded(array: Any) -> Any:
+    """The array itself, or its values rounded to float32 by its library if they are float64 or bfloat16."""
+    dtype = getattr(array, "dtype", None)
+    if str(getattr(dtype, "name", dtype)).rpartition(".")[2] not in ROUNDED_TYPES:
+        return array
+    if not hasattr(array, "astype"):
+        return array.float() if hasattr(array, "float") else array  # a tensor of torch, or of a library that cannot
+    with np.errstate(over="ignore"):  # values beyond float32 are infinite there
+        return array.astype(np.float32)
+
+
+def one_or_many(batch: Any, lengths: Any) -> tuple[Any, Any, bool]:
+    """A batch, its lengths, and whether it was one array of two dimensions, which becomes a batch of one."""
+    if isinstance(batch, (list, tuple)) or getattr(batch, "ndim", None) != 2:
+        return batch, lengths, False
+    is_number = getattr(lengths, "ndim", 0 if isinstance(lengths, int) else None) == 0
+    return [batch], [int(lengths)] if is_number else lengths, True
+
+
+def normalised(logits: Utterances) -> Utterances:
+    """Log-probs of logits in the host's memory, where they are copied."""
+    rows = log_softmax(logits.table, logits.columns)
+    table = logits.table.copy()
+    frames = table[:, 2]
+    table[:, 0] = rows.ctypes.data + 4 * logits.columns * (np.cumsum(frames) - frames)
+    table[:, 1], table[:, 3] = logits.columns, 0
+    return Utterances(table, logits.columns, rows)
 
 
 def check_shape(shape: tuple[int, ...], name: str, axes: Sequence[str], columns: int, exact: bool) -> None:
@@ -152,6 +184,8 @@ def check_shape(shape: tuple[int, ...], name: str, axes: Sequence[str], columns:
         if exact and shape[-2] == columns:
             turned = ", ".join((*axes[:-2], axes[-1], axes[-2]))
             hint = f" (is it [{turned}]? transpose it to [{', '.join(axes)}])"
+        elif exact and axes[-1] == "columns" and width == columns + 1:
+            hint = " (do the tokens lack one, such as the blank?)"
         raise ValueError(f"{name}: expected {'' if exact else 'at least '}{columns} {axes[-1]}, got {width}{hint}")
     if shape[-2] >= 2**31:
         raise ValueError(f"{name}: expected fewer than 2**31 frames, got {shape[-2]}")
@@ -190,6 +224,8 @@ def frames_of(frames: np.ndarray, lengths: Any) -> np.ndarray:
         raise ValueError(f"lengths: expected integers [{len(frames)}], got nested ones ({error})") from None
     if given.size == 0:
         given = given.astype(np.int64)
+    if given.ndim == 2:
+        given = _frames_of_mask(given, frames)
     if given.ndim != 1 or len(given) != len(frames):
         raise ValueError(f"lengths: expected one for each utterance, [{len(frames)}], got shape {given.shape}")
     if given.dtype.kind not in "iu" and not all(type(n) is int for n in given.tolist()):  # some may exceed 64 bits
@@ -197,3 +233,17 @@ def frames_of(frames: np.ndarray, lengths: Any) -> np.ndarray:
     for i in np.flatnonzero((given < 0) | (given > frames))[:1]:
         raise ValueError(f"lengths[{i}]: expected 0 to {frames[i]} frames, got {given[i]}")
     return given.astype(np.int64)
+
+
+def _frames_of_mask(mask: np.ndarray, frames: np.ndarray) -> np.ndarray:
+    """The number of frames of each utterance by a mask [batch, frames], which is 1 for its frames and 0 after them."""
+    expected = (len(frames), int(frames.max(initial=0)))
+    if mask.shape != expected:
+        raise ValueError(
+            f"lengths: expected one for each utterance, [{expected[0]}], or a mask of the frames, "
+            f"[{expected[0]}, {expected[1]}], got shape {mask.shape}"
+        )
+    given = mask.sum(axis=1, dtype=np.int64)
+    if not np.array_equal(mask, np.arange(expected[1]) < given[:, None]):
+        raise ValueError("lengths: expected a mask of ones and then zeros in each row, got another order or values")
+    return given

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from arcbeam.arrays.bad_values import check_errors, fault_of_log_probs, log_prob_errors
-from arcbeam.arrays.batches import InputSpec, Utterances, as_copy, as_utterances, host_width, table_of
+from arcbeam.arrays.batches import InputSpec, Utterances, as_copy, as_utterances, host_width, normalised, table_of
 from arcbeam.arrays.engine import Bad, Engine
 from arcbeam.arrays.input_warnings import InputWarnings
 from arcbeam.arrays.on_device import (
@@ -191,11 +191,18 @@ class LogProbIntake:
         lengths: Any,
         errors: str,
         cuda_stream: Any = None,
+        logits: bool = False,
         **outputs: Any,
     ) -> Decoded:
-        """Decodes a batch with any further `outputs`; ValueError for a value that is no log-prob, unless "return"."""
+        """Decodes a batch with any further `outputs`; ValueError for a value that is no log-prob, unless "return".
+
+        With `logits` the host makes log-probs of the values, which are copied to it from a GPU.
+        """
         check_errors(errors)
         utterances, on_host = take_batch(log_probs, lengths, self._spec, engine, cuda_stream)
+        if logits:
+            utterances = normalised(utterances if on_host else copied_to_host(utterances, engine.stream))
+            on_host = True
         found = self.decode_taken(engine, Chunks(utterances, on_host, {}), errors, **outputs)
         self.warn()
         return found

@@ -14,7 +14,7 @@ import numpy as np
 from arcbeam.arrays._array_memory import DeviceMemory, why_not
 from arcbeam.arrays._dlpack import Import
 from arcbeam.arrays._plain_rows import plain_rows
-from arcbeam.arrays.batches import InputSpec, Utterances, check_shape, one_width, table_of, table_of_batch
+from arcbeam.arrays.batches import InputSpec, Utterances, check_shape, one_width, rounded, table_of, table_of_batch
 from arcbeam.core.errors import CudaError
 from arcbeam.gpu._memory import read_ranges
 
@@ -198,6 +198,8 @@ class _Producers:
     def by_dlpack(self, item: Any, index: int | None) -> _Taken:
         if getattr(item, "requires_grad", False):
             item = item.detach()
+        if self.ordered:  # by the library's own stream, for which the reader then waits
+            item = rounded(item)
         kind = type(item)
         stream = -1 if kind is self.ordered_kind else self.stream
         if kind is self.old:

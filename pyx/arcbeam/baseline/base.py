@@ -7,10 +7,11 @@ import math
 import numbers
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
+from arcbeam.arrays.batches import one_or_many
 from arcbeam.arrays.input_warnings import named
 from arcbeam.arrays.intake import LogProbEngine, LogProbIntake
 from arcbeam.baseline._baseline import BaselineEngine
@@ -18,7 +19,7 @@ from arcbeam.baseline.lexicon import Spellings
 from arcbeam.baseline.options import LexiconFreeOptions
 from arcbeam.baseline.results import Hypothesis, Result, undecoded
 from arcbeam.core.calls import lists_options
-from arcbeam.core.checks import shown
+from arcbeam.core.checks import check_bool, shown
 from arcbeam.core.show import changed, shown_as
 from arcbeam.core.threads import usable_cores
 from arcbeam.core.warn import warn
@@ -113,25 +114,47 @@ class BaselineDecoder:
         make: Any = type(self)
         return functools.partial(make, sil=self._sil, **vars(self._options))
 
+    @overload
+    def decode(
+        self,
+        log_probs: list[Any] | tuple[Any, ...],
+        lengths: Any = None,
+        *,
+        errors: str = "raise",
+        logits: bool = False,
+    ) -> list[Result]: ...
+
+    @overload
+    def decode(
+        self, log_probs: Any, lengths: Any = None, *, errors: str = "raise", logits: bool = False
+    ) -> Result | list[Result]: ...
+
     @lists_options()
-    def decode(self, log_probs: Any, lengths: Any = None, *, errors: str = "raise") -> list[Result]:
-        """Decodes a batch of utterances.
+    def decode(
+        self, log_probs: Any, lengths: Any = None, *, errors: str = "raise", logits: bool = False
+    ) -> Result | list[Result]:
+        """Decodes an utterance, or a batch of them.
 
         Parameters
         ----------
-        log_probs : array [batch, frames, columns], or sequence of arrays [frames, columns]
+        log_probs : array [frames, columns] or [batch, frames, columns], or sequence of arrays [frames, columns]
             Natural-log probabilities, float32 or float16, one column per token, from numpy or anything with DLPack in
-            CPU memory. They are not copied unless the columns of a frame lie apart. ``-inf`` means never.
-        lengths : sequence or array of int [batch], optional
-            Frames of each utterance; the frames beyond are not read.
+            CPU memory. They are not copied unless the columns of a frame lie apart. float64 and bfloat16 are rounded to
+            float32, by the library that the array comes from. ``-inf`` means never.
+        lengths : int, sequence or array of int [batch], or mask [batch, frames]; optional
+            Frames of each utterance; the frames beyond are not read. A mask is 1 for these and 0 for those after them.
         errors : "raise" or "return"
             What happens to an utterance with NaN or +inf among the frames that the search reads. "raise": an
             :class:`arcbeam.InputError`, which is a ValueError, and no result for the batch. "return": its place has a
             result of one hypothesis without words, whose ``error`` is that InputError; the other results do not change.
 
+        logits : bool
+            As of :meth:`arcbeam.CtcDecoder.decode`.
+
         Returns
         -------
-        list of Result, in the order of the batch
+        Result, or a list of them in the order of the batch
+            One for one array [frames, columns].
 
         Raises
         ------
@@ -149,13 +172,16 @@ class BaselineDecoder:
             Once for each decoder and kind, as in :meth:`arcbeam.CtcDecoder.decode`: values that are not
             log-probs, or a blank that is hardly ever the best column.
         """
-        found = self._intake.decode(self._engine, log_probs, lengths, errors)
-        return [
+        check_bool("logits", logits)
+        log_probs, lengths, is_one = one_or_many(log_probs, lengths)
+        found = self._intake.decode(self._engine, log_probs, lengths, errors, logits=logits)
+        results = [
             undecoded(found.errors[i])
             if i in found.errors
             else Result([self._hypothesis(frames, *answer) for answer in answers], complete)
             for i, (frames, (complete, answers)) in enumerate(zip(found.frames, found.answers, strict=True))
         ]
+        return results[0] if is_one else results
 
     def _hypothesis(self, frames: int, score: float, am: float, lm: float, words: Any, tokens: Any) -> Hypothesis:
         tokens = tokens.astype(np.int32)

@@ -67,6 +67,9 @@ class Hypothesis:
         """The words, with a space between them."""
         return " ".join(word.word for word in self.words)
 
+    def __str__(self) -> str:
+        return self.text
+
     @property
     def collapsed_tokens(self) -> npt.NDArray[np.int32]:
         """The columns of the path, each once, without blanks: what torchaudio's ``ctc_decoder`` calls ``tokens``.
@@ -130,6 +133,9 @@ class Result:
     nbest: list[Hypothesis]
     complete: bool
     error: ValueError | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return self.text
 
     @property
     def best(self) -> Hypothesis:

@@ -7,13 +7,11 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from arcbeam.cli import cache
 from arcbeam.cli.console import Failure, note
-from arcbeam.cli.graphs import build, describe_device, version
+from arcbeam.cli.graphs import build, describe_device
 from arcbeam.cli.references import read_references
 from arcbeam.cli.run import Scorer, check_width, decode_all
 from arcbeam.cli.score import Score
-from arcbeam.core.errors import FormatError
 from arcbeam.files.log_probs import Utterance, find_inputs, read_all
 
 if TYPE_CHECKING:
@@ -109,28 +107,18 @@ def with_transducer(folder: Path, *, threads: int | None, device: str) -> Conten
 
 def demo_graph(folder: Path, *, rebuild: bool) -> "Graph":
     """Return the demo's graph, from the cache if it is there."""
-    from arcbeam import Graph
+    from arcbeam.recipe import cache
 
-    lm = only(folder, "*.arpa*")
-    tokens = folder / "tokens.txt"
-    recipe = sorted(Path(str(resources.files("arcbeam"))).glob("recipe/*.py"))
-    path = cache.folder() / f"demo-{cache.key([lm, tokens, *recipe], f'{version()} {SEPARATOR}')}.arcbeam"
-    if not rebuild and path.exists():
-        try:
-            return Graph.load(path)
-        except (FormatError, OSError, ValueError) as error:
-            note(f"note: the cached graph cannot be used and is built again ({error})")
-    note("building the graph of the demo (once)")
-    graph = build(tokens=tokens, lm=lm, lm_words=True, separator=SEPARATOR)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        graph.save(path)
-        for outdated in path.parent.glob("demo-*.arcbeam"):
-            if outdated != path:
-                outdated.unlink(missing_ok=True)
-    except OSError as error:
-        note(f"note: the graph is not kept: {error}")
-    return graph
+    lm, tokens = only(folder, "*.arpa*"), folder / "tokens.txt"
+
+    def build_it() -> "Graph":
+        note("building the graph of the demo (once)")
+        return build(tokens=tokens, lm=lm, lm_words=True, separator=SEPARATOR)
+
+    return cache.kept(
+        "demo", cache.key([lm, tokens], SEPARATOR), build_it, lambda line: note(f"note: {line}"),
+        rebuild=rebuild, newest_only=True,
+    )  # fmt: skip
 
 
 def only(folder: Path, pattern: str) -> Path:

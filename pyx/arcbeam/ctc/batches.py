@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict
 
 if TYPE_CHECKING:
     from arcbeam.core.confidence import ConfidenceMethod
@@ -20,6 +20,20 @@ if TYPE_CHECKING:
 THREAD_NAME = "arcbeam-answers"
 
 
+class DecodeKeywords(TypedDict, total=False):
+    """Keywords of `CtcDecoder.decode`, for checks of types and for editors."""
+
+    boost: Boosts
+    nbest: int | None
+    confidence: bool
+    lattice: bool
+    mbr: bool
+    frame_confidence: str | ConfidenceMethod | None
+    cuda_stream: Any
+    errors: str
+    logits: bool
+
+
 class DecodeCall(NamedTuple):
     """The options of a call of decode, checked."""
 
@@ -28,6 +42,7 @@ class DecodeCall(NamedTuple):
     method: ConfidenceMethod | None  # of frame confidences
     cuda_stream: Any
     errors: str
+    logits: bool
 
 
 class Searched(NamedTuple):

@@ -7,9 +7,10 @@ import itertools
 import threading
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, overload
 
 from arcbeam.arrays.bad_values import check_errors
+from arcbeam.arrays.batches import one_or_many
 from arcbeam.arrays.input_warnings import named
 from arcbeam.arrays.intake import LogProbIntake
 from arcbeam.core.calls import explains, lists_options
@@ -18,7 +19,7 @@ from arcbeam.core.confidence import ConfidenceMethod, measure, resolve
 from arcbeam.core.show import changed, shown_as
 from arcbeam.core.threads import usable_cores
 from arcbeam.ctc.answering import LatticeReader
-from arcbeam.ctc.batches import DecodeCall, Searched, log_probs_and_lengths, pipelined
+from arcbeam.ctc.batches import DecodeCall, DecodeKeywords, Searched, log_probs_and_lengths, pipelined
 from arcbeam.ctc.boost.boost import Boost, Boosts, check_boost, compiled_for
 from arcbeam.ctc.confidence.frame_measurer import FrameMeasurer
 from arcbeam.ctc.engines import make_engine
@@ -203,6 +204,16 @@ class CtcDecoder:
         self._measurer.release()
         self._reader.release()
 
+    @overload
+    def decode(
+        self, log_probs: list[Any] | tuple[Any, ...], lengths: Any = None, **options: Unpack[DecodeKeywords]
+    ) -> Hypotheses: ...
+
+    @overload
+    def decode(
+        self, log_probs: Any, lengths: Any = None, **options: Unpack[DecodeKeywords]
+    ) -> Hypothesis | Hypotheses: ...
+
     @lists_options()
     def decode(
         self,
@@ -217,19 +228,22 @@ class CtcDecoder:
         frame_confidence: str | ConfidenceMethod | None = None,
         cuda_stream: Any = None,
         errors: str = "raise",
-    ) -> Hypotheses:
-        """Decodes a batch of utterances.
+        logits: bool = False,
+    ) -> Hypothesis | Hypotheses:
+        """Decodes an utterance, or a batch of them.
 
         Parameters
         ----------
-        log_probs : array [batch, frames, columns], or sequence of arrays [frames, columns]
+        log_probs : array [frames, columns] or [batch, frames, columns], or sequence of arrays [frames, columns]
             Natural-log probabilities, float32 or float16, from numpy or anything with DLPack in CPU memory. They are
             not copied there unless the columns of a frame lie apart; a decoder on a GPU sends them to it while it
             decodes. Such a decoder also takes arrays on its GPU, from anything with DLPack or
-            ``__cuda_array_interface__``, and copies none. ``-inf`` means never. Column 0 is input label 1 of the graph.
-            A few frames of every batch are checked for the warnings below; the batch is decoded in any case.
-        lengths : sequence or array of int [batch], optional
-            Frames of each utterance; the frames beyond are not read.
+            ``__cuda_array_interface__``, and copies none. float64 and bfloat16 are rounded to float32, by the library
+            that the array comes from. ``-inf`` means never. Column 0 is input label 1 of the graph. A few frames of
+            every batch are checked for the warnings below; the batch is decoded in any case.
+        lengths : int, sequence or array of int [batch], or mask [batch, frames]; optional
+            Frames of each utterance; the frames beyond are not read. A mask, such as a model's attention mask of its
+            output, is 1 for these frames and 0 for those after them.
         boost : Boost, or sequence of Boost or None; optional
             Words and phrases that are made likelier: for all utterances, or for each its own. If the graph has an open
             slot, they may have words that it lacks.
@@ -255,10 +269,16 @@ class CtcDecoder:
             ValueError, and no result for the batch. "return": its place has a hypothesis without words, whose ``error``
             is that InputError; the other results do not change. Any other fault raises an error.
 
+        logits : bool
+            Whether the values are logits, of which the host makes log-probs in float32, by the same rule for every
+            device: each less the log of the sum of the powers of its frame. A decoder on a GPU copies them to the host
+            for this, and back.
+
         Returns
         -------
-        Hypotheses
-            A list of :class:`Hypothesis`, in the order of the batch; its ``stats`` count the work of this call.
+        Hypothesis or Hypotheses
+            Of one array [frames, columns] its :class:`Hypothesis`. Of a batch a list of them, in its order, whose
+            ``stats`` count the work of this call.
 
         Raises
         ------
@@ -284,8 +304,11 @@ class CtcDecoder:
             Once for each decoder and kind: values above 0, a frame whose probabilities do not sum to 1, or a blank that
             is hardly ever the best column. The message names the frame, and says what may be wrong.
         """
-        call = self._call(boost, Outputs(nbest, confidence, lattice, mbr), frame_confidence, cuda_stream, errors)
-        return self._answered(self._searched(log_probs, lengths, call))
+        outputs = Outputs(nbest, confidence, lattice, mbr)
+        call = self._call(boost, outputs, frame_confidence, cuda_stream, errors, logits)
+        log_probs, lengths, is_one = one_or_many(log_probs, lengths)
+        found = self._answered(self._searched(log_probs, lengths, call))
+        return found[0] if is_one else found
 
     @lists_options()
     def decode_batches(
@@ -300,6 +323,7 @@ class CtcDecoder:
         frame_confidence: str | ConfidenceMethod | None = None,
         cuda_stream: Any = None,
         errors: str = "raise",
+        logits: bool = False,
     ) -> Generator[Hypotheses, None, None]:
         """Decodes batch after batch; threads work out the answers of one while the next is being decoded.
 
@@ -315,7 +339,7 @@ class CtcDecoder:
             arrays may be written again when the next one is pulled.
         boost : Boost, optional
             For all utterances of all batches.
-        nbest, confidence, lattice, mbr, frame_confidence, cuda_stream, errors
+        nbest, confidence, lattice, mbr, frame_confidence, cuda_stream, errors, logits
             As of :meth:`decode`.
 
         Yields
@@ -349,7 +373,7 @@ class CtcDecoder:
         check_boost(boost)
         check_errors(errors)
         outputs = Outputs(nbest, confidence, lattice, mbr)
-        call = self._call(boost, outputs, frame_confidence, cuda_stream, errors)
+        call = self._call(boost, outputs, frame_confidence, cuda_stream, errors, logits)
         compiled_for(self._graph, boost)
         if not isinstance(batches, Iterable):
             raise TypeError(f"batches: expected an iterable of batches, got {type(batches).__name__}")
@@ -368,9 +392,11 @@ class CtcDecoder:
         frame_confidence: str | ConfidenceMethod | None,
         cuda_stream: Any,
         errors: str,
+        logits: bool,
     ) -> DecodeCall:
         """The options of a call, checked."""
-        return DecodeCall(boost, outputs, self._method(frame_confidence), cuda_stream, errors)
+        check_bool("logits", logits)
+        return DecodeCall(boost, outputs, self._method(frame_confidence), cuda_stream, errors, logits)
 
     def _method(self, frame_confidence: str | ConfidenceMethod | None) -> ConfidenceMethod | None:
         method = resolve(frame_confidence, "frame_confidence")
@@ -384,8 +410,9 @@ class CtcDecoder:
         beam = self._options.lattice_beam if call.outputs.needs_lattices else None
         boosts = compiled_for(self._graph, call.boost, self._options.threads or usable_cores())
         found = self._intake.decode(
-            self._engine, log_probs, lengths, call.errors, call.cuda_stream, lattice_beam=beam, boosts=boosts
-        )
+            self._engine, log_probs, lengths, call.errors, call.cuda_stream, call.logits, lattice_beam=beam,
+            boosts=boosts,
+        )  # fmt: skip
         self._check_files()
         self._of_thread.stats = stats = DecodeStats(**found.work)
         *paths, lattices = (*found.answers, None) if beam is None else found.answers

@@ -360,6 +360,9 @@ class Hypothesis(WordPath):
             getattr(self, name)
         return {name: value for name, value in self.__dict__.items() if name not in ("_results", "_index")}
 
+    def __str__(self) -> str:
+        return self.text
+
     def __repr__(self) -> str:
         if self.error is not None:
             return f"Hypothesis(error={self.error!r})"

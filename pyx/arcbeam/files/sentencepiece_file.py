@@ -6,15 +6,23 @@ import os
 from typing import Any
 
 from arcbeam.core.packages import require
+from arcbeam.files.lines import read_text
 from arcbeam.files.reading import check_is_file, reading
+
+EXPECTED = "a SentencePiece model"
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
     """A ``SentencePieceProcessor`` whose pieces are all text."""
     check_is_file(path)
-    sentencepiece = require("sentencepiece", "a SentencePiece model")
-    with reading(path, "a SentencePiece model"):
-        model = sentencepiece.SentencePieceProcessor(model_file=os.fspath(path))
+    return model_of(read_text(path), os.fsdecode(path))
+
+
+def model_of(content: bytes, name: str) -> Any:
+    """The same, of a serialised model; messages call it `name`."""
+    sentencepiece = require("sentencepiece", EXPECTED)
+    with reading(name, EXPECTED):
+        model = sentencepiece.SentencePieceProcessor(model_proto=content)
         for i in range(model.get_piece_size()):
             model.id_to_piece(i)  # fails if a piece is not UTF-8
     return model

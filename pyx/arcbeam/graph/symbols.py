@@ -243,10 +243,11 @@ class TokenTable:
     def read(cls, path: str | os.PathLike[str], blank: str | int | None = None) -> Self:
         """Reads a text file of tokens in any of three forms.
 
-        * A token and its id per line, with ``<eps> 0``: the column is the id less one. Disambiguation symbols
-          (``#0``, ``#1``, ...) at the end have no column.
+        * A token and its id per line, with ``<eps> 0``: the column is the id less one.
         * A token and its id per line, without ``<eps>``: the column is the id.
         * One token per line: the column is the number of lines before it.
+
+        Disambiguation symbols (``#0``, ``#1``, ...) at the end of a table with ids have no column.
 
         Parameters
         ----------
@@ -299,7 +300,7 @@ class TokenTable:
                     f"{path}, line {number}: token {symbol!r} occurs twice, first with id {symbols[symbol]}"
                 )
             symbols[symbol] = key
-        tokens = list(symbols)
+        tokens = drop_disambiguation(list(symbols)) if with_ids else list(symbols)
         if tokens[0] in EPSILON_NAMES and blank != tokens[0]:
             tokens = drop_epsilon(tokens)
             if blank is None and not any(token.lower() in BLANK_NAMES for token in tokens):
@@ -381,7 +382,7 @@ def find_blank(tokens: Sequence[str], blank: str | int | None) -> int | None:
     if len(found) > 1:
         raise ValueError(
             f"{tokens[found[0]]!r} (column {found[0]}) and {tokens[found[1]]!r} (column {found[1]}) both "
-            f"look like the blank; name the blank"
+            f"look like the blank; name the blank (blank=)"
         )
     return found[0] if found else None
 
@@ -412,10 +413,15 @@ def check_same(
 
 def drop_epsilon(symbols: Sequence[str]) -> list[str]:
     """Input symbols without the epsilon in front and the disambiguation symbols at the end."""
+    return drop_disambiguation(symbols)[1:]
+
+
+def drop_disambiguation(symbols: Sequence[str]) -> list[str]:
+    """Symbols without the disambiguation symbols at the end, which no column stands for."""
     end = len(symbols)
     while end > 1 and symbols[end - 1].startswith("#") and symbols[end - 1][1:].isdecimal():
         end -= 1
-    return list(symbols[1:end])
+    return list(symbols[:end])
 
 
 def split_line(line: str) -> tuple[str, int | None]:

@@ -226,17 +226,48 @@ class Lexicon:
         """
         require("sentencepiece", "a lexicon by a SentencePiece model")
         processor = load_model(model)
+
+        def pieces(word: str) -> list[str]:
+            with reading(model, "a SentencePiece model"):
+                found: list[str] = processor.EncodeAsPieces(word)
+                return found
+
+        return cls.cut(words, pieces, tokens, WORD_START, max_bytes=max_bytes)
+
+    @classmethod
+    @lists_options()
+    def cut(
+        cls,
+        words: str | os.PathLike[str] | Iterable[str],
+        pieces: Callable[[str], Sequence[str] | None],
+        tokens: TokenTable,
+        separator: str | None = None,
+        *,
+        max_bytes: int | str | None = None,
+    ) -> Lexicon:
+        """Cut words into pieces.
+
+        Parameters
+        ----------
+        words : path or iterable of str
+            As in `spell`. Words with a piece that is no token are skipped, and counted in `skipped`.
+        pieces : callable
+            Returns the pieces of a word; None, or none, if there are none.
+        tokens : TokenTable
+        separator : str, optional
+            The mark that a word's first piece begins with.
+        max_bytes : int, str or None
+            As in `from_file`, for a file of words.
+        """
         column = _column_finder(tokens)
 
-        def pieces(word: str) -> list[int] | None:
-            with reading(model, "a SentencePiece model"):
-                found = processor.EncodeAsPieces(word)
-            columns = [column(piece) for piece in found]
+        def columns_of(word: str) -> list[int] | None:
+            columns = [column(piece) for piece in pieces(word) or ()]
             if not columns or any(c is None or c == tokens.blank for c in columns):
                 return None
             return [c for c in columns if c is not None]
 
-        return _make(_listed(words, max_bytes), pieces, "with a piece that is no token", tokens, WORD_START, None)
+        return _make(_listed(words, max_bytes), columns_of, "with a piece that is no token", tokens, separator, None)
 
 
 def find_separator(tokens: TokenTable) -> str | None:
@@ -344,11 +375,12 @@ def _make(
         else:
             builder.skipped[f"words {reason}"] += 1
             lost = lost or word
-    if not builder.labels:
-        count = sum(builder.skipped.values())
+    count = builder.skipped[f"words {reason}"]
+    # A few words, such as numbers and marks, have no case, and would be all that is left of a large vocabulary.
+    cased = count > len(builder.labels) and any(pronounce(word) for word in (lost.lower(), lost.upper()))
+    if cased or not builder.labels:
         what = f"{count:,} word{'s'[: count != 1]} {reason}, such as {lost!r}" if count else "no words"
         listed = ", ".join(repr(token[:40]) for token in tokens.tokens[:5])
-        cased = lost and any(pronounce(word) for word in (lost.lower(), lost.upper()))
         hint = "write the words and the tokens in the same case" if cased else "the file of the tokens has one a line"
         raise ValueError(
             f"expected words that the tokens can spell, got {what}; there {'is' if len(tokens) == 1 else 'are'} "

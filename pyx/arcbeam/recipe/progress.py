@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
+
+PATIENCE = 2.0  # seconds that a build may take without a word
 
 
 @dataclass(frozen=True)
@@ -51,3 +55,36 @@ class Reporter:
         """Report one line about a step."""
         if callable(self._progress):
             self._progress(BuildEvent(stage, message, self.seconds))
+
+
+class OnTerminal:
+    """A progress function of a context: on a terminal it prints events, those so far after two seconds of work."""
+
+    def __init__(self) -> None:
+        self._waiting: list[BuildEvent] | None = []
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(PATIENCE, self._print_waiting)
+        self._timer.daemon = True
+
+    def __call__(self, event: BuildEvent) -> None:
+        """Print the event, or keep it until two seconds are over."""
+        with self._lock:
+            if self._waiting is None:
+                print_event(event)
+            else:
+                self._waiting.append(event)
+
+    def _print_waiting(self) -> None:
+        with self._lock:
+            waiting, self._waiting = self._waiting, None
+            print("arcbeam is building a graph", file=sys.stderr, flush=True)
+            for event in waiting or ():
+                print_event(event)
+
+    def __enter__(self) -> Self:
+        if sys.stderr is not None and sys.stderr.isatty():
+            self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()

@@ -7,10 +7,10 @@ import functools
 import os
 import pickle
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, Unpack
+from typing import Any, Literal, TypeAlias, Unpack, overload
 
 from arcbeam.arrays.bad_values import check_errors
-from arcbeam.arrays.batches import InputSpec
+from arcbeam.arrays.batches import InputSpec, one_or_many
 from arcbeam.arrays.intake import take_batch
 from arcbeam.core.calls import explains, lists_options
 from arcbeam.core.show import changed, shown_as
@@ -436,6 +436,30 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         """
         self._engine.release()
 
+    @overload
+    def decode(
+        self,
+        encoder_output: list[Any] | tuple[Any, ...],
+        lengths: Any = None,
+        state: Sequence[TransducerState | None] | None = None,
+        *,
+        boost: Boosts = None,
+        cuda_stream: Any = None,
+        errors: str = "raise",
+    ) -> list[TransducerHypothesis]: ...
+
+    @overload
+    def decode(
+        self,
+        encoder_output: Any,
+        lengths: Any = None,
+        state: Sequence[TransducerState | None] | None = None,
+        *,
+        boost: Boosts = None,
+        cuda_stream: Any = None,
+        errors: str = "raise",
+    ) -> TransducerHypothesis | list[TransducerHypothesis]: ...
+
     @lists_options()
     def decode(
         self,
@@ -446,17 +470,18 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         boost: Boosts = None,
         cuda_stream: Any = None,
         errors: str = "raise",
-    ) -> list[TransducerHypothesis]:
-        """Decodes a batch of utterances, or of chunks of streams.
+    ) -> TransducerHypothesis | list[TransducerHypothesis]:
+        """Decodes an utterance, or a batch of utterances or of chunks of streams.
 
         Parameters
         ----------
-        encoder_output : array [batch, frames, features], or sequence of arrays [frames, features]
+        encoder_output : array [frames, features] or [batch, frames, features], or sequence of arrays [frames, features]
             float32 or float16 in CPU memory, from numpy or anything with DLPack; copied only if a frame's features lie
-            apart. NeMo's encoders return [batch, features, frames], to be transposed first. A decoder on a GPU also
-            takes arrays there, of anything with DLPack or ``__cuda_array_interface__``, and copies none.
-        lengths : sequence or array of int [batch], optional
-            Frames of each utterance; the frames beyond are not read.
+            apart. float64 and bfloat16 are rounded to float32, by the library that the array comes from. NeMo's
+            encoders return [batch, features, frames], to be transposed first. A decoder on a GPU also takes arrays
+            there, of anything with DLPack or ``__cuda_array_interface__``, and copies none.
+        lengths : int, sequence or array of int [batch], or mask [batch, frames]; optional
+            Frames of each utterance; the frames beyond are not read. A mask is 1 for these and 0 for those after them.
         state : sequence of TransducerState or None, one for each utterance, optional
             The ``state`` of the hypotheses of the chunks before; None at the start of a stream. Chunks of any size
             give the same bytes as one piece.
@@ -472,7 +497,8 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
 
         Returns
         -------
-        list of TransducerHypothesis, in the order of the batch
+        TransducerHypothesis, or a list of them in the order of the batch
+            One for one array [frames, features].
 
         Raises
         ------
@@ -489,8 +515,10 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             A call of the driver failed; or the thread is capturing a CUDA graph, of which a decode cannot be a part.
         """
         check_errors(errors)
+        encoder_output, lengths, is_one = one_or_many(encoder_output, lengths)
         utterances, on_host = take_batch(encoder_output, lengths, self._search.spec, self._engine, cuda_stream)
-        return self._search.decode(utterances, on_host, state, boost, errors)
+        found = self._search.decode(utterances, on_host, state, boost, errors)
+        return found[0] if is_one else found
 
     @lists_options()
     def stream(self, *, boost: BoostingTree | None = None, endpoint: Endpoint | None = None) -> TransducerStream:

@@ -225,6 +225,9 @@ class TransducerHypothesis:
             )
         )
 
+    def __str__(self) -> str:
+        return self.text if self._has_text() else repr(self)
+
     def __repr__(self) -> str:
         if self.error is not None:
             return f"TransducerHypothesis(error={self.error!r})"

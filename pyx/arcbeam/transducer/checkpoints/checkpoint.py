@@ -12,7 +12,7 @@ import numpy as np
 from arcbeam.core.errors import FormatError
 from arcbeam.core.packages import require
 from arcbeam.files.reading import Budget, check_is_file, reading
-from arcbeam.transducer.checkpoints.torch_file import read_torch_file
+from arcbeam.files.torch_file import read_torch_file
 from arcbeam.transducer.network import LstmPrediction, StatelessPrediction
 
 SAFETENSORS: dict[str, np.dtype[Any]] = {

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from arcbeam.core.errors import FormatError
+from arcbeam.files.nemo_archive import ARCHIVE, CONFIG, get, read_config
 from arcbeam.files.tar_file import read_members
+from arcbeam.files.torch_file import read_torch_file
 from arcbeam.transducer.checkpoints.checkpoint import TABLES, Source, file_source, is_safetensors, read_checkpoint
-from arcbeam.transducer.checkpoints.nemo_config import CONFIG, activation_of, check_pieces, get, options_of, read_config
-from arcbeam.transducer.checkpoints.torch_file import read_torch_file
+from arcbeam.transducer.checkpoints.nemo_config import activation_of, check_pieces, options_of
 from arcbeam.transducer.network import (
     Joint,
     LstmLayer,
@@ -90,7 +91,7 @@ class _Overrides:
 
 
 def _read_archive(name: str, max_bytes: int | str | None) -> tuple[Any, Any]:
-    found = read_members(name, (CONFIG, WEIGHTS), "a .nemo archive, which is a tar file", max_bytes)
+    found = read_members(name, (CONFIG, WEIGHTS), ARCHIVE, max_bytes)
     for needed in (CONFIG, WEIGHTS):
         if needed not in found:
             raise FormatError(f"{name}: expected {needed} in the archive, got none")

@@ -10,9 +10,9 @@ from typing import IO, Any
 import numpy as np
 
 from arcbeam.core.errors import FormatError
+from arcbeam.files.pickled_data import DROPPED, Name, Reader
 from arcbeam.files.reading import Budget, reading
 from arcbeam.files.zip_file import ZipMembers
-from arcbeam.transducer.checkpoints.pickled_data import DROPPED, Name, Reader
 
 # Types of storages: the dtype of their values. float32 holds every bfloat16 exactly; its bits are read as integers.
 STORAGES: dict[str, np.dtype[Any]] = {

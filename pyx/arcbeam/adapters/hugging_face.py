@@ -1,0 +1,283 @@
+"""`arcbeam.from_transformers`: decoders for the CTC models and transducers of Hugging Face Transformers."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+
+from arcbeam.core.calls import lists_options
+from arcbeam.core.errors import UnsupportedError
+from arcbeam.core.packages import require
+from arcbeam.ctc.hypothesis import Hypotheses
+from arcbeam.ctc.options import DecoderKeywords, DecoderOptions
+from arcbeam.front.ctc_decoder import ctc_decoder
+from arcbeam.tokens.formats import read_tokens
+from arcbeam.transducer.decoder import TransducerDecoder
+
+if TYPE_CHECKING:
+    from arcbeam.core.confidence import ConfidenceMethod
+    from arcbeam.ctc.boost.boost import Boosts
+    from arcbeam.ctc.decoder import CtcDecoder
+
+RATE = 16_000  # samples a second, where no feature extractor says it
+HOP = 160  # samples from one frame of features to the next, likewise
+STACKED = 2  # frames of features that granite_speech5 joins before its encoder
+
+#: How many samples a frame of the output stands for, by the type of the model; `hop` is that of its features.
+CTC: dict[str, Callable[[Any, int], int]] = {
+    **dict.fromkeys(
+        (
+            "wav2vec2", "hubert", "wavlm", "unispeech", "unispeech-sat", "data2vec-audio", "wav2vec2-conformer",
+            "wav2vec2-bert", "sew", "sew-d",
+        ),
+        lambda config, hop: int(config.inputs_to_logits_ratio),
+    ),
+    "parakeet_ctc": lambda config, hop: hop * config.encoder_config.subsampling_factor,
+    "omniasr_ctc": lambda config, hop: math.prod(config.audio_config.conv_stride),
+    "granite_speech5_ctc": lambda config, hop: hop * STACKED * 2 ** len(config.encoder_config.subsample_layers),
+    "lasr_ctc": lambda config, hop: hop * config.encoder_config.subsampling_conv_stride**2,
+}  # fmt: skip
+TRANSDUCERS = ("parakeet_tdt", "parakeet_rnnt", "nemotron_asr_streaming", "nemotron3_5_asr")
+
+#: Our names of a transducer's weights by those of its state_dict; those of its LSTM are called alike.
+WEIGHTS = {
+    "decoder.embedding.weight": "embedding",
+    "decoder.decoder_projector.weight": "prediction_weight",
+    "decoder.decoder_projector.bias": "prediction_bias",
+    "encoder_projector.weight": "encoder_weight",
+    "encoder_projector.bias": "encoder_bias",
+    "joint.head.weight": "output_weight",
+    "joint.head.bias": "output_bias",
+}
+LSTM = "decoder.lstm."
+SHARED = {"device", "threads", "frame_shift"}  # options of decoders of both kinds
+
+
+class TransformersDecoder:
+    """Decodes the logits of a CTC model of Transformers; made by `from_transformers`.
+
+    Attributes
+    ----------
+    decoder : CtcDecoder
+        What decodes, with everything that it offers: streams, batches, n-best lists.
+    """
+
+    def __init__(self, decoder: CtcDecoder, model: Any) -> None:
+        self.decoder = decoder
+        self._model = model
+
+    @lists_options()
+    def decode(
+        self,
+        logits: Any,
+        attention_mask: Any = None,
+        *,
+        boost: Boosts = None,
+        nbest: int | None = None,
+        confidence: bool = False,
+        lattice: bool = False,
+        mbr: bool = False,
+        frame_confidence: str | ConfidenceMethod | None = None,
+        cuda_stream: Any = None,
+        errors: str = "raise",
+    ) -> Hypotheses:
+        """Decodes ``model(**inputs).logits``.
+
+        Parameters
+        ----------
+        logits : tensor [batch, frames, columns]
+            As the model returns them, on any device, in any of its dtypes.
+        attention_mask : tensor [batch, samples or features], optional
+            The mask that the model was given, of ones and zeros; without it all frames are decoded.
+        boost, nbest, confidence, lattice, mbr, frame_confidence, cuda_stream, errors
+            As `CtcDecoder.decode` takes them.
+
+        Returns
+        -------
+        Hypotheses
+            One for each utterance.
+        """
+        lengths = None if attention_mask is None else self.lengths(attention_mask, logits.shape[1])
+        found = self.decoder.decode(
+            logits, lengths, logits=True, boost=boost, nbest=nbest, confidence=confidence, lattice=lattice, mbr=mbr,
+            frame_confidence=frame_confidence, cuda_stream=cuda_stream, errors=errors,
+        )  # fmt: skip
+        return found if isinstance(found, Hypotheses) else Hypotheses([found], self.decoder.stats)
+
+    @lists_options()
+    def lengths(self, attention_mask: Any, frames: int) -> np.ndarray[Any, Any]:
+        """int64 [batch]: the frames of each utterance, by the mask of the model's input.
+
+        Parameters
+        ----------
+        attention_mask : tensor [batch, samples or features]
+        frames : int
+            Those of the logits: the most that a length may be.
+        """
+        torch = require("torch", "an attention mask")
+        mask = torch.as_tensor(attention_mask)
+        if mask.ndim != 2:
+            raise ValueError(f"attention_mask: expected [batch, samples], got shape {list(mask.shape)}")
+        inputs = mask.sum(-1)
+        of_samples = getattr(self._model, "_get_feat_extract_output_lengths", None)
+        if of_samples is not None:
+            found = of_samples(inputs)
+        else:
+            found = self._model._get_subsampling_output_length(inputs)
+        lengths: np.ndarray[Any, Any] = found.cpu().numpy().astype(np.int64)
+        return np.minimum(lengths, frames)
+
+    def __repr__(self) -> str:
+        return f"<TransformersDecoder of {self._model.config.model_type}, {self.decoder!r}>"
+
+
+@lists_options(DecoderOptions)
+def from_transformers(
+    model: Any,
+    processor: Any = None,
+    lm: Any = None,
+    *,
+    lexicon: Any = None,
+    words: Any = None,
+    blank: str | int | None = None,
+    word_delimiter: str | None = None,
+    cache: bool = True,
+    language_model: Any = None,
+    transducer: Mapping[str, Any] | None = None,
+    **options: Unpack[DecoderKeywords],
+) -> TransformersDecoder | TransducerDecoder:
+    """Makes a decoder for a model of Hugging Face Transformers.
+
+    Parameters
+    ----------
+    model : PreTrainedModel, str or path
+        A CTC model (wav2vec2 and its family, MMS, parakeet_ctc, omniasr_ctc, granite_speech5_ctc, lasr_ctc) or a
+        transducer (Parakeet's TDT and RNN-T, Nemotron's); or the folder or name that ``from_pretrained`` takes. Of a
+        model with several languages (MMS) the vocabulary is read now: set the language before.
+    processor : ProcessorMixin or tokenizer, optional
+        That of the model, which has its tokens; None if `model` is a folder or a name, which has it.
+    lm, lexicon, words, cache, language_model : optional
+        For a CTC model: as of `ctc_decoder`; `lm` is an ARPA over words.
+    blank, word_delimiter : optional
+        For a CTC model: as of `ctc_decoder`, if the model's own is not the right one.
+    transducer : mapping of str, optional
+        For a transducer: options of `TransducerDecoder.from_arrays` by name, such as ``{"confidence": "entropy"}``.
+    **options
+        Those of :class:`arcbeam.DecoderOptions`, by keyword; ``device``, ``threads`` and ``frame_shift`` are for
+        transducers, too. ``frame_shift`` and ``device`` are by default those of the model.
+
+    Returns
+    -------
+    TransformersDecoder
+        For a CTC model. It decodes ``model(**inputs).logits`` with ``inputs.attention_mask``.
+    TransducerDecoder
+        For a transducer, with the model's weights. It decodes ``last_hidden_state`` of
+        ``model.get_audio_features(**inputs)`` with its ``attention_mask``.
+
+    Raises
+    ------
+    UnsupportedError
+        A model of another type; the message lists the types.
+    ValueError
+        A processor that does not fit the model, or what `ctc_decoder` raises.
+    MissingDependencyError
+        transformers or torch is missing, where a folder or a name is given.
+
+    Examples
+    --------
+    >>> decoder = arcbeam.from_transformers(model, processor, lm="3gram.arpa.gz")
+    >>> for hypothesis in decoder.decode(model(**inputs).logits, inputs.attention_mask):
+    ...     print(hypothesis)
+    """
+    if isinstance(model, (str, os.PathLike)):
+        model, processor = _loaded(model, processor)
+    config: Any = getattr(model, "config", None)
+    kind = getattr(config, "model_type", None)
+    if kind not in CTC and kind not in TRANSDUCERS:
+        got = type(model).__name__ if kind is None else f"one of the type {kind!r}"
+        raise UnsupportedError(
+            f"model: expected a CTC model or transducer of the types {', '.join((*CTC, *TRANSDUCERS))}, got {got}; "
+            "for any other CTC model use arcbeam.ctc_decoder"
+        )
+    device = getattr(model, "device", None)
+    if device is not None and device.type == "cuda":
+        options.setdefault("device", f"cuda:{device.index or 0}")
+    extractor = getattr(processor, "feature_extractor", None)
+    rate, hop = getattr(extractor, "sampling_rate", None) or RATE, getattr(extractor, "hop_length", None) or HOP
+    of_ctc = {
+        "lm": lm, "lexicon": lexicon, "words": words, "blank": blank, "word_delimiter": word_delimiter,
+        "language_model": language_model,
+    }  # fmt: skip
+    if kind in TRANSDUCERS:
+        given: dict[str, Any] = {**options}
+        given |= {name: value for name, value in of_ctc.items() if value is not None}
+        if wrong := sorted(given.keys() - SHARED):
+            raise ValueError(
+                f"{', '.join(wrong)}: for CTC models; options of transducers are transducer={{...}}, such as "
+                "ngram_lm_model and confidence"
+            )
+        given.setdefault("frame_shift", hop * config.encoder_config.subsampling_factor / rate)
+        return _transducer(model, processor, given | dict(transducer or {}))
+    if transducer is not None:
+        raise ValueError(f"transducer: expected None for a CTC model, got {transducer!r}")
+    if processor is None:
+        raise ValueError("processor: expected the processor or the tokenizer of the model, which has its tokens")
+    options.setdefault("frame_shift", CTC[kind](config, hop) / rate)
+    if blank is None:
+        blank = getattr(config, "blank_token_id", None)
+        blank = config.pad_token_id if blank is None else blank
+    names, columns = list(read_tokens(processor, blank).names), int(config.vocab_size)
+    if len(names) > columns:
+        raise ValueError(
+            f"processor: expected at most {columns} tokens, as many as the model's logits have columns, got "
+            f"{len(names)}: it is that of another model or language"
+        )
+    tokens: Any = processor if len(names) == columns else _padded(names, columns)
+    decoder = ctc_decoder(tokens, cache=cache, **(of_ctc | {"blank": blank}), **options)
+    return TransformersDecoder(decoder, model)
+
+
+def _padded(names: list[str], columns: int) -> list[str]:
+    """The tokens with names for columns that the tokenizer lacks, which no word uses."""
+    return [*names, *(f"<column {column}>" for column in range(len(names), columns))]
+
+
+def _loaded(name: Any, processor: Any) -> tuple[Any, Any]:
+    """The model and the processor of a folder or a name; of a CTC model without its weights, which are not needed."""
+    transformers, torch = require("transformers", "a model by its name"), require("torch", "a model by its name")
+    config = transformers.AutoConfig.from_pretrained(name)
+    if processor is None:
+        processor = transformers.AutoProcessor.from_pretrained(name)
+    if config.model_type not in TRANSDUCERS:
+        with torch.device("meta"):
+            return transformers.AutoModelForCTC.from_config(config), processor
+    kind = transformers.AutoModelForTDT if config.model_type == "parakeet_tdt" else transformers.AutoModelForRNNT
+    return kind.from_pretrained(name), processor
+
+
+def _transducer(model: Any, processor: Any, options: dict[str, Any]) -> TransducerDecoder:
+    """A decoder with the weights of the prediction and the joint network."""
+    config, arrays = model.config, {}
+    for name, tensor in model.state_dict().items():
+        ours = WEIGHTS.get(name) or (name.removeprefix(LSTM) if name.startswith(LSTM) else None)
+        if ours is not None:
+            arrays[ours] = tensor.detach().float().cpu().numpy()
+    given: dict[str, Any] = {
+        "blank_id": config.blank_token_id,
+        "activation": config.hidden_act,
+        "durations": getattr(config, "durations", None),
+        "max_symbols": config.max_symbols_per_step,
+    }
+    if processor is not None and "tokenizer" not in options:
+        names, tokens = list(read_tokens(processor).names), len(arrays["embedding"])
+        if len(names) not in (tokens, tokens - 1):
+            raise ValueError(
+                f"processor: expected {tokens} tokens, or one less without the blank, as many as the model writes, got "
+                f"{len(names)}: it is that of another model"
+            )
+        options["tokenizer"] = names
+    return TransducerDecoder.from_arrays(arrays, **given | options)

@@ -1,0 +1,147 @@
+"""The graph of a model's tokens and of a language model, from the cache or built."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from arcbeam.core.errors import FormatError
+from arcbeam.core.warn import warn
+from arcbeam.files.reading import check_is_file
+from arcbeam.graph.graph import Graph
+from arcbeam.graph.symbols import TokenTable
+from arcbeam.lm import kenlm_file, lm_file
+from arcbeam.lm.loading import arpa_of
+from arcbeam.recipe import cache
+from arcbeam.recipe.lexicon import Lexicon, find_separator, read_words, words_of_arpa
+from arcbeam.recipe.progress import OnTerminal
+from arcbeam.tokens.model_tokens import ModelTokens, digest_of
+
+if TYPE_CHECKING:
+    from arcbeam.graph.inputs import StrPath
+    from arcbeam.lm.kenlm import KenLM
+    from arcbeam.lm.language_model import LanguageModel
+
+KIND = "ctc"  # of a graph in the cache
+
+
+@dataclass(frozen=True)
+class Parts:
+    """All that a graph is made of."""
+
+    model: ModelTokens
+    table: TokenTable
+    lm: StrPath | LanguageModel | KenLM | None
+    lexicon: StrPath | Lexicon | None
+    words: StrPath | Iterable[str] | None
+    word_delimiter: str | None
+
+
+def graph_of(parts: Parts, use_cache: bool) -> Graph:
+    """The graph of the parts; :func:`arcbeam.ctc_decoder` documents them and the errors."""
+    if parts.lexicon is not None and parts.words is not None:
+        raise ValueError("expected lexicon or words, got both: a lexicon has its words")
+    separator = _separator(parts)
+    if parts.lm is None and parts.lexicon is None and parts.words is None:
+        return Graph.greedy(parts.table, separator=separator)
+    arpa = None if parts.lm is None else _checked(arpa_of(parts.lm))
+    if parts.words is not None and not isinstance(parts.words, (str, os.PathLike)):
+        parts = replace(parts, words=tuple(parts.words))
+
+    def build() -> Graph:
+        return _built(parts, separator, arpa)
+
+    return cache.kept(KIND, _key(parts, separator, arpa), build, warn) if use_cache else build()
+
+
+def _separator(parts: Parts) -> str | None:
+    """The token or mark between words: as given, as the tokens' format says, or the usual one."""
+    separator = parts.word_delimiter or parts.model.word_delimiter
+    if separator is None:
+        try:
+            return find_separator(parts.table)
+        except ValueError as error:
+            raise ValueError(f"{parts.model.source}: {error} with word_delimiter=") from None
+    if not any(token.startswith(separator) for token in parts.table.tokens):
+        raise ValueError(f"word_delimiter: expected a token, or a mark with which tokens begin, got {separator!r}")
+    return separator
+
+
+def _checked(arpa: StrPath) -> StrPath:
+    """The path of an ARPA; ValueError for the other files of language models, which lack what a graph needs."""
+    check_is_file(arpa)
+    with open(os.fspath(arpa), "rb") as file:
+        head = file.read(64)
+    binary = head.startswith(kenlm_file.MAGIC)
+    if binary or lm_file.KIND.begins(head):
+        lacks = "KenLM's binary format, which has no list of its words" if binary else "a file of LanguageModel.save"
+        raise ValueError(
+            f"{os.fsdecode(arpa)}: lm: expected an ARPA, got {lacks}; give the ARPA that it was made from, or a "
+            "smaller one, and this file as language_model=, which then rescores it; or without an ARPA words= or "
+            "lexicon=, and no language model"
+        )
+    return arpa
+
+
+def _key(parts: Parts, separator: str | None, arpa: StrPath | None) -> str:
+    """The graph's key in the cache, by the content of all parts."""
+    cutter = parts.model.cutter
+    said: list[Any] = [parts.table.tokens, parts.table.blank, separator, cutter and cutter.identity]
+    files: list[StrPath] = []
+    for name, part in (("lm", arpa), ("lexicon", parts.lexicon), ("words", parts.words)):
+        if isinstance(part, (str, os.PathLike)):
+            files.append(part)
+            part = "a file"
+        elif isinstance(part, Lexicon):
+            arrays = (part.word_index, part.offsets, part.columns, part.costs)
+            said += [part.words, part.separator]
+            part = digest_of(b"".join(array.tobytes() for array in arrays))
+        said.append((name, part))
+    return cache.key(files, repr(said))
+
+
+def _built(parts: Parts, separator: str | None, arpa: StrPath | None) -> Graph:
+    with OnTerminal() as progress, tempfile.TemporaryDirectory(prefix="arcbeam-") as folder:
+        lexicon = _lexicon(parts, separator, arpa)
+        if arpa is None:
+            arpa = os.path.join(folder, "equal.arpa")
+            _write_equal(arpa, lexicon.words)
+        return Graph.build(parts.table, lexicon, arpa, progress=progress)
+
+
+def _lexicon(parts: Parts, separator: str | None, arpa: StrPath | None) -> Lexicon:
+    """The lexicon as given, or of words that are spelled in characters or cut into pieces."""
+    table, cutter = parts.table, parts.model.cutter
+    column = None if separator is None or separator not in table else table.column(separator)
+    if parts.lexicon is not None:
+        given = parts.lexicon
+        lexicon = given if isinstance(given, Lexicon) else Lexicon.from_file(given, table)
+        # Spellings that end with the token between words, as torchaudio's do, have it already.
+        if cutter is not None or column is None or lexicon.separator is not None or column in lexicon.columns:
+            return lexicon
+        return replace(lexicon, separator=separator, separator_column=column)
+    if parts.words is None:
+        assert arpa is not None
+        words: Iterable[str] = words_of_arpa(arpa)
+    else:
+        words = read_words(parts.words) if isinstance(parts.words, (str, os.PathLike)) else parts.words
+    try:
+        if cutter is not None:
+            return Lexicon.cut(words, cutter.cut, table, separator)
+        return Lexicon.spell(words, table, None if column is None else separator)
+    except FormatError:
+        raise
+    except ValueError as error:
+        source = "words" if parts.words is not None else os.fsdecode(arpa) if arpa is not None else ""
+        raise ValueError(f"{source}: {error}; or give lexicon=, lines 'word token token ...'") from None
+
+
+def _write_equal(path: str, words: Iterable[str]) -> None:
+    """A model in which a word costs nothing."""
+    rows = ["-99\t<s>", "0\t</s>", *(f"0\t{word}" for word in words)]
+    text = "\n".join(rows)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"\\data\\\nngram 1={len(rows)}\n\n\\1-grams:\n{text}\n\n\\end\\\n")
