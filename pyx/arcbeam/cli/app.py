@@ -256,15 +256,16 @@ def bench(
     set_: Annotated[list[str] | None, typer.Option(
         "--set", metavar="KEY=VALUE", show_default=False,
         help="An option of the experiment; its source in the checkout's benchmarks/experiments lists them.")] = None,
-    device: Annotated[str, typer.Option(
-        "--device", metavar="cpu|gpu|NAME", help="Folder of the results; gpu stands for the name of the GPU found.")
+    machine: Annotated[str, typer.Option(
+        "--machine", metavar="cpu|gpu|NAME", help="Folder of the results; gpu stands for the name of the GPU found.")
     ] = "cpu",
     resume: Annotated[bool, typer.Option(
         "--resume", help="Skip experiments for which this commit already has results.")] = False,
     allow_missing: Annotated[bool, typer.Option(
         "--allow-missing", help="Store a result that lacks a peer which the stored one has.")] = False,
-    out: Annotated[Path | None, typer.Option(
-        "--out", metavar="FOLDER", show_default="benchmarks/results/DEVICE", help="Where the results go.")] = None,
+    output: Annotated[Path | None, typer.Option(
+        "--output", "-o", metavar="FOLDER", show_default="benchmarks/results/MACHINE", help="Where the results go."),
+    ] = None,
     checkout: Annotated[Path | None, typer.Option(
         "--checkout", metavar="FOLDER", show_default="the one that this folder is in",
         help="A checkout of arcbeam, which contains the benchmarks.")] = None,
@@ -281,10 +282,10 @@ def bench(
         if "=" not in item:
             raise typer.BadParameter(f"expected KEY=VALUE, got {item!r}", param_hint="'--set'")
         arguments += ["--set", item]
-    arguments += ["--device", device] if device != "cpu" else []
+    arguments += ["--machine", machine] if machine != "cpu" else []
     arguments += ["--resume"] if resume else []
     arguments += ["--allow-missing"] if allow_missing else []
-    arguments += ["--out", str(out)] if out is not None else []
+    arguments += ["--output", str(output)] if output is not None else []
     code = run(arguments, checkout)
     if code:
         raise typer.Exit(code)
