@@ -183,5 +183,7 @@ def test_what_keeps_cuda_comes_after_those_that_fork(experiment, tmp_path, monke
     order, keeps = [], ("gk23_table1", "gk23_table3")
     monkeypatch.setattr(registry, "load", lambda name: SimpleNamespace(KEEPS_CUDA=name in keeps))
     monkeypatch.setattr("benchmarks.__main__.run", lambda name, *rest: order.append(name) or 0)
-    assert main(["gk23_table3", "gpu_x", "gk23_table1", "f19_table1", "--machine", "gpu", "--output", str(tmp_path)]) == 0
+    assert (
+        main(["gk23_table3", "gpu_x", "gk23_table1", "f19_table1", "--machine", "gpu", "--output", str(tmp_path)]) == 0
+    )
     assert order == ["gpu_x", "f19_table1", "gk23_table3", "gk23_table1"]

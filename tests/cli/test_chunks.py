@@ -61,7 +61,7 @@ def test_text_is_that_of_all_frames_at_once(run, kind, whole, frames):
     result = run(*kind.chunks, "in.npz", "--chunk-frames", frames)
     assert result.stdout.splitlines() == whole("in.npz")
     assert [line.split()[0] for line in result.stdout.splitlines()] in (list(SAID), list(FRAMES))
-    assert f"chunks of {frames} frames" in result.stderr
+    assert f"chunks of {frames:,} frames" in result.stderr
 
 
 def test_real_time(run, kind, whole):
