@@ -37,7 +37,7 @@ def tell_error(message: str) -> None:
     from rich.text import Text
 
     sys.stderr.flush()
-    Console(stderr=True, soft_wrap=True).print(Text.assemble(("error:", "bold red"), f" {message}"))
+    Console(stderr=True, soft_wrap=True).print(Text.assemble(("error:", "red"), f" {message}"))
 
 
 def is_terminal() -> bool:
