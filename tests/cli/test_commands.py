@@ -439,3 +439,15 @@ def test_what_looks_wrong_is_a_note_that_names_the_utterance(run, tmp_path):
     (note,) = notes
     assert "got 0.97 in utterance 'one', frame " in note
     assert "UserWarning" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "offered"),
+    [("nope.npz", None), ("mime.npz", "mine.npz"), ("mine.npy", "mine.npz"), ("min.npz", "mine.npz")],
+)
+def test_only_near_names_are_offered(run, tmp_path, name, offered):
+    (tmp_path / "mine.npz").touch()
+    result = run("decode", "graph.arc", tmp_path / name)
+    said = " ".join(result.stderr.split())
+    assert result.exit_code == 1 and "No such file or directory" in said
+    assert ("is it" in said) == (offered is not None) and (offered is None or f"{offered}?" in said)

@@ -206,3 +206,52 @@ def test_bad_arguments(run, arguments, said):
     result = run("stream", "graph.arc", *arguments)
     assert result.exit_code in (1, 2) and result.stdout == ""
     assert said in result.output + result.stderr
+
+
+def test_times_of_sentences_are_those_of_the_recording(run, long):
+    arguments, said = long
+    arguments = [*arguments, "--endpoint", "kaldi"]
+    rows = [json.loads(line) for line in run("stream", *arguments, "-f", "json").stdout.splitlines()]
+    words = [row["stable_words"] for row in rows if row["is_final"] and row["text"]]
+    assert len(words) == 3
+    ctm = [f"talk 1 {w['start']:.3f} {w['end'] - w['start']:.3f} {w['word']}" for one in words for w in one]
+    assert run("stream", *arguments, "-f", "ctm").stdout.splitlines() == ctm
+    stm = [f"talk 1 talk {one[0]['start']:.3f} {one[-1]['end']:.3f} {said}" for one in words]
+    assert run("stream", *arguments, "-f", "stm").stdout.splitlines() == stm
+    assert run("stream", *arguments, "-f", "trn").stdout.splitlines() == [f"{said} (talk-{n})" for n in (1, 2, 3)]
+
+
+def test_values_of_rules(run, long):
+    """They take the place of the values of the rules that are named."""
+    arguments, said = long
+    arguments = [*arguments, "--chunk-frames", "5", "--endpoint", "sherpa"]
+    assert len(run("stream", *arguments).stdout.splitlines()) == 3
+    patient = [f"--endpoint-rule={rule}.min_trailing_silence=9" for rule in ("rule1", "rule2")]
+    [line] = run("stream", *arguments, *patient).stdout.splitlines()
+    assert line == f"talk-1 {said} {said} {said}"
+    ended = [*arguments, "-f", "json", *patient, "--endpoint-rule", "rule3.min-utterance-length=1"]
+    rows = [json.loads(line) for line in run("stream", *ended).stdout.splitlines()]
+    assert {row["endpoint"] for row in rows if row["is_final"]} == {"rule3", None}
+    silent = [*arguments, "-f", "json", *patient, "--endpoint-rule", "rule1.min_trailing_silence=1"]
+    for truth, expected in (("no", {"rule1", None}), ("yes", {"rule1", None})):
+        rows = run("stream", *silent, "--endpoint-rule", f"rule1.must_contain_nonsilence={truth}").stdout.splitlines()
+        ends = [row for row in map(json.loads, rows) if row["is_final"]]
+        assert {row["endpoint"] for row in ends} == expected
+        assert (ends[0]["text"] == "") == (truth == "no")
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("rule9.min_trailing_silence=1", "(rule1, rule2, rule3)"), ("rule1.silence=1", "RULE.FIELD=VALUE"),
+        ("rule1.min_trailing_silence", "RULE.FIELD=VALUE"), ("rule1.min_trailing_silence=long", "got 'rule1."),
+        ("rule1.min_trailing_silence=-1", "of seconds, at least 0"), ("rule1=1", "got 'rule1=1'"),
+        ("rule1.must_contain_nonsilence=maybe", "got 'rule1.must"),
+    ],
+)  # fmt: skip
+def test_values_that_no_rule_has(run, value, why):
+    result = run(
+        "stream", "graph.arc", "in.npz", "--frame-shift", "0.02", "--endpoint", "sherpa", "--endpoint-rule", value
+    )
+    said = " ".join(result.stderr.replace("│", " ").split())
+    assert result.exit_code == 2 and "'--endpoint-rule'" in said and why in said, said

@@ -101,7 +101,7 @@ def test_the_drawer_ends_with_its_input(monkeypatch):
     monkeypatch.setattr(sys, "stderr", SimpleNamespace(encoding="ascii"))
     drawn, (reads, writes) = [], os.pipe()
     monkeypatch.setattr(terminal.select, "select", lambda *_: ([0], [], []))
-    os.write(writes, "minimizing\n".encode())
+    os.write(writes, b"minimizing\n")
     os.close(writes)
     monkeypatch.setattr(terminal.os, "read", lambda _, size, read=os.read: read(reads, size))
     monkeypatch.setattr(terminal.os, "write", lambda _, data: drawn.append(data))

@@ -186,3 +186,13 @@ def test_commands_for_graphs_name_this_one(run, models, monkeypatch, command):
     assert (
         "expected a graph" in result.stderr and "arcbeam transduce, which streams with --chunk-frames" in result.stderr
     )
+
+
+def test_rules_of_kaldi_without_their_costs(transduce, models):
+    np.savez(models / "long.npz", talk=np.concatenate([speech(FRAMES["one"]), silence(40), speech(FRAMES["two"])]))
+    given = ("m.nemo", "long.npz", "--chunk-frames", "7", "-f", "json", "--endpoint")
+    free = [f"--endpoint-rule={rule}.max_relative_cost=inf" for rule in ("rule2", "rule3")]
+    rows = finals(transduce(*given, "kaldi", *free))
+    assert rows[0]["endpoint"] == "rule2"
+    same = [f"--endpoint-rule=rule{n}.min_trailing_silence={s}" for n, s in ((1, 5.0), (2, 0.5))]
+    assert [row["text"] for row in finals(transduce(*given, "sherpa", *same))] == [row["text"] for row in rows]

@@ -1,6 +1,6 @@
 """Code that all commands share around their work: errors in one line, warnings as notes, signals and exit codes.
 
-0 success, 1 error, 2 usage or a missing package, 130 interrupted, 141 the reader of stdout has gone, 143 terminated.
+0 success, 1 error, 2 usage, 130 interrupted, 141 the reader of stdout has gone, 143 terminated.
 """
 
 import difflib
@@ -22,6 +22,7 @@ from arcbeam.cli.parameters import parse_numbers
 from arcbeam.cli.terminal import note, tell_error
 from arcbeam.core.errors import ArcbeamError
 
+NEAR = 0.75  # how alike a name is that a message offers instead of one that is not there
 ERROR, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -54,8 +55,10 @@ def _why(error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         path = Path(os.fsdecode(error.filename))
         there = os.listdir(path.parent) if path.parent.is_dir() else []
-        near = difflib.get_close_matches(path.name, there, 1, 0.75)
-        return f"{error.strerror}" + (f"; is it {path.parent / near[0]}?" if near else "")
+        # Names of four letters and the same suffix are alike as a whole, so what is before the suffix has to be, too.
+        by_stem = {Path(name).stem: name for name in difflib.get_close_matches(path.name, there, 9, NEAR)}
+        near = difflib.get_close_matches(path.stem, by_stem, 1, NEAR)
+        return f"{error.strerror}" + (f"; is it {path.parent / by_stem[near[0]]}?" if near else "")
     return str(error.strerror)
 
 
