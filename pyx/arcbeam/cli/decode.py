@@ -185,6 +185,8 @@ def _decode_files(
             decoder, read_all(found), write_all, check=check, batch_size=batch_size, referee=scorer, done=done,
             requested=requested, boosts=boosts,
         )  # fmt: skip
+    if archive not in (None, STDOUT):
+        note(f"wrote {archive}: {speed.utterances:,} lattices")
     speed.run_seconds = time.perf_counter() - began
     note(speed.describe(decoder.options.frame_shift, describe_device(decoder)))
     if scorer is not None:

@@ -156,7 +156,7 @@ Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda[:N]", ri
 MemoryLimit = Annotated[str | None, typer.Option("--memory-limit", metavar="SIZE", show_default="no limit",
     help="GPU memory that the decoder may take, including its graph, such as 8GiB.")]
 Blank = Annotated[str | None, typer.Option(
-    "--blank", metavar="TOKEN|COLUMN", rich_help_panel=FOREIGN, show_default="found by its name",
+    "--blank", metavar="TOKEN|COLUMN", show_default="found by its name",
     help="The CTC blank, as a token or as a column counted from 0.")]
 MaxBytes = Annotated[str | None, typer.Option(
     "--max-bytes", metavar="SIZE", show_default="20 times its size, but at least 32MiB", callback=check_size,
@@ -298,7 +298,9 @@ class Tables:
         "that arcbeam built contains it.")] = None
     force: Annotated[bool, typer.Option("--force", rich_help_panel=FOREIGN,
         help="Take --words and --tokens even where they contradict the tables in the graph's file.")] = False
-    blank: Blank = None
+    blank: Annotated[str | None, typer.Option(
+        metavar="TOKEN|COLUMN", rich_help_panel=FOREIGN, show_default="found by its name",
+        help="The CTC blank, as a token or as a column counted from 0.")] = None
     label_to_column: Annotated[Path | None, typer.Option(
         metavar="FILE", rich_help_panel=FOREIGN, show_default="label - 1",
         help="Lines of 'label column' that map the graph's input labels to columns, such as transition ids to "

@@ -86,6 +86,11 @@ class Output:
         if self._end - self._written >= self._block:
             self.flush()
 
+    @property
+    def count(self) -> str:
+        """How many utterances were given."""
+        return _count(len(self._ends))
+
     def flush(self) -> None:
         """Write what has been gathered."""
         left = memoryview(b"".join(self._waiting))
@@ -125,6 +130,8 @@ def open_output(path: str, *, at_once: bool = False) -> Iterator[Output]:
         _told(Output(raw, path, block), path) as output,
     ):
         yield output
+    if not _is_pipe(path):
+        note(f"wrote {path}: {output.count}")
 
 
 @contextmanager
@@ -142,8 +149,12 @@ def _told(output: Output, path: str) -> Iterator[Output]:
         raise
 
 
+def _count(utterances: int) -> str:
+    return f"{utterances:,} utterance{'s'[: utterances != 1]}"
+
+
 def _tell_partial(path: str, utterances: int) -> None:
-    count = f"{utterances} utterance{'s'[: utterances != 1]}"
+    count = _count(utterances)
     if path == STDOUT:
         note(f"note: stopped early: the standard output is incomplete, with {count}")
     elif _is_pipe(path):

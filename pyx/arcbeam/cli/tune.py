@@ -125,8 +125,10 @@ def tune(
     _advise(points, graph, inputs, loaded, unit)
     if output is not None:
         _write(points, output, unit)
+        note(f"wrote {output}: {len(points):,} combinations")
     if plot is not None:
         _draw(points, plot, unit)
+        note(f"wrote {plot}")
 
 
 def _measured(
