@@ -451,3 +451,14 @@ def test_only_near_names_are_offered(run, tmp_path, name, offered):
     said = " ".join(result.stderr.split())
     assert result.exit_code == 1 and "No such file or directory" in said
     assert ("is it" in said) == (offered is not None) and (offered is None or f"{offered}?" in said)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("in.npz", "the graph comes first, and then the log-probs"), ("lm.arpa", "build-graph --lm makes a graph")],
+)
+def test_other_files_in_the_place_of_a_graph(run, tmp_path, name, hint):
+    (tmp_path / "lm.arpa").write_text("\\data\\\nngram 1=1\n")
+    np.savez(tmp_path / "in.npz", one=np.zeros((3, 4), np.float32))
+    result = run("decode", tmp_path / name, "in.npz")
+    assert result.exit_code == 1 and hint in " ".join(result.stderr.split())

@@ -482,7 +482,9 @@ def test_transducers(here, demo_data, capsys):
     assert [f"{float(rate):.1f}" for rate in measured] == list(told.groups())
     assert command(plain).splitlines() == said and "cards-002 four queen of cloves" in said
     rows = [json.loads(line) for line in command(as_json).splitlines()]
-    assert [f"{row['id']} {row['text']}" for row in rows] == said and all("confidence" in row["tokens"][0] for row in rows)
+    assert [f"{row['id']} {row['text']}" for row in rows] == said and all(
+        "confidence" in row["tokens"][0] for row in rows
+    )
 
     run("transducers.md", boost, names)
     better = ["four queen of clubs", "eight of spades four of clubs seven of hearts"]

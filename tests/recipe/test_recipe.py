@@ -293,3 +293,17 @@ def test_the_same_inputs_make_the_same_file(files):
         options = {"separator": None, "progress": lambda _, pause=pause: time.sleep(pause)}
         Graph.build(TOKENS, files / "lexicon.txt", files / "lm.arpa", **options).save(files / name)
     assert (files / "a").read_bytes() == (files / "b").read_bytes()
+
+
+def test_a_blank_that_is_called_otherwise(files, recwarn):
+    given = files / "lexicon.txt", files / "lm.arpa"
+    tokens = ["<space>", "a", "b", "<blank>"]
+    Graph.build(tokens, *given, separator="<space>", progress=False)
+    assert not [one for one in recwarn if "blank" in str(one.message)]
+    with pytest.warns(
+        UserWarning, match="blank: expected '<blank>', which is column 3, got '<space>', which is column 0"
+    ):
+        Graph.build(tokens, *given, blank=0, separator=None, progress=False)
+    recwarn.clear()
+    Graph.build(["-", *tokens[:3]], *given, blank="-", separator="<space>", progress=False)
+    assert not [one for one in recwarn if "blank" in str(one.message)]

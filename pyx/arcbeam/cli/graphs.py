@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from arcbeam.recipe.progress import BuildEvent
     from arcbeam.transducer.decoder import TransducerDecoder
 
+OTHER_FILES = {
+    TRANSDUCERS: "a transducer is for arcbeam transduce, which streams with --chunk-frames",
+    (".npz", ".npy", ".ark", ".scp"): "the graph comes first, and then the log-probs",
+    (".arpa", ".arpa.gz", ".arpa.xz", ".arpa.bz2"): "build-graph --lm makes a graph with an ARPA language model",
+}
+"""What to do with files in the place of a graph, by the ends of their names."""
 COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh")  # the first bytes of gzip, xz and bzip2 files
 
 
@@ -57,11 +63,10 @@ def load_graph(
                 force=force, max_bytes=max_bytes,
             )  # fmt: skip
     except FormatError as error:
-        if not path.endswith(TRANSDUCERS):
+        hint = next((text for ends, text in OTHER_FILES.items() if path.endswith(ends)), None)
+        if hint is None:
             raise
-        raise FormatError(
-            f"{error}; a transducer is for arcbeam transduce, which streams with --chunk-frames"
-        ) from error
+        raise FormatError(f"{error}; {hint}") from error
 
 
 def info_of(path: str, **tables: Any) -> "GraphInfo | LanguageModelInfo":

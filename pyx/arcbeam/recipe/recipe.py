@@ -63,6 +63,7 @@ def build_fields(
     algebra.check_available()
     digest, lm = getattr(lm, "digest", None), arpa_of(lm)
     table = _as_tokens(tokens, options.blank)
+    _warn_of_another_blank(table)
     reporter = Reporter(options.progress)
     topologies = [
         make_topology(options.topology, len(table), table.blank, options.token_self_loops, slot)
@@ -136,6 +137,16 @@ def greedy_fields(
         "separator": find_separator(table) if separator == "auto" else separator,
         "meta": {"topology": "greedy"},
     }
+
+
+def _warn_of_another_blank(table: TokenTable) -> None:
+    """Warns if the blank was given as a token of another name than one that stands for the blank."""
+    named = [token for token in table.tokens if token.lower() in ("<blank>", "<blk>", "[blank]", "<ctc_blank>")]
+    if table.blank is not None and named and (given := table.tokens[table.blank]) not in named:
+        warn(
+            f"blank: expected {named[0]!r}, which is column {table.column(named[0])}, got {given!r}, which is column "
+            f"{table.blank}; is this the order of the model's columns?"
+        )
 
 
 def _warn_of_unused_separator(lexicon: Lexicon, table: TokenTable) -> None:
