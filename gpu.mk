@@ -106,7 +106,7 @@ gpu-profile: gpu-carried
 gpu-bench: gpu-carried
 	@failed=; \
 	for part in $(GPU_BENCH_PARTS); do \
-		$(GPU_RUN) $(GPU_PYTHON) -m benchmarks --device gpu --repeats 3 $(if $(FORCE),,--resume) $(BENCH_ARGS) gpu_$$part || failed="$$failed $$part"; \
+		$(GPU_RUN) $(GPU_PYTHON) -m benchmarks --machine gpu --repeats 3 $(if $(FORCE),,--resume) $(BENCH_ARGS) gpu_$$part || failed="$$failed $$part"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 

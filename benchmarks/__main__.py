@@ -18,19 +18,21 @@ OWN = ("arcbeam", "benchmarks", "data")
 
 def parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=program, description="Runs experiments; results as JSON lines.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="experiments (--list), or 'all' of the device")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="experiments (--list), or 'all' of the machine")
     parser.add_argument("--list", action="store_true", help="list the experiments and exit")
     parser.add_argument("--repeats", type=_count, default=5, help="timed runs of each contender, interleaved (5)")
     parser.add_argument(
         "--utterances", type=_count, help="first N of each set only; such a trial goes to .cache/results"
     )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="an option of the experiment")
-    parser.add_argument("--device", default="cpu", help="folder of the results (cpu); 'gpu': named after the GPU here")
+    parser.add_argument("--machine", default="cpu", help="folder of the results (cpu); 'gpu': named after the GPU here")
     parser.add_argument("--resume", action="store_true", help="skip what this commit and these kernels have measured")
     parser.add_argument(
         "--allow-missing", action="store_true", help="store a result that lacks what the stored one has, such as a peer"
     )
-    parser.add_argument("--out", type=Path, help="folder of the results, instead of benchmarks/results/DEVICE")
+    parser.add_argument(
+        "--output", "-o", type=Path, help="folder of the results, instead of benchmarks/results/MACHINE"
+    )
     return parser
 
 
@@ -66,14 +68,14 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m benchmarks
             print(error.args[0], file=sys.stderr)
             return 2
         return 0
-    on_gpu = args.device != "cpu"
-    device = args.device
-    if device == "gpu":
-        device = record.device_folder(str(record.gpu().get("name", "")))
-        if not device:
-            print("--device gpu: nvidia-smi names no GPU", file=sys.stderr)
+    on_gpu = args.machine != "cpu"
+    machine = args.machine
+    if machine == "gpu":
+        machine = record.device_folder(str(record.gpu().get("name", "")))
+        if not machine:
+            print("--machine gpu: nvidia-smi names no GPU", file=sys.stderr)
             return 2
-    folder = args.out or (CACHE / "results" if args.utterances else record.RESULTS / device)
+    folder = args.output or (CACHE / "results" if args.utterances else record.RESULTS / machine)
     every = [name for name in registry.names() if registry.runs_on(name, on_gpu)] if args.names == ["all"] else []
     options = dict(item.partition("=")[::2] for item in args.set)
     for name in every or args.names:  # before hours of others
@@ -83,7 +85,7 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m benchmarks
             print(error.args[0], file=sys.stderr)
             return 2
         if not on_gpu and not args.utterances and getattr(registry.load(name), "ON_GPU", False):
-            print(f"{name} measures on a GPU: say --device gpu", file=sys.stderr)
+            print(f"{name} measures on a GPU: say --machine gpu", file=sys.stderr)
             return 2
     failures, names = 0, every or args.names
     if on_gpu:

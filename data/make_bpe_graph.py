@@ -3,7 +3,8 @@
 The SentencePiece model is trained from the text if it is not there, the 3-gram pruned to the wanted size, and words
 cut into pieces. With 512 pieces, the books 3-gram and the default threshold: about 1.4 M states and 5 M arcs.
 
-    python -m data.make_bpe_graph --text books.txt.xz --lm books.3gram.arpa.xz --words words.txt --out spm512.arcbeam
+    python -m data.make_bpe_graph --text books.txt.xz --lm books.3gram.arpa.xz --words vocabulary.txt
+        --out spm512.arcbeam
 """
 
 import argparse

@@ -4,7 +4,7 @@
 digits, so that the files travel well. Pieces are written as NeMo does, see ``token_encoding`` of
 :meth:`arcbeam.Graph.build`.
 
-    python -m data.make_lm words --lmplz lmplz --text books.txt.xz --words words.txt --out large.3gram.arpa.xz
+    python -m data.make_lm words --lmplz lmplz --text books.txt.xz --words vocabulary.txt --out large.3gram.arpa.xz
     python -m data.make_lm pieces --lmplz lmplz --text books.txt.xz --model spm512.model --out spm512.5gram.arpa.xz
 """
 

@@ -29,6 +29,9 @@ class AnyEngine {
 
     // Requests an early end of the batch; wait() must still be called until it returns true.
     virtual void cancel() = 0;
+
+    // How many utterances of the batch in progress are finished, 0 without one; any thread may read it.
+    [[nodiscard]] virtual std::size_t finished() const = 0;
 };
 
 // A Worker belongs to one thread, which makes it when it first has something to decode. It keeps its buffers from
@@ -63,8 +66,15 @@ class BatchEngine : public AnyEngine {
         pool_.start(groups, [this](std::size_t worker, std::size_t item) { decode(worker, members_[item]); });
     }
 
-    bool wait(int milliseconds) override { return pool_.wait(std::chrono::milliseconds(milliseconds)); }
+    bool wait(int milliseconds) override {
+        const bool done = pool_.wait(std::chrono::milliseconds(milliseconds));
+        if (done) {
+            finished_ = 0;
+        }
+        return done;
+    }
     void cancel() override { cancel_ = true; }
+    [[nodiscard]] std::size_t finished() const override { return finished_.load(std::memory_order_relaxed); }
 
     // Of the last batch, for whoever has waited for it; large parts may be moved out.
     [[nodiscard]] std::vector<Result>& results() { return results_; }
@@ -83,6 +93,7 @@ class BatchEngine : public AnyEngine {
                 results_[member].outcome = decltype(Result::outcome)::kOutOfMemory;
             }
         }
+        finished_.fetch_add(members.size(), std::memory_order_relaxed);
     }
 
     const MakeWorker make_worker_;
@@ -92,6 +103,7 @@ class BatchEngine : public AnyEngine {
     std::vector<Result> results_;
     std::vector<std::vector<std::size_t>> members_;
     std::atomic<bool> cancel_{false};
+    std::atomic<std::size_t> finished_{0};
     ThreadPool pool_;  // last, so that its threads end first
 };
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 class Word(NamedTuple):
@@ -41,12 +45,16 @@ def moved(words: list[Word], frames: int, frame_shift: float | None) -> list[Wor
     return found
 
 
-def as_dict(word: Word) -> dict[str, Any]:
-    """The fields of a word for JSON; without a confidence if none was requested."""
-    fields = word._asdict()
-    if word.confidence is None:
-        del fields["confidence"]
-    return fields
+def as_dicts(words: list[Word], frame_confidences: npt.NDArray[np.float32] | None = None) -> list[dict[str, Any]]:
+    """The fields of words for JSON: with `confidence` and `frame_confidence` where these were requested."""
+    found = [word._asdict() for word in words]
+    for fields in found:
+        if fields["confidence"] is None:
+            del fields["confidence"]
+    if frame_confidences is not None:
+        for fields, confidence in zip(found, frame_confidences.tolist(), strict=True):
+            fields["frame_confidence"] = confidence
+    return found
 
 
 def finite(value: float) -> float | None:

@@ -29,7 +29,7 @@ class Experiment:
     run = staticmethod(lambda context: gpu.rows_or_failure({{}}, child))
 registry.load = lambda name: Experiment
 registry.summary = lambda name: name
-sys.argv[1:] = ["some", "--out", {str(tmp_path)!r}]
+sys.argv[1:] = ["some", "--output", {str(tmp_path)!r}]
 runpy.run_module("benchmarks", run_name="__main__")
 """
     command = subprocess.Popen(

@@ -187,12 +187,12 @@ def test_a_failure_is_one_of_the_command_and_the_rows_stay(commands, monkeypatch
     monkeypatch.setattr(record, "built_kernels", lambda: dict.fromkeys(proof.KERNELS, "1" * 64))
     monkeypatch.setattr(record, "tree_kernels", record.built_kernels)
     commands.said |= {"any": PASSED, "large": (2, ["1 failed in 1.0s"])}
-    assert main(["gpu_tests", "--device", "gpu", "--out", str(tmp_path)]) == 1
+    assert main(["gpu_tests", "--machine", "gpu", "--output", str(tmp_path)]) == 1
     head, rows = record.read(tmp_path / "gpu_tests.jsonl")
     assert head["kernels"] == dict.fromkeys(proof.KERNELS, "1" * 64) and rows[0]["passed"] == 6
     assert [row["part"] for row in rows if record.failed(row)] == ["large"]
     commands.said["large"] = PASSED
-    assert main(["gpu_tests", "--device", "gpu", "--out", str(tmp_path)]) == 0
+    assert main(["gpu_tests", "--machine", "gpu", "--output", str(tmp_path)]) == 0
 
 
 # The command itself, with a stub in the place of make

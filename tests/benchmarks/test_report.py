@@ -204,16 +204,16 @@ def test_an_experiment_that_fails_does_not_keep_others_from_running(tmp_path, mo
     }
     monkeypatch.setattr(registry, "load", lambda name: Failing(errors[name]))
     monkeypatch.setattr(registry, "summary", lambda name: name)
-    assert main([*errors, "--out", str(tmp_path)]) == 1
+    assert main([*errors, "--output", str(tmp_path)]) == 1
     said = capsys.readouterr().err
     assert "data: there is no such set" in said and "package: the package torch.nn is missing" in said
     assert "Traceback" in said and "ValueError: a fault" in said
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "data.partial.jsonl", "fault.partial.jsonl", "good.jsonl", "package.partial.jsonl",
     ]  # fmt: skip
-    assert main(["good", "--out", str(tmp_path)]) == 0
+    assert main(["good", "--output", str(tmp_path)]) == 0
     with pytest.raises(ValueError, match="a fault"):
-        main(["fault", "--out", str(tmp_path)])
+        main(["fault", "--output", str(tmp_path)])
 
 
 PEERS = [Column("decoder", "decoder"), Column("RTFx", "rtfx"), Column("its RTFx", "peer_rtfx"), Column("st", "status")]
@@ -242,14 +242,14 @@ def test_a_rerun_without_a_peer_is_not_stored(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(registry, "load", lambda name: module)
     monkeypatch.setattr(registry, "summary", lambda name: name)
     path = tmp_path / "one.jsonl"
-    assert main(["one", "--out", str(tmp_path)]) == 0
+    assert main(["one", "--output", str(tmp_path)]) == 0
     stored = path.read_bytes()
     rows[0] = {"decoder": "ours", "rtfx": 4.0, "status": "missing: the package peer"}
-    assert main(["one", "--out", str(tmp_path)]) == 1
+    assert main(["one", "--output", str(tmp_path)]) == 1
     said = capsys.readouterr().err
     assert f"one: not stored, because {path} has what this run lacks:\n  its RTFx\n  ours: missing: the package" in said
     assert "say --allow-missing" in said and path.read_bytes() == stored
     assert record.read(tmp_path / "one.partial.jsonl")[1][0]["rtfx"] == 4.0
-    assert main(["one", "--out", str(tmp_path), "--allow-missing"]) == 0
+    assert main(["one", "--output", str(tmp_path), "--allow-missing"]) == 0
     assert record.read(path)[1][0]["rtfx"] == 4.0 and not (tmp_path / "one.partial.jsonl").exists()
-    assert main(["one", "--out", str(tmp_path)]) == 0
+    assert main(["one", "--output", str(tmp_path)]) == 0

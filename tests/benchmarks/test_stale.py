@@ -49,7 +49,7 @@ def experiment(monkeypatch):
 
 def test_what_measures_on_a_gpu_is_no_result_of_a_cpu(experiment, capsys):
     assert main(["gpu_x"]) == 2
-    assert "gpu_x measures on a GPU: say --device gpu" in capsys.readouterr().err
+    assert "gpu_x measures on a GPU: say --machine gpu" in capsys.readouterr().err
     assert experiment.runs == 0
 
 
@@ -117,7 +117,7 @@ def test_a_run_on_a_gpu_can_be_taken_up_again(experiment, tmp_path, monkeypatch,
     monkeypatch.setattr(record, "RESULTS", tmp_path)
     monkeypatch.setattr(record, "commit", lambda: "abc")
     monkeypatch.setattr(record, "built_kernels", lambda: {"search": "1" * 64})
-    command = ["--device", "gpu", "--resume", "all"]
+    command = ["--machine", "gpu", "--resume", "all"]
     assert [main(command), main(command)] == [0, 0]
     assert experiment.runs == 1
     head, rows = record.read(tmp_path / "h200" / "gpu_x.jsonl")
@@ -126,7 +126,7 @@ def test_a_run_on_a_gpu_can_be_taken_up_again(experiment, tmp_path, monkeypatch,
     assert main(command) == 0 and experiment.runs == 2
     monkeypatch.setattr(record, "built_kernels", lambda: {"search": "2" * 64})
     assert main(command) == 0 and experiment.runs == 3
-    assert main(["--device", "gpu", "gpu_x"]) == 0 and experiment.runs == 4
+    assert main(["--machine", "gpu", "gpu_x"]) == 0 and experiment.runs == 4
     monkeypatch.setattr(record, "gpu", dict)
     assert main(command) == 2
     assert "nvidia-smi names no GPU" in capsys.readouterr().err
@@ -135,13 +135,13 @@ def test_a_run_on_a_gpu_can_be_taken_up_again(experiment, tmp_path, monkeypatch,
 def test_a_failed_row_is_no_result(experiment, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(record, "RESULTS", tmp_path)
     experiment.rows = [{"rtfx": 1.0}, {"status": "failed: the process ended with -9"}]
-    assert main(["--device", "gpu", "--resume", "gpu_x"]) == 1
+    assert main(["--machine", "gpu", "--resume", "gpu_x"]) == 1
     assert not record.is_done(tmp_path / "h200" / "gpu_x.jsonl")
     assert "h200/gpu_x.jsonl has a row that failed: the process ended with -9" in list(
         release.unfit(tmp_path, tmp_path)
     )
     experiment.rows = [{"rtfx": 1.0}, {"status": "missing: riva"}]
-    assert main(["--device", "gpu", "--resume", "gpu_x"]) == 0
+    assert main(["--machine", "gpu", "--resume", "gpu_x"]) == 0
     assert experiment.runs == 2
     assert [path.name for path in (tmp_path / "h200").iterdir()] == ["gpu_x.jsonl"]
 
@@ -154,7 +154,7 @@ def test_what_broke_off_keeps_its_rows(experiment, tmp_path, monkeypatch):
     monkeypatch.setattr(record, "RESULTS", tmp_path)
     experiment.run = rows
     with pytest.raises(AssertionError):
-        main(["--device", "gpu", "gpu_x"])
+        main(["--machine", "gpu", "gpu_x"])
     _, kept = record.read(tmp_path / "h200" / "gpu_x.partial.jsonl")
     assert kept[0]["rtfx"] == 1.0
     assert list(found(tmp_path)) == []
@@ -183,5 +183,7 @@ def test_what_keeps_cuda_comes_after_those_that_fork(experiment, tmp_path, monke
     order, keeps = [], ("gk23_table1", "gk23_table3")
     monkeypatch.setattr(registry, "load", lambda name: SimpleNamespace(KEEPS_CUDA=name in keeps))
     monkeypatch.setattr("benchmarks.__main__.run", lambda name, *rest: order.append(name) or 0)
-    assert main(["gk23_table3", "gpu_x", "gk23_table1", "f19_table1", "--device", "gpu", "--out", str(tmp_path)]) == 0
+    assert (
+        main(["gk23_table3", "gpu_x", "gk23_table1", "f19_table1", "--machine", "gpu", "--output", str(tmp_path)]) == 0
+    )
     assert order == ["gpu_x", "f19_table1", "gk23_table3", "gk23_table1"]

@@ -40,13 +40,13 @@ def test_options_reach_the_benchmarks(run, checkout, tmp_path, monkeypatch):
     root = checkout()
     monkeypatch.setenv(bench.ENVIRONMENT, str(root))
     result = run(
-        "bench", "wer", "stages", "--repeats", "3", "--utterances", "7", "--set", "a=b", "--set", "c=", "--device",
-        "gpu", "--resume", "--out", tmp_path / "o",
+        "bench", "wer", "stages", "--repeats", "3", "--utterances", "7", "--set", "a=b", "--set", "c=", "--machine",
+        "gpu", "--resume", "--output", tmp_path / "o",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert result.stdout.split() == [
         "arcbeam", "bench", "wer", "stages", "--repeats", "3", "--utterances", "7", "--set", "a=b", "--set", "c=",
-        "--device", "gpu", "--resume", "--out", str(tmp_path / "o"),
+        "--machine", "gpu", "--resume", "--output", str(tmp_path / "o"),
     ]  # fmt: skip
     assert "measuring the arcbeam that is installed in" in result.stderr
 
@@ -126,6 +126,6 @@ def test_missing_data_is_one_line(monkeypatch, capsys, tmp_path):
             yield
 
     monkeypatch.setattr(registry, "load", lambda name: Experiment())
-    assert harness.main(["x", "--out", str(tmp_path)]) == 1
+    assert harness.main(["x", "--output", str(tmp_path)]) == 1
     assert capsys.readouterr().err.splitlines()[-1] == "x: set ARCBEAM_DATA"
     assert list(tmp_path.iterdir()) == []

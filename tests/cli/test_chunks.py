@@ -61,7 +61,7 @@ def test_text_is_that_of_all_frames_at_once(run, kind, whole, frames):
     result = run(*kind.chunks, "in.npz", "--chunk-frames", frames)
     assert result.stdout.splitlines() == whole("in.npz")
     assert [line.split()[0] for line in result.stdout.splitlines()] in (list(SAID), list(FRAMES))
-    assert f"chunks of {frames} frames" in result.stderr
+    assert f"chunks of {frames:,} frames" in result.stderr
 
 
 def test_real_time(run, kind, whole):
@@ -132,3 +132,28 @@ def test_bad_arguments(run, kind, arguments, code, said):
     result = run(*kind.chunks, *arguments)
     assert (result.exit_code, result.stdout) == (code, "")
     assert said in " ".join(result.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("format", ["text", "trn", "ctm", "stm"])
+def test_formats_and_files(run, kind, tmp_path, format):
+    """Without endpoints they are those of all frames at once, on the standard output and in a file."""
+    given = ("in.npz", "-f", format, "--frame-shift", "0.02")
+    expected = run(*kind.whole, *given).stdout
+    assert expected and run(*kind.chunks, *given, "--chunk-frames", 4).stdout == expected
+    written = run(*kind.chunks, *given, "--chunk-frames", 4, "-o", tmp_path / "out")
+    assert written.exit_code == 0 and written.stdout == "" and (tmp_path / "out").read_text() == expected
+    assert list(tmp_path.glob("*.partial")) == []
+
+
+def test_a_file_that_breaks_off_keeps_what_is_done(run, kind, tmp_path):
+    values = dict(np.load("in.npz"))
+    name = list(values)[-1]
+    values[name] = values[name].copy()
+    values[name][1, 2] = np.nan
+    np.savez(tmp_path / "nan.npz", **values)
+    for format in ("text", "json"):
+        result = run(*kind.chunks, tmp_path / "nan.npz", "--chunk-frames", 3, "-f", format, "-o", tmp_path / "out")
+        assert result.exit_code == 1 and not (tmp_path / "out").exists()
+        lines = (tmp_path / "out.partial").read_text().splitlines()
+        assert f"was done, {len(values) - 1} utterance" in " ".join(result.stderr.split())
+        assert len(lines) == len(values) - 1 or (format == "json" and '"is_final": true' in lines[-1])

@@ -24,6 +24,7 @@ def lines_of(result):
     [
         ("text", ["one ah bee", "two sea sea", "three"]),
         ("trn", ["ah bee (one)", "sea sea (two)", "(three)"]),
+        ("stm", ["one 1 one 0.020 0.140 ah bee", "two 1 two 0.000 0.140 sea sea"]),
         ("ctm", ["one 1 0.020 0.040 ah", "one 1 0.100 0.040 bee", "two 1 0.000 0.060 sea", "two 1 0.080 0.060 sea"]),
     ],
 )
@@ -61,7 +62,7 @@ def test_confidences_of_labels(run):
     said = ("decode", "graph.arc", "in.npz", "-f", "json", "--frame-confidence", "max_prob")
     for more in ((), ("--confidence-aggregation", "mean", "--frame-shift", "0.02")):
         for one in (json.loads(line) for line in lines_of(run(*said, *more))):
-            assert len(one["word_confidence"]) == len(one["words"])
+            assert all(0 < word["frame_confidence"] <= 1 and "confidence" not in word for word in one["words"])
             assert all(0 < label["confidence"] <= 1 for label in one["labels"]) and "frame_confidence" not in one
             assert [label["start"] is None for label in one["labels"]] == [not more] * len(one["labels"])
     result = run("decode", "graph.arc", "in.npz", "-f", "json", "--frame-confidence", "high")
@@ -282,8 +283,9 @@ USAGE = [
     ),
 ]
 OF_DECODE = [
-    (["--format", "stm"], "'stm' is not one of"),
+    (["--format", "srt"], "'srt' is not one of"),
     (["-f", "ctm"], "CTM gives times in seconds: set --frame-shift"),
+    (["-f", "stm"], "STM gives times in seconds: set --frame-shift"),
     (["--beam", "wide"], "Invalid value for '--beam'"),
     (["--beam", "-1"], "expected a number of at least 0, got -1.0"),
     (["--beam", "nan"], "expected a number of at least 0, got nan"),
@@ -300,13 +302,13 @@ OF_DECODE = [
     (["--threads", "0"], "Invalid value for '--threads'"),
     (["--batch-size", "0"], "Invalid value for '--batch-size'"),
     (["--device", "tpu"], "'tpu'"),
-    (("--nbest", "3"), "n-best lists are for --format json"),
-    (("--frame-confidence", "entropy"), "confidences of labels are for --format json"),
+    (("--nbest", "3"), "'--nbest': expected --format json, which alone has it"),
+    (("--frame-confidence", "entropy"), "'--frame-confidence': expected --format json, which alone has it"),
     (
         ("--frame-confidence", "entropy", "-f", "json", "--confidence-aggregation", "sum"),
         "expected one of mean, min, max, prod, got 'sum'",
     ),
-    (("--mbr",), "minimum Bayes risk is for --format json"),
+    (("--mbr",), "'--mbr': expected --format json, which alone has it"),
     (("--confidence",), "confidences are for --format json or ctm"),
     (("--lattice", "l.ark", "--lattice-beam", "-1"), "expected a number of at least 0"),
     (("--mbr", "-f", "json", "--posterior-scale", "nan"), "expected a number of at least 0"),
@@ -437,3 +439,26 @@ def test_what_looks_wrong_is_a_note_that_names_the_utterance(run, tmp_path):
     (note,) = notes
     assert "got 0.97 in utterance 'one', frame " in note
     assert "UserWarning" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "offered"),
+    [("nope.npz", None), ("mime.npz", "mine.npz"), ("mine.npy", "mine.npz"), ("min.npz", "mine.npz")],
+)
+def test_only_near_names_are_offered(run, tmp_path, name, offered):
+    (tmp_path / "mine.npz").touch()
+    result = run("decode", "graph.arc", tmp_path / name)
+    said = " ".join(result.stderr.split())
+    assert result.exit_code == 1 and "No such file or directory" in said
+    assert ("is it" in said) == (offered is not None) and (offered is None or f"{offered}?" in said)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("in.npz", "the graph comes first, and then the log-probs"), ("lm.arpa", "build-graph --lm makes a graph")],
+)
+def test_other_files_in_the_place_of_a_graph(run, tmp_path, name, hint):
+    (tmp_path / "lm.arpa").write_text("\\data\\\nngram 1=1\n")
+    np.savez(tmp_path / "in.npz", one=np.zeros((3, 4), np.float32))
+    result = run("decode", tmp_path / name, "in.npz")
+    assert result.exit_code == 1 and hint in " ".join(result.stderr.split())

@@ -53,7 +53,7 @@ def test_demo(run_real, references, kept_graphs):
     beam, greedy = re.findall(r"WER ([\d.]+) % \[ (\d+) / (\d+):", result.stdout)
     assert float(beam[0]) < float(greedy[0])
     assert re.search(
-        r"decoded 13 utterances, 2215 frames, 44\.3 s of audio in .*RTFx \d+.* on cpu, 1 thread", result.stdout
+        r"decoded 13 utterances, 2,215 frames, 44\.3 s of audio in .*RTFx \d+.* on cpu, 1 thread", result.stdout
     )
     for name in references:
         assert name in result.stdout

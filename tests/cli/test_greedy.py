@@ -33,7 +33,7 @@ def test_times_and_confidences(demo):
     said = [json.loads(line) for line in demo("--format", "json", "--frame-confidence", "entropy").stdout.splitlines()]
     assert len(words) == sum(len(fields["words"]) for fields in said) > 100
     assert all(re.fullmatch(r"\S+ 1 \d+\.\d{3} \d\.\d{3} \S+", line) for line in words)
-    assert all(0.0 <= value <= 1.0 for fields in said for value in fields["word_confidence"])
+    assert all(0.0 <= word["frame_confidence"] <= 1.0 for fields in said for word in fields["words"])
 
 
 def test_options_that_greedy_decoding_lacks(demo):

@@ -94,7 +94,7 @@ def test_streams_have_the_same_models(run, decode, models):
     assert shown.exit_code == 0, shown.output
     rows = [row for row in map(json.loads, shown.stdout.splitlines()) if row["is_final"]]
     wholes = fields_of(decode("large.lm", *requested))
-    assert {row["utterance"]: row["nbest"] for row in rows} == {name: one["nbest"] for name, one in wholes.items()}
+    assert {row["id"]: row["nbest"] for row in rows} == {name: one["nbest"] for name, one in wholes.items()}
 
 
 def test_options_reach_the_decoder(decode):

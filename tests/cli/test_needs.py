@@ -4,7 +4,8 @@ import pytest
 from typer.main import get_command
 
 from arcbeam.cli import options, transduce
-from arcbeam.cli.app import BUILD_NEEDS, app
+from arcbeam.cli.app import app
+from arcbeam.cli.build import BUILD_NEEDS
 
 COMMANDS = {
     "greedy": (("greedy", "in.npz", "--tokens", "tokens.txt"), options.NEEDS),

@@ -65,12 +65,6 @@ def test_words_that_hold_the_end_of_a_line():
     assert json.loads(written(Format.json, said))["text"] == said.text
 
 
-def test_ctm_without_times():
-    untimed = hypothesis("he", [Word("he", 1, 5, None, None)])
-    with pytest.raises(FormatError, match="--frame-shift"):
-        written(Format.ctm, untimed)
-
-
 def test_files_are_utf8(tmp_path):
     with open_output(str(tmp_path / "o")) as file:
         file.write("naïve ▁\n")

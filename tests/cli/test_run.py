@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from arcbeam.cli import console
-from arcbeam.cli.run import Scorer, Speed, check_width, decode_all, decode_batch
+from arcbeam.cli import terminal
+from arcbeam.cli.run import Done, Scorer, Speed, check_width, decode_all, decode_batch
 from arcbeam.core.errors import FormatError, InputError, InputWarning
 from arcbeam.files.log_probs import Utterance
 
@@ -25,6 +25,9 @@ class Spelling:
     """Stands for the decoder: the text of an utterance is its best columns."""
 
     batches: list
+
+    def finished(self):
+        return 0
 
     def decode(self, log_probs, errors):
         assert errors == "return"
@@ -57,12 +60,12 @@ def decode(utterances, referee=None, **settings):
 
 
 def test_order_and_counts():
-    done = []
-    lines, speed, sizes = decode(UTTERANCES, update=done.append)
+    done = Done()
+    lines, speed, sizes = decode(UTTERANCES, done=done)
     assert lines == [("u1", "a b"), ("u2", "c a b"), ("u3", "c")]
     assert (speed.utterances, speed.frames, speed.unfinished, speed.dead) == (3, 6, 1, [])
     assert sizes == [2, 1]
-    assert done == [2, 3]
+    assert done() == 3
 
 
 def test_searches_that_died_are_named():
@@ -74,7 +77,7 @@ def test_searches_that_died_are_named():
 def test_summary():
     speed = Speed(utterances=3, frames=1000, seconds=0.5, unfinished=1)
     assert speed.describe(0.02, "cpu") == (
-        "decoded 3 utterances, 1000 frames, 20.0 s of audio in 500.0 ms (RTFx 40) on cpu; "
+        "decoded 3 utterances, 1,000 frames, 20.0 s of audio in 500.0 ms (RTFx 40) on cpu; "
         "1 did not end in a final state"
     )
     died = Speed(utterances=3, frames=1000, seconds=0.5, dead=["u1", "u3"])
@@ -114,27 +117,26 @@ def test_warnings_name_utterances_and_leave_names_of_files_alone(capsys):
 
 @pytest.mark.parametrize("total", [10640, None])
 def test_progress_without_a_terminal(monkeypatch, capsys, total):
-    monkeypatch.setattr(console, "BETWEEN_LINES", 0.001)
+    monkeypatch.setattr(terminal, "BETWEEN_LINES", 0.001)
     told = ""
-    with console.progress("decoding", lambda: total) as update:
+    with terminal.progress("decoding", lambda: total, lambda: 1512):
         assert not sys.stderr.isatty()
-        update(512)
-        while told.count("decoding: 512") < 2:
+        while told.count("decoding: 1,512") < 2:
             time.sleep(0.001)
             told += capsys.readouterr().err
-    of = "" if total is None else " of 10640"
-    assert re.fullmatch(rf"decoding: 512{of} utterances, \d+\.\d a second", told.splitlines()[-1])
+    of = "" if total is None else " of 10,640"
+    assert re.fullmatch(rf"decoding: 1,512{of} utterances, [\d,]+\.\d a second", told.splitlines()[-1])
 
 
 def test_progress_of_what_cannot_be_counted(monkeypatch, capsys):
     """The error is for whoever reads the file."""
-    monkeypatch.setattr(console, "BETWEEN_LINES", 0.001)
+    monkeypatch.setattr(terminal, "BETWEEN_LINES", 0.001)
 
     def count():
         raise FormatError("in.npz: damaged")
 
     told = ""
-    with console.progress("decoding", count):
+    with terminal.progress("decoding", count, lambda: 0):
         while not told:
             time.sleep(0.001)
             told = capsys.readouterr().err

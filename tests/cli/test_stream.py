@@ -15,13 +15,13 @@ def test_json(run):
     result = run("stream", "graph.arc", "in.npz", "-f", "json", "--chunk-frames", "2", "--frame-shift", "0.02")
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     for name, said in SAID.items():
-        ours = [row for row in rows if row["utterance"] == name]
+        ours = [row for row in rows if row["id"] == name]
         assert [row["is_final"] for row in ours] == [False] * (len(ours) - 1) + [True]
         assert ours[-1]["text"] == ours[-1]["stable_text"] == said
         for row in ours:
             assert [word["word"] for word in row["stable_words"]] == said.split()[: len(row["stable_words"])]
     whole = run("decode", "graph.arc", "in.npz", "-f", "json", "--frame-shift", "0.02").stdout.splitlines()
-    finals = {row["utterance"]: row["stable_words"] for row in rows if row["is_final"]}
+    finals = {row["id"]: row["stable_words"] for row in rows if row["is_final"]}
     assert finals == {one["id"]: one["words"] for one in map(json.loads, whole)}
 
 
@@ -32,7 +32,7 @@ def test_json(run):
             ["--nbest", "3", "--confidence", "--mbr", "--lattice-beam", "6", "--posterior-scale", "0.5"],
             {"nbest", "nbest_is_all", "confidence", "mbr", "sausage"},
         ),
-        (["--frame-confidence", "entropy", "--confidence-aggregation", "mean"], {"labels", "word_confidence"}),
+        (["--frame-confidence", "entropy", "--confidence-aggregation", "mean"], {"labels"}),
     ],
 )
 def test_more_answers(run, requested, wanted):
@@ -41,7 +41,7 @@ def test_more_answers(run, requested, wanted):
     wholes = list(map(json.loads, run("decode", *arguments, *requested).stdout.splitlines()))
     plain = list(map(json.loads, run("decode", *arguments).stdout.splitlines()))
     rows = list(map(json.loads, run("stream", *arguments, *requested, "--chunk-frames", "3").stdout.splitlines()))
-    finals = {row["utterance"]: row for row in rows if row["is_final"]}
+    finals = {row["id"]: row for row in rows if row["is_final"]}
     more = wholes[0].keys() - plain[0].keys()
     assert wanted <= more
     for whole in wholes:
@@ -50,7 +50,7 @@ def test_more_answers(run, requested, wanted):
         assert {key: final[key] for key in more} == {key: whole[key] for key in more}
     assert "labels" in wanted or all(not more & row.keys() for row in rows if not row["is_final"])
     unrequested = list(map(json.loads, run("stream", *arguments).stdout.splitlines()))
-    assert not any((more | {"unstable_words"}) & row.keys() for row in unrequested)
+    assert not any(more & row.keys() for row in unrequested)
     assert "labels" in wanted or max(len(whole["nbest"]) for whole in wholes) > 1
 
 
@@ -70,7 +70,10 @@ def test_posteriors(run):
         shown += any(one < 1.0 for one in found)
     assert shown
     plain = list(map(json.loads, run("stream", *arguments).stdout.splitlines()))
-    assert plain == [{key: row[key] for key in row if key != "unstable_words"} for row in rows]
+    for row in rows:
+        for word in row["unstable_words"]:
+            del word["posterior"]
+    assert plain == rows
 
 
 def test_interim_answers(run):
@@ -79,13 +82,14 @@ def test_interim_answers(run):
     rows = list(map(json.loads, run("stream", *requested, "--interim-answers").stdout.splitlines()))
     for row in rows:
         assert row["nbest"][0]["text"] == row["text"] and 0.0 <= row["confidence"] <= 1.0
-        words = [*row["stable_words"], *row.get("unstable_words", [])]
+        words = [*row["stable_words"], *row["unstable_words"]]
         assert [word["word"] for word in words] == row["text"].split()
         assert all(0.0 <= word["confidence"] <= 1.0 for word in words)
     assert any(len(row["nbest"]) > 1 for row in rows if not row["is_final"])
     at_the_end = list(map(json.loads, run("stream", *requested).stdout.splitlines()))
     assert [row for row in at_the_end if row["is_final"]] == [row for row in rows if row["is_final"]]
-    assert not any("nbest" in row or "unstable_words" in row for row in at_the_end if not row["is_final"])
+    before = [row for row in at_the_end if not row["is_final"]]
+    assert not any("nbest" in row or "confidence" in word for row in before for word in row["unstable_words"])
 
 
 def test_frame_confidences(run):
@@ -94,7 +98,8 @@ def test_frame_confidences(run):
     shown = run("stream", "graph.arc", "in.npz", "-f", "json", *requested, "--chunk-frames", "2")
     unfinished = [row for row in map(json.loads, shown.stdout.splitlines()) if not row["is_final"]]
     for row in unfinished:
-        assert len(row["word_confidence"]) == len(row["stable_words"]) + len(row["unstable_words"])
+        words = row["stable_words"] + row["unstable_words"]
+        assert all(0.0 <= word["frame_confidence"] <= 1.0 and "confidence" not in word for word in words)
         assert "frame_confidence" not in row and all(0.0 <= label["confidence"] <= 1.0 for label in row["labels"])
     assert any(row["labels"] for row in unfinished)
 
@@ -155,7 +160,7 @@ def test_ids_with_spaces_and_utterances_without_frames(run):
     np.savez("empty.npz", **{"a b": rows[:0]})
     shown = run("stream", "graph.arc", "empty.npz", "-f", "json")
     assert shown.exit_code == 0 and "decoded 0 chunks of 20 frames" in shown.stderr
-    assert [(row["utterance"], row["text"], row["is_final"]) for row in map(json.loads, shown.stdout.splitlines())] == [
+    assert [(row["id"], row["text"], row["is_final"]) for row in map(json.loads, shown.stdout.splitlines())] == [
         ("a b", "", True)
     ]
 
@@ -201,3 +206,52 @@ def test_bad_arguments(run, arguments, said):
     result = run("stream", "graph.arc", *arguments)
     assert result.exit_code in (1, 2) and result.stdout == ""
     assert said in result.output + result.stderr
+
+
+def test_times_of_sentences_are_those_of_the_recording(run, long):
+    arguments, said = long
+    arguments = [*arguments, "--endpoint", "kaldi"]
+    rows = [json.loads(line) for line in run("stream", *arguments, "-f", "json").stdout.splitlines()]
+    words = [row["stable_words"] for row in rows if row["is_final"] and row["text"]]
+    assert len(words) == 3
+    ctm = [f"talk 1 {w['start']:.3f} {w['end'] - w['start']:.3f} {w['word']}" for one in words for w in one]
+    assert run("stream", *arguments, "-f", "ctm").stdout.splitlines() == ctm
+    stm = [f"talk 1 talk {one[0]['start']:.3f} {one[-1]['end']:.3f} {said}" for one in words]
+    assert run("stream", *arguments, "-f", "stm").stdout.splitlines() == stm
+    assert run("stream", *arguments, "-f", "trn").stdout.splitlines() == [f"{said} (talk-{n})" for n in (1, 2, 3)]
+
+
+def test_values_of_rules(run, long):
+    """They take the place of the values of the rules that are named."""
+    arguments, said = long
+    arguments = [*arguments, "--chunk-frames", "5", "--endpoint", "sherpa"]
+    assert len(run("stream", *arguments).stdout.splitlines()) == 3
+    patient = [f"--endpoint-rule={rule}.min_trailing_silence=9" for rule in ("rule1", "rule2")]
+    [line] = run("stream", *arguments, *patient).stdout.splitlines()
+    assert line == f"talk-1 {said} {said} {said}"
+    ended = [*arguments, "-f", "json", *patient, "--endpoint-rule", "rule3.min-utterance-length=1"]
+    rows = [json.loads(line) for line in run("stream", *ended).stdout.splitlines()]
+    assert {row["endpoint"] for row in rows if row["is_final"]} == {"rule3", None}
+    silent = [*arguments, "-f", "json", *patient, "--endpoint-rule", "rule1.min_trailing_silence=1"]
+    for truth, expected in (("no", {"rule1", None}), ("yes", {"rule1", None})):
+        rows = run("stream", *silent, "--endpoint-rule", f"rule1.must_contain_nonsilence={truth}").stdout.splitlines()
+        ends = [row for row in map(json.loads, rows) if row["is_final"]]
+        assert {row["endpoint"] for row in ends} == expected
+        assert (ends[0]["text"] == "") == (truth == "no")
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("rule9.min_trailing_silence=1", "(rule1, rule2, rule3)"), ("rule1.silence=1", "RULE.FIELD=VALUE"),
+        ("rule1.min_trailing_silence", "RULE.FIELD=VALUE"), ("rule1.min_trailing_silence=long", "got 'rule1."),
+        ("rule1.min_trailing_silence=-1", "of seconds, at least 0"), ("rule1=1", "got 'rule1=1'"),
+        ("rule1.must_contain_nonsilence=maybe", "got 'rule1.must"),
+    ],
+)  # fmt: skip
+def test_values_that_no_rule_has(run, value, why):
+    result = run(
+        "stream", "graph.arc", "in.npz", "--frame-shift", "0.02", "--endpoint", "sherpa", "--endpoint-rule", value
+    )
+    said = " ".join(result.stderr.replace("│", " ").split())
+    assert result.exit_code == 2 and "'--endpoint-rule'" in said and why in said, said

@@ -36,16 +36,27 @@ def test_nemo(run, models):
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines() == [f"{k} {h.text}" for k, h in zip(FRAMES, expected, strict=True)]
     assert "decoded 2 utterances, 60 frames, 4.8 s of audio" in result.stderr
-    result = run("transduce", models / "m.nemo", models / "in.npz", "-f", "json", "--confidence", "max_prob")
+    result = run(
+        "transduce",
+        models / "m.nemo",
+        models / "in.npz",
+        "-f",
+        "json",
+        "--confidence",
+        "--confidence-method",
+        "max_prob",
+    )
     found = [json.loads(line) for line in result.stdout.splitlines()]
     for fields, h in zip(found, expected, strict=True):
-        assert fields["tokens"] == h.tokens.tolist()
-        assert fields["frames"] == h.frames.tolist()
+        tokens = {name: [token[name] for token in fields["tokens"]] for name in fields["tokens"][0]}
+        assert tokens["token"] == h.tokens.tolist() and tokens["start_frame"] == h.frames.tolist()
+        assert fields["frames"] == 30 and fields["score"] == pytest.approx(h.score, abs=1e-6)
         assert [word["word"] for word in fields["words"]] == h.text.split() and fields["text"] == h.text
         assert [word["start_frame"] for word in fields["words"]] == [word.start_frame for word in h.words]
-        np.testing.assert_allclose(fields["times"], h.times, atol=1e-6)
-        np.testing.assert_allclose(fields["confidence"], h.confidence, atol=1e-6)
-        assert "durations" not in fields
+        np.testing.assert_allclose(tokens["start"], h.times, atol=1e-6)
+        np.testing.assert_allclose(tokens["confidence"], h.confidence, atol=1e-6)
+        np.testing.assert_allclose(tokens["log_prob"], h.log_probs, atol=1e-6)
+        assert "duration" not in tokens
     one = run("transduce", models / "m.nemo", models / "in.npz", "-f", "trn", "--max-symbols", "1", "--batch-size", "1")
     assert [line.rpartition(" ")[2] for line in one.stdout.splitlines()] == ["(one)", "(two)"]
 
@@ -73,7 +84,7 @@ def test_times_of_words(run, models):
     expected = TransducerDecoder.from_nemo(
         models / "m.nemo", confidence="entropy", confidence_aggregation="mean", frame_shift=0.5
     ).decode(list(FRAMES.values()))
-    given = ("--confidence", "entropy", "--confidence-aggregation", "mean", "--frame-shift", "0.5")
+    given = ("--confidence", "--confidence-aggregation", "mean", "--frame-shift", "0.5")
     result = run("transduce", models / "m.nemo", models / "in.npz", "-f", "ctm", *given)
     assert result.stdout.splitlines() == [
         f"{name} 1 {word.start:.3f} {word.end - word.start:.3f} {word.word} {word.confidence:.3f}"
@@ -235,7 +246,7 @@ def test_help(run):
     assert "Encoder output [frames, features]: .npz" in shown
     assert "bfloat16 is faster on a GPU, and may change a token." in shown
     assert "from one frame of the encoder output to the next" in shown
-    assert "CTM" not in shown and "frame of log-probs" not in shown
+    assert "CTM, STM and RTFx" in shown and "frame of log-probs" not in shown
 
 
 def test_errors(run, models):
@@ -253,13 +264,17 @@ def test_errors(run, models):
         ),
         (("m.pt", "in.npz", "-f", "ctm"), 1, "m.pt: CTM gives words, and the model has no pieces to make them of"),
         (
-            ("m.nemo", "in.npz", "-f", "json", "--confidence", "entropy", "--confidence-aggregation", "least"),
+            ("m.nemo", "in.npz", "-f", "json", "--confidence", "--confidence-aggregation", "least"),
             1,
             "confidence_aggregation: expected one of mean",
         ),
-        (("m.nemo", "in.npz", "-f", "json", "--confidence", "high"), 1, 'confidence: expected "max_prob" or "entropy"'),
-        (("m.nemo", "in.npz", "-f", "trn", "--confidence", "entropy"), 2, "confidences are for --format json or ctm"),
-        (("m.nemo", "in.npz", "--confidence", "entropy"), 2, "confidences are for --format json or ctm"),
+        (
+            ("m.nemo", "in.npz", "-f", "json", "--confidence", "--confidence-method", "high"),
+            1,
+            '--confidence-method: expected "max_prob" or "entropy"',
+        ),
+        (("m.nemo", "in.npz", "-f", "trn", "--confidence"), 2, "confidences are for --format json or ctm"),
+        (("m.nemo", "in.npz", "--confidence"), 2, "confidences are for --format json or ctm"),
     ]:
         paths = [models / a if "." in a else a for a in arguments]
         result = run("transduce", *paths)

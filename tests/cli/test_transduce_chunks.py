@@ -51,13 +51,15 @@ def test_text_without_pieces(transduce, run):
     assert shown.stdout.splitlines() == whole and "tokens are numbers; give --tokenizer" in shown.stderr
 
 
-@pytest.mark.parametrize("options", [[], ["--confidence", "max_prob", "--confidence-aggregation", "mean"]])
+@pytest.mark.parametrize(
+    "options", [[], ["--confidence", "--confidence-method", "max_prob", "--confidence-aggregation", "mean"]]
+)
 def test_json(transduce, options):
     given = ("m.nemo", "in.npz", "-f", "json", *options)
     whole = {one["id"]: one for one in map(json.loads, transduce(*given))}
     rows = list(map(json.loads, transduce(*given, "--chunk-frames", "4")))
     for name, said in whole.items():
-        ours = [row for row in rows if row["utterance"] == name]
+        ours = [row for row in rows if row["id"] == name]
         assert [row["frames"] for row in ours] == [*range(4, 30, 4), 30, 30]
         assert [row["is_final"] for row in ours] == [False] * 8 + [True]
         for row in ours:
@@ -76,7 +78,7 @@ def test_json_without_pieces(transduce):
     whole = list(map(json.loads, transduce("m.pt", "in.npz", "-f", "json")))
     rows = list(map(json.loads, transduce("m.pt", "in.npz", "-f", "json", "--chunk-frames", "7")))
     texts = [row["text"] for row in rows if row["is_final"]]
-    assert texts == [" ".join(map(str, one["tokens"])) for one in whole]
+    assert texts == [" ".join(str(token["token"]) for token in one["tokens"]) for one in whole]
     assert all("stable_words" not in row and row["text"].startswith(row["stable_text"]) for row in rows)
 
 
@@ -160,10 +162,8 @@ def test_a_terminal_shows_what_is_stable_in_bold(run, transduce):
     [
         (["m.nemo", "-"], 2, "needs --chunk-frames"),
         (["m.nemo", "in.npz", "--chunk-frames", "5", "--batch-size", "256"], 2, "'--batch-size': leave it out"),
-        (["m.nemo", "in.npz", "--chunk-frames", "5", "-f", "ctm"], 2, "expected text or json with --chunk-frames"),
-        (["m.nemo", "in.npz", "--chunk-frames", "5", "-f", "trn"], 2, "expected text or json with --chunk-frames"),
-        (["m.nemo", "in.npz", "--chunk-frames", "5", "-o", "out"], 2, "leave it out and type > out"),
-        (["m.nemo", "in.npz", "--chunk-frames", "5", "--confidence", "entropy"], 2, "--format json"),
+        (["unknown.nemo", "in.npz", "--chunk-frames", "5", "-f", "ctm"], 2, "CTM gives times in seconds"),
+        (["m.nemo", "in.npz", "--chunk-frames", "5", "--confidence"], 2, "--format json"),
         (["m.nemo", "in.npz", "--chunk-frames", "5", "--endpoint", "kaldi"], 2, "(max_relative_cost)"),
         (["unknown.nemo", "in.npz", "--chunk-frames", "5", "--endpoint", "sherpa"], 2, "set --frame-shift"),
         (["unknown.nemo", "in.npz", "--chunk-frames", "5", "--real-time"], 2, "set --frame-shift"),
@@ -186,3 +186,13 @@ def test_commands_for_graphs_name_this_one(run, models, monkeypatch, command):
     assert (
         "expected a graph" in result.stderr and "arcbeam transduce, which streams with --chunk-frames" in result.stderr
     )
+
+
+def test_rules_of_kaldi_without_their_costs(transduce, models):
+    np.savez(models / "long.npz", talk=np.concatenate([speech(FRAMES["one"]), silence(40), speech(FRAMES["two"])]))
+    given = ("m.nemo", "long.npz", "--chunk-frames", "7", "-f", "json", "--endpoint")
+    free = [f"--endpoint-rule={rule}.max_relative_cost=inf" for rule in ("rule2", "rule3")]
+    rows = finals(transduce(*given, "kaldi", *free))
+    assert rows[0]["endpoint"] == "rule2"
+    same = [f"--endpoint-rule=rule{n}.min_trailing_silence={s}" for n, s in ((1, 5.0), (2, 0.5))]
+    assert [row["text"] for row in finals(transduce(*given, "sherpa", *same))] == [row["text"] for row in rows]

@@ -37,8 +37,8 @@ PYTHON = {
 }  # fmt: skip
 COMMANDS = {
     "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4, "guide/frame-confidences.md": 1,
-    "guide/graphs.md": 7, "guide/large-language-models.md": 3, "guide/lattices.md": 1, "guide/more-answers.md": 2,
-    "guide/streams.md": 3,
+    "guide/graphs.md": 7, "guide/json.md": 2, "guide/large-language-models.md": 3, "guide/lattices.md": 1,
+    "guide/more-answers.md": 2, "guide/streams.md": 3,
     "guide/transducer-streams.md": 3, "guide/transducer-weights.md": 1, "guide/transducers.md": 5,
     "guide/troubleshooting.md": 2, "guide/word-times.md": 3,
 }  # fmt: skip
@@ -129,6 +129,7 @@ def site(tmp_path_factory, demo_data, small, speech):
     graph = arcbeam.Graph.build(*parts, separator="<space>", progress=False, openfst=folder / "TLG.fst")
     graph.save(folder / "graph.arcbeam")
     graph.word_symbols.write(folder / "words.txt")
+    (folder / "vocabulary.txt").write_text("\n".join(words))
     utterances, said = speech
     np.save(folder / "utterance.npy", utterances[0])
     named = {f"utterance{i}": one for i, one in enumerate(utterances)}
@@ -299,7 +300,7 @@ def test_more_answers(there, speech, capsys):
     outputs = [command(arguments) for arguments in commands("guide/more-answers.md")]
     answers = json.loads(outputs[0].splitlines()[0])
     assert answers["nbest"][0]["text"] == answers["mbr"]["text"] == speech[1][0]
-    assert len(answers["word_confidence"]) == len(speech[1][0].split())
+    assert all({"confidence", "frame_confidence"} <= word.keys() for word in answers["words"])
     assert 0 <= float(outputs[1].split()[5]) <= 1
     assert len(list(arcbeam.read_lattices("lattices.ark"))) == len(speech[0])
 
@@ -313,7 +314,7 @@ def test_frame_confidences(there, capsys):
     assert names["hypothesis"].is_final
     assert "None" not in capsys.readouterr().out
     [shown] = [command(arguments) for arguments in commands("guide/frame-confidences.md")]
-    assert len(json.loads(shown.splitlines()[-1])["word_confidence"]) > 0
+    assert all("frame_confidence" in word for word in json.loads(shown.splitlines()[-1])["stable_words"])
 
 
 def test_boosting(there, speech, capsys):
@@ -396,6 +397,14 @@ def test_troubleshooting(there):
     assert outputs[0].startswith("utterance0 ") and "epsilon depth" in outputs[1]
 
 
+def test_json(there):
+    of_files, of_streams = commands("guide/json.md")
+    command(of_files)
+    found = {row["id"]: row for row in map(json.loads, Path("hypotheses.jsonl").read_text().splitlines())}
+    finals = [row for row in map(json.loads, command(of_streams).splitlines()) if row["is_final"]]
+    assert [(row["id"], row["stable_words"]) for row in finals] == [(id, row["words"]) for id, row in found.items()]
+
+
 def test_not_yet(capsys):
     (code,) = examples("guide/not-yet.md")
     run("not-yet.md", code, {})
@@ -405,7 +414,7 @@ def test_not_yet(capsys):
 def test_baseline(there, speech, arpa, small):
     pytest.importorskip("kenlm", reason="kenlm is not installed: .[kenlm]")
     (code,) = examples("guide/baseline.md")
-    Path("words.txt").write_text("\n".join(small[0]))
+    Path("vocabulary.txt").write_text("\n".join(small[0]))
     Path("3gram.arpa.gz").write_bytes(gzip.compress(arpa.encode(), 1))
     utterances, said = speech
     lengths = np.array([len(one) for one in utterances])
@@ -489,7 +498,9 @@ def test_transducers(here, demo_data, capsys):
     assert [f"{float(rate):.1f}" for rate in measured] == list(told.groups())
     assert command(plain).splitlines() == said and "cards-002 four queen of cloves" in said
     rows = [json.loads(line) for line in command(as_json).splitlines()]
-    assert [f"{row['id']} {row['text']}" for row in rows] == said and all(len(row["confidence"]) for row in rows)
+    assert [f"{row['id']} {row['text']}" for row in rows] == said and all(
+        "confidence" in row["tokens"][0] for row in rows
+    )
 
     run("transducers.md", boost, names)
     better = ["four queen of clubs", "eight of spades four of clubs seven of hearts"]
@@ -540,7 +551,7 @@ def test_streams_and_words_of_transducers(here, capsys):
         "encoder_output.npz",
         **{f"utterance{i}": one[:n] for i, (one, n) in enumerate(zip(frames, lengths, strict=True))},
     )
-    arguments = ["transduce", "parakeet.nemo", "encoder_output.npz", "-f", "json", "--confidence", "max_prob"]
+    arguments = ["transduce", "parakeet.nemo", "encoder_output.npz", "-f", "json", "--confidence"]
     rows = [json.loads(line) for line in command(arguments).splitlines()]
     assert [row["text"] for row in rows] == [found.text for found in whole]
     captions, sentences, as_json = map(command, commands("guide/transducer-streams.md"))

@@ -51,7 +51,7 @@ def test_every_goal_can_be_planned(needs_make):
     for module in (
         "benchmarks.build_graphs",
         "benchmarks.one_decode",
-        "benchmarks --device gpu",
+        "benchmarks --machine gpu",
         "pytest -q tests/gpu/",
     ):
         assert module in said

@@ -217,11 +217,22 @@ def test_graph_tells_how_it_was_made(files):
 
 
 def test_progress_lines_go_to_stderr(files, capsys):
-    Graph.build(TOKENS, files / "lexicon.txt", files / "lm.arpa")
+    given = TOKENS, files / "lexicon.txt", files / "lm.arpa"
+    Graph.build(*given, progress=True)
     out, err = capsys.readouterr()
-    assert out == "" and " s] determinize: " in err
-    Graph.build(TOKENS, files / "lexicon.txt", files / "lm.arpa", progress=False)
-    assert capsys.readouterr() == ("", "")
+    assert out == "" and " s] determinize: determinizing L o G\n" in err and err.count(" s] determinize: ") == 2
+    for progress in (False, None):  # it is no terminal
+        Graph.build(*given, progress=progress)
+        assert capsys.readouterr() == ("", "")
+
+
+def test_each_step_begins_before_it_ends(files):
+    events = []
+    Graph.build(TOKENS, files / "lexicon.txt", files / "lm.arpa", progress=events.append)
+    begun = [event.stage for event in events if event.is_begin]
+    assert begun == ["lexicon", "lm", "compose", "determinize", "minimize", "compose", "graph"]
+    for place, event in enumerate(events):
+        assert event.is_begin or event.stage in [before.stage for before in events[:place] if before.is_begin]
 
 
 def test_spelled_lexicon_gives_the_graph_its_separator(files):
@@ -282,3 +293,17 @@ def test_the_same_inputs_make_the_same_file(files):
         options = {"separator": None, "progress": lambda _, pause=pause: time.sleep(pause)}
         Graph.build(TOKENS, files / "lexicon.txt", files / "lm.arpa", **options).save(files / name)
     assert (files / "a").read_bytes() == (files / "b").read_bytes()
+
+
+def test_a_blank_that_is_called_otherwise(files, recwarn):
+    given = files / "lexicon.txt", files / "lm.arpa"
+    tokens = ["<space>", "a", "b", "<blank>"]
+    Graph.build(tokens, *given, separator="<space>", progress=False)
+    assert not [one for one in recwarn if "blank" in str(one.message)]
+    with pytest.warns(
+        UserWarning, match="blank: expected '<blank>', which is column 3, got '<space>', which is column 0"
+    ):
+        Graph.build(tokens, *given, blank=0, separator=None, progress=False)
+    recwarn.clear()
+    Graph.build(["-", *tokens[:3]], *given, blank="-", separator="<space>", progress=False)
+    assert not [one for one in recwarn if "blank" in str(one.message)]

@@ -30,6 +30,10 @@ class Engine(Protocol[P, Found]):
         """The lock to decode under; a thread that holds it may take it again."""
         ...
 
+    def finished(self) -> int:
+        """How many utterances of the batch in progress are finished, for another thread; 0 without a batch."""
+        ...
+
     def memory(self) -> dict[str, int]:
         """Bytes by purpose."""
         ...

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from importlib import import_module, resources
 from pathlib import Path
 
-from arcbeam.cli.console import Failure, note
+from arcbeam.cli.console import Failure
+from arcbeam.cli.terminal import note
 
 ENVIRONMENT = "ARCBEAM_CHECKOUT"
 NO_CHECKOUT = (

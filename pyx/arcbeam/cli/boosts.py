@@ -4,8 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from arcbeam.cli.console import explain, note
+from arcbeam.cli.console import explain
 from arcbeam.cli.run import named
+from arcbeam.cli.terminal import note
 from arcbeam.core.errors import FormatError
 
 if TYPE_CHECKING:

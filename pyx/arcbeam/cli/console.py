@@ -1,6 +1,6 @@
-"""Code that all commands share for the terminal: notes and progress, on stderr, and exit codes for errors.
+"""Code that all commands share around their work: errors in one line, warnings as notes, signals and exit codes.
 
-0 success, 1 error, 2 usage or a missing package, 130 interrupted, 141 the reader of stdout has gone, 143 terminated.
+0 success, 1 error, 2 usage, 130 interrupted, 141 the reader of stdout has gone, 143 terminated.
 """
 
 import difflib
@@ -9,22 +9,21 @@ import os
 import signal
 import sys
 import threading
-import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
 
-from arcbeam.cli.number_options import parse_numbers
+from arcbeam.cli.parameters import parse_numbers
+from arcbeam.cli.terminal import note, tell_error
 from arcbeam.core.errors import ArcbeamError
 
+NEAR = 0.75  # how alike a name is that a message offers instead of one that is not there
 ERROR, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
-BETWEEN_LINES = 10.0
-"""Seconds between two lines of progress where there is no terminal."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -35,12 +34,6 @@ class Failure(Exception):
 
 class Terminated(KeyboardInterrupt):
     """A signal to end, as Ctrl-C sends it, from a scheduler or from whatever stops a container."""
-
-
-def note(message: str) -> None:
-    """Print a line for the reader at the terminal, apart from the results."""
-    sys.stderr.write(message + "\n")  # at once, because the thread that shows the progress writes, too
-    sys.stderr.flush()
 
 
 def explain(error: BaseException) -> str:
@@ -62,8 +55,10 @@ def _why(error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         path = Path(os.fsdecode(error.filename))
         there = os.listdir(path.parent) if path.parent.is_dir() else []
-        near = difflib.get_close_matches(path.name, there, 1, 0.75)
-        return f"{error.strerror}" + (f"; is it {path.parent / near[0]}?" if near else "")
+        # Names of four letters and the same suffix are alike as a whole, so what is before the suffix has to be, too.
+        by_stem = {Path(name).stem: name for name in difflib.get_close_matches(path.name, there, 9, NEAR)}
+        near = difflib.get_close_matches(path.stem, by_stem, 1, NEAR)
+        return f"{error.strerror}" + (f"; is it {path.parent / by_stem[near[0]]}?" if near else "")
     return str(error.strerror)
 
 
@@ -99,7 +94,7 @@ def guarded(command: Command) -> Command:
         except Exception as error:
             if kwargs.get("debug"):
                 traceback.print_exc()
-            note(f"error: {explain(error)}")
+            tell_error(explain(error))
             raise typer.Exit(ERROR) from None
 
     return run  # type: ignore[return-value]
@@ -139,47 +134,3 @@ def _silence_stdout() -> None:
         os.close(null)
     except (OSError, ValueError):
         pass
-
-
-@contextmanager
-def progress(what: str, count: Callable[[], int | None], things: str = "utterances") -> Iterator[Callable[[int], None]]:
-    """Show a progress bar on stderr if that is a terminal, else a line every ten seconds; yields ``update(done)``."""
-    if not sys.stderr.isatty():
-        with _lines(what, count, things) as update:
-            yield update
-        return
-    from rich import progress as bar
-    from rich.console import Console
-
-    columns = (bar.TextColumn("{task.description}"), bar.BarColumn(), bar.MofNCompleteColumn(), bar.TimeElapsedColumn())
-    with bar.Progress(*columns, console=Console(stderr=True), transient=True) as display:
-        task = display.add_task(what, total=count())
-        yield lambda done: display.update(task, completed=done)
-
-
-@contextmanager
-def _lines(what: str, count: Callable[[], int | None], things: str) -> Iterator[Callable[[int], None]]:
-    """Tells the progress in lines, by a thread, because a batch may take longer than they are apart."""
-    done, began, over = 0, time.monotonic(), threading.Event()
-
-    def tell() -> None:
-        of, is_counted = "", False
-        while not over.wait(BETWEEN_LINES):
-            if not is_counted:
-                with suppress(OSError, ArcbeamError):  # which whoever reads the files raises as well
-                    of = "" if (total := count()) is None else f" of {total}"
-                is_counted = True
-            if not over.is_set():
-                note(f"{what}: {done}{of} {things}, {done / (time.monotonic() - began):.1f} a second")
-
-    def update(now: int) -> None:
-        nonlocal done
-        done = now
-
-    threading.Thread(
-        target=tell, name="arcbeam-progress", daemon=True
-    ).start()  # not waited for: counting may take long
-    try:
-        yield update
-    finally:
-        over.set()

@@ -10,9 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from arcbeam.cli import options as opt
-from arcbeam.cli.console import guarded, note, progress
-from arcbeam.cli.groups import takes_groups
-from arcbeam.cli.outputs import STDOUT, Format, check_ids, check_lattice_file, open_output, write
+from arcbeam.cli.console import guarded
+from arcbeam.cli.outputs import (
+    STDOUT,
+    Format,
+    check_format,
+    check_ids,
+    check_lattice_file,
+    check_times,
+    open_output,
+    write,
+)
+from arcbeam.cli.parameters import takes_groups
+from arcbeam.cli.terminal import note, progress
 from arcbeam.core.confidence import resolve
 
 if TYPE_CHECKING:
@@ -129,16 +139,8 @@ def greedy(
 
 def _check_format(format: Format, frame_shift: float | None, answers: opt.Answers) -> None:
     """A usage error for outputs that the format has no place for."""
-    if format is Format.ctm and frame_shift is None:
-        raise typer.BadParameter("CTM gives times in seconds: set --frame-shift", param_hint="'--format'")
-    if answers.nbest and format is not Format.json:
-        raise typer.BadParameter("n-best lists are for --format json", param_hint="'--nbest'")
-    if answers.confidence and format not in (Format.json, Format.ctm):
-        raise typer.BadParameter("confidences are for --format json or ctm", param_hint="'--confidence'")
-    if answers.mbr and format is not Format.json:
-        raise typer.BadParameter("minimum Bayes risk is for --format json", param_hint="'--mbr'")
-    if answers.frame_confidence is not None and format is not Format.json:
-        raise typer.BadParameter("confidences of labels are for --format json", param_hint="'--frame-confidence'")
+    check_times(format, frame_shift)
+    check_format(format, of_json=answers.of_json(), confidence=answers.confidence)
     resolve(answers.frame_confidence, "--frame-confidence")
 
 
@@ -157,16 +159,17 @@ def _decode_files(
 ) -> None:
     """Decodes all inputs, writes the results, and tells the speed and the word error rate."""
     from arcbeam.cli.graphs import describe_device
-    from arcbeam.cli.run import check_width, decode_all
+    from arcbeam.cli.run import Done, check_width, decode_all
     from arcbeam.files.log_probs import count, read_all
     from arcbeam.lattices.archives import lattice_archive
 
     archive = check_lattice_file(lattice, output)
     began = time.perf_counter()
+    done = Done()
     with (
         open_output(output) as file,
         lattice_archive(lattice, determinize=not raw_lattice) if lattice else nullcontext(None) as add_lattice,
-        progress("decoding", lambda: count(found)) as update,
+        progress("decoding", lambda: count(found), done),
     ):
 
         def check(batch: "list[Utterance]") -> None:
@@ -179,9 +182,11 @@ def _decode_files(
                 add_lattice(utterance.id, hypothesis.lattice)
 
         speed = decode_all(
-            decoder, read_all(found), write_all, check=check, batch_size=batch_size, referee=scorer, update=update,
+            decoder, read_all(found), write_all, check=check, batch_size=batch_size, referee=scorer, done=done,
             requested=requested, boosts=boosts,
         )  # fmt: skip
+    if archive not in (None, STDOUT):
+        note(f"wrote {archive}: {speed.utterances:,} lattices")
     speed.run_seconds = time.perf_counter() - began
     note(speed.describe(decoder.options.frame_shift, describe_device(decoder)))
     if scorer is not None:

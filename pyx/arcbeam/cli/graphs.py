@@ -1,6 +1,8 @@
 """Help for commands that use graphs: loading with the tables of other tools, building with progress, describing."""
 
 import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +11,7 @@ import numpy as np
 
 from arcbeam.cli.console import Failure
 from arcbeam.cli.options import TRANSDUCERS, parse_blank
+from arcbeam.cli.terminal import is_terminal, note, steps
 from arcbeam.core.errors import FormatError
 from arcbeam.core.threads import usable_cores
 from arcbeam.files.lines import read_text
@@ -18,8 +21,15 @@ if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph
     from arcbeam.graph.info import GraphInfo
     from arcbeam.lm.language_model import LanguageModelInfo
+    from arcbeam.recipe.progress import BuildEvent
     from arcbeam.transducer.decoder import TransducerDecoder
 
+OTHER_FILES = {
+    TRANSDUCERS: "a transducer is for arcbeam transduce, which streams with --chunk-frames",
+    (".npz", ".npy", ".ark", ".scp"): "the graph comes first, and then the log-probs",
+    (".arpa", ".arpa.gz", ".arpa.xz", ".arpa.bz2"): "build-graph --lm makes a graph with an ARPA language model",
+}
+"""What to do with files in the place of a graph, by the ends of their names."""
 COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh")  # the first bytes of gzip, xz and bzip2 files
 
 
@@ -47,16 +57,16 @@ def load_graph(
 
     table = read_label_table(label_to_column) if label_to_column else None
     try:
-        return Graph.load(
-            path, words=words, tokens=tokens, lexicon=lexicon, blank=parse_blank(blank), label_to_column=table,
-            force=force, max_bytes=max_bytes,
-        )  # fmt: skip
+        with steps(f"loading {path}"):
+            return Graph.load(
+                path, words=words, tokens=tokens, lexicon=lexicon, blank=parse_blank(blank), label_to_column=table,
+                force=force, max_bytes=max_bytes,
+            )  # fmt: skip
     except FormatError as error:
-        if not path.endswith(TRANSDUCERS):
+        hint = next((text for ends, text in OTHER_FILES.items() if path.endswith(ends)), None)
+        if hint is None:
             raise
-        raise FormatError(
-            f"{error}; a transducer is for arcbeam transduce, which streams with --chunk-frames"
-        ) from error
+        raise FormatError(f"{error}; {hint}") from error
 
 
 def info_of(path: str, **tables: Any) -> "GraphInfo | LanguageModelInfo":
@@ -101,6 +111,20 @@ def read_label_table(path: Path) -> np.ndarray:
     return table
 
 
+@contextmanager
+def build_steps(first: str) -> "Iterator[Callable[[BuildEvent], None]]":
+    """Yields the ``progress=`` of a build: a spinner names the step, where there is a terminal, and lines the rest."""
+    with steps(first) as begin:
+
+        def tell(event: "BuildEvent") -> None:
+            if event.is_begin and is_terminal():
+                begin(event.message)
+            else:
+                note(str(event))
+
+        yield tell
+
+
 def build(
     *,
     tokens: Path,
@@ -121,14 +145,17 @@ def build(
 
     made: Path | Lexicon | None = lexicon
     table: Path | TokenTable = tokens
-    if word_list is not None or lm_words:
-        words = word_list if word_list is not None else words_of_arpa(lm, max_bytes)
-        table = TokenTable.read(tokens, blank)
-        if sentencepiece_model is not None:
-            made = Lexicon.sentencepiece(words, sentencepiece_model, table, max_bytes=max_bytes)
-        else:
-            made = Lexicon.spell(words, table, separator, max_bytes=max_bytes)
-    return Graph.build(table, made, lm, separator=separator, blank=blank, max_bytes=max_bytes, **options)
+    with build_steps("reading the words") as tell:
+        if word_list is not None or lm_words:
+            words = word_list if word_list is not None else words_of_arpa(lm, max_bytes)
+            table = TokenTable.read(tokens, blank)
+            if sentencepiece_model is not None:
+                made = Lexicon.sentencepiece(words, sentencepiece_model, table, max_bytes=max_bytes)
+            else:
+                made = Lexicon.spell(words, table, separator, max_bytes=max_bytes)
+        return Graph.build(
+            table, made, lm, separator=separator, blank=blank, max_bytes=max_bytes, progress=tell, **options
+        )  # fmt: skip
 
 
 def info_fields(info: Any) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from arcbeam.cli.console import Failure, note
+from arcbeam.cli.console import Failure
+from arcbeam.cli.terminal import note, steps
 
 if TYPE_CHECKING:
     from arcbeam import CtcDecoder, Graph, LanguageModel
@@ -48,15 +49,24 @@ def load(path: Path, max_bytes: str | None) -> "LanguageModel":
 
     head = read_head(path)
     if lm_file.KIND.begins(head):
-        return LanguageModel.load(path)
+        with steps(f"loading {path}"):
+            return LanguageModel.load(path)
     if graph_file.KIND.begins(head):
         raise Failure(f"{path}: expected a language model, got a graph")
     if head.startswith(kenlm_file.MAGIC):
         raise Failure(f"{path}: expected the graph's own model, as ARPA or from build-lm, got KenLM's binary format")
     note(f"building {path}; build-lm makes a file that loads at once")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the steps reported on stderr include these notes
-        return LanguageModel.build(path, max_bytes=max_bytes)
+    return build_model(path, max_bytes)
+
+
+def build_model(arpa: Path, max_bytes: str | None) -> "LanguageModel":
+    """Build a model from its ARPA file, with progress."""
+    from arcbeam import LanguageModel
+    from arcbeam.cli.graphs import build_steps
+
+    with build_steps(f"reading {arpa}") as tell, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the steps that are told include these notes
+        return LanguageModel.build(arpa, progress=tell, max_bytes=max_bytes)
 
 
 def make_decoder(

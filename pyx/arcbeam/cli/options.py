@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,6 +32,7 @@ NEEDS: dict[str, Sequence[str]] = {
     "lattice_beam": ("nbest", "confidence", "mbr", "lattice"), "interim_answers": ("nbest", "confidence", "mbr"),
     "posterior_scale": ("nbest", "confidence", "mbr", "posteriors"), "confidence_aggregation": ("frame_confidence",),
     "allow_missing": ("reference",), "ignore_case": ("reference",), "raw_lattice": ("lattice",),
+    "endpoint_rule": ("endpoint",),
     "graph_language_model": MODEL, "lm_scale": MODEL, "graph_lm_scale": MODEL, "hypotheses_per_state": MODEL,
     "unknown_words": MODEL, "placement": MODEL, "gpu_budget": MODEL, "arc_cache": MODEL,
 }  # fmt: skip
@@ -91,23 +91,6 @@ def check_max_bytes(context: typer.Context, inputs: "Sequence[Input]") -> None:
         )
 
 
-class Rules(StrEnum):
-    """What ends a sentence: a method of `Endpoint`."""
-
-    kaldi = "kaldi"
-    sherpa = "sherpa"
-
-
-def check_seconds(frame_shift: float | None, real_time: bool, endpoint: Rules | None) -> None:
-    """Fail where the seconds of a frame are needed and not known."""
-    if real_time and frame_shift is None:
-        raise typer.BadParameter(
-            "real time needs the seconds of a frame: set --frame-shift", param_hint="'--real-time'"
-        )
-    if endpoint is not None and frame_shift is None:
-        raise typer.BadParameter("pauses need the seconds of a frame: set --frame-shift", param_hint="'--endpoint'")
-
-
 def parse_blank(value: str | None) -> int | str | None:
     """Return the blank as a column, where it is written as a number, or as a token."""
     return int(value) if value is not None and value.isascii() and value.isdigit() else value
@@ -136,7 +119,8 @@ Output = Annotated[str, typer.Option(
     "--output", "-o", metavar="FILE", help="Where the transcripts go; - is the standard output.")]
 FormatOfOutput = Annotated[Format, typer.Option(
     "--format", "-f",
-    help="text: 'id words'; trn: 'words (id)'; ctm: word times in seconds; json: one object per line.")]
+    help="text: 'id words'; trn: 'words (id)'; ctm: a word and its seconds a line; stm: the seconds of the first word "
+    "and the last, and the words; json: one object per line.")]
 FrameConfidence = Annotated[str | None, typer.Option(
     metavar="METHOD", show_default="none", rich_help_panel=ANSWERS,
     help="max_prob or entropy: also give how sure the model is of each label and word, from its log-probs alone; "
@@ -155,10 +139,11 @@ LatticeFile = Annotated[str | None, typer.Option(
 RawLattice = Annotated[bool, typer.Option("--raw-lattice", rich_help_panel=ANSWERS,
     help="Do not determinise lattices: write all paths, many of which have the same words.")]
 FrameShift = Annotated[float | None, typer.Option("--frame-shift", metavar="SECONDS", show_default="unknown",
-    help="Time from one frame of log-probs to the next, such as 0.02; needed for times in seconds, CTM and RTFx.")]
+    help="Time from one frame of log-probs to the next, such as 0.02; needed for times in seconds, CTM, STM and RTFx.")]
 EncoderFrameShift = Annotated[float | None, typer.Option(
     "--frame-shift", metavar="SECONDS", show_default="as MODEL says, or unknown",
-    help="Time from one frame of the encoder output to the next, such as 0.08; needed for times in seconds and RTFx.")]
+    help="Time from one frame of the encoder output to the next, such as 0.08; needed for times in seconds, CTM, STM "
+    "and RTFx.")]
 RealTime = Annotated[bool, typer.Option("--real-time", rich_help_panel=STREAMS,
     help="Decode a chunk when it would have been said; needs the seconds of a frame.")]
 Threads = Annotated[int | None, typer.Option(
@@ -171,7 +156,7 @@ Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda[:N]", ri
 MemoryLimit = Annotated[str | None, typer.Option("--memory-limit", metavar="SIZE", show_default="no limit",
     help="GPU memory that the decoder may take, including its graph, such as 8GiB.")]
 Blank = Annotated[str | None, typer.Option(
-    "--blank", metavar="TOKEN|COLUMN", rich_help_panel=FOREIGN, show_default="found by its name",
+    "--blank", metavar="TOKEN|COLUMN", show_default="found by its name",
     help="The CTC blank, as a token or as a column counted from 0.")]
 MaxBytes = Annotated[str | None, typer.Option(
     "--max-bytes", metavar="SIZE", show_default="20 times its size, but at least 32MiB", callback=check_size,
@@ -247,6 +232,12 @@ class Answers:
     frame_confidence: FrameConfidence = None
     confidence_aggregation: ConfidenceAggregation = DEFAULT.confidence_aggregation
 
+    def of_json(self) -> dict[str, bool]:
+        """Whether the outputs that JSON alone has were requested, by their options."""
+        return {
+            "nbest": self.nbest > 0, "mbr": self.mbr, "frame-confidence": self.frame_confidence is not None,
+        }  # fmt: skip
+
     def requested(self) -> dict[str, Any]:
         """Options of `CtcDecoder.decode` and `stream`."""
         return {
@@ -307,7 +298,9 @@ class Tables:
         "that arcbeam built contains it.")] = None
     force: Annotated[bool, typer.Option("--force", rich_help_panel=FOREIGN,
         help="Take --words and --tokens even where they contradict the tables in the graph's file.")] = False
-    blank: Blank = None
+    blank: Annotated[str | None, typer.Option(
+        metavar="TOKEN|COLUMN", rich_help_panel=FOREIGN, show_default="found by its name",
+        help="The CTC blank, as a token or as a column counted from 0.")] = None
     label_to_column: Annotated[Path | None, typer.Option(
         metavar="FILE", rich_help_panel=FOREIGN, show_default="label - 1",
         help="Lines of 'label column' that map the graph's input labels to columns, such as transition ids to "

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from io import RawIOBase
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from arcbeam.cli.console import note
+from arcbeam.cli.terminal import note
 from arcbeam.core.errors import FormatError
 from arcbeam.files.kaldi_specifiers import written
 from arcbeam.files.writing import PARTIAL, beside, writing
@@ -38,7 +39,32 @@ class Format(StrEnum):
     text = "text"
     trn = "trn"
     ctm = "ctm"
+    stm = "stm"
     json = "json"
+
+
+TIMED = (Format.ctm, Format.stm)  # the formats that need seconds
+
+
+def check_format(
+    format: Format, *, of_json: Mapping[str, bool] = MappingProxyType({}), confidence: bool = False
+) -> None:
+    """A usage error for requested outputs that the format has no place for: those of JSON alone, by their options."""
+    if format is Format.json:
+        return
+    if confidence and format is not Format.ctm:
+        raise typer.BadParameter("confidences are for --format json or ctm", param_hint="'--confidence'")
+    for option, is_requested in of_json.items():
+        if is_requested:
+            raise typer.BadParameter(
+                f"expected --format json, which alone has it, got {format}", param_hint=f"'--{option}'"
+            )
+
+
+def check_times(format: Format, frame_shift: float | None) -> None:
+    """A usage error for a format with seconds where those of a frame are not known."""
+    if format in TIMED and frame_shift is None:
+        raise typer.BadParameter(f"{format.upper()} gives times in seconds: set --frame-shift", param_hint="'--format'")
 
 
 class Output:
@@ -50,14 +76,20 @@ class Output:
         self._ends = array("Q")  # of the text of each utterance, in bytes from the beginning
         self._end = self._written = 0
 
-    def write(self, text: str) -> None:
-        """Write the text of one utterance."""
+    def write(self, text: str, *, is_whole: bool = True) -> None:
+        """Write the text of one utterance; or a part of it, after which more follows."""
         data = text.encode("utf-8")
         self._waiting.append(data)
         self._end += len(data)
-        self._ends.append(self._end)
+        if is_whole:
+            self._ends.append(self._end)
         if self._end - self._written >= self._block:
             self.flush()
+
+    @property
+    def count(self) -> str:
+        """How many utterances were given."""
+        return _count(len(self._ends))
 
     def flush(self) -> None:
         """Write what has been gathered."""
@@ -82,27 +114,24 @@ class Output:
         return whole
 
 
-def write_utf8() -> None:
-    """Let the standard output have any text, whatever the locale."""
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(encoding="utf-8")
-
-
 @contextmanager
-def open_output(path: str) -> Iterator[Output]:
+def open_output(path: str, *, at_once: bool = False) -> Iterator[Output]:
     """Open `path` for UTF-8 ("-": stdout); if writing breaks off, whole utterances stay in ``PATH.partial``."""
+    block = 1 if at_once else BLOCK
     if path == STDOUT:
         sys.stdout.flush()
         file: Any = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
-        with _told(Output(file, "standard output", 1 if sys.stdout.isatty() else BLOCK), path) as output:
+        with _told(Output(file, "standard output", 1 if sys.stdout.isatty() else block), path) as output:
             yield output
         return
     with (
         beside(path, keep=True) as name,
         open(name, "wb", buffering=0) as raw,
-        _told(Output(raw, path), path) as output,
+        _told(Output(raw, path, block), path) as output,
     ):
         yield output
+    if not _is_pipe(path):
+        note(f"wrote {path}: {output.count}")
 
 
 @contextmanager
@@ -120,8 +149,12 @@ def _told(output: Output, path: str) -> Iterator[Output]:
         raise
 
 
+def _count(utterances: int) -> str:
+    return f"{utterances:,} utterance{'s'[: utterances != 1]}"
+
+
 def _tell_partial(path: str, utterances: int) -> None:
-    count = f"{utterances} utterance{'s'[: utterances != 1]}"
+    count = _count(utterances)
     if path == STDOUT:
         note(f"note: stopped early: the standard output is incomplete, with {count}")
     elif _is_pipe(path):
@@ -173,12 +206,12 @@ def check_ids(batch: Iterable["Utterance"], format: Format, lattices: bool = Fal
         )
 
 
-def _text(utterance: "Utterance", hypothesis: Any) -> str:
-    return f"{utterance.id} {one_line(hypothesis.text)}".rstrip() + "\n"
+def _text(name: str, hypothesis: Any) -> str:
+    return f"{name} {one_line(hypothesis.text)}".rstrip() + "\n"
 
 
-def _trn(utterance: "Utterance", hypothesis: Any) -> str:
-    return f"{one_line(hypothesis.text)} ({utterance.id})".lstrip() + "\n"
+def _trn(name: str, hypothesis: Any) -> str:
+    return f"{one_line(hypothesis.text)} ({name})".lstrip() + "\n"
 
 
 def one_line(text: str) -> str:
@@ -186,37 +219,46 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _ctm(utterance: "Utterance", hypothesis: Any) -> str:
+def _ctm(name: str, hypothesis: Any) -> str:
     lines = []
     for word in hypothesis.words:
-        if word.start is None or word.end is None:
-            raise FormatError("CTM gives times in seconds: set --frame-shift")
         confidence = "" if word.confidence is None else f" {word.confidence:.3f}"
         said = one_line(word.word).replace(" ", "_") or "_"
-        lines.append(f"{utterance.id} 1 {word.start:.3f} {word.end - word.start:.3f} {said}{confidence}\n")
+        lines.append(f"{name} 1 {word.start:.3f} {word.end - word.start:.3f} {said}{confidence}\n")
     return "".join(lines)
 
 
-def _json(utterance: "Utterance", hypothesis: "Hypothesis") -> str:
-    said = {name: value for name, value in hypothesis.to_dict().items() if name not in LEFT_OUT}
-    fields = {"id": utterance.id, **rounded(said), "frames": len(utterance.log_probs)}
-    return json.dumps(fields, ensure_ascii=False, allow_nan=False) + "\n"
+def _stm(name: str, hypothesis: Any) -> str:
+    words = hypothesis.words
+    if not words:
+        return ""
+    end = max(word.end for word in words)
+    return f"{name} 1 {name} {words[0].start:.3f} {end:.3f} {one_line(hypothesis.text)}\n"
 
 
-def rounded(value: Any) -> Any:
-    """The value with floats of six digits: multiples of a frame shift then lack the noise of binary fractions."""
+def json_line(fields: Mapping[str, Any]) -> str:
+    """An object on a line; its floats have six digits, so that multiples of a frame shift lack the noise of doubles."""
+    return json.dumps(_rounded(dict(fields)), ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _rounded(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: rounded(inner) for name, inner in value.items()}
+        return {name: _rounded(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [rounded(inner) for inner in value]
+        return [_rounded(inner) for inner in value]
     return round(value, 6) if isinstance(value, float) else value
 
 
-WRITERS: dict[Format, Callable[["Utterance", Any], str]] = {
+def ctc_fields(hypothesis: "Hypothesis") -> dict[str, Any]:
+    """What JSON has of a hypothesis of CTC."""
+    return {name: value for name, value in hypothesis.to_dict().items() if name not in LEFT_OUT}
+
+
+WRITERS: dict[Format, Callable[[str, Any], str]] = {
     Format.text: _text,
     Format.trn: _trn,
     Format.ctm: _ctm,
-    Format.json: _json,
+    Format.stm: _stm,
 }
 
 
@@ -225,8 +267,11 @@ def write(
     format: Format,
     utterance: "Utterance",
     hypothesis: "Hypothesis | TransducerHypothesis",
-    writers: Mapping[Format, Callable[["Utterance", Any], str]] = WRITERS,
+    fields: Callable[[Any], Mapping[str, Any]] = ctc_fields,
 ) -> None:
-    """Write one transcript."""
+    """Write one transcript; `fields` are those of its JSON object."""
     check_ids([utterance], format)
-    output.write(writers[format](utterance, hypothesis))
+    if format is Format.json:
+        output.write(json_line({"id": utterance.id, "frames": len(utterance.log_probs), **fields(hypothesis)}))
+    else:
+        output.write(WRITERS[format](utterance.id, hypothesis))

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from arcbeam.cli.console import Failure, note
+from arcbeam.cli.console import Failure
 from arcbeam.cli.score import Score
+from arcbeam.cli.terminal import note
 from arcbeam.core.errors import InputWarning, without_place
 from arcbeam.files.log_probs import Utterance
 
@@ -37,9 +38,9 @@ class Speed:
 
     def describe(self, frame_shift: float | None, device: str) -> str:
         """Return the summary line; it includes audio seconds and RTFx if `frame_shift` (seconds) is known."""
-        amount = f"{self.utterances} utterance{'s'[: self.utterances != 1]}, {self.frames} frames"
+        amount = f"{self.utterances:,} utterance{'s'[: self.utterances != 1]}, {self.frames:,} frames"
         if frame_shift is not None:
-            amount += f", {self.frames * frame_shift:.1f} s of audio"
+            amount += f", {self.frames * frame_shift:,.1f} s of audio"
         text = f"decoded {amount} in {_took(self.seconds)} ({self._rate(self.seconds, frame_shift)}"
         text += "; RTFx needs --frame-shift)" if frame_shift is None else ")"
         text += f" on {device}"
@@ -48,7 +49,7 @@ class Speed:
                 f"; with reading and writing {_took(self.run_seconds)} ({self._rate(self.run_seconds, frame_shift)})"
             )
         if self.unfinished:
-            text += f"; {self.unfinished} did not end in a final state"
+            text += f"; {self.unfinished:,} did not end in a final state"
         if self.dead:
             text += f"; the search died before the last frame of {named(self.dead)}"
         return text
@@ -56,8 +57,28 @@ class Speed:
     def _rate(self, seconds: float, frame_shift: float | None) -> str:
         seconds = max(seconds, 1e-9)
         if frame_shift is None:
-            return f"{self.frames / seconds:.0f} frames/s"
-        return f"RTFx {self.frames * frame_shift / seconds:.0f}"
+            return f"{self.frames / seconds:,.0f} frames/s"
+        return f"RTFx {self.frames * frame_shift / seconds:,.0f}"
+
+
+class Done:
+    """How many utterances are decoded, for another thread: those of whole batches, and of the one in progress."""
+
+    def __init__(self) -> None:
+        self._state: tuple[int, Callable[[], int]] = (0, lambda: 0)
+
+    def __call__(self) -> int:
+        """The number so far."""
+        whole, finished = self._state
+        return whole + finished()
+
+    def begin(self, finished: Callable[[], int]) -> None:
+        """A batch begins, of which so many are decoded as `finished` returns."""
+        self._state = self._state[0], finished
+
+    def add(self, utterances: int) -> None:
+        """The batch, of so many utterances, has ended."""
+        self._state = self._state[0] + utterances, lambda: 0
 
 
 @dataclass
@@ -124,7 +145,7 @@ class Scorer:
         notes = []
         if missing or self.without_reference:
             notes.append(
-                f"not scored: {self.without_reference} without a reference, {len(missing)} without a transcript"
+                f"not scored: {self.without_reference:,} without a reference, {len(missing):,} without a transcript"
             )
         upper = all(text == text.upper() for text in self.references.values())
         if self.score.words and upper and self.lower_transcripts and not self.ignore_case:
@@ -149,16 +170,17 @@ def decode_all(
     check: Callable[[list[Utterance]], None],
     batch_size: int,
     referee: Scorer | None = None,
-    update: Callable[[int], None] = lambda done: None,
+    done: Done | None = None,
     requested: Mapping[str, Any] = MappingProxyType({}),
     boosts: "Callable[[str], Boost | BoostingTree | None] | None" = None,
 ) -> Speed:
     """Decode `utterances` in batches and `write` each hypothesis, in order; `check` may fail on a batch."""
-    speed = Speed()
+    speed, done = Speed(), done or Done()
     for batch in batches(utterances, batch_size):
         if referee:
             referee.expect(batch)
         check(batch)
+        done.begin(decoder.finished)
         start = time.perf_counter()
         boost = {} if boosts is None else {"boost": [boosts(utterance.id) for utterance in batch]}
         hypotheses = decode_batch(decoder, batch, **requested, **boost)
@@ -172,7 +194,7 @@ def decode_all(
         if referee:
             referee.add(batch, hypotheses)
         speed.utterances += len(batch)
-        update(speed.utterances)
+        done.add(len(batch))
     if not speed.utterances:
         raise Failure("the input contains no utterances")
     return speed
@@ -237,5 +259,5 @@ def _took(seconds: float) -> str:
 def named(names: list[str]) -> str:
     """Returns the number of utterances and the first names."""
     shown = ", ".join(names[:NAMED])
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"{len(names)} utterance{'s'[: len(names) != 1]}: {shown}{more}"
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return f"{len(names):,} utterance{'s'[: len(names) != 1]}: {shown}{more}"

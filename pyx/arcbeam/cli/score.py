@@ -54,7 +54,7 @@ class Score:
     def __str__(self) -> str:
         rate = "undefined" if self.wer is None else f"{100 * self.wer:.2f} %"
         return (
-            f"WER {rate} [ {self.errors} / {self.words}: {self.substitutions} substitutions, "
-            f"{self.insertions} insertions, {self.deletions} deletions ], "
-            f"{self.wrong} of {self.utterances} utterances with errors"
+            f"WER {rate} [ {self.errors:,} / {self.words:,}: {self.substitutions:,} substitutions, "
+            f"{self.insertions:,} insertions, {self.deletions:,} deletions ], "
+            f"{self.wrong:,} of {self.utterances:,} utterances with errors"
         )

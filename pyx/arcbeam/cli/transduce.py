@@ -1,20 +1,20 @@
 """The command ``arcbeam transduce``: takes encoder output of an RNN-T or TDT model, returns transcripts."""
 
-import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from arcbeam.cli import options as opt
-from arcbeam.cli.captions import Shown, captions
-from arcbeam.cli.console import Failure, guarded, note, progress
-from arcbeam.cli.outputs import STDOUT, WRITERS, Format, check_ids, open_output, rounded, write
+from arcbeam.cli.console import Failure, guarded
+from arcbeam.cli.endpoints import EndpointRules, EndpointValues, check_seconds, check_transducer, endpoint_of
+from arcbeam.cli.outputs import STDOUT, TIMED, Format, check_format, check_ids, check_times, open_output, write
+from arcbeam.cli.terminal import note, progress, steps
+from arcbeam.core.confidence import resolve
 from arcbeam.core.errors import FormatError
-from arcbeam.words import as_dict
+from arcbeam.words import as_dicts, finite
 
 if TYPE_CHECKING:
     from arcbeam.files.log_probs import Utterance
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 TOKEN_MODEL = "Language model of tokens"
 MODELS = (*opt.TRANSDUCERS, ".npz")  # log-probs end in .npz, too
 NEEDS = {
-    "confidence_aggregation": ("confidence",), "real_time": ("chunk_frames",), "endpoint": ("chunk_frames",),
+    "confidence_method": ("confidence",), "confidence_aggregation": ("confidence",),
+    "real_time": ("chunk_frames",), "endpoint": ("chunk_frames",), "endpoint_rule": ("endpoint",),
     "boosting_tree_alpha": opt.LISTS, "context_score": opt.LISTS, "depth_scaling": opt.LISTS, "unk_score": opt.LISTS,
     "use_bpe_dropout": opt.LISTS, "ngram_lm_tokens": ("ngram_lm",), "ngram_lm_alpha": ("ngram_lm",),
 }  # fmt: skip
-LISTED = ("text", "words", "tokens", "frames", "times", "durations", "log_probs", "confidence")  # of JSON, if there
 
 
 @guarded
@@ -47,19 +47,21 @@ def transduce(
     output: Annotated[str, typer.Option(
         "--output", "-o", metavar="FILE", help="Where the transcripts go; - is the standard output.")] = STDOUT,
     format: Annotated[Format, typer.Option(
-        "--format", "-f", help="text: 'id words'; trn: 'words (id)'; ctm: word times in seconds; json: one object per "
-        "line, with words, tokens, and the times of both. With --chunk-frames: text; or json, an object after each "
-        "chunk, with words."),
-    ] = Format.text,
+        "--format", "-f", help="text: 'id words'; trn: 'words (id)'; ctm: a word and its seconds a line; stm: the "
+        "seconds of the first word and the last, and the words; json: one object per line, with words and tokens, or "
+        "with --chunk-frames after each chunk, with words.")] = Format.text,
     tokenizer: Annotated[Path | None, typer.Option(
         "--tokenizer", metavar="FILE", show_default="the pieces in MODEL",
         help="SentencePiece model of the tokens.")] = None,
     max_symbols: Annotated[int | None, typer.Option(
         "--max-symbols", metavar="TOKENS", min=1, show_default="as MODEL says, or 10; icefall: 1",
         help="The most tokens that may be written on one frame.")] = None,
-    confidence: Annotated[str | None, typer.Option(
-        "--confidence", metavar="METHOD", show_default="none", rich_help_panel=opt.ANSWERS,
-        help="max_prob or entropy: also give how sure the model is of each token and word, for json and ctm.")] = None,
+    confidence: Annotated[bool, typer.Option(
+        "--confidence", rich_help_panel=opt.ANSWERS, help="Also give the confidence of each word, from 0 to 1, for "
+        "json and ctm, and of each token, for json.")] = False,
+    confidence_method: Annotated[str, typer.Option(
+        "--confidence-method", metavar="max_prob|entropy", rich_help_panel=opt.ANSWERS,
+        help="How --confidence measures how sure the model is of a token.")] = "entropy",
     confidence_aggregation: Annotated[str, typer.Option(
         "--confidence-aggregation", metavar="mean|min|max|prod", rich_help_panel=opt.ANSWERS,
         help="How the confidence of a word is made of those of its tokens.")] = "min",
@@ -68,10 +70,8 @@ def transduce(
         rich_help_panel=opt.STREAMS, help="Decode chunks of so many frames, as they would arrive while someone speaks. "
         "A terminal shows what is said so far.")] = None,
     real_time: opt.RealTime = False,
-    endpoint: Annotated[opt.Rules | None, typer.Option(
-        "--endpoint", metavar="sherpa", show_default="none", rich_help_panel=opt.STREAMS, help="End sentences at "
-        "pauses, by the rules of sherpa with their defaults: 'id-1 words', 'id-2 words' and so on for each utterance; "
-        "needs the seconds of a frame.")] = None,
+    endpoint: EndpointRules = None,
+    endpoint_rule: EndpointValues = None,
     boost: Annotated[Path | None, typer.Option(
         "--boost", metavar="FILE", rich_help_panel=opt.BOOSTING, help="Phrases to make likelier: one a line, and after "
         "a tab its context score, if it has its own. Text becomes tokens by --tokenizer, or else by the fewest pieces "
@@ -116,37 +116,42 @@ def transduce(
     opt.check_needs(context, NEEDS)
     if model.suffix not in MODELS:
         raise Failure(f"{model}: unknown kind of model {model.suffix!r}, expected one of {', '.join(MODELS)}")
-    if confidence is not None and format not in (Format.json, Format.ctm):
-        raise typer.BadParameter("confidences are for --format json or ctm", param_hint="'--confidence'")
-    if chunk_frames is None:
-        if opt.STDIN in inputs:
-            raise typer.BadParameter("- is read in chunks: needs --chunk-frames", param_hint="'INPUT'")
-    else:
-        _check_chunked(context, output, format, endpoint)
-    from arcbeam import Endpoint
+    check_format(format, confidence=confidence)
+    resolve(confidence_method, "--confidence-method")
+    if chunk_frames is None and opt.STDIN in inputs:
+        raise typer.BadParameter("- is read in chunks: needs --chunk-frames", param_hint="'INPUT'")
+    if chunk_frames is not None and opt.is_given(context, "batch_size"):
+        raise typer.BadParameter(
+            "leave it out: --chunk-frames decodes one utterance after another", param_hint="'--batch-size'"
+        )
+    rules = endpoint_of(endpoint, endpoint_rule)
+    check_transducer(rules)
     from arcbeam.cli.boosts import BoostFiles
     from arcbeam.cli.chunks import cut, find_frames
-    from arcbeam.cli.live import follow
-    from arcbeam.cli.run import decode_all
+    from arcbeam.cli.live import Results, follow
+    from arcbeam.cli.run import Done, decode_all
     from arcbeam.files.log_probs import count, read_all
 
     found = find_frames(inputs, max_bytes)
     given: dict[str, Any] = {
-        "tokenizer": tokenizer, "max_symbols": max_symbols, "confidence": confidence,
+        "tokenizer": tokenizer, "max_symbols": max_symbols,
+        "confidence": confidence_method if confidence else None,
         "confidence_aggregation": confidence_aggregation, "frame_shift": frame_shift,
         "device": device, "precision": precision, "threads": threads, "max_bytes": max_bytes,
         "boosting_tree_alpha": boosting_tree_alpha, "ngram_lm_model": ngram_lm, "ngram_lm_alpha": ngram_lm_alpha,
         "ngram_lm_tokens": None if ngram_lm_tokens is None else _first_words(ngram_lm_tokens),
     }  # fmt: skip
-    decoder = _reader_of_model(model)(model, **{name: value for name, value in given.items() if value is not None})
+    with steps(f"loading {model}"):
+        decoder = _reader_of_model(model)(model, **{name: value for name, value in given.items() if value is not None})
     shift = decoder.options.frame_shift
     if not decoder.has_text:
-        if format is Format.ctm:
-            raise Failure(f"{model}: CTM gives words, and the model has no pieces to make them of; give --tokenizer")
+        if format in TIMED:
+            raise Failure(
+                f"{model}: {format.upper()} gives words, and the model has no pieces to make them of; give --tokenizer"
+            )
         note("note: the model has no pieces, so tokens are numbers; give --tokenizer")
-    if format is Format.ctm and shift is None:
-        raise typer.BadParameter("CTM gives times in seconds: set --frame-shift", param_hint="'--format'")
-    opt.check_seconds(shift, real_time, endpoint)
+    check_times(format, shift)
+    check_seconds(shift, real_time, endpoint)
     scores: dict[str, Any] = {
         "context_score": context_score, "depth_scaling": depth_scaling, "unk_score": unk_score,
         "use_bpe_dropout": use_bpe_dropout,
@@ -158,63 +163,30 @@ def transduce(
         _check_features(decoder, batch)
 
     def begin(name: str) -> "TransducerStream":
-        return decoder.stream(
-            boost=None if trees is None else trees(name), endpoint=None if endpoint is None else Endpoint.sherpa()
-        )
+        return decoder.stream(boost=None if trees is None else trees(name), endpoint=rules)
 
-    fields = _words if decoder.has_text else lambda partial: {}
-
-    @contextmanager
-    def caption(name: str) -> Iterator[Shown]:
-        with captions(name, endpoint is not None, fields if format is Format.json else None) as show:
-            yield lambda partial: show(_readable(decoder, partial))
-
-    def write_all(utterance: "Utterance", hypothesis: "TransducerHypothesis") -> None:
-        write(file, format, utterance, _readable(decoder, hypothesis), WRITERS | {Format.json: _json})
+    def readable(found: Any) -> Any:
+        """A hypothesis or a result of a stream; its text is of numbers where the model has no pieces."""
+        if not decoder.has_text:
+            found.text = " ".join(map(str, found.tokens.tolist()))
+        return found
 
     if chunk_frames is not None:
         chunks = cut(found, chunk_frames, width=decoder.features, check=check, seconds=shift if real_time else None)
-        follow(chunks, chunk_frames, begin, caption)
+        with open_output(output, at_once=True) as file:
+            fields = _words if decoder.has_text else lambda partial: {}
+            follow(chunks, chunk_frames, begin, Results(file, format, rules is not None, fields), readable)
     else:
-        began = time.perf_counter()
-        with open_output(output) as file, progress("decoding", lambda: count(found)) as update:
+        began, done = time.perf_counter(), Done()
+        with open_output(output) as file, progress("decoding", lambda: count(found), done):
             speed = decode_all(
-                decoder, read_all(found), write_all, check=check, batch_size=batch_size, update=update, boosts=trees
-            )
+                decoder, read_all(found), lambda u, h: write(file, format, u, readable(h), _fields), check=check,
+                batch_size=batch_size, done=done, boosts=trees,
+            )  # fmt: skip
         speed.run_seconds = time.perf_counter() - began
         note(speed.describe(shift, decoder.device))
     if trees:
         trees.tell_absent()
-
-
-def _check_chunked(context: typer.Context, output: str, format: Format, endpoint: opt.Rules | None) -> None:
-    """Fail on what chunks do not have."""
-    if opt.is_given(context, "batch_size"):
-        raise typer.BadParameter(
-            "leave it out: --chunk-frames decodes one utterance after another", param_hint="'--batch-size'"
-        )
-    if format not in (Format.text, Format.json):
-        raise typer.BadParameter(
-            f"expected text or json with --chunk-frames, got {format.value}", param_hint="'--format'"
-        )
-    if output != STDOUT:
-        raise typer.BadParameter(
-            f"with --chunk-frames results go to the standard output; leave it out and type > {output}",
-            param_hint="'--output'",
-        )
-    if endpoint is opt.Rules.kaldi:
-        raise typer.BadParameter(
-            "expected sherpa, got kaldi, whose rules need a relative cost (max_relative_cost): greedy search has no "
-            "other path to compare with",
-            param_hint="'--endpoint'",
-        )
-
-
-def _readable(decoder: "TransducerDecoder", found: Any) -> Any:
-    """A hypothesis or a result of a stream; its text is of numbers where the model has no pieces."""
-    if not decoder.has_text:
-        found.text = " ".join(map(str, found.tokens.tolist()))
-    return found
 
 
 def _reader(
@@ -269,12 +241,21 @@ def _check_features(decoder: "TransducerDecoder", batch: list["Utterance"]) -> N
             )
 
 
-def _json(utterance: "Utterance", hypothesis: "TransducerHypothesis") -> str:
+def _fields(hypothesis: "TransducerHypothesis") -> dict[str, Any]:
+    """What JSON has of an utterance: its tokens are objects, as its words are; what the model lacks is left out."""
     said = hypothesis.to_dict()
-    listed = {name: said[name] for name in LISTED if said[name] is not None}
-    return json.dumps({"id": utterance.id, **rounded(listed)}, ensure_ascii=False) + "\n"
+    columns = {
+        "token": said["tokens"], "start_frame": said["frames"], "start": said["times"], "duration": said["durations"],
+        "log_prob": list(map(finite, said["log_probs"])), "confidence": said["confidence"],
+    }  # fmt: skip
+    if said["times"] is None:
+        columns["start"] = [None] * len(said["tokens"])  # as words without seconds have
+    known = {name: values for name, values in columns.items() if values is not None}
+    tokens = [dict(zip(known, values, strict=True)) for values in zip(*known.values(), strict=True)]
+    words = {} if said["words"] is None else {"words": said["words"]}
+    return {"text": said["text"], **words, "score": said["score"], "tokens": tokens}
 
 
 def _words(partial: "TransducerPartial") -> dict[str, object]:
-    words = rounded([as_dict(word) for word in partial.words])
+    words = as_dicts(partial.words)
     return {"stable_words": words[: partial.num_stable], "unstable_words": words[partial.num_stable :]}

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from arcbeam.cli import options as opt
-from arcbeam.cli.console import Failure, check_output, guarded, note, progress
-from arcbeam.cli.groups import takes_groups
+from arcbeam.cli.console import Failure, check_output, guarded
+from arcbeam.cli.parameters import takes_groups
+from arcbeam.cli.terminal import note, progress
 
 if TYPE_CHECKING:
     from arcbeam.cli.run import Scorer
@@ -113,11 +114,10 @@ def tune(
     options = {"max_active": max_active or None, "threads": threads, "device": device, "frame_shift": frame_shift}
     grid = list(itertools.product(penalties, scales, beams))
     points: list[Point] = []
-    with progress("tuning", lambda: len(grid), "combinations") as update:
+    with progress("tuning", lambda: len(grid), lambda: len(points), "combinations"):
         for point, decoder in _measured(loaded, utterances, scorer, grid, options):
             points.append(point)
             device = describe_device(decoder)
-            update(len(points))
     scorer.add_greedy(utterances)
     points.sort(key=lambda point: (point.wer, -point.speed))
     unit = "frames a second" if frame_shift is None else "RTFx"
@@ -125,8 +125,10 @@ def tune(
     _advise(points, graph, inputs, loaded, unit)
     if output is not None:
         _write(points, output, unit)
+        note(f"wrote {output}: {len(points):,} combinations")
     if plot is not None:
         _draw(points, plot, unit)
+        note(f"wrote {plot}")
 
 
 def _measured(

@@ -8,6 +8,7 @@ cdef extern from "pool/batch_engine.hpp" namespace "arcbeam::twin" nogil:
     cdef cppclass AnyEngine:
         cbool wait(int milliseconds) except +
         void cancel()
+        size_t finished()
 
 
 cdef class PooledEngine:

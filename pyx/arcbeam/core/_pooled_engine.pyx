@@ -32,6 +32,10 @@ cdef class PooledEngine:
         """None: no stream of a GPU reads what this engine decodes."""
         return None
 
+    def finished(self):
+        """How many utterances of the batch in progress are finished, for another thread; 0 without a batch."""
+        return 0 if self.pool == NULL or self.process != getpid() else self.pool.finished()
+
     def memory(self):
         """dict : bytes by purpose, if a subclass reports them."""
         return {}
@@ -78,7 +82,8 @@ cdef class PooledEngine:
     cdef void close(self):
         """Ends the threads; a subclass calls it before it frees what they read."""
         # In a forked child the threads do not exist; joining them would wait for ever.
-        if self.pool != NULL and self.process == getpid():
+        cdef AnyEngine* pool = self.pool
+        self.pool = NULL  # first, because another thread may read `finished` meanwhile
+        if pool != NULL and self.process == getpid():
             with nogil:
-                del self.pool
-        self.pool = NULL
+                del pool

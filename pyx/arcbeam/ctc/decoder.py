@@ -184,6 +184,13 @@ class CtcDecoder:
             self._of_thread.stats = found = DecodeStats(**found)
         return found
 
+    def finished(self) -> int:
+        """How many utterances of the batch that is being decoded are finished, for a progress bar of another thread.
+
+        It is 0 between batches, and on a GPU, which decodes the utterances of a batch together.
+        """
+        return self._engine.finished()
+
     def memory(self) -> DecoderMemory:
         """The memory that the decoder holds on its device."""
         return DecoderMemory(**self._engine.memory())

@@ -19,7 +19,7 @@ from arcbeam.ctc.lattice.lattice import Lattice
 from arcbeam.ctc.lattice.mbr_words import Spelled, mbr_words, sausage_of
 from arcbeam.ctc.results import Results
 from arcbeam.ctc.streams.sentences import STREAM_START, SentenceStart
-from arcbeam.words import Word, as_dict, finite
+from arcbeam.words import Word, as_dicts, finite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -330,15 +330,14 @@ class Hypothesis(WordPath):
             outputs["nbest"] = [entry.to_dict() for entry in self.nbest]
             outputs["nbest_is_all"], outputs["nbest_truncated"] = self.nbest.is_all, self.nbest.truncated
         if self._has_mbr and self.mbr is not None and self.sausage is not None:
-            outputs["mbr"] = {**self.mbr._asdict(), "words": [as_dict(word) for word in self.mbr.words]}
+            outputs["mbr"] = {**self.mbr._asdict(), "words": as_dicts(self.mbr.words)}
             outputs["sausage"] = [[list(rival) for rival in rivals] for rivals in self.sausage]
-        if self.frame_confidence is not None and self.word_confidence is not None and self.labels is not None:
+        if self.frame_confidence is not None and self.labels is not None:
             outputs["labels"] = [label._asdict() for label in self.labels]
-            outputs["word_confidence"] = self.word_confidence.tolist()
             outputs["frame_confidence"] = self.frame_confidence.tolist()
         return {
             "text": self.text,
-            "words": [as_dict(word) for word in self.words],
+            "words": as_dicts(self.words, self.word_confidence),
             "score": finite(self.score),
             "partial_score": finite(self.partial_score),
             "acoustic_score": finite(self.acoustic_score),

@@ -26,6 +26,10 @@ cdef class BatchEngine:
             pass
         return self.lock
 
+    def finished(self):
+        """0: the utterances of a batch finish together."""
+        return 0
+
     def release(self):
         """Gives back the memory that grows with batches, on device and host; the next batch grows it again."""
         with self.decoding_lock():

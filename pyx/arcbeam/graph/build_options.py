@@ -66,8 +66,9 @@ class BuildOptions:
         Whether a lexicon file has probabilities; see `Lexicon.from_file`.
     token_encoding : {"names", "nemo"}
         For ``lexicon=None``: the words of `lm` are the tokens by name, or NeMo's characters chr(column + 100).
-    progress : callable, None or False
-        Called with a `BuildEvent` at each step; None writes lines to stderr, False is silent.
+    progress : callable or bool, optional
+        Called with a `arcbeam.recipe.progress.BuildEvent` when a step begins and ends. True writes lines to stderr,
+        None does so if that is a terminal, and False is silent.
     openfst : path, optional
         Also write the graph as an OpenFst vector file, and the tables of its labels: of ``TLG.fst`` as
         ``TLG.tokens.txt`` and ``TLG.words.txt``.

@@ -140,9 +140,9 @@ class LanguageModel:
         Parameters
         ----------
         arpa : path
-        progress : callable, None or False
-            Called with a `arcbeam.recipe.progress.BuildEvent` at each step; None writes lines to stderr, False is
-            silent.
+        progress : callable or bool, optional
+            Called with a `arcbeam.recipe.progress.BuildEvent` when a step begins and ends. True writes lines to stderr,
+            None does so if that is a terminal, and False is silent.
         max_bytes : int, str or None
             Bytes, or a size such as ``"20GiB"``, that the text of a packed file may have. None: 20 times the size of
             the file, but at least 32 MiB.

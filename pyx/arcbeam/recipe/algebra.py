@@ -27,8 +27,10 @@ def compose(left: Any, right: Any) -> Any:
 def determinize_and_minimize(fst: Any, reporter: Any) -> Any:
     """Kaldi's determinize-star in the log semiring, then encoded minimization."""
     kaldifst = _kaldifst()
+    reporter.begin("determinize", "determinizing L o G")
     kaldifst.determinize_star(fst, use_log=True)
     reporter.say("determinize", f"{fst.num_states:,} states")
+    reporter.begin("minimize", "minimizing L o G")
     kaldifst.minimize_encoded(fst)
     reporter.say("minimize", f"{fst.num_states:,} states")
     return fst

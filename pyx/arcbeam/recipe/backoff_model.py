@@ -60,11 +60,13 @@ def read(
     path: str | os.PathLike[str], reporter: Reporter, max_bytes: int | str | None = None
 ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     """Columns of a model, and the facts about it."""
+    reporter.begin("read", f"reading {path}")
     reader, digest = read_text(path, None, lambda text: reporter.say("read", text), reporter, max_bytes)
     tally = reader.tally()
     reporter.say("read", " / ".join(f"{n:,}" for n in tally["ngrams"]) + " n-grams")
     if not tally["has_sentence_end"]:
         raise FormatError(f"{path}: expected a unigram </s>, got none: the model cannot end a sentence")
+    reporter.begin("lay out", "laying out histories and arcs")
     with reading(path, "an ARPA file"):
         columns, found = reader.language_model()
     del reader

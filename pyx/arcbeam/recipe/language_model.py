@@ -40,6 +40,7 @@ def read_language_model(
 ) -> LanguageModel:
     """Reads an ARPA file; n-grams with other words are left out and counted. The penalty is a natural log."""
     clock = reporter or Reporter(False)
+    clock.begin("lm", f"reading {path}")
     known = [w.encode() for w in words]
     reader, digest = read_text(path, known, lambda text: clock.say("lm", f"{text} read"), clock, max_bytes)
     tally = reader.tally()

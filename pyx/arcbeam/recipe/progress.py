@@ -1,4 +1,4 @@
-"""Reports the progress of a build: a line on stderr, or a call of the caller's own function."""
+"""Reports the progress of a build: lines on stderr, or calls of the caller's own function."""
 
 from __future__ import annotations
 
@@ -24,26 +24,34 @@ class BuildEvent:
         One line for people.
     seconds : float
         Time since the build began.
+    is_begin : bool
+        Whether the step begins now; otherwise the message says what it has made so far.
     """
 
     stage: str
     message: str
     seconds: float
+    is_begin: bool = False
+
+    def __str__(self) -> str:
+        return f"[{self.seconds:7.1f} s] {self.stage}: {self.message}"
 
 
 Progress = Callable[[BuildEvent], None]
 
 
 def print_event(event: BuildEvent) -> None:
-    """Write an event to stderr: seconds, stage, message."""
-    print(f"[{event.seconds:7.1f} s] {event.stage}: {event.message}", file=sys.stderr, flush=True)
+    """Write an event to stderr."""
+    print(event, file=sys.stderr, flush=True)
 
 
 class Reporter:
-    """Adds the time to events and passes them on: to stderr for None, to nothing for False."""
+    """Adds the time to events and passes them on: to stderr for True, or for None if that is a terminal."""
 
     def __init__(self, progress: Progress | bool | None = None) -> None:
-        self._progress = None if progress is False else print_event if progress in (None, True) else progress
+        if progress is None:
+            progress = sys.stderr is not None and sys.stderr.isatty()
+        self._progress = print_event if progress is True else progress
         self._begin = time.monotonic()
 
     @property
@@ -51,10 +59,17 @@ class Reporter:
         """Seconds since the build began."""
         return time.monotonic() - self._begin
 
+    def begin(self, stage: str, message: str) -> None:
+        """Report that a step begins."""
+        self._report(stage, message, is_begin=True)
+
     def say(self, stage: str, message: str) -> None:
-        """Report one line about a step."""
+        """Report what a step has made."""
+        self._report(stage, message, is_begin=False)
+
+    def _report(self, stage: str, message: str, is_begin: bool) -> None:
         if callable(self._progress):
-            self._progress(BuildEvent(stage, message, self.seconds))
+            self._progress(BuildEvent(stage, message, self.seconds, is_begin))
 
 
 class OnTerminal:

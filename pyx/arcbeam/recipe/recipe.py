@@ -63,6 +63,7 @@ def build_fields(
     algebra.check_available()
     digest, lm = getattr(lm, "digest", None), arpa_of(lm)
     table = _as_tokens(tokens, options.blank)
+    _warn_of_another_blank(table)
     reporter = Reporter(options.progress)
     topologies = [
         make_topology(options.topology, len(table), table.blank, options.token_self_loops, slot)
@@ -87,6 +88,7 @@ def build_fields(
     else:
         if not isinstance(lexicon, Lexicon):
             given = None if separator == "auto" else separator
+            reporter.begin("lexicon", f"reading {lexicon}")
             lexicon = Lexicon.from_file(
                 lexicon, table, probabilities=options.probabilities, separator=given, max_bytes=options.max_bytes
             )
@@ -104,8 +106,10 @@ def build_fields(
                 f"{options.epsilon_free_limit:g} times as many that epsilon_free_limit allows: prune the language "
                 "model, raise the limit or keep the epsilons"
             )
+        reporter.begin("epsilons", "removing epsilon arcs")
         fst = algebra.remove_epsilons(fst)
         reporter.say("epsilons", f"removed: {fst.num_states:,} states")
+    reporter.begin("graph", "laying out states and arcs")
     compiled = _compiled(fst, table, options.openfst)
     fields |= compiled.fields(fields["word_symbols"], None) | {"meta": meta}
     for composed in with_slot:  # one, or none
@@ -133,6 +137,16 @@ def greedy_fields(
         "separator": find_separator(table) if separator == "auto" else separator,
         "meta": {"topology": "greedy"},
     }
+
+
+def _warn_of_another_blank(table: TokenTable) -> None:
+    """Warns if the blank was given as a token of another name than one that stands for the blank."""
+    named = [token for token in table.tokens if token.lower() in ("<blank>", "<blk>", "[blank]", "<ctc_blank>")]
+    if table.blank is not None and named and (given := table.tokens[table.blank]) not in named:
+        warn(
+            f"blank: expected {named[0]!r}, which is column {table.column(named[0])}, got {given!r}, which is column "
+            f"{table.blank}; is this the order of the model's columns?"
+        )
 
 
 def _warn_of_unused_separator(lexicon: Lexicon, table: TokenTable) -> None:
@@ -195,10 +209,12 @@ def _closed_vocabulary(
     acceptor = model.acceptor if slot_cost is None else with_unknown_word(model.acceptor, num_words + 2, slot_cost)
     left, right = arrays.to_kaldifst(), acceptor.to_kaldifst()
     del arrays, model, acceptor
+    reporter.begin("compose", "composing L o G")
     fst = algebra.compose(left, right)
     del left, right
     reporter.say("compose", f"L o G: {fst.num_states:,} states")
     fst = algebra.determinize_and_minimize(fst, reporter)
+    reporter.begin("compose", "composing T o LG")
     composed = [algebra.compose(algebra.topology_reader(t, labels.unmark()), fst) for t in topologies]
     reporter.say("compose", f"T o LG: {composed[0].num_states:,} states")
     pronunciations = Pronunciations(
@@ -268,6 +284,7 @@ def _open_vocabulary(
         )
     fst = model.acceptor.to_kaldifst()
     del model
+    reporter.begin("compose", "composing T o G")
     fst = algebra.compose(algebra.topology_reader(topology, labels.unmark()), fst)
     reporter.say("compose", f"T o G: {fst.num_states:,} states")
     return fst, {"word_symbols": SymbolTable.from_list(["<eps>", *table.tokens])}

@@ -419,6 +419,13 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         """Bytes of the packed weights, and of the tables of everything that depends on a token alone."""
         return self.memory().weights
 
+    def finished(self) -> int:
+        """How many utterances of the batch that is being decoded are finished, for a progress bar of another thread.
+
+        It is 0 between batches, and on a GPU, which decodes the utterances of a batch together.
+        """
+        return self._engine.finished()
+
     def memory(self) -> TransducerMemory:
         """The memory that the decoder holds on its device, without the weights that are kept for pickling."""
         return TransducerMemory(**self._engine.memory())

@@ -13,7 +13,7 @@ import numpy as np
 from arcbeam.core.errors import Fault
 from arcbeam.transducer.growing_words import GrowingWords, Written
 from arcbeam.transducer.text import Pieces
-from arcbeam.words import Word, as_dict, finite
+from arcbeam.words import Word, as_dicts, finite
 
 FIELDS = {
     "tokens": np.int32, "frames": np.int64, "durations": np.int32, "log_probs": np.float32, "confidence": np.float32,
@@ -149,7 +149,7 @@ class TransducerHypothesis:
         listed = ("tokens", "frames", "times", "durations", "log_probs", "confidence")
         return {
             "text": self.text if self._has_text() else None,
-            "words": [as_dict(word) for word in self.words] if self._has_words() else None,
+            "words": as_dicts(self.words) if self._has_words() else None,
             **{name: None if (array := getattr(self, name)) is None else array.tolist() for name in listed},
             "score": finite(self.score),
             "complete": self.complete,

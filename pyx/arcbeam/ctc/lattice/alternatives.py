@@ -12,7 +12,7 @@ from arcbeam.ctc.boost._boost import boost_cost
 from arcbeam.ctc.boost.boost import Boost, Boosted, opened
 from arcbeam.ctc.cpu._decode import graph_cost, rescoring_cost
 from arcbeam.ctc.streams.sentences import STREAM_START, SentenceStart
-from arcbeam.words import Word, as_dict, finite, moved
+from arcbeam.words import Word, as_dicts, finite, moved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -196,7 +196,7 @@ class Alternative(WordPath):
         """The text, the words, the scores and the posterior as plain Python values for JSON."""
         return {
             "text": self.text,
-            "words": [as_dict(word) for word in self.words],
+            "words": as_dicts(self.words),
             "score": finite(self.score),
             "acoustic_score": finite(self.acoustic_score),
             "graph_score": finite(self.graph_score),

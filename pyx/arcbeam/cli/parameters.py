@@ -1,0 +1,64 @@
+"""How a command's parameters become options: groups of options that several commands take, and numbers.
+
+A group is a dataclass whose fields are options. The error for a text that is no number says what was expected.
+"""
+
+import dataclasses
+import functools
+import inspect
+import typing
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any, get_type_hints
+
+import typer
+from typer.models import OptionInfo
+
+
+def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorates a command: a parameter that is a dataclass becomes the options that are its fields, in its place."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}
+    members = {name: [field.name for field in dataclasses.fields(kind)] for name, kind in groups.items()}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name in groups:
+            parameters += inspect.signature(groups[name], eval_str=True).parameters.values()
+        else:
+            parameters.append(parameter.replace(annotation=hints[name]))
+
+    @functools.wraps(command)
+    def call(**given: Any) -> None:
+        made = {name: kind(**{field: given.pop(field) for field in members[name]}) for name, kind in groups.items()}
+        command(**given, **made)
+
+    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return call
+
+
+def parse_numbers(command: Callable[..., Any]) -> None:
+    """Has the options of a command that are numbers read by this module."""
+    for parameter in inspect.signature(command).parameters.values():
+        if typing.get_origin(parameter.annotation) is not Annotated:
+            continue
+        kind, *details = typing.get_args(parameter.annotation)
+        kinds = {*(typing.get_args(kind) or (kind,))} - {type(None)}
+        for info in details:
+            if isinstance(info, OptionInfo) and kinds in ({int}, {float}):
+                info.parser = partial(number, kinds.pop(), info.min, info.max)
+
+
+def number(kind: type, least: float | None, most: float | None, text: Any) -> Any:
+    """A number of this kind within the limits; a usage error for anything else. A default comes as a number."""
+    limits = [f"of at least {least:,}"] if least is not None else []
+    limits += [f"of at most {most:,}"] if most is not None else []
+    expected = " ".join(["a whole number" if kind is int else "a number", " and ".join(limits)]).strip()
+    try:
+        value = kind(text)
+    except ValueError:
+        value = None
+    if value is None or (least is not None and value < least) or (most is not None and value > most):
+        raise typer.BadParameter(f"expected {expected}, got {text!r}")
+    return value

@@ -1,0 +1,170 @@
+"""What commands tell the reader at the terminal, on stderr: notes, errors and progress.
+
+As a program of its own this module draws a spinner: the algebra of graphs holds the lock of the Python interpreter for
+seconds, in which no thread of the command can draw.
+"""
+
+import itertools
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+BETWEEN_LINES = 10.0
+"""Seconds between two lines of progress where there is no terminal."""
+BETWEEN_FRAMES = 0.1
+CLEAR = "\r\x1b[2K"
+
+_drawing: list[subprocess.Popen[bytes]] = []  # the spinner on the last line of the terminal, if there is one
+
+
+def note(message: str) -> None:
+    """Print a line for the reader at the terminal, apart from the results."""
+    clear = CLEAR if _drawing else ""
+    sys.stderr.write(f"{clear}{message}\n")  # at once, because what shows the progress writes, too
+    sys.stderr.flush()
+
+
+def tell_error(message: str) -> None:
+    """Print an error, whose label a terminal shows in red."""
+    from rich.console import Console
+    from rich.text import Text
+
+    sys.stderr.flush()
+    Console(stderr=True, soft_wrap=True).print(Text.assemble(("error:", "red"), f" {message}"))
+
+
+def is_terminal() -> bool:
+    """Whether stderr is a terminal on which a line can be written anew."""
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+@contextmanager
+def steps(first: str) -> Iterator[Callable[[str], None]]:
+    """Show a spinner with the name of a step and its seconds if stderr is a terminal; yields ``begin(next_step)``."""
+    if not is_terminal() or _drawing:
+        yield lambda name: None
+        return
+    drawer = _start_drawer()
+
+    def begin(name: str) -> None:
+        assert drawer.stdin is not None
+        with suppress(OSError):  # whatever has ended it, the work goes on
+            drawer.stdin.write(name.replace("\n", " ").encode() + b"\n")
+            drawer.stdin.flush()
+
+    _drawing.append(drawer)
+    try:
+        begin(first)
+        yield begin
+    finally:
+        _drawing.clear()
+        drawer.kill()
+        drawer.communicate()
+        sys.stderr.write(CLEAR)
+        sys.stderr.flush()
+
+
+def _start_drawer() -> "subprocess.Popen[bytes]":
+    """The process that draws; Ctrl-C is for the command, which ends it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        return subprocess.Popen([sys.executable, "-S", "-E", __file__], stdin=subprocess.PIPE)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _draw() -> None:
+    """Draws the step that was named last on the standard input, until that ends."""
+    is_utf8 = "utf" in (sys.stderr.encoding or "").lower()
+    name, began = "", 0.0
+    for frame in itertools.cycle("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏" if is_utf8 else "|/-\\"):
+        if select.select([0], [], [], BETWEEN_FRAMES)[0]:
+            if not (data := os.read(0, 1 << 16)):
+                return
+            name, began = data.decode().splitlines()[-1], time.monotonic()
+        line = f"{frame} {name}, {time.monotonic() - began:.0f} s"
+        shown = line[: shutil.get_terminal_size().columns - 1]
+        os.write(2, (CLEAR + shown).encode(sys.stderr.encoding, "replace"))
+
+
+@contextmanager
+def progress(
+    what: str, count: Callable[[], int | None], done: Callable[[], int], things: str = "utterances"
+) -> Iterator[None]:
+    """Show how many things are `done`: a bar on stderr if that is a terminal, else a line every ten seconds.
+
+    Both functions are called by a thread, because counting and a batch of the work may take long.
+    """
+    if not is_terminal():
+        began, total = time.monotonic(), _Total(count)
+
+        def tell() -> str:
+            of = "" if (all_of_them := total()) is None else f" of {all_of_them:,}"
+            now = done()
+            return f"{what}: {now:,}{of} {things}, {now / (time.monotonic() - began):,.1f} a second"
+
+        with _every(BETWEEN_LINES, tell):
+            yield
+        return
+    from rich import progress as bar
+    from rich.console import Console
+
+    columns = (
+        bar.SpinnerColumn(), bar.TextColumn("{task.description}"), bar.BarColumn(), bar.MofNCompleteColumn(),
+        bar.TimeElapsedColumn(),
+    )  # fmt: skip
+    with bar.Progress(*columns, console=Console(stderr=True), transient=True) as display:
+        task, total, most = display.add_task(what, total=None), _Total(count), 0
+
+        def draw() -> None:
+            nonlocal most
+            most = max(most, done())
+            display.update(task, total=total(), completed=most)
+
+        with _every(BETWEEN_FRAMES, draw):
+            yield
+
+
+class _Total:
+    """The number of all things, counted once; None if it is not known."""
+
+    def __init__(self, count: Callable[[], int | None]) -> None:
+        self._count: Callable[[], int | None] | None = count
+        self._found: int | None = None
+
+    def __call__(self) -> int | None:
+        count, self._count = self._count, None
+        if count is not None:
+            with suppress(OSError, ValueError, ImportError):  # which whoever reads the files raises as well
+                self._found = count()
+        return self._found
+
+
+@contextmanager
+def _every(seconds: float, tell: Callable[[], str | None]) -> Iterator[None]:
+    """A context in which a thread calls `tell` again and again, and notes what it returns."""
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.wait(seconds):
+            line = tell()
+            if line is not None and not over.is_set():
+                note(line)
+
+    # It is not waited for, because counting may take long.
+    threading.Thread(target=run, name="arcbeam-progress", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+if __name__ == "__main__":
+    _draw()

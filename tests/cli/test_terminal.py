@@ -1,0 +1,110 @@
+"""What a terminal shows while a command works: steps, bars and errors."""
+
+import os
+import pty
+import re
+import sys
+import threading
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import arcbeam
+from arcbeam.cli import terminal
+from tests.cli.test_process import COMMAND, ENVIRONMENT
+
+TERMINAL = {**ENVIRONMENT, "TERM": "xterm", "COLUMNS": "100"}
+
+
+def shown(*arguments, cwd, env=TERMINAL):
+    """What a command shows on a terminal, in the pieces in which it writes, with their times."""
+    process, terminal_of = pty.fork()
+    if process == 0:
+        os.chdir(cwd)
+        os.execvpe(COMMAND[0], [*COMMAND, *map(str, arguments)], env)
+    pieces = []
+    try:
+        while data := os.read(terminal_of, 1 << 16):
+            pieces.append((time.monotonic(), data.decode(errors="replace")))
+    except OSError:  # the command has ended
+        pass
+    os.close(terminal_of)
+    return pieces, os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def test_a_build_names_each_step_and_moves(demo_data, tmp_path):
+    """Also in the algebra, which holds the lock of the interpreter."""
+    pytest.importorskip("kaldifst", reason="a graph is built with the package kaldifst")
+    given = ("--tokens", demo_data / "tokens.txt", "--lm", demo_data / "novels.3gram.arpa.xz", "--lm-words")
+    pieces, code = shown("build-graph", *given, "-o", tmp_path / "graph", cwd=tmp_path)
+    text = "".join(piece for _, piece in pieces)
+    assert code == 0, text
+    for step in ("reading the words", "composing L o G", "determinizing L o G", "minimizing L o G", "composing T o LG"):
+        assert step in text
+    assert re.search(r"wrote \S+: [\d,]+ states, [\d,]+ arcs, [\d.]+ MB\s*$", text)
+    frames = [moment for moment, piece in pieces if re.search("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", piece)]
+    assert len(frames) >= 5 and max(np.diff(frames)) < 1.0
+    assert text.rindex(terminal.CLEAR) < text.rindex("wrote ")
+
+
+def test_no_spinner_where_a_line_cannot_be_written_anew(files):
+    pieces, code = shown("info", "graph.arc", cwd=files, env={**TERMINAL, "TERM": "dumb"})
+    assert code == 0 and "\x1b" not in "".join(piece for _, piece in pieces)
+
+
+@pytest.mark.parametrize(("env", "label"), [({}, "\x1b[31merror:\x1b[0m"), ({"NO_COLOR": "1"}, "error:")])
+def test_the_label_of_an_error_is_red(files, env, label):
+    pieces, code = shown("info", "gone.arc", cwd=files, env=TERMINAL | env)
+    text = "".join(piece for _, piece in pieces)
+    assert code == 1 and f"{label} gone.arc: No such file or directory" in text
+    assert ("\x1b[31m" in text) == (env == {})
+
+
+def test_a_bar_moves_within_a_batch(monkeypatch):
+    """It asks for what is done again and again, and does not go back."""
+    screen, done = [], [0]
+    monkeypatch.setattr(terminal, "is_terminal", lambda: True)
+    monkeypatch.setattr(terminal, "BETWEEN_FRAMES", 0.001)
+    from rich import progress
+
+    monkeypatch.setattr(
+        progress.Progress, "update", lambda self, task, *, total, completed: screen.append((completed, total))
+    )
+    with terminal.progress("decoding", lambda: 9, lambda: done[0]):
+        for number in (3, 7, 5):
+            done[0] = number
+            seen = len(screen)
+            while len(screen) < seen + 2:
+                time.sleep(0.001)
+    assert {3, 7} <= {completed for completed, _ in screen} and 5 not in {completed for completed, _ in screen}
+    assert screen == sorted(screen) and {total for _, total in screen} == {9}
+
+
+def test_a_decoder_counts_the_utterances_of_its_batch(files):
+    decoder = arcbeam.CtcDecoder(arcbeam.Graph.load(files / "graph.arc"), device="cpu", threads=1)
+    rows = np.tile(np.load(files / "in.npz")["one"], (3000, 1))
+    assert decoder.finished() == 0
+    decoding = threading.Thread(target=decoder.decode, args=([rows] * 40,))
+    seen = set()
+    decoding.start()
+    while decoding.is_alive():
+        seen.add(decoder.finished())
+        time.sleep(0.0005)
+    assert len(seen) > 2 and max(seen) <= 40 and decoder.finished() == 0
+    decoder.release()
+    assert decoder.finished() == 0
+
+
+def test_the_drawer_ends_with_its_input(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(encoding="ascii"))
+    drawn, (reads, writes) = [], os.pipe()
+    monkeypatch.setattr(terminal.select, "select", lambda *_: ([0], [], []))
+    os.write(writes, b"minimizing\n")
+    os.close(writes)
+    monkeypatch.setattr(terminal.os, "read", lambda _, size, read=os.read: read(reads, size))
+    monkeypatch.setattr(terminal.os, "write", lambda _, data: drawn.append(data))
+    terminal._draw()
+    os.close(reads)
+    assert drawn == [b"\r\x1b[2K| minimizing, 0 s"]
