@@ -191,6 +191,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "transducer/gpu": ({"core", "gpu", "gpu/tuned", "transducer"}, set()),
     "batching": ({"arrays", "core", "streams"}, {"ctc", "ctc/streams"} | OF_TRANSDUCERS),
     "baseline": ({"arrays", "core", "graph", "lm"}, {"recipe"}),
+    "compat": (set(), set()),
+    "compat/pyctcdecode": ({"baseline", "core", "files", "lm"}, {"recipe"}),
     "recipe": ({"core", "files", "lm"}, {"graph"}),
     "cli": (
         {"core", "ctc", "files"},

@@ -47,7 +47,7 @@ struct Result {
 struct Model {
     const Trie* trie;
     const KenLm* lm;             // or null
-    const std::uint32_t* words;  // the language model's index of each label
+    const std::vector<std::uint32_t>* words;  // the language model's index of each label
     SearchOptions options;
 };
 
