@@ -24,14 +24,15 @@ class SortedWords {
 
     [[nodiscard]] bool empty() const { return words_.empty(); }
 
-    [[nodiscard]] bool contains(const std::string& word) const {
-        const auto at = from(word);
-        return at != words_.end() && *at == word;
-    }
+    struct Found {
+        bool is_word;
+        bool begins_word;
+    };
 
-    [[nodiscard]] bool any_begins_with(const std::string& text) const {
+    // Whether the text is a word, and whether a word begins with it.
+    [[nodiscard]] Found find(const std::string& text) const {
         const auto at = from(text);
-        return at != words_.end() && begins(*at, text);
+        return {at != words_.end() && *at == text, at != words_.end() && begins(*at, text)};
     }
 
     // Letters of the shortest word that begins with the text; 0 if none does.

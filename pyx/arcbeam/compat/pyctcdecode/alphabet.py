@@ -115,7 +115,7 @@ class Alphabet:
 
     def _symbol(self, label: str) -> tuple[str, bytes, bytes, bool]:
         """Kind, the text that it appends to a word, that with which it begins one, and whether it ends that one."""
-        ends = self._is_bpe and label.endswith(MARK)
+        ends = self._is_bpe and label.endswith(MARK) and label != MARK
         starts = self._is_bpe and label.startswith(MARK)
         fresh = label[starts:].removesuffix(MARK) if ends else label[starts:]
         kind = "blank" if not label else "start" if starts else "inside"

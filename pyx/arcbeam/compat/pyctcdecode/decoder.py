@@ -267,6 +267,10 @@ class BeamSearchDecoderCTC:
             )
         return state
 
+    def cleanup(self) -> None:
+        """Ends the threads and frees what they keep; the decoder can still be used. Its models go when it goes."""
+        self._engine.release()
+
     def save_to_dir(self, filepath: str | os.PathLike[str]) -> None:
         """Writes the labels and the language model into a folder, in pyctcdecode's form, for `load_from_dir`."""
         folder = Path(filepath)

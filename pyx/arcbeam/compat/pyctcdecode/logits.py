@@ -37,27 +37,28 @@ def tokens_of(
         )
     if not len(array):
         return np.zeros(1, np.int64), np.empty(0, np.uint32), np.empty(0, np.float64)
-    log_probs = _log_probs(array)
-    if not np.isfinite(log_probs).all():
-        frame = int(np.flatnonzero(~np.isfinite(log_probs).all(axis=1))[0])
-        column = int(array[frame].argmax())  # NaN wins
-        got = f"{array[frame, column]}"
-        reason = f"expected finite values, and not -inf in all columns, got {got}"
-        raise InputError("logits", reason, frame=frame, column=column)
-    likely = log_probs >= token_min_logp
-    likely[np.arange(len(likely)), log_probs.argmax(axis=1)] = True
-    frames, found = likely.nonzero()
-    offsets = np.searchsorted(frames, np.arange(len(likely) + 1))
-    return offsets.astype(np.int64), found.astype(np.uint32), log_probs[likely].astype(np.float64)
-
-
-def _log_probs(array: Any) -> Any:
-    """Logs of probabilities, or of the softmax of anything else."""
-    least = np.log(LEAST).astype(array.dtype)
     with np.errstate(all="ignore"):
         if math.isclose(array.sum(axis=1).mean(), 1):
-            return np.log(np.clip(array, LEAST, 1))
-        most = array.max(axis=1, keepdims=True)
-        most[~np.isfinite(most)] = 0
-        shifted = array - most
-        return np.clip(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)), least, 0)
+            log_probs = np.log(np.clip(array, LEAST, 1))
+        else:
+            log_probs = _log_softmax(array)
+    likely = log_probs >= token_min_logp
+    likely[np.arange(len(likely)), log_probs.argmax(axis=1)] = True
+    places = np.flatnonzero(likely)
+    offsets = np.searchsorted(places, np.arange(len(likely) + 1) * columns)
+    values = np.clip(log_probs.reshape(-1)[places], np.log(LEAST).astype(array.dtype), 0)
+    return offsets.astype(np.int64), (places % columns).astype(np.uint32), values.astype(np.float64)
+
+
+def _log_softmax(array: Any) -> Any:
+    """The log-softmax; InputError for a frame that has none."""
+    most = array.max(axis=1, keepdims=True)
+    shifted = array - np.where(np.isfinite(most), most, 0)
+    total = np.exp(shifted).sum(axis=1, keepdims=True)
+    np.log(total, out=total)
+    if not (good := np.isfinite(total)).all():
+        frame = int(np.flatnonzero(~good)[0])
+        column = int(array[frame].argmax())  # NaN wins
+        reason = f"expected finite values, and not -inf in all columns, got {array[frame, column]}"
+        raise InputError("logits", reason, frame=frame, column=column)
+    return np.subtract(shifted, total, out=shifted)
