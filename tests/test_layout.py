@@ -354,6 +354,7 @@ MAY_INCLUDE = {
     "cpu_reference/decode": {"decode", "graph", "kenlm", "lattice", "pool", "shared"},
     "cpu_reference/decode/streams": {"decode", "graph", "lattice", "pool", "shared"},
     "cpu_reference/baseline": {"baseline", "decode", "kenlm", "pool", "shared"},
+    "cpu_reference/prefix": {"prefix", "baseline", "kenlm", "pool"},
     "cpu_reference/transducer": {"transducer", "pool", "shared"},
     "cpu_reference/frame_confidence": {"frame_confidence", "decode", "pool", "shared", "transducer"},
     PYX + "files/_file_map": {PYX + "files/_file_map", "common"},

@@ -4,6 +4,8 @@ from typing import Any, Self
 from arcbeam.core._pooled_engine import PooledEngine
 from arcbeam.lm._kenlm import KenLmModel
 
+KINDS: dict[str, int]
+
 class PrefixEngine(PooledEngine):
     def __new__(
         cls,

@@ -13,7 +13,15 @@ from arcbeam.baseline._prefix import PrefixEngine
 from arcbeam.compat.pyctcdecode.alphabet import Alphabet, check_coverage
 from arcbeam.compat.pyctcdecode.language_model import LanguageModel
 from arcbeam.compat.pyctcdecode.logits import tokens_of
-from arcbeam.core.checks import as_float, check_bool, check_count, check_real, check_threads
+from arcbeam.core.checks import (
+    LARGEST_FACTOR,
+    as_float,
+    check_bool,
+    check_count,
+    check_float32,
+    check_real,
+    check_threads,
+)
 from arcbeam.core.errors import FormatError
 from arcbeam.core.packages import require
 from arcbeam.core.show import shown_as
@@ -234,7 +242,8 @@ class BeamSearchDecoderCTC:
             raise ValueError(f"beam_prune_logp: expected a number of at most 0, got {beam_prune_logp!r}")
         if math.isnan(as_float("token_min_logp", token_min_logp, "that is a log-prob")):
             raise ValueError(f"token_min_logp: expected a number that is a log-prob, got {token_min_logp!r}")
-        check_real("hotword_weight", hotword_weight, "that is finite", above=-1e30)
+        check_real("hotword_weight", hotword_weight, "that is finite", above=-math.inf)
+        check_float32("hotword_weight", hotword_weight, largest=LARGEST_FACTOR)
         check_bool("prune_history", prune_history)
         model, labels = self._language_model, self._alphabet.labels
         if model is not None:

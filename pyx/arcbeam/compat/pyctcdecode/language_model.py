@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from arcbeam.core.checks import check_bool, check_real
+from arcbeam.core.checks import LARGEST_FACTOR, check_bool, check_float32, check_real
 from arcbeam.core.errors import FormatError
 from arcbeam.core.show import shown_as
 from arcbeam.core.warn import warn
@@ -103,7 +104,8 @@ class LanguageModel:
     def check_weights(self) -> None:
         """TypeError or ValueError for weights that are no finite numbers: they may have been set by hand."""
         for name in WEIGHTS[:-1]:
-            check_real(name, getattr(self, name), "that is finite", above=-1e30)
+            check_real(name, getattr(self, name), "that is finite", above=-math.inf)
+            check_float32(name, getattr(self, name), largest=LARGEST_FACTOR)
         check_bool("score_boundary", self.score_boundary)
 
     def save_to_dir(self, filepath: str | os.PathLike[str], unigram_encoding: str | None = None) -> None:
