@@ -192,6 +192,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "batching": ({"arrays", "core", "streams"}, {"ctc", "ctc/streams"} | OF_TRANSDUCERS),
     "baseline": ({"arrays", "core", "graph", "lm"}, {"recipe"}),
     "compat": (set(), set()),
+    "compat/torchaudio": ({"baseline", "core", "graph", "lm"}, {"recipe"}),
     "compat/pyctcdecode": ({"baseline", "core", "files", "lm"}, {"recipe"}),
     "recipe": ({"core", "files", "lm"}, {"graph"}),
     "cli": (
