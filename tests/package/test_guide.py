@@ -28,8 +28,7 @@ UTTERANCES = 3
 PYTHON = {
     "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 3, "guide/boosting.md": 3,
     "guide/decoding.md": 2, "guide/frame-confidences.md": 3, "guide/from-pyctcdecode.md": 2, "guide/gpu.md": 2,
-    "guide/graphs.md": 2,
-    "guide/install.md": 1,
+    "guide/from-torchaudio.md": 2, "guide/graphs.md": 2, "guide/install.md": 1,
     "guide/large-language-models.md": 3, "guide/lattices.md": 7, "guide/more-answers.md": 5, "guide/not-yet.md": 1,
     "guide/serving-streams.md": 5, "guide/streams.md": 6, "guide/transducer-streams.md": 1,
     "guide/transducer-weights.md": 1, "guide/transducers.md": 2, "guide/word-times.md": 3,
@@ -434,6 +433,30 @@ def test_from_pyctcdecode(there, speech, arpa, capsys):
     }
     run("from-pyctcdecode.md", with_transformers, names)
     assert capsys.readouterr().out == f"{ {'text': said[1], 'chunks': said[1].split()} }\n"
+
+
+def test_from_torchaudio(there, speech, arpa, small, capsys):
+    pytest.importorskip("kenlm", reason="kenlm is not installed: .[kenlm]")
+    words_and_lm, tokens_only = examples("guide/from-torchaudio.md")
+    Path("3gram.arpa").write_text(arpa)
+    tokens = arcbeam.TokenTable.read("tokens.txt")
+    labels = ["-" if column == tokens.blank else token for column, token in enumerate(tokens.tokens)]
+    labels = ["|" if label == "<space>" else label for label in labels]
+    Path("labels.txt").write_text("".join(f"{label}\n" for label in labels))
+    Path("lexicon.txt").write_text("".join(f"{word} {' '.join(word)} |\n" for word in small[0]))
+    utterances, said = speech
+    lengths = np.array([len(one) for one in utterances])
+    emissions = np.zeros((len(utterances), lengths.max(), len(labels)), np.float32)
+    for row, one in zip(emissions, utterances, strict=True):
+        row[: len(one)] = one
+    run("from-torchaudio.md", words_and_lm, {"emissions": emissions, "lengths": lengths})
+    printed = capsys.readouterr().out.splitlines()
+    assert all(f" {text.split()} " in line for text, line in zip(said, printed, strict=True)), printed
+
+    order = [tokens.blank, *(column for column in range(len(labels)) if column != tokens.blank)]
+    names = {"tokens": [labels[column] for column in order[1:]], "log_probs": emissions[..., order], "lengths": lengths}
+    run("from-torchaudio.md", tokens_only, names)
+    assert names["hypotheses"][0].words == list(said[-1].replace(" ", "|"))
 
 
 def test_gpu(there, speech):
