@@ -20,8 +20,9 @@ class Histories {
   public:
     static constexpr std::uint32_t kEmpty = 0;
 
-    // `words[label]` is the model's index of a label. Without a model every word scores 0.
-    void begin(const KenLm* lm, const std::uint32_t* words) {
+    // `words[label]` is the model's index of a label; a vector may grow. Without a model every word scores 0.
+    // `start` is the model's state after the empty history; null: that of the beginning of a sentence.
+    void begin(const KenLm* lm, const std::vector<std::uint32_t>* words, const void* start = nullptr) {
         lm_ = lm;
         words_ = words;
         stride_ = lm == nullptr ? 0 : (lm->state_size() + 7) / 8 * 8;
@@ -31,7 +32,11 @@ class Histories {
         entries_.push_back({kEmpty, kNoLabel, 0, 0.0F, 0.0F});
         if (lm_ != nullptr) {
             states_.resize(stride_);
-            lm_->begin_sentence(states_.data());
+            if (start == nullptr) {
+                lm_->begin_sentence(states_.data());
+            } else {
+                std::memcpy(states_.data(), start, lm_->state_size());
+            }
             entries_[kEmpty].most = lm_->most(states_.data());
         }
     }
@@ -53,7 +58,7 @@ class Histories {
         Entry entry{from, label, entries_[from].words + 1, 0.0F, 0.0F};
         if (lm_ != nullptr) {
             states_.resize(states_.size() + stride_);
-            entry.score = lm_->score(state(from), words_[label], state(made));
+            entry.score = lm_->score(state(from), (*words_)[label], state(made));
             entry.most = lm_->most(state(made));
         }
         entries_.push_back(entry);
@@ -80,6 +85,10 @@ class Histories {
         ended_.resize(stride_);
         return lm_->score(state(history), lm_->end_sentence(), ended_.data());
     }
+
+    [[nodiscard]] std::uint32_t parent(std::uint32_t history) const { return entries_[history].parent; }
+    [[nodiscard]] std::uint32_t label(std::uint32_t history) const { return entries_[history].label; }
+    [[nodiscard]] unsigned char* state(std::size_t history) { return states_.data() + history * stride_; }
 
     // Histories with fewer labels come first, then the one with the smaller label at the last place at which they
     // differ. Returns -1, 0 or 1.
@@ -138,8 +147,6 @@ class Histories {
         float score;
     };
 
-    unsigned char* state(std::size_t history) { return states_.data() + history * stride_; }
-
     // The highest bits of the product depend on all bits of the key.
     [[nodiscard]] std::size_t place(std::uint32_t from, std::uint32_t label) const {
         return static_cast<std::size_t>((static_cast<std::uint64_t>(from) << 32U | label) * 0x9e3779b97f4a7c15U >>
@@ -159,7 +166,7 @@ class Histories {
     }
 
     const KenLm* lm_ = nullptr;
-    const std::uint32_t* words_ = nullptr;
+    const std::vector<std::uint32_t>* words_ = nullptr;
     std::size_t stride_ = 0;  // bytes of a state
     std::vector<Entry> entries_;
     std::vector<unsigned char> states_;

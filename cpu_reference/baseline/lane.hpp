@@ -46,8 +46,8 @@ struct Result {
 // The model that all workers read. Without a trie, tokens are the words.
 struct Model {
     const Trie* trie;
-    const KenLm* lm;             // or null
-    const std::uint32_t* words;  // the language model's index of each label
+    const KenLm* lm;                          // or null
+    const std::vector<std::uint32_t>* words;  // the language model's index of each label
     SearchOptions options;
 };
 

@@ -41,11 +41,6 @@ Function virtual_function(const void* object, std::size_t place) {
     return function;
 }
 
-std::uint32_t index_of(const void* vocabulary, const char* word) {
-    using Index = std::uint32_t (*)(const void* vocabulary, const char* word);
-    return virtual_function<Index>(vocabulary, kIndex)(vocabulary, word);
-}
-
 constexpr const char* kLoad = "_ZN2lm5ngram11LoadVirtualEPKcRKNS0_6ConfigENS0_9ModelTypeE";
 constexpr const char* kConfig = "_ZN2lm5ngram6ConfigC1Ev";
 constexpr int kProbing = 0;  // the kind of model that an ARPA file becomes
@@ -136,13 +131,11 @@ bool KenLm::is_plausible(std::string& reason) {
     vocabulary_ = model.vocabulary;
     start_word_ = model.vocabulary->begin_sentence;
     end_sentence_ = model.vocabulary->end_sentence;
+    index_ = virtual_function<decltype(index_)>(vocabulary_, kIndex);
     score_ = virtual_function<decltype(score_)>(model_, kScore);
     const std::size_t seen = length(begin_sentence_);
     return seen == (order_ > 1 ? 1U : 0U) && (seen == 0 || word_of(begin_sentence_, 0) == start_word_) &&
-           length(null_context_) == 0 && index_of(vocabulary_, "<s>") == start_word_ &&
-           index_of(vocabulary_, "</s>") == end_sentence_;
+           length(null_context_) == 0 && word("<s>") == start_word_ && word("</s>") == end_sentence_;
 }
-
-std::uint32_t KenLm::word(const std::string& text) const { return index_of(vocabulary_, text.c_str()); }
 
 }  // namespace arcbeam

@@ -34,7 +34,7 @@ class KenLm {
     [[nodiscard]] std::size_t context() const { return context_; }  // words that a state has room for
     [[nodiscard]] unsigned order() const { return order_; }
     // Returns 0, the unknown word, if the model does not have the word.
-    [[nodiscard]] std::uint32_t word(const std::string& text) const;
+    [[nodiscard]] std::uint32_t word(const std::string& text) const { return index_(vocabulary_, text.c_str()); }
     [[nodiscard]] std::uint32_t start_word() const { return start_word_; }  // <s>
     [[nodiscard]] std::uint32_t end_sentence() const { return end_sentence_; }
     void begin_sentence(void* state) const { std::memcpy(state, begin_sentence_, state_size_); }
@@ -91,6 +91,7 @@ class KenLm {
 
     void* model_ = nullptr;
     const void* vocabulary_ = nullptr;
+    std::uint32_t (*index_)(const void* vocabulary, const char* word) = nullptr;
     float (*score_)(const void* model, const void* state, std::uint32_t word, void* next) = nullptr;
     const void* begin_sentence_ = nullptr;
     const void* null_context_ = nullptr;

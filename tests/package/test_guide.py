@@ -28,9 +28,9 @@ UTTERANCES = 3
 # Pages whose examples are run below; a new block on one of them, or on another page, fails until a test has it.
 PYTHON = {
     "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 3, "guide/boosting.md": 3,
-    "guide/decoding.md": 2, "guide/frame-confidences.md": 3, "guide/from-transformers.md": 2, "guide/front-door.md": 3,
-    "guide/gpu.md": 2, "guide/graphs.md": 2,
-    "guide/install.md": 1,
+    "guide/decoding.md": 2, "guide/frame-confidences.md": 3, "guide/from-pyctcdecode.md": 2,
+    "guide/from-torchaudio.md": 2, "guide/from-transformers.md": 2, "guide/front-door.md": 3, "guide/gpu.md": 2,
+    "guide/graphs.md": 2, "guide/install.md": 1,
     "guide/large-language-models.md": 3, "guide/lattices.md": 7, "guide/more-answers.md": 5, "guide/not-yet.md": 1,
     "guide/serving-streams.md": 5, "guide/streams.md": 6, "guide/transducer-streams.md": 1,
     "guide/transducer-weights.md": 1, "guide/transducers.md": 2, "guide/word-times.md": 3,
@@ -424,6 +424,64 @@ def test_baseline(there, speech, arpa, small):
     names = {"log_probs": padded, "lengths": lengths}
     run("baseline.md", code, names)
     assert [result.text for result in names["results"]] == said
+
+
+class Recogniser:
+    """Stands for Transformers' pipeline: calls the decoder as that does."""
+
+    def __init__(self, task, model, tokenizer, feature_extractor, decoder):
+        self.model, self.decoder = model, decoder
+
+    def __call__(self, audio, return_timestamps, decoder_kwargs):
+        [best, *_] = self.decoder.decode_beams(self.model(audio), **decoder_kwargs)
+        return {"text": best[0], "chunks": [word for word, (start, end) in best[2]]}
+
+
+def test_from_pyctcdecode(there, speech, arpa, capsys):
+    pytest.importorskip("kenlm", reason="kenlm is not installed: .[kenlm]")
+    first, with_transformers = examples("guide/from-pyctcdecode.md")
+    Path("3gram.arpa").write_text(arpa)
+    tokens = arcbeam.TokenTable.read("tokens.txt")
+    labels = ["" if column == tokens.blank else token for column, token in enumerate(tokens.tokens)]
+    labels = ["|" if label == "<space>" else label for label in labels]
+    utterances, said = speech
+    run("from-pyctcdecode.md", first, names := {"labels": labels, "logits": utterances[0]})
+    assert names["text"] == said[0]
+    assert f" {said[0]} [('{said[0].split()[0]}', (" in capsys.readouterr().out
+    vocabulary = {label: column for column, label in reversed(list(enumerate(labels)))}
+    names |= {
+        "pipeline": Recogniser,
+        "model": lambda audio: utterances[1],
+        "tokenizer": SimpleNamespace(get_vocab=lambda: vocabulary),
+        "feature_extractor": None,
+        "audio": None,
+    }
+    run("from-pyctcdecode.md", with_transformers, names)
+    assert capsys.readouterr().out == f"{ {'text': said[1], 'chunks': said[1].split()} }\n"
+
+
+def test_from_torchaudio(there, speech, arpa, small, capsys):
+    pytest.importorskip("kenlm", reason="kenlm is not installed: .[kenlm]")
+    words_and_lm, tokens_only = examples("guide/from-torchaudio.md")
+    Path("3gram.arpa").write_text(arpa)
+    tokens = arcbeam.TokenTable.read("tokens.txt")
+    labels = ["-" if column == tokens.blank else token for column, token in enumerate(tokens.tokens)]
+    labels = ["|" if label == "<space>" else label for label in labels]
+    Path("labels.txt").write_text("".join(f"{label}\n" for label in labels))
+    Path("lexicon.txt").write_text("".join(f"{word} {' '.join(word)} |\n" for word in small[0]))
+    utterances, said = speech
+    lengths = np.array([len(one) for one in utterances])
+    emissions = np.zeros((len(utterances), lengths.max(), len(labels)), np.float32)
+    for row, one in zip(emissions, utterances, strict=True):
+        row[: len(one)] = one
+    run("from-torchaudio.md", words_and_lm, {"emissions": emissions, "lengths": lengths})
+    printed = capsys.readouterr().out.splitlines()
+    assert all(f" {text.split()} " in line for text, line in zip(said, printed, strict=True)), printed
+
+    order = [tokens.blank, *(column for column in range(len(labels)) if column != tokens.blank)]
+    names = {"tokens": [labels[column] for column in order[1:]], "log_probs": emissions[..., order], "lengths": lengths}
+    run("from-torchaudio.md", tokens_only, names)
+    assert names["hypotheses"][0].words == list(said[-1].replace(" ", "|"))
 
 
 def test_gpu(there, speech):

@@ -78,7 +78,7 @@ cdef extern from "baseline/engine.hpp" namespace "arcbeam::baseline" nogil:
     cdef struct Model:
         const Trie* trie
         const KenLm* lm
-        const uint32_t* words
+        const vector[uint32_t]* words
         SearchOptions options
 
     cdef cppclass Engine(AnyEngine):
@@ -116,7 +116,7 @@ cdef class BaselineEngine(LogProbEngine):
             self.model.lm = lm.lm.get()
         if words.shape[0] > 0:
             self.words.assign(&words[0], &words[0] + words.shape[0])
-        self.model.words = self.words.data()
+        self.model.words = &self.words
         search.beam_size, search.nbest = options.beam_size, options.nbest
         search.beam_size_token = options.beam_size_token or <uint32_t> 0x7fffffff  # all
         search.beam_threshold, search.lm_weight = options.beam_threshold, options.lm_weight

@@ -1,0 +1,17 @@
+"""pyctcdecode 0.5.0: prefix beam search over words of any spelling, with a KenLM of words, on the CPU.
+
+``docs/guide/from-pyctcdecode.md`` lists the differences. May import: baseline, core, files, lm.
+"""
+
+from arcbeam.compat.pyctcdecode.alphabet import Alphabet
+from arcbeam.compat.pyctcdecode.decoder import BeamSearchDecoderCTC, OutputBeam, OutputBeamMPSafe, build_ctcdecoder
+from arcbeam.compat.pyctcdecode.language_model import LanguageModel
+
+__all__ = [
+    "Alphabet",
+    "BeamSearchDecoderCTC",
+    "LanguageModel",
+    "OutputBeam",
+    "OutputBeamMPSafe",
+    "build_ctcdecoder",
+]
