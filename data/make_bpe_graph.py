@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not model.exists():
         workload.train_sentencepiece(workload.read_lines(args.text, workload.TRAINING_LINES), args.pieces, model)
     words = Path(args.words).read_text(encoding="utf-8").split()
-    graph = bpe_graph(model, words, args.lm, args.prune, topology=args.topology, openfst=args.openfst)
+    graph = bpe_graph(model, words, args.lm, args.prune, progress=True, topology=args.topology, openfst=args.openfst)
     graph.save(args.out)
     print(graph.info())
 

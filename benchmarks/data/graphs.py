@@ -187,6 +187,7 @@ def make(name: str, **options: Any) -> "arcbeam.Graph":
     """Builds a graph by its name, with options of :meth:`arcbeam.Graph.build`; it is not kept."""
     from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
 
+    options = {"progress": True, **options}  # in the log of a job, too
     if name.endswith(OPEN):
         name, options = name.removesuffix(OPEN), {"open_slot": True, **options}
     if name.endswith(NORMAL):

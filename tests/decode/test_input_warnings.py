@@ -183,7 +183,7 @@ def test_a_blank_that_is_another_column():
     assert re.fullmatch(
         r"log_probs: expected the blank, column 11 \('<blank>'\), to be the best column of many frames, got \d+ of \d+ "
         r"checked frames, up to utterance \d+, frame \d+, and \d+ for column 4 \('t4'\): is that the blank \(name it "
-        r"with blank=\), or are the columns in another order than the tokens\?",
+        r"with blank=, on the command line --blank\), or are the columns in another order than the tokens\?",
         message,
     )
     assert told(make().decode, [peaky(seed, 1500, blank=11) for seed in range(20)]) == []

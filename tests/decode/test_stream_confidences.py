@@ -118,7 +118,7 @@ def test_streams_without_keep_nothing():
     stream = one.stream()
     partial = stream.decode_chunk(SPEECH[:9])
     assert confidences(partial) == NOT_REQUESTED
-    assert not {"labels", "word_confidence", "frame_confidence"} & set(partial.to_dict())
+    assert not {"labels", "frame_confidence"} & set(partial.to_dict())
     assert "confidences" not in sealing.sections(stream.save())
 
 
