@@ -13,6 +13,8 @@ from arcbeam.core.errors import FormatError
 from arcbeam.graph.openfst import write_vector
 from tests.decode import graphs
 from tests.decode.equality import same
+from tests.files.mutants import MUTANTS, attack, little_memory, mutate  # noqa: F401 - a fixture
+from tests.files.test_fuzz import within_zip
 from tests.transducer.archives import torch_file
 
 TOKENS = ["<blk>", "a", "b", "c"]
@@ -191,3 +193,19 @@ def test_nothing_in_the_file_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert arcbeam.Graph.load(write(tmp_path / "HLG.pt", other=Runs())).num_arcs == 11
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_mutants(tmp_path):
+    def load(path):
+        decoded(arcbeam.Graph.load(path, num_columns=4))
+
+    data, path = write(tmp_path / "whole.pt").read_bytes(), tmp_path / "HLG.pt"
+    attack("k2", data, path, load, MUTANTS)
+    for member in ("data.pkl", "0", "1", "2"):
+        attack(member, data, path, load, MUTANTS, within_zip(mutate, member))
+
+
+def test_a_far_state_takes_no_memory(tmp_path):
+    with pytest.raises(FormatError, match="expected states from 0 to"):
+        arcbeam.Graph.load(write(tmp_path / "HLG.pt", [(0, 0, 0, [], 0.0), (0, 2**31 - 1, -1, [], 0.0)]))

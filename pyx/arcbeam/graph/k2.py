@@ -19,6 +19,7 @@ from arcbeam.graph.openfst import Compiled, as_arcs, used_columns
 from arcbeam.graph.symbols import TokenTable
 
 EXPECTED = "a graph of k2 (HLG.pt or LG.pt of icefall)"
+FEW_STATES, STATES_AN_ARC = 1024, 16  # more states than arcs can reach are a fault
 FINAL = -1  # the label of arcs to the final state
 
 
@@ -88,6 +89,8 @@ def read_k2(path: str | os.PathLike[str], max_bytes: int | str | None = None) ->
     sources, destinations, labels = (arcs[:, i].astype(np.int64) for i in range(3))
     costs = 0.0 - arcs[:, 3].copy().view(np.float32)  # never -0
     final = int(destinations.max())
+    if final > FEW_STATES + STATES_AN_ARC * len(arcs):  # gigabytes because of a small file
+        raise FormatError(f"{name}: expected states from 0 to about {len(arcs)}, the number of arcs, got {final}")
     to_final = labels == FINAL
     if min(sources.min(), destinations.min()) < 0 or labels.min() < FINAL or (sources >= final).any():
         raise FormatError(f"{name}: expected states from 0 to {final}, the last one final, and labels from -1")
@@ -97,7 +100,8 @@ def read_k2(path: str | os.PathLike[str], max_bytes: int | str | None = None) ->
     if counts[to_final].any():
         raise FormatError(f"{name}: expected no words on arcs to the final state")
     finals = np.full(final, np.inf, np.float32)
-    np.minimum.at(finals, sources[to_final], costs[to_final])
+    with np.errstate(invalid="ignore"):  # NaN stays NaN, which compiling refuses
+        np.minimum.at(finals, sources[to_final], costs[to_final])
     kept = ~to_final
     columns = (sources[kept], destinations[kept], labels[kept], costs[kept])
     return _with_words(*columns, words, counts[kept], first[kept], finals)
