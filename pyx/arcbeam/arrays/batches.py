@@ -157,10 +157,17 @@ def rounded(array: Any) -> Any:
 
 def one_or_many(batch: Any, lengths: Any) -> tuple[Any, Any, bool]:
     """A batch, its lengths, and whether it was one array of two dimensions, which becomes a batch of one."""
-    if isinstance(batch, (list, tuple)) or getattr(batch, "ndim", None) != 2:
+    if isinstance(batch, (list, tuple)) or _dimensions(batch) != 2:
         return batch, lengths, False
     is_number = getattr(lengths, "ndim", 0 if isinstance(lengths, int) else None) == 0
     return [batch], [int(lengths)] if is_number else lengths, True
+
+
+def _dimensions(array: Any) -> int | None:
+    """How many an array has, if it says so."""
+    interface = getattr(array, "__cuda_array_interface__", None)
+    shape = getattr(array, "shape", interface.get("shape") if isinstance(interface, dict) else None)
+    return len(shape) if isinstance(shape, tuple) else None
 
 
 def normalised(logits: Utterances) -> Utterances:

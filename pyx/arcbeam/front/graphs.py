@@ -18,7 +18,7 @@ from arcbeam.lm.loading import arpa_of
 from arcbeam.recipe import cache
 from arcbeam.recipe.lexicon import Lexicon, find_separator, read_words, words_of_arpa
 from arcbeam.recipe.progress import OnTerminal
-from arcbeam.tokens.model_tokens import ModelTokens, digest_of
+from arcbeam.tokens.model_tokens import WORD_START, ModelTokens, digest_of, with_marked_starts
 
 if TYPE_CHECKING:
     from arcbeam.graph.inputs import StrPath
@@ -46,7 +46,7 @@ def graph_of(parts: Parts, use_cache: bool) -> Graph:
         raise ValueError("expected lexicon or words, got both: a lexicon has its words")
     separator = _separator(parts)
     if parts.lm is None and parts.lexicon is None and parts.words is None:
-        return Graph.greedy(parts.table, separator=separator)
+        return Graph.greedy(with_marked_starts(parts.table), separator=separator)
     arpa = None if parts.lm is None else _checked(arpa_of(parts.lm))
     if parts.words is not None and not isinstance(parts.words, (str, os.PathLike)):
         parts = replace(parts, words=tuple(parts.words))
@@ -60,6 +60,8 @@ def graph_of(parts: Parts, use_cache: bool) -> Graph:
 def _separator(parts: Parts) -> str | None:
     """The token or mark between words: as given, as the tokens' format says, or the usual one."""
     separator = parts.word_delimiter or parts.model.word_delimiter
+    if separator is None and parts.model.cutter is not None:
+        return WORD_START  # with which the first piece of a word begins, or is read as if it did
     if separator is None:
         try:
             return find_separator(parts.table)
