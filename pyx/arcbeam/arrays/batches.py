@@ -236,7 +236,9 @@ def frames_of(frames: np.ndarray, lengths: Any) -> np.ndarray:
     if given.ndim != 1 or len(given) != len(frames):
         raise ValueError(f"lengths: expected one for each utterance, [{len(frames)}], got shape {given.shape}")
     if given.dtype.kind not in "iu" and not all(type(n) is int for n in given.tolist()):  # some may exceed 64 bits
-        raise TypeError(f"lengths: expected integers, got {given.dtype}")
+        is_share = given.dtype.kind == "f" and bool(((given >= 0) & (given <= 1)).all())
+        hint = " (are they shares of the longest? multiply by its frames and round)" if is_share else ""
+        raise TypeError(f"lengths: expected integers, got {given.dtype}{hint}")
     for i in np.flatnonzero((given < 0) | (given > frames))[:1]:
         raise ValueError(f"lengths[{i}]: expected 0 to {frames[i]} frames, got {given[i]}")
     return given.astype(np.int64)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from arcbeam.lm.kenlm import KenLM
     from arcbeam.lm.language_model import LanguageModel
 
+GIVE_LEXICON = "give lexicon=, lines 'word token token ...'"
 KIND = "ctc"  # of a graph in the cache
 
 
@@ -130,15 +131,20 @@ def _lexicon(parts: Parts, separator: str | None, arpa: StrPath | None) -> Lexic
         words: Iterable[str] = words_of_arpa(arpa)
     else:
         words = read_words(parts.words) if isinstance(parts.words, (str, os.PathLike)) else parts.words
+    source = "words" if arpa is None or parts.words is not None else os.fsdecode(arpa)
     try:
         if cutter is not None:
-            return Lexicon.cut(words, cutter.cut, table, separator)
-        return Lexicon.spell(words, table, None if column is None else separator)
+            lexicon = Lexicon.cut(words, cutter.cut, table, separator)
+        else:
+            lexicon = Lexicon.spell(words, table, None if column is None else separator)
     except FormatError:
         raise
     except ValueError as error:
-        source = "words" if parts.words is not None else os.fsdecode(arpa) if arpa is not None else ""
-        raise ValueError(f"{source}: {error}; or give lexicon=, lines 'word token token ...'") from None
+        raise ValueError(f"{source}: {error}; or {GIVE_LEXICON}") from None
+    if sum(lexicon.skipped.values()) > len(lexicon):
+        left_out = ", ".join(f"{count:,} {reason}" for reason, count in lexicon.skipped.items())
+        warn(f"{source}: {len(lexicon):,} words can be written; left out are {left_out}: {GIVE_LEXICON}")
+    return lexicon
 
 
 def _write_equal(path: str, words: Iterable[str]) -> None:
