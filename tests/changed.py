@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ALL = ("tests",)
-ARRAYS = ("bad_input", "batches", "dlpack", "errors_returned", "input_warnings", "tensor_lists")
+ARRAYS = ("bad_input", "batches", "dlpack", "errors_returned", "input_warnings", "tensor_lists", "what_goes_in")
 DECODER = tuple(
     f"tests/decode/test_{name}.py"
     for name in (
@@ -75,6 +75,7 @@ CONCERNS = [
         )
         for room, names in CTC_ROOMS.items()
     ),
+    (r"pyx/arcbeam/(?:front|tokens)/", ("tests/front",)),
     (r"pyx/arcbeam/streams/", DECODER),
     (r"pyx/arcbeam/ctc/", DECODER),
     (r"pyx/arcbeam/batching/", ("tests/batching",)),

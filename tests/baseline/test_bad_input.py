@@ -249,3 +249,18 @@ def test_no_separator():
     lexicon = Lexicon.spell(["a"], TokenTable.from_list(["a", "<blank>"]))
     with pytest.raises(ValueError, match="expected a separator that is a token of its own, got none"):
         baseline.with_separator(lexicon)
+
+
+@pytest.mark.parametrize("kind", ["lexicon", "free"])
+def test_what_people_have(kind):
+    """One utterance, float64, a mask of its frames, logits."""
+    decoder = decoders()[kind]
+    wanted = decoder.decode([GOOD, GOOD[:3]])
+    assert [decoder.decode(GOOD), decoder.decode(GOOD, 3)] == wanted
+    assert decoder.decode(GOOD.astype(np.float64)) == wanted[0]
+    assert decoder.decode(np.stack([GOOD] * 2), np.arange(8) < np.array([[8], [3]])) == wanted
+    assert str(wanted[0]) == str(wanted[0].best) == wanted[0].text != ""
+    logits = decoder.decode(GOOD + 2.5, logits=True)
+    assert logits.text == wanted[0].text and logits.score != wanted[0].score + 2.5 * len(GOOD)
+    with pytest.raises(TypeError, match="logits: expected"):
+        decoder.decode(GOOD, logits=1)

@@ -105,7 +105,7 @@ def test_wrong_arrays_never_reach_a_round(speech):
         stream = speech.decoder.stream()
         for wrong, error in (
             (np.zeros((2, columns - 1), np.float32), ValueError),
-            (np.zeros((2, columns)), TypeError),
+            (np.zeros((2, columns), int), TypeError),
             (np.zeros(columns, np.float32), ValueError),
             ([[0.0] * columns], TypeError),
             ("speech", TypeError),

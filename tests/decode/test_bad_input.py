@@ -52,6 +52,12 @@ INPUTS = {
     "length of 70 bits": (GOOD[None], [2**70], ValueError, r"lengths\[0\]: expected 0 to 12 frames, got 11805"),
     "lengths none": (GOOD[None], [None], TypeError, r"lengths: expected integers, got object"),
     "lengths real": (GOOD[None], [3.0], TypeError, r"lengths: expected integers, got float64"),
+    "lengths shares": (
+        GOOD[None],
+        [0.5],
+        TypeError,
+        r"expected integers, got float64 \(are they shares of the longest",
+    ),
     "lengths bool": (GOOD[None], [True], TypeError, r"lengths: expected integers, got bool"),
     "lengths a number": (GOOD[None], 3, ValueError, r"got shape \(\)"),
     "lengths a set": ([GOOD, GOOD], {3, 12}, TypeError, r"expected a sequence or array of integers, .* got set"),

@@ -6,6 +6,7 @@ import pytest
 from arcbeam import CtcDecoder, InputError
 from arcbeam.arrays.batches import InputSpec, as_utterances, normalised
 from tests.decode import graphs
+from tests.decode.emulated_gpu import DeviceArray
 from tests.decode.equality import same
 from tests.transducer.oracle import log_prob_of
 
@@ -75,6 +76,17 @@ def test_logits_are_decoded_as_their_log_probs(device):
         assert one.frame_confidence.tobytes() == other.frame_confidence.tobytes()
     [batch] = decoder.decode_batches([(logits, [30, 20, 10])], logits=True)
     same(batch, decoder.decode(log_probs, [30, 20, 10]))
+
+
+def test_arrays_on_the_gpu(emulated_gpu):
+    decoder = make("cuda")
+    wanted, plain = decoder.decode(ROWS, logits=True), decoder.decode(ROWS)
+    for row in ROWS:
+        emulated_gpu.fake.lend("memory", row.ctypes.data, row.nbytes)
+    there = [DeviceArray(row) for row in ROWS]
+    same([decoder.decode(there[0], logits=True)], wanted[:1])
+    same(decoder.decode(there, logits=True), wanted)
+    same([decoder.decode(there[0])], plain[:1])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -181,6 +181,13 @@ def test_words_in_another_case(tmp_path):
         arcbeam.ctc_decoder(LABELS, lexicon=lexicon)
 
 
+def test_most_words_cannot_be_spelled(tmp_path):
+    foreign = write_arpa(tmp_path / "foreign.arpa", ["cab", "dad", "ünd", "öder", "ßo"])
+    with pytest.warns(UserWarning, match=r"foreign.arpa: 2 words can be written; left out are 3 words .*lexicon="):
+        decoder = arcbeam.ctc_decoder(LABELS, foreign)
+    assert str(decoder.decode(SPOKEN)) == "cab dad"
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True

@@ -68,7 +68,7 @@ def test_labels_without_a_blank(lm):
 
 def test_several_that_look_like_the_blank(lm):
     labels = ["<blank>", "<pad>", *CHARACTERS, "|"]
-    with pytest.raises(ValueError, match=r"'<blank>' .* and '<pad>' .* both look like the blank.* blank="):
+    with pytest.raises(ValueError, match=r"'<blank>' .* and '<pad>' .* both look like the blank.*blank="):
         arcbeam.ctc_decoder(labels, lm)
     check_characters(arcbeam.ctc_decoder(labels, lm, blank="<pad>"), labels, 1, "|")
 
@@ -118,8 +118,9 @@ def test_word_pieces(tmp_path, lm):
     (tmp_path / "tokenizer.json").write_text(tokenizer_json("WordPiece", WORD_PIECES, continuing_subword_prefix="##"))
     pieces = ["c", "##ab", "a", "##b", "##ba", "d", "##a", "##d"]
     for tokens in (tmp_path / "tokenizer.json", list(WORD_PIECES)):
-        decoder = arcbeam.ctc_decoder(tokens, lm)
-        assert str(decoder.decode(said(pieces, WORD_PIECES, 0))) == "cab abba dad"
+        for model in (lm, None):
+            decoder = arcbeam.ctc_decoder(tokens, model)
+            assert str(decoder.decode(said(pieces, WORD_PIECES, 0))) == "cab abba dad"
 
 
 def test_the_longest_piece_first():
@@ -297,5 +298,7 @@ def test_what_has_no_tokens(tmp_path):
         read_tokens(3)
     with pytest.raises(TypeError, match="expected a sequence of str, got int for column 1"):
         read_tokens(["a", 1])
+    with pytest.raises(ValueError, match="tokens: expected the labels of the columns, got none"):
+        read_tokens([])
     with pytest.raises(FileNotFoundError):
         read_tokens(tmp_path / "none.txt")

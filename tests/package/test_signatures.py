@@ -37,6 +37,7 @@ SPELLED_OUT = [
     (Graph.from_fst, Wording, set()),
     (Graph.load, Wording, set()),
     (Graph.build, BuildOptions, set()),
+    (arcbeam.ctc_decoder, arcbeam.DecoderOptions, set()),
 ]
 # What names its options in an error although none of them is by keyword alone.
 NAME_OPTIONS = [

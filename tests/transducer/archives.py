@@ -16,6 +16,7 @@ KINDS = {
     np.dtype(np.float16): "HalfStorage",
     np.dtype(np.float64): "DoubleStorage",
     np.dtype(np.int64): "LongStorage",
+    np.dtype(np.int32): "IntStorage",
 }
 
 

@@ -254,3 +254,16 @@ def test_as_a_dictionary():
     values = bad.to_dict()
     assert (values["text"], values["tokens"], values["score"], values["complete"]) == (None, [], None, False)
     assert values["error"] == "encoder_output: expected finite values, got inf in utterance 0, frame 0, feature 0"
+
+
+def test_one_array_is_one_utterance():
+    decoder = TransducerDecoder.from_arrays(ARRAYS, 12, threads=1, tokenizer=str)
+    wanted, half = decoder.decode([FRAMES, FRAMES[:31]])
+    same([decoder.decode(FRAMES), decoder.decode(FRAMES.astype(np.float64))], [wanted] * 2)
+    same([decoder.decode(FRAMES, 31)], [half])
+    same(decoder.decode(np.stack([FRAMES] * 2), np.arange(60) < np.array([[60], [31]])), [wanted, half])
+    first = decoder.decode(FRAMES[:31])
+    same([decoder.decode(FRAMES[31:], state=[first.state])], decoder.decode([FRAMES[31:]], state=[half.state]))
+    assert str(wanted) == wanted.text != ""
+    without = TransducerDecoder.from_arrays(ARRAYS, 12, threads=1).decode(FRAMES)
+    assert str(without) == repr(without) == f"TransducerHypothesis({len(wanted.tokens)} tokens)"

@@ -186,7 +186,7 @@ def test_what_is_wrong_with_some_harms_no_other():
     foreign.decode_chunk(whole[:5])
     done.finish()
     streams = [fine, twice, foreign, twice, done, one.stream(), one.stream()]
-    chunks = [whole] * 5 + [whole[:, :3], whole.astype(np.float64)]
+    chunks = [whole] * 5 + [whole[:, :3], whole.astype(np.int64)]
     found = one.decode_chunks(streams, chunks, [60, 23, *[60] * 5], last=[True, True, *[False] * 5], errors="return")
     same([found[0], found[1]], one.decode([whole, whole[:23]], boost=[None, TREE]))
     assert [type(other.error) for other in found[2:]] == [InputError] * 3 + [ValueError, TypeError]

@@ -157,10 +157,17 @@ def rounded(array: Any) -> Any:
 
 def one_or_many(batch: Any, lengths: Any) -> tuple[Any, Any, bool]:
     """A batch, its lengths, and whether it was one array of two dimensions, which becomes a batch of one."""
-    if isinstance(batch, (list, tuple)) or getattr(batch, "ndim", None) != 2:
+    if isinstance(batch, (list, tuple)) or _dimensions(batch) != 2:
         return batch, lengths, False
     is_number = getattr(lengths, "ndim", 0 if isinstance(lengths, int) else None) == 0
     return [batch], [int(lengths)] if is_number else lengths, True
+
+
+def _dimensions(array: Any) -> int | None:
+    """How many an array has, if it says so."""
+    interface = getattr(array, "__cuda_array_interface__", None)
+    shape = getattr(array, "shape", interface.get("shape") if isinstance(interface, dict) else None)
+    return len(shape) if isinstance(shape, tuple) else None
 
 
 def normalised(logits: Utterances) -> Utterances:
@@ -229,7 +236,9 @@ def frames_of(frames: np.ndarray, lengths: Any) -> np.ndarray:
     if given.ndim != 1 or len(given) != len(frames):
         raise ValueError(f"lengths: expected one for each utterance, [{len(frames)}], got shape {given.shape}")
     if given.dtype.kind not in "iu" and not all(type(n) is int for n in given.tolist()):  # some may exceed 64 bits
-        raise TypeError(f"lengths: expected integers, got {given.dtype}")
+        is_share = given.dtype.kind == "f" and bool(((given >= 0) & (given <= 1)).all())
+        hint = " (are they shares of the longest? multiply by its frames and round)" if is_share else ""
+        raise TypeError(f"lengths: expected integers, got {given.dtype}{hint}")
     for i in np.flatnonzero((given < 0) | (given > frames))[:1]:
         raise ValueError(f"lengths[{i}]: expected 0 to {frames[i]} frames, got {given[i]}")
     return given.astype(np.int64)

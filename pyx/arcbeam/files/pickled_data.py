@@ -25,6 +25,15 @@ class Name:
     name: str
 
 
+class Stateful:
+    """The stand-in for an object that is made of nothing but its state."""
+
+    __slots__ = ("state",)
+
+    def __init__(self) -> None:
+        self.state: Any = None
+
+
 class _Dropped:
     """The stand-in for every object of a type that is not read."""
 
@@ -190,8 +199,10 @@ class Reader:
         self._call(self._pop(), self._pop())
 
     def _build(self) -> None:
-        self._pop()  # attributes; objects here have none
-        if type(whole := self._top()) is not dict and whole is not DROPPED:
+        state = self._pop()  # or attributes, which other objects here do not have
+        if type(whole := self._top()) is Stateful:
+            whole.state = state
+        elif type(whole) is not dict and whole is not DROPPED:
             raise FormatError(f"expected an object that may have attributes, got {_kind(whole)}")
 
     def _put(self, place: int) -> None:

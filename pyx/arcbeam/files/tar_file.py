@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator
+from fnmatch import fnmatchcase
 
 from arcbeam.core.errors import FormatError
 from arcbeam.files.packed_files import PackedFile
@@ -25,12 +26,15 @@ SIZE_RECORD = re.compile(rb"(?:^|\n)[0-9]{1,5} size=([0-9]{1,19})\n")
 def read_members(
     path: str | os.PathLike[str], names: Collection[str], expected: str, max_bytes: int | str | None = None
 ) -> dict[str, bytes]:
-    """Content of the regular files whose names, without folders, are given; the first of those with equal names."""
+    """Content of the regular files whose names, without folders, are given; the first of those with equal names.
+
+    A ``*`` in `names` stands for anything.
+    """
     found: dict[str, bytes] = {}
     with PackedFile(path, max_bytes) as file, reading(path, expected):
-        for name, size in _members(file):
-            base = name.rpartition("/")[2]
-            if base in names and base not in found:
+        for member, size in _members(file):
+            base = member.rpartition("/")[2]
+            if base not in found and any(fnmatchcase(base, name) for name in names):
                 found[base] = _read(file, size)
                 _skip(file, -size % BLOCK)
             else:

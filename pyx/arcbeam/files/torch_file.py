@@ -10,7 +10,7 @@ from typing import IO, Any
 import numpy as np
 
 from arcbeam.core.errors import FormatError
-from arcbeam.files.pickled_data import DROPPED, Name, Reader
+from arcbeam.files.pickled_data import DROPPED, Name, Reader, Stateful
 from arcbeam.files.reading import Budget, reading
 from arcbeam.files.zip_file import ZipMembers
 
@@ -29,6 +29,7 @@ STORAGES: dict[str, np.dtype[Any]] = {
 }
 TENSOR = Name("torch._utils", "_rebuild_tensor_v2")
 PARAMETER = Name("torch._utils", "_rebuild_parameter")
+RAGGED = "RaggedTensor"  # of k2: a tuple of tensors is its state
 EXPECTED = (
     "a file of torch.save, which is a zip file since torch 1.6 (load an older one with torch.load and give its state "
     "dict)"
@@ -94,7 +95,9 @@ class _Tensors:
         return values
 
     def make(self, name: Name, arguments: tuple[Any, ...]) -> Any:
-        """The stand-in for an object that is made by a call: a tensor, or `DROPPED`."""
+        """The stand-in for an object that is made by a call: a tensor, a `Stateful`, or `DROPPED`."""
+        if name.name == RAGGED and not arguments:
+            return Stateful()
         if name == PARAMETER and arguments and isinstance(arguments[0], np.ndarray):
             return arguments[0]
         if name != TENSOR or not arguments or type(arguments[0]) is not _Storage:

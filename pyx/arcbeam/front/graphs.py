@@ -18,13 +18,14 @@ from arcbeam.lm.loading import arpa_of
 from arcbeam.recipe import cache
 from arcbeam.recipe.lexicon import Lexicon, find_separator, read_words, words_of_arpa
 from arcbeam.recipe.progress import OnTerminal
-from arcbeam.tokens.model_tokens import ModelTokens, digest_of
+from arcbeam.tokens.model_tokens import WORD_START, ModelTokens, digest_of, with_marked_starts
 
 if TYPE_CHECKING:
     from arcbeam.graph.inputs import StrPath
     from arcbeam.lm.kenlm import KenLM
     from arcbeam.lm.language_model import LanguageModel
 
+GIVE_LEXICON = "give lexicon=, lines 'word token token ...'"
 KIND = "ctc"  # of a graph in the cache
 
 
@@ -46,7 +47,7 @@ def graph_of(parts: Parts, use_cache: bool) -> Graph:
         raise ValueError("expected lexicon or words, got both: a lexicon has its words")
     separator = _separator(parts)
     if parts.lm is None and parts.lexicon is None and parts.words is None:
-        return Graph.greedy(parts.table, separator=separator)
+        return Graph.greedy(with_marked_starts(parts.table), separator=separator)
     arpa = None if parts.lm is None else _checked(arpa_of(parts.lm))
     if parts.words is not None and not isinstance(parts.words, (str, os.PathLike)):
         parts = replace(parts, words=tuple(parts.words))
@@ -60,6 +61,8 @@ def graph_of(parts: Parts, use_cache: bool) -> Graph:
 def _separator(parts: Parts) -> str | None:
     """The token or mark between words: as given, as the tokens' format says, or the usual one."""
     separator = parts.word_delimiter or parts.model.word_delimiter
+    if separator is None and parts.model.cutter is not None:
+        return WORD_START  # with which the first piece of a word begins, or is read as if it did
     if separator is None:
         try:
             return find_separator(parts.table)
@@ -128,15 +131,20 @@ def _lexicon(parts: Parts, separator: str | None, arpa: StrPath | None) -> Lexic
         words: Iterable[str] = words_of_arpa(arpa)
     else:
         words = read_words(parts.words) if isinstance(parts.words, (str, os.PathLike)) else parts.words
+    source = "words" if arpa is None or parts.words is not None else os.fsdecode(arpa)
     try:
         if cutter is not None:
-            return Lexicon.cut(words, cutter.cut, table, separator)
-        return Lexicon.spell(words, table, None if column is None else separator)
+            lexicon = Lexicon.cut(words, cutter.cut, table, separator)
+        else:
+            lexicon = Lexicon.spell(words, table, None if column is None else separator)
     except FormatError:
         raise
     except ValueError as error:
-        source = "words" if parts.words is not None else os.fsdecode(arpa) if arpa is not None else ""
-        raise ValueError(f"{source}: {error}; or give lexicon=, lines 'word token token ...'") from None
+        raise ValueError(f"{source}: {error}; or {GIVE_LEXICON}") from None
+    if sum(lexicon.skipped.values()) > len(lexicon):
+        left_out = ", ".join(f"{count:,} {reason}" for reason, count in lexicon.skipped.items())
+        warn(f"{source}: {len(lexicon):,} words can be written; left out are {left_out}: {GIVE_LEXICON}")
+    return lexicon
 
 
 def _write_equal(path: str, words: Iterable[str]) -> None:

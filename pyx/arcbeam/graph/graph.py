@@ -32,6 +32,7 @@ from arcbeam.graph.inputs import (
     separator_column,
     unzip,
 )
+from arcbeam.graph.k2 import compile_k2, is_k2
 from arcbeam.graph.open_slot import OpenSlot, deepen
 from arcbeam.graph.pronunciations import Pronunciations
 from arcbeam.graph.spelling import spell
@@ -289,7 +290,7 @@ class Graph:
         max_bytes: int | str | None = None,
         **wording: Unpack[WordingKeywords],
     ) -> Self:
-        """Loads a file of arcbeam's own format, or an OpenFst `vector` or `const` file; its first bytes say which.
+        """Loads a file of arcbeam's own format, of k2, or an OpenFst `vector` or `const` file, by its first bytes.
 
         A file of arcbeam's own is memory-mapped: it must not be changed in place while the graph is used (`save`
         replaces files and never does that). If it is changed all the same, there is a FormatError when the graph next
@@ -304,7 +305,9 @@ class Graph:
             As in `from_arcs` (`words` is its `word_symbols`). Tables in the file are used if none are given. An
             error, unless `force` is set: `words` that contradict them, or `tokens` that contradict arcbeam's own file.
         label_to_column, num_columns, pronunciations, join, separator, separator_column, meta
-            As in `from_arcs`, for an OpenFst file. A file of arcbeam's own contains them, so they cannot be given.
+            As in `from_arcs`, for an OpenFst file. A file of arcbeam's own contains them, so they cannot be given. In
+            k2's, label l reads column l, so it takes no `label_to_column`; one without blanks (``LG.pt``) is composed
+            with the topology ``compact``, which needs `tokens` or `num_columns`, and the extra ``build``.
         lexicon : path or Lexicon, optional
             How the words of a graph without spellings are spelled, so that words have the times of the labels that
             spell them: a file that `Lexicon.from_file` reads, or a `Lexicon` of the same columns. Without it a word
@@ -318,12 +321,13 @@ class Graph:
         force : bool
             Take `words` and `tokens` even where they contradict the tables in the file.
         max_bytes : int, str or None
-            Bytes, or a size such as ``"2GiB"``, that the text of a packed `lexicon` may have, as in `build`.
+            Bytes, or a size such as ``"2GiB"``, that the text of a packed `lexicon` may have, as in `build`; and that a
+            file of k2 may unpack to.
 
         Raises
         ------
         FormatError
-            The file is neither of these, or is truncated, corrupted, or of another version; or the lexicon's is none.
+            The file is none of these, or is truncated, corrupted, or of another version; or the lexicon's is none.
         GraphError
             The file is in order, but the graph in it breaks a rule of `from_arcs`.
         ValueError
@@ -346,9 +350,14 @@ class Graph:
         with open(os.fspath(path), "rb") as file:  # not a number, which would be an open file's
             head = file.read(64)
         file_map = None
-        if head and _graph.is_openfst(head):
+        of_k2 = is_k2(path, head)
+        if head and (of_k2 or _graph.is_openfst(head)):
             with naming(path):
-                compiled = openfst.read_file(path, tokens=table, blank=blank, **of_openfst)
+                if of_k2:
+                    compiled = compile_k2(path, tokens=table, blank=blank, max_bytes=max_bytes, **of_openfst)
+                    blank = 0 if blank is None and table is None else blank  # as k2 has it
+                else:
+                    compiled = openfst.read_file(path, tokens=table, blank=blank, **of_openfst)
                 own = {"words": compiled.word_symbols, "tokens": None}
                 said = {name: value for name, value in wording.items() if value is not None}
                 graph = cls(**compiled.fields(symbols, blank), **said)  # type: ignore[arg-type]

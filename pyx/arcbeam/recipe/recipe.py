@@ -149,6 +149,19 @@ def _warn_of_another_blank(table: TokenTable) -> None:
         )
 
 
+def with_topology(
+    arcs: Sequence[np.ndarray], finals: np.ndarray, tokens: TokenTable | None, blank: int | None, num_columns: int
+) -> Compiled:
+    """T o LG, for five arrays of arcs in which each token is read once, such as k2's; the topology is compact."""
+    topology = make_topology("compact", num_columns, blank)
+    algebra.check_available()
+    sources, destinations, inputs, outputs = (array.astype(np.int32) for array in arcs[:4])
+    lexicon = ArcArrays(sources, destinations, inputs, outputs, arcs[4], finals)
+    reader = algebra.topology_reader(topology, Labels(num_columns, {}).unmark())
+    fst = algebra.compose(reader, lexicon.to_kaldifst())
+    return _compiled(fst, tokens, None, None if tokens is not None else num_columns)
+
+
 def _warn_of_unused_separator(lexicon: Lexicon, table: TokenTable) -> None:
     """Warns if a graph would lack the label that the model writes between words; a lexicon file does not name it."""
     try:

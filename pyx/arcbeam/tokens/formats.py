@@ -64,6 +64,9 @@ def _read(tokens: Any, blank: str | int | None) -> ModelTokens:
             "tokens: expected a list of labels, the path of a file of them, a tokenizer or a processor, got "
             f"{type(tokens).__name__}"
         )
+    tokens = tuple(tokens)
+    if not tokens:
+        raise ValueError("tokens: expected the labels of the columns, got none")
     names = TokenTable.from_list(tokens, 0).tokens
     return with_named_blank(names, "tokens")
 

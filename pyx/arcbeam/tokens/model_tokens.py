@@ -47,15 +47,14 @@ def table_of(tokens: ModelTokens, blank: str | int | None) -> TokenTable:
     blank = tokens.blank if blank is None else blank
     if blank == len(names) and not isinstance(blank, str):
         return TokenTable.from_list([*names, NAMED_BLANK], len(names))
-    table = TokenTable.from_list(names, _blank_of(names, source) if blank is None else blank)
-    return table
+    return TokenTable.from_list(names, _blank_of(names, source) if blank is None else blank)
 
 
 def _blank_of(names: Sequence[str], source: str) -> int:
     try:
         found = find_blank(names, None)
     except ValueError as error:
-        raise ValueError(f"{source}: {error}: blank=, its token or column") from None
+        raise ValueError(f"{source}: {error}") from None
     if found is None and names[0] == "-" and "|" in names:  # the labels of torchaudio's models
         warn(f"{source}: the blank is taken to be '-', column 0, because no token has a usual name of it; blank= says")
         found = 0
@@ -68,12 +67,24 @@ def _blank_of(names: Sequence[str], source: str) -> int:
     return found
 
 
+def with_marked_starts(table: TokenTable) -> TokenTable:
+    """Pieces of WordPiece with the mark of SentencePiece, so that they can be put together; others as they are."""
+    if not any(map(_is_inside, table.tokens)):
+        return table
+    marked = [name.removeprefix(INSIDE_WORD) if _is_inside(name) else WORD_START + name for name in table.tokens]
+    return TokenTable.from_list(marked, table.blank)
+
+
+def _is_inside(name: str) -> bool:
+    return name.startswith(INSIDE_WORD) and name != INSIDE_WORD
+
+
 def with_marked_pieces(tokens: ModelTokens) -> ModelTokens:
     """The same; tokens with marks of pieces get a cutter if their format has none: the longest piece first."""
     if tokens.cutter is not None:
         return tokens
     known = frozenset(tokens.names)
-    if any(name.startswith(INSIDE_WORD) and name != INSIDE_WORD for name in known):  # WordPiece's own rule
+    if any(map(_is_inside, known)):  # WordPiece's own rule
         return replace(tokens, cutter=Cutter(lambda word: longest_pieces(word, known, "", INSIDE_WORD), "wordpiece"))
     if any(name.startswith(WORD_START) and name != WORD_START for name in known):
         return replace(tokens, cutter=Cutter(_warned(known, tokens.source), "longest"))

@@ -6,18 +6,20 @@ import os
 from typing import Any
 
 from arcbeam.core.errors import FormatError
-from arcbeam.files.nemo_archive import ARCHIVE, CONFIG, frame_shift_of, get, read_config
+from arcbeam.files.nemo_archive import ARCHIVE, CONFIG, EXPECTED, frame_shift_of, get, read_config
+from arcbeam.files.reading import reading
 from arcbeam.files.tar_file import read_members
 from arcbeam.tokens.model_tokens import ModelTokens
 from arcbeam.tokens.sentencepiece import cutter_of
 
+MODELS = "*.model"  # SentencePiece's, in one pass with the configuration: an archive may have gigabytes
 VOCABULARIES = ("aux_ctc.decoder.vocabulary", "decoder.vocabulary", "labels")
 
 
 def read_nemo(path: str | os.PathLike[str]) -> ModelTokens:
     """The labels of a CTC decoder, of hybrid models, too; the blank is the column after the last of them."""
     name = os.fsdecode(path)
-    content = read_members(path, (CONFIG,), ARCHIVE)
+    content = read_members(path, (CONFIG, MODELS), ARCHIVE)
     if CONFIG not in content:
         raise FormatError(f"{name}: expected {CONFIG} in the archive, got none")
     config = read_config(content[CONFIG], f"{name}: {CONFIG}")
@@ -28,12 +30,14 @@ def read_nemo(path: str | os.PathLike[str]) -> ModelTokens:
             f"{name}: {CONFIG}: expected the labels of a CTC decoder as {' or '.join(VOCABULARIES)}, got {got} (a "
             "transducer is for TransducerDecoder.from_nemo)"
         )
+    with reading(f"{name}: {CONFIG}", EXPECTED):
+        shift = frame_shift_of(config)
     cutter = None
     if get(config, "tokenizer.type") == "bpe":
         member = _member(get(config, "tokenizer.model_path"))
-        model = read_members(path, (member,), ARCHIVE).get(member)
+        model = content.get(member)
         cutter = None if model is None else cutter_of(model, f"{name}: {member}")
-    return ModelTokens(tuple(labels), name, len(labels), cutter=cutter, frame_shift=frame_shift_of(config))
+    return ModelTokens(tuple(labels), name, len(labels), cutter=cutter, frame_shift=shift)
 
 
 def _member(place: Any) -> str:

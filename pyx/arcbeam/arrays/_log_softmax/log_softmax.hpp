@@ -2,8 +2,8 @@
 //
 // in   logits of utterances, float32 or float16
 // out  float32, row after row: x = (logit - largest) - log(sum of e^(logit - largest))
-// rule the arithmetic, the partial sums and their tree are those of shared/transducer_math.hpp, so equal logits give
-//      equal bytes on every machine. A row with NaN or +inf, or with nothing above -inf, stays as it is.
+// rule arithmetic, partial sums and their tree are those of shared/transducer_math.hpp: equal logits, equal bytes.
+//      A row with NaN or +inf, or with nothing above -inf, stays as it is.
 #pragma once
 
 #include <vector>

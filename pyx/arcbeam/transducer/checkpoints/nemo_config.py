@@ -29,8 +29,8 @@ def options_of(name: str, config: Any, given: Collection[str]) -> dict[str, Any]
         limits = [greedy[key] for key in MAX_SYMBOLS if key in greedy] if isinstance(greedy, Mapping) else []
         if limits:
             options["max_symbols"] = next((limit for limit in limits if limit), None)  # as in NeMo, 0 is no limit
-        shift = frame_shift_of(config)
-        if shift is not None and "frame_shift" not in given:
+        shift = None if "frame_shift" in given else frame_shift_of(config)
+        if shift is not None:
             options["frame_shift"] = shift
         pieces = get(config, "joint.vocabulary")
         # The pieces of a WordPiece tokenizer mark the middle of words instead.
