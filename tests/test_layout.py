@@ -206,6 +206,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "baseline": ({"arrays", "core", "graph", "lm"}, {"recipe"}),
     "compat": (set(), set()),
     "compat/torchaudio": ({"baseline", "core", "graph", "lm"}, {"recipe"}),
+    "compat/flashlight": ({"baseline", "core", "files", "lm"}, set()),
     "compat/pyctcdecode": ({"baseline", "core", "files", "lm"}, {"recipe"}),
     "recipe": ({"core", "files", "lm"}, {"graph"}),
     "tokens": ({"core", "files", "graph"}, set()),

@@ -186,7 +186,7 @@ Answer Lane::answer(const Candidate& ending, const LogProbs& log_probs) {
         }
         if (entry.label != kNoLabel) {
             if (model_.trie != nullptr) {
-                found.words.push_back({entry.label, start, end});
+                found.words.push_back({entry.label, start, end, frame});
                 last_token = silent ? kNoToken : entry.token;
             }
             say(entry.label);
@@ -197,7 +197,7 @@ Answer Lane::answer(const Candidate& ending, const LogProbs& log_probs) {
         }
     }
     if (ending.label != kNoLabel) {
-        found.words.push_back({ending.label, start, end});
+        found.words.push_back({ending.label, start, end, static_cast<std::uint32_t>(path_.size())});
         say(ending.label);
     }
     found.lm_score += static_cast<double>(histories_.finish(history));

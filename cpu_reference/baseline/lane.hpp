@@ -18,11 +18,12 @@
 namespace arcbeam::baseline {
 
 // A word of an answer, with the frames [start, end) of its tokens; silence or a separator at its end does not
-// count.
+// count. It is complete at the frame `complete`, or after the last one.
 struct SpokenWord {
     std::uint32_t label;
     std::uint32_t start;
     std::uint32_t end;
+    std::uint32_t complete;
 };
 
 struct Answer {

@@ -49,7 +49,7 @@ class Parts {
 
   private:
     static constexpr std::uint32_t kUsualLetters = 6;  // longer unknown words cost more
-    static constexpr std::size_t kMost = 1U << 18;     // parts that stay for the next utterance
+    static constexpr std::size_t kMost = 1U << 16;     // parts that stay for the next utterance
 
     struct Part {
         std::string text;

@@ -1,4 +1,4 @@
-// The words that a search has been told of: those of a vocabulary, and the hotwords of a request.
+// Sorted words: those of a vocabulary, and the hotwords of a request.
 #pragma once
 
 #include <algorithm>

@@ -129,12 +129,12 @@ def test_answers_have_names_and_places(arpa):
     [first, *_] = decoder.decode_beams(spelled("ab- -cc ", ["a", "b", "c", " ", ""]), beam_width=100)
     assert first == tuple(first) and first[0] == first.text == "ab c"
     assert first[2] == first.text_frames == [("ab", (0, 2)), ("c", (5, 7))]
-    assert first[-2:] == (first.logit_score, first.lm_score) and isinstance(first.last_lm_state, bytes)
+    assert first[-2:] == (first.logit_score, first.lm_score) and isinstance(first.last_lm_state, ours.LMState)
     assert ours.build_ctcdecoder(LETTERS).decode_beams(spelled("ab"))[0].last_lm_state is None
 
 
 @needs_kenlm
-def test_an_utterance_in_parts_goes_on_with_the_state(arpa):
+def test_an_utterance_in_parts_goes_on_with_the_state(arpa, tmp_path):
     decoder = ours.build_ctcdecoder(LETTERS, arpa, WORDS)
     whole, parts = spelled("ab c"), (spelled("ab"), spelled("c"))
     decoder.reset_params(lm_score_boundary=False)
@@ -143,8 +143,11 @@ def test_an_utterance_in_parts_goes_on_with_the_state(arpa):
     second = decoder.decode_beams(parts[1], lm_start_state=first.last_lm_state)[0]
     alone = decoder.decode_beams(parts[1])[0]
     assert second.last_lm_state == both.last_lm_state and second.lm_score != alone.lm_score
-    with pytest.raises(ValueError, match=r"lm_start_state: expected \d+ bytes"):
-        decoder.decode(parts[1], lm_start_state=b"abc")
+    stored = pickle.loads(pickle.dumps(first.last_lm_state))
+    assert decoder.decode_beams(parts[1], lm_start_state=stored)[0] == second
+    other = NGrams(WORDS, 3, seed=4).write(tmp_path / "other.arpa")
+    with pytest.raises(ValueError, match="lm_start_state: expected a state of this language model, got that of anoth"):
+        ours.build_ctcdecoder(LETTERS, other, WORDS).decode(parts[1], lm_start_state=stored)
     with pytest.raises(TypeError, match="lm_start_state: expected the last_lm_state of an answer, got int"):
         decoder.decode(parts[1], lm_start_state=3)
 

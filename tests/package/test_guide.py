@@ -28,9 +28,9 @@ UTTERANCES = 3
 # Pages whose examples are run below; a new block on one of them, or on another page, fails until a test has it.
 PYTHON = {
     "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 3, "guide/boosting.md": 3,
-    "guide/decoding.md": 2, "guide/frame-confidences.md": 3, "guide/from-pyctcdecode.md": 2,
-    "guide/from-torchaudio.md": 2, "guide/from-transformers.md": 2, "guide/front-door.md": 3, "guide/gpu.md": 2,
-    "guide/graphs.md": 2, "guide/install.md": 1,
+    "guide/decoding.md": 2, "guide/frame-confidences.md": 3, "guide/from-flashlight.md": 1,
+    "guide/from-pyctcdecode.md": 2, "guide/from-torchaudio.md": 2, "guide/from-transformers.md": 2,
+    "guide/front-door.md": 3, "guide/gpu.md": 2, "guide/graphs.md": 2, "guide/install.md": 1,
     "guide/large-language-models.md": 3, "guide/lattices.md": 7, "guide/more-answers.md": 5, "guide/not-yet.md": 1,
     "guide/serving-streams.md": 5, "guide/streams.md": 6, "guide/transducer-streams.md": 1,
     "guide/transducer-weights.md": 1, "guide/transducers.md": 2, "guide/word-times.md": 3,
@@ -460,15 +460,22 @@ def test_from_pyctcdecode(there, speech, arpa, capsys):
     assert capsys.readouterr().out == f"{ {'text': said[1], 'chunks': said[1].split()} }\n"
 
 
-def test_from_torchaudio(there, speech, arpa, small, capsys):
+@pytest.fixture
+def flashlight(there, arpa, small):
+    """Flashlight's files, with the blank as - and the space as |; returns the labels and the blank's column."""
     pytest.importorskip("kenlm", reason="kenlm is not installed: .[kenlm]")
-    words_and_lm, tokens_only = examples("guide/from-torchaudio.md")
     Path("3gram.arpa").write_text(arpa)
     tokens = arcbeam.TokenTable.read("tokens.txt")
-    labels = ["-" if column == tokens.blank else token for column, token in enumerate(tokens.tokens)]
-    labels = ["|" if label == "<space>" else label for label in labels]
+    labels = ["|" if token == "<space>" else token for token in tokens.tokens]
+    labels[tokens.blank] = "-"
     Path("labels.txt").write_text("".join(f"{label}\n" for label in labels))
     Path("lexicon.txt").write_text("".join(f"{word} {' '.join(word)} |\n" for word in small[0]))
+    return labels, tokens.blank
+
+
+def test_from_torchaudio(flashlight, speech, capsys):
+    words_and_lm, tokens_only = examples("guide/from-torchaudio.md")
+    labels, blank = flashlight
     utterances, said = speech
     lengths = np.array([len(one) for one in utterances])
     emissions = np.zeros((len(utterances), lengths.max(), len(labels)), np.float32)
@@ -478,10 +485,16 @@ def test_from_torchaudio(there, speech, arpa, small, capsys):
     printed = capsys.readouterr().out.splitlines()
     assert all(f" {text.split()} " in line for text, line in zip(said, printed, strict=True)), printed
 
-    order = [tokens.blank, *(column for column in range(len(labels)) if column != tokens.blank)]
+    order = [blank, *(column for column in range(len(labels)) if column != blank)]
     names = {"tokens": [labels[column] for column in order[1:]], "log_probs": emissions[..., order], "lengths": lengths}
     run("from-torchaudio.md", tokens_only, names)
     assert names["hypotheses"][0].words == list(said[-1].replace(" ", "|"))
+
+
+def test_from_flashlight(flashlight, speech, capsys):
+    (code,) = examples("guide/from-flashlight.md")
+    run("from-flashlight.md", code, {"log_probs": np.ascontiguousarray(speech[0][0], np.float32)})
+    assert f" {speech[1][0].split()}\n" in capsys.readouterr().out
 
 
 def test_gpu(there, speech):

@@ -54,6 +54,7 @@ cdef extern from "baseline/engine.hpp" namespace "arcbeam::baseline" nogil:
         uint32_t label
         uint32_t start
         uint32_t end
+        uint32_t complete
 
     cdef cppclass Answer:
         double score
@@ -92,8 +93,8 @@ SMEARING = {"none": 0, "max": 1, "logadd": 2}
 
 cdef class BaselineEngine(LogProbEngine):
     """A pool of lanes over one lexicon and language model. Calls from several Python threads take turns."""
-    # A result: (complete, answers), best first; an answer: (score, am_score, lm_score, [(label, start, end)], tokens
-    # uint16[frames]). lexicon: None, or (columns uint16, offsets uint32, labels uint32, scores float32).
+    # A result: (complete, answers), best first; an answer: (score, am_score, lm_score, words, tokens uint16[frames]);
+    # a word: (label, start, end, the frame that completes it). lexicon: None, or (columns uint16, offsets uint32, labels uint32, scores float32).
     # words: the model's number of each label, the last for unknown words. collect_above: entries of a lane's log.
 
     cdef Engine* engine
@@ -181,7 +182,7 @@ cdef class BaselineEngine(LogProbEngine):
             into = tokens
             for i in range(answer.tokens.size()):
                 into[i] = answer.tokens[i]
-            words = [(answer.words[i].label, answer.words[i].start, answer.words[i].end)
+            words = [(answer.words[i].label, answer.words[i].start, answer.words[i].end, answer.words[i].complete)
                      for i in range(answer.words.size())]
             found.append((answer.score, answer.am_score, answer.lm_score, words, tokens))
         return result.complete, found

@@ -15,8 +15,6 @@ class PrefixEngine(PooledEngine):
         vocabulary: list[bytes],
         threads: int,
     ) -> Self: ...
-    @property
-    def state_size(self) -> int: ...
     def decode(
         self,
         batch: list[tuple[Any, Any, Any]],

@@ -109,11 +109,6 @@ cdef class PrefixEngine(PooledEngine):
     def __dealloc__(self):
         self.close()
 
-    @property
-    def state_size(self):
-        """Bytes of the language model's state; 0 without one."""
-        return 0 if self.lm is None else self.lm.lm.get().state_size()
-
     def decode(self, list batch, *, double alpha, double beta, double unknown, double to_natural, bint boundary,
                uint32_t beam_width, double beam_prune, bint prune_history, uint32_t nbest, list hotwords,
                double hotword_weight, bytes start):

@@ -165,7 +165,7 @@ class LexiconDecoder(BaselineDecoder):
 
     def _timed(self, words: Any, tokens: npt.NDArray[np.int32]) -> list[tuple[str, int, int]]:
         known = len(self.words)
-        return [(self.words[label] if label < known else UNKNOWN, start, end) for label, start, end in words]
+        return [(self.words[label] if label < known else UNKNOWN, start, end) for label, start, end, _ in words]
 
 
 class LexiconFreeDecoder(BaselineDecoder):

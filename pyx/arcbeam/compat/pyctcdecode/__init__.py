@@ -5,11 +5,12 @@
 
 from arcbeam.compat.pyctcdecode.alphabet import Alphabet
 from arcbeam.compat.pyctcdecode.decoder import BeamSearchDecoderCTC, OutputBeam, OutputBeamMPSafe, build_ctcdecoder
-from arcbeam.compat.pyctcdecode.language_model import LanguageModel
+from arcbeam.compat.pyctcdecode.language_model import LanguageModel, LMState
 
 __all__ = [
     "Alphabet",
     "BeamSearchDecoderCTC",
+    "LMState",
     "LanguageModel",
     "OutputBeam",
     "OutputBeamMPSafe",

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from arcbeam.baseline._prefix import PrefixEngine
 from arcbeam.compat.pyctcdecode.alphabet import Alphabet, check_coverage
-from arcbeam.compat.pyctcdecode.language_model import LanguageModel
+from arcbeam.compat.pyctcdecode.language_model import LanguageModel, LMState
 from arcbeam.compat.pyctcdecode.logits import tokens_of
 from arcbeam.core.checks import (
     LARGEST_FACTOR,
@@ -40,7 +40,7 @@ class OutputBeam(NamedTuple):
     Attributes
     ----------
     text : str
-    last_lm_state : bytes or None
+    last_lm_state : LMState or None
         The language model's state after the last word, for `lm_start_state`.
     text_frames : list of (str, (int, int))
         Words with their first frame and the frame after their last.
@@ -51,7 +51,7 @@ class OutputBeam(NamedTuple):
     """
 
     text: str
-    last_lm_state: bytes | None
+    last_lm_state: LMState | None
     text_frames: list[WordFrames]
     logit_score: float
     lm_score: float
@@ -132,7 +132,7 @@ class BeamSearchDecoderCTC:
         token_min_logp: float = -5.0,
         hotwords: Iterable[str] | None = None,
         hotword_weight: float = 10.0,
-        lm_start_state: bytes | None = None,
+        lm_start_state: LMState | None = None,
     ) -> str:
         """The text of the best answer, with ``prune_history=True``; parameters and errors as of `decode_beams`."""
         options = (beam_width, beam_prune_logp, token_min_logp, True, hotwords, hotword_weight)
@@ -147,7 +147,7 @@ class BeamSearchDecoderCTC:
         prune_history: bool = False,
         hotwords: Iterable[str] | None = None,
         hotword_weight: float = 10.0,
-        lm_start_state: bytes | None = None,
+        lm_start_state: LMState | None = None,
     ) -> list[OutputBeam]:
         """Decodes an utterance.
 
@@ -168,7 +168,7 @@ class BeamSearchDecoderCTC:
             Words that are made likelier; a phrase counts as its words.
         hotword_weight : float
             Added for each of them, a natural log; their beginnings have their share of it.
-        lm_start_state : bytes, optional
+        lm_start_state : LMState, optional
             ``last_lm_state`` of the part of the utterance before.
 
         Returns
@@ -233,7 +233,7 @@ class BeamSearchDecoderCTC:
         prune_history: bool,
         hotwords: Iterable[str] | None,
         hotword_weight: float,
-        lm_start_state: bytes | None = None,
+        lm_start_state: LMState | None = None,
         *,
         nbest: int = ALL,
     ) -> list[list[OutputBeam]]:
@@ -261,20 +261,9 @@ class BeamSearchDecoderCTC:
             nbest=nbest,
             hotwords=_words_of(hotwords),
             hotword_weight=float(hotword_weight),
-            start=b"" if model is None or lm_start_state is None else self._state(lm_start_state),
+            start=b"" if model is None or lm_start_state is None else model.bytes_of(lm_start_state),
         )
-        return [[_beam(*answer, has_state=model is not None) for answer in answers] for answers in found]
-
-    def _state(self, state: object) -> bytes:
-        """A state of the language model that an answer had; TypeError, ValueError."""
-        if not isinstance(state, bytes):
-            raise TypeError(f"lm_start_state: expected the last_lm_state of an answer, got {type(state).__name__}")
-        if len(state) != self._engine.state_size:
-            raise ValueError(
-                f"lm_start_state: expected {self._engine.state_size} bytes, as this language model's states have, got "
-                f"{len(state)}"
-            )
-        return state
+        return [[_beam(model, *answer) for answer in answers] for answers in found]
 
     def cleanup(self) -> None:
         """Ends the threads and frees what they keep; the decoder can still be used. Its models go when it goes."""
@@ -419,11 +408,16 @@ def build_ctcdecoder(
 
 
 def _beam(
-    text: str, frames: list[tuple[int, int]], acoustic: float, score: float, state: bytes, *, has_state: bool
+    model: LanguageModel | None,
+    text: str,
+    frames: list[tuple[int, int]],
+    acoustic: float,
+    score: float,
+    state: bytes,
 ) -> OutputBeam:
     words = text.split()
     timed = list(zip(words, frames, strict=False))  # a label may have a space in it
-    return OutputBeam(" ".join(words), state if has_state else None, timed, acoustic, score)
+    return OutputBeam(" ".join(words), None if model is None else model.state(state), timed, acoustic, score)
 
 
 def _words_of(hotwords: Iterable[str] | None) -> list[bytes]:

@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 from collections.abc import Collection
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,14 @@ ATTRIBUTES, UNIGRAMS = "attrs.json", "unigrams.txt"
 ENDINGS = (".arpa", ".bin", ".binary")
 FEWEST_KNOWN = 0.1  # share of the unigrams that a model must have for no warning
 WEIGHTS = ("alpha", "beta", "unk_score_offset", "score_boundary")
+
+
+@dataclass(frozen=True, slots=True)
+class LMState:
+    """The state of a language model after some words, for a later call. It can be compared and pickled."""
+
+    _bytes: bytes = field(repr=False)
+    _mark: str = field(repr=False)  # of the model's file
 
 
 class LanguageModel:
@@ -82,6 +91,18 @@ class LanguageModel:
     def order(self) -> int:
         """The n of its n-grams."""
         return self.kenlm.order
+
+    def state(self, state: bytes) -> LMState:
+        """The engine's state, as answers have it."""
+        return LMState(state, self.kenlm.mark)
+
+    def bytes_of(self, state: object) -> bytes:
+        """The state of an answer, as the engine takes it: TypeError, or ValueError for that of another model."""
+        if not isinstance(state, LMState):
+            raise TypeError(f"lm_start_state: expected the last_lm_state of an answer, got {type(state).__name__}")
+        if state._mark != self.kenlm.mark:
+            raise ValueError("lm_start_state: expected a state of this language model, got that of another one")
+        return state._bytes
 
     def reset_params(self, **params: Any) -> None:
         """Sets ``alpha``, ``beta``, ``unk_score_offset`` and ``score_boundary``; None leaves a value as it is.
