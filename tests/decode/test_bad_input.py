@@ -56,7 +56,7 @@ INPUTS = {
         GOOD[None],
         [0.5],
         TypeError,
-        r"expected integers, got float64 \(are they shares of the longest",
+        r"got float64 \(are they shares of the longest",
     ),
     "lengths bool": (GOOD[None], [True], TypeError, r"lengths: expected integers, got bool"),
     "lengths a number": (GOOD[None], 3, ValueError, r"got shape \(\)"),
