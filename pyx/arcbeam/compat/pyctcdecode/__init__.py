@@ -4,7 +4,9 @@
 """
 
 from arcbeam.compat.pyctcdecode.alphabet import Alphabet
-from arcbeam.compat.pyctcdecode.decoder import BeamSearchDecoderCTC, OutputBeam, OutputBeamMPSafe, build_ctcdecoder
+from arcbeam.compat.pyctcdecode.beams import OutputBeam, OutputBeamMPSafe
+from arcbeam.compat.pyctcdecode.build import build_ctcdecoder
+from arcbeam.compat.pyctcdecode.decoder import BeamSearchDecoderCTC
 from arcbeam.compat.pyctcdecode.language_model import LanguageModel, LMState
 
 __all__ = [

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 from arcbeam.baseline._prefix import PrefixEngine
-from arcbeam.compat.pyctcdecode.alphabet import Alphabet, check_coverage
+from arcbeam.compat.pyctcdecode.alphabet import Alphabet
+from arcbeam.compat.pyctcdecode.beams import OutputBeam, OutputBeamMPSafe, beam_of
 from arcbeam.compat.pyctcdecode.language_model import LanguageModel, LMState
 from arcbeam.compat.pyctcdecode.logits import tokens_of
 from arcbeam.core.checks import (
@@ -26,44 +27,9 @@ from arcbeam.core.errors import FormatError
 from arcbeam.core.packages import require
 from arcbeam.core.show import shown_as
 from arcbeam.core.threads import usable_cores
-from arcbeam.core.warn import warn
-from arcbeam.lm.kenlm_file import is_binary
 
-WordFrames: TypeAlias = tuple[str, tuple[int, int]]
 LN10 = 1.0 / math.log10(math.e)  # which is not math.log(10) to the last bit
 ALL = 2**31 - 1
-
-
-class OutputBeam(NamedTuple):
-    """An answer of :meth:`BeamSearchDecoderCTC.decode_beams`.
-
-    Attributes
-    ----------
-    text : str
-    last_lm_state : LMState or None
-        The language model's state after the last word, for `lm_start_state`.
-    text_frames : list of (str, (int, int))
-        Words with their first frame and the frame after their last.
-    logit_score : float
-        Natural log of the sum of the probabilities of the paths that the search has kept.
-    lm_score : float
-        The same with the scores of the language model and the hotwords; answers are sorted by it.
-    """
-
-    text: str
-    last_lm_state: LMState | None
-    text_frames: list[WordFrames]
-    logit_score: float
-    lm_score: float
-
-
-class OutputBeamMPSafe(NamedTuple):
-    """An answer of :meth:`BeamSearchDecoderCTC.decode_beams_batch`: an `OutputBeam` without the state."""
-
-    text: str
-    text_frames: list[WordFrames]
-    logit_score: float
-    lm_score: float
 
 
 class BeamSearchDecoderCTC:
@@ -263,7 +229,7 @@ class BeamSearchDecoderCTC:
             hotword_weight=float(hotword_weight),
             start=b"" if model is None or lm_start_state is None else model.bytes_of(lm_start_state),
         )
-        return [[_beam(model, *answer) for answer in answers] for answers in found]
+        return [[beam_of(model, *answer) for answer in answers] for answers in found]
 
     def cleanup(self) -> None:
         """Ends the threads and frees what they keep; the decoder can still be used. Its models go when it goes."""
@@ -345,79 +311,6 @@ class BeamSearchDecoderCTC:
     def __repr__(self) -> str:
         lm = () if self._language_model is None else (f"language_model={self._language_model!r}",)
         return shown_as("BeamSearchDecoderCTC", repr(self._alphabet), *lm)
-
-
-def build_ctcdecoder(
-    labels: Sequence[str],
-    kenlm_model_path: str | os.PathLike[str] | None = None,
-    unigrams: Collection[str] | None = None,
-    alpha: float = 0.5,
-    beta: float = 1.5,
-    unk_score_offset: float = -10.0,
-    lm_score_boundary: bool = True,
-    *,
-    threads: int | None = None,
-) -> BeamSearchDecoderCTC:
-    """A decoder for the labels of a model.
-
-    Parameters
-    ----------
-    labels : sequence of str
-        One a column of the logits; :meth:`Alphabet.build_alphabet` has the rules.
-    kenlm_model_path : path, optional
-        ARPA, plain or packed, or KenLM's binary format.
-    unigrams : collection of str, optional
-        The known words; by default those of an ARPA.
-    alpha, beta, unk_score_offset : float
-        Weights, as :class:`LanguageModel` has them.
-    lm_score_boundary : bool
-        Whether an utterance begins and ends a sentence.
-    threads : int or None
-        CPU threads, one utterance each; None for one per usable core.
-
-    Raises
-    ------
-    MissingDependencyError
-        The package kenlm is missing.
-    FormatError, OSError
-        The file is no model, or cannot be read.
-    TypeError, ValueError
-        Labels or weights that cannot be used.
-
-    Warns
-    -----
-    UserWarning
-        There is no list of known words, or labels, words and language model do not fit together.
-    """
-    alphabet = Alphabet.build_alphabet(labels)
-    if kenlm_model_path is None:
-        return BeamSearchDecoderCTC(alphabet, threads=threads)
-    if unigrams is None and os.path.isfile(kenlm_model_path) and not is_binary(Path(kenlm_model_path)):
-        from arcbeam.recipe.lexicon import words_of_arpa
-
-        unigrams = words_of_arpa(kenlm_model_path)
-    if unigrams is None:
-        warn(
-            "unigrams: expected the known words, because a binary language model does not list them, got none: all "
-            "words in progress pay unk_score_offset; give unigrams=, such as the first column of the lexicon"
-        )
-    model = LanguageModel(kenlm_model_path, unigrams, alpha, beta, unk_score_offset, lm_score_boundary)
-    if unigrams is not None:
-        check_coverage(alphabet, unigrams)
-    return BeamSearchDecoderCTC(alphabet, model, threads=threads)
-
-
-def _beam(
-    model: LanguageModel | None,
-    text: str,
-    frames: list[tuple[int, int]],
-    acoustic: float,
-    score: float,
-    state: bytes,
-) -> OutputBeam:
-    words = text.split()
-    timed = list(zip(words, frames, strict=False))  # a label may have a space in it
-    return OutputBeam(" ".join(words), None if model is None else model.state(state), timed, acoustic, score)
 
 
 def _words_of(hotwords: Iterable[str] | None) -> list[bytes]:
