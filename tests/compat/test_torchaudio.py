@@ -155,7 +155,7 @@ def test_wrong_arguments_are_refused(files, tmp_path, monkeypatch, change, said)
         (log_probs(0)[0], "emissions: expected three dimensions, batch, frames and columns, got 2"),
         (log_probs(0)[..., :4], "expected 5 columns"),
         (log_probs(0) * np.float32(np.nan), "expected finite values or -inf, got nan"),
-        (log_probs(0).astype(np.float64), "float64"),
+        (np.zeros((1, 4, 5), np.int64), "int64"),
     ],
 )
 def test_wrong_emissions_are_refused(files, emissions, said):

@@ -73,7 +73,7 @@ class CTCDecoder:
         Parameters
         ----------
         emissions : torch.Tensor or array [batch, frames, columns]
-            Natural-log probabilities, float32, in CPU memory.
+            Natural-log probabilities, float32, in CPU memory; float64 is rounded to float32.
         lengths : torch.Tensor or array of int [batch], optional
             Frames of each utterance.
 
