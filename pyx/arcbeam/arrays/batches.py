@@ -165,8 +165,10 @@ def one_or_many(batch: Any, lengths: Any) -> tuple[Any, Any, bool]:
 
 def _dimensions(array: Any) -> int | None:
     """How many an array has, if it says so."""
-    interface = getattr(array, "__cuda_array_interface__", None)
-    shape = getattr(array, "shape", interface.get("shape") if isinstance(interface, dict) else None)
+    shape = getattr(array, "shape", None)
+    if shape is None:  # a tensor of torch that requires grad has a shape, and refuses its interface
+        interface = getattr(array, "__cuda_array_interface__", None)
+        shape = interface.get("shape") if isinstance(interface, dict) else None
     return len(shape) if isinstance(shape, tuple) else None
 
 
