@@ -20,13 +20,15 @@ from tests.rescore.test_new_words_cuda_engine import BATCH as SMALL_BATCH
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 
 
-def decoders(place=None, **options):
-    """On both devices."""
+def decoders(place=None, *, memory_limit=None, **options):
+    """On both devices; the limit is the GPU's."""
     given, where, graph = OPTIONS | options, PLACES.get(place, {}), CLOSED_OVER if place else CLOSED
     if place:
         given |= {"language_model": kenlm() if place == "kenlm" else LARGE, "unknown_words": "unk"}
         given |= {"graph_language_model": SMALL, "hypotheses_per_state": 2}
-    return CtcDecoder(graph, device="cuda", **given | where), CtcDecoder(graph, device="cpu", **given)
+    return CtcDecoder(graph, device="cuda", memory_limit=memory_limit, **given | where), CtcDecoder(
+        graph, device="cpu", **given
+    )
 
 
 def equal(on_gpu, on_cpu, batch, boost):

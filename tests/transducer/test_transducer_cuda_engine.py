@@ -177,7 +177,7 @@ def test_arrays_on_the_device_are_not_copied(gpu, dtype):
     assert min(memory.weights, memory.encoder_output, memory.projected, memory.hypotheses, memory.pinned) > 0
     assert memory.device_bytes > decoder.nbytes == memory.weights
     with pytest.raises(ValueError, match=r"encoder_output: expected \[batch, frames, features\]"):
-        decoder.decode(DeviceArray(batch[0]))
+        decoder.decode(DeviceArray(batch[0, 0]))
     with pytest.raises(TypeError, match=r"encoder_output\[1\]: expected an array on cuda:0, got one in CPU memory"):
         decoder.decode([DeviceArray(batch[0]), batch[1]])
     with pytest.raises(ValueError, match="cuda_stream: expected None, because encoder_output"):
