@@ -117,7 +117,8 @@ def modes(monkeypatch):
     monkeypatch.setattr(synthetic, "Sizes", lambda: SIZES)
     monkeypatch.setattr(on_gpu, "require", lambda: None)
     monkeypatch.setattr(on_gpu, "send", list)
-    monkeypatch.setattr(gpu_ll24_modes, "TransducerDecoder", OnCpu)
+    ours = {name: (OnCpu, precision) for name, (_, precision) in gpu_ll24_modes.OURS.items()}
+    monkeypatch.setattr(gpu_ll24_modes, "OURS", ours)
 
     class Fails(Peer):
         def decode(self, frames):
