@@ -232,6 +232,8 @@ def test_a_size_as_memory_limit():
 def test_no_graph():
     with pytest.raises(TypeError, match=r"graph: expected an arcbeam.Graph, got str"):
         CtcDecoder("TLG.fst")
+    with pytest.raises(TypeError, match=r"got NoneType; without one, arcbeam\.ctc_decoder\(tokens\) decodes greedily"):
+        CtcDecoder(None)
 
 
 def test_blank_penalty_without_a_blank():

@@ -108,7 +108,8 @@ class CtcDecoder:
         **options: Unpack[DecoderKeywords],
     ) -> None:
         if not isinstance(graph, Graph):
-            raise TypeError(f"graph: expected an arcbeam.Graph, got {type(graph).__name__}")
+            without = "; without one, arcbeam.ctc_decoder(tokens) decodes greedily" if graph is None else ""
+            raise TypeError(f"graph: expected an arcbeam.Graph, got {type(graph).__name__}{without}")
         self._given = self._options = DecoderOptions(**options)
         if self._options.blank_penalty != 0.0 and graph.blank is None:
             raise ValueError("blank_penalty: the graph has no blank; give blank= when it is loaded")
