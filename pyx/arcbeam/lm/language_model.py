@@ -15,6 +15,7 @@ from arcbeam.core.calls import lists_options
 from arcbeam.core.errors import FormatError
 from arcbeam.core.show import shown_as
 from arcbeam.core.warn import warn
+from arcbeam.files.kinds import known_kind
 from arcbeam.files.section_file import Mapped
 from arcbeam.lm import lm_file
 from arcbeam.lm._language_model import walk
@@ -158,6 +159,11 @@ class LanguageModel:
         from arcbeam.recipe import backoff_model
         from arcbeam.recipe.progress import Reporter
 
+        if os.path.isfile(arpa):
+            with open(arpa, "rb") as file:
+                got = known_kind(file.read(64))
+            if got is not None and not got.startswith(("an ARPA", "a file packed")):
+                raise FormatError(f"{os.fspath(arpa)}: expected an ARPA language model, got {got}")
         columns, about = backoff_model.read(arpa, Reporter(progress), max_bytes)
         for note in about["notes"]:
             warn(f"{arpa}: {note}")

@@ -311,7 +311,9 @@ def words_of_arpa(path: str | os.PathLike[str], max_bytes: int | str | None = No
             if parts[1] not in _RESERVED and parts[1].lower() != "<unk>":
                 words.append(parts[1])
         inside |= line.strip() == "\\1-grams:"
-    got = "an empty file" if number == 0 else "the end of the file"
+    got = "an empty file" if number == 0 else "a file without \\1-grams:"
+    if inside:
+        got = f"one that ends among its unigrams, at line {number}: is the file complete?"
     raise FormatError(f"{path}: expected an ARPA model with unigrams, got {got}")
 
 
