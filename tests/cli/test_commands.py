@@ -434,6 +434,12 @@ def test_missing_on_the_other_side(run, tmp_path):
     assert "the input lacks utterances of the reference (7 utterances: v0, v1, v2, v3, v4 and 2 more)" in result.stderr
 
 
+def test_log_probs_without_a_column(run, tmp_path):
+    np.save(tmp_path / "less.npy", np.zeros((3, GOOD.shape[1] - 1), np.float32))
+    result = run("decode", "graph.arc", tmp_path / "less.npy")
+    assert is_one_error(result, "; do the log-probs lack a column, such as the blank's?")
+
+
 def test_debug_shows_the_traceback(run):
     result = run("decode", "gone.arc", "in.npz", "--debug")
     assert result.exit_code == 1

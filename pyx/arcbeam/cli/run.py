@@ -231,6 +231,8 @@ def check_width(graph: "Graph", batch: Iterable[Utterance]) -> None:
             why = ""
             if utterance.log_probs.shape[0] == graph.num_columns:
                 why = "; is it [columns, frames]? Transpose it to [frames, columns]"
+            elif columns == graph.num_columns - 1:
+                why = "; do the log-probs lack a column, such as the blank's?"
             elif columns == graph.num_columns + 1:
                 why = "; was a line missing from the tokens of the graph, such as the blank's or the space's?"
             raise ValueError(

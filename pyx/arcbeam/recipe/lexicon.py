@@ -381,7 +381,9 @@ def _make(
     # A few words, such as numbers and marks, have no case, and would be all that is left of a large vocabulary.
     cased = count > len(builder.labels) and any(pronounce(word) for word in (lost.lower(), lost.upper()))
     if cased or not builder.labels:
-        what = f"{count:,} word{'s'[: count != 1]} {reason}, such as {lost!r}" if count else "no words"
+        if not count:
+            raise ValueError("expected words that the tokens can spell, got no words")
+        what = f"{count:,} word{'s'[: count != 1]} {reason}, such as {lost!r}"
         listed = ", ".join(repr(token[:40]) for token in tokens.tokens[:5])
         hint = "write the words and the tokens in the same case" if cased else "the file of the tokens has one a line"
         raise ValueError(
