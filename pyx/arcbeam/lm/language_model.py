@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -159,12 +160,14 @@ class LanguageModel:
         from arcbeam.recipe import backoff_model
         from arcbeam.recipe.progress import Reporter
 
-        if os.path.isfile(arpa):
-            with open(arpa, "rb") as file:
+        try:
+            columns, about = backoff_model.read(arpa, Reporter(progress), max_bytes)
+        except FormatError:
+            with open(arpa, "rb") if os.path.isfile(arpa) else io.BytesIO() as file:
                 got = known_kind(file.read(64))
-            if got is not None and not got.startswith(("an ARPA", "a file packed")):
-                raise FormatError(f"{os.fspath(arpa)}: expected an ARPA language model, got {got}")
-        columns, about = backoff_model.read(arpa, Reporter(progress), max_bytes)
+            if got is None or got.startswith(("an ARPA", "a file packed")):
+                raise
+            raise FormatError(f"{os.fspath(arpa)}: expected an ARPA language model, got {got}") from None
         for note in about["notes"]:
             warn(f"{arpa}: {note}")
         model = cls(columns, about)
