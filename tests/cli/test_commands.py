@@ -302,13 +302,13 @@ OF_DECODE = [
     (["--threads", "0"], "Invalid value for '--threads'"),
     (["--batch-size", "0"], "Invalid value for '--batch-size'"),
     (["--device", "tpu"], "'tpu'"),
-    (("--nbest", "3"), "'--nbest': expected --format json, which alone has it"),
-    (("--frame-confidence", "entropy"), "'--frame-confidence': expected --format json, which alone has it"),
+    (("--nbest", "3"), "'--nbest': only --format json has a place for it"),
+    (("--frame-confidence", "entropy"), "'--frame-confidence': only --format json has a place for it"),
     (
         ("--frame-confidence", "entropy", "-f", "json", "--confidence-aggregation", "sum"),
         "expected one of mean, min, max, prod, got 'sum'",
     ),
-    (("--mbr",), "'--mbr': expected --format json, which alone has it"),
+    (("--mbr",), "'--mbr': only --format json has a place for it"),
     (("--confidence",), "confidences are for --format json or ctm"),
     (("--lattice", "l.ark", "--lattice-beam", "-1"), "expected a number of at least 0"),
     (("--mbr", "-f", "json", "--posterior-scale", "nan"), "expected a number of at least 0"),
@@ -356,8 +356,11 @@ BAD = [
     (["graph.arc", "words.txt"], "words.txt: unknown kind of input '.txt'"),
     (["graph.arc", "in.npz", "in.npz"], "'one' occurs twice"),
     (["graph.arc", "in.npz", "-r", "gone.tsv"], "gone.tsv: No such file or directory"),
-    (["graph.arc", "in.npz", "-r", "words.txt"], "the reference lacks 3 utterances: one, two, three; --allow-missing"),
-    (["graph.arc", "in.npz", "-o", "no/such/folder"], "no/such/folder: No such file or directory"),
+    (
+        ["graph.arc", "in.npz", "-r", "words.txt"],
+        "the reference lacks 3 utterances: one, two, three, all of them; its first is",
+    ),
+    (["graph.arc", "in.npz", "-o", "no/such/folder"], "no/such/folder: the folder no/such does not exist"),
     (["graph.arc", "in.npz", "--label-to-column", "words.txt"], "words.txt:1: expected 'label column', got '<eps> 0'"),
 ]
 BAD_ARRAYS = [
@@ -407,6 +410,14 @@ def test_bad_label_tables(run, tmp_path):
         assert is_one_error(run("info", "graph.arc", "--label-to-column", tmp_path / "table"), message)
 
 
+def test_a_reference_of_other_utterances(run, tmp_path):
+    others = tmp_path / "others.tsv"
+    others.write_text("v0\tah\nv1\tsea\n")
+    result = run("decode", "graph.arc", "in.npz", "-r", others, "--allow-missing", "-o", tmp_path / "out.txt")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "error: the inputs and the reference have no utterance in common" in result.stderr
+
+
 def test_missing_on_the_other_side(run, tmp_path):
     more = tmp_path / "more.tsv"
     more.write_text("one\tah bee\ntwo\tsea\n" + "".join(f"v{number}\tah\n" for number in range(7)))
@@ -421,6 +432,12 @@ def test_missing_on_the_other_side(run, tmp_path):
     result = run("decode", "graph.arc", "in.npz", "-r", more)
     assert result.exit_code == 1
     assert "the input lacks utterances of the reference (7 utterances: v0, v1, v2, v3, v4 and 2 more)" in result.stderr
+
+
+def test_log_probs_without_a_column(run, tmp_path):
+    np.save(tmp_path / "less.npy", np.zeros((3, GOOD.shape[1] - 1), np.float32))
+    result = run("decode", "graph.arc", tmp_path / "less.npy")
+    assert is_one_error(result, "; do the log-probs lack a column, such as the blank's?")
 
 
 def test_debug_shows_the_traceback(run):

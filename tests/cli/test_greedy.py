@@ -49,6 +49,13 @@ def test_tokens_without_a_blank(run, demo_data, tmp_path):
     assert "greedy decoding needs the column of the blank, but none of the 28 tokens" in " ".join(result.stderr.split())
 
 
+def test_another_blank_than_the_one_by_that_name(demo, demo_data):
+    assert "note: blank: expected '<blank>', which is column 28, got '<space>'" in demo("--blank", 0).stderr
+    assert "note: blank" not in demo("--blank", 28).stderr
+    with pytest.warns(UserWarning, match="blank: expected '<blank>', which is column 28"):
+        arcbeam.ctc_decoder(demo_data / "tokens.txt", blank=0)
+
+
 @pytest.fixture(scope="module")
 def wrong_words(tmp_path_factory, demo_data):
     """The file of a graph that can write one word alone, so that its search is worse than greedy decoding."""

@@ -64,7 +64,10 @@ def test_nothing_done_leaves_the_file_as_it_was(run, tmp_path, arguments):
 
 def test_an_output_that_cannot_be_written_is_told_before_decoding(run, tmp_path):
     missing = run("decode", "graph.arc", "in.npz", "-o", tmp_path / "gone" / "out.txt")
-    assert (missing.exit_code, missing.stderr) == (1, f"error: {tmp_path}/gone/out.txt: No such file or directory\n")
+    assert (missing.exit_code, missing.stderr) == (
+        1,
+        f"error: {tmp_path}/gone/out.txt: the folder {tmp_path}/gone does not exist\n",
+    )
     folder = run("decode", "graph.arc", "in.npz", "-o", tmp_path)
     assert (folder.exit_code, folder.stderr) == (1, f"error: {tmp_path}: expected a file, got a folder\n")
 

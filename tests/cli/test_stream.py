@@ -255,3 +255,10 @@ def test_values_that_no_rule_has(run, value, why):
     )
     said = " ".join(result.stderr.replace("│", " ").split())
     assert result.exit_code == 2 and "'--endpoint-rule'" in said and why in said, said
+
+
+def test_a_warning_of_values_is_a_note(run, tmp_path):
+    probabilities = np.exp(np.load("in.npz")["one"])
+    np.save(tmp_path / "odd.npy", probabilities)
+    shown = run("stream", "graph.arc", tmp_path / "odd.npy").stderr
+    assert "note: log_probs: expected natural logs of probabilities" in shown and "InputWarning" not in shown

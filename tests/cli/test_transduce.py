@@ -76,6 +76,7 @@ def test_named_arrays(run, models):
     assert result.exit_code == 1 and "m.npz: expected an array blank_id" in result.stderr
     swapped = run("transduce", models / "in.npz", models / "m.npz")
     assert swapped.exit_code == 1 and "in.npz: arrays: unknown array one, two: expected some of" in swapped.stderr
+    assert "; the model comes first, and then the output of its encoder" in swapped.stderr
 
 
 def test_times_of_words(run, models):

@@ -73,6 +73,16 @@ def test_a_penalty_is_one_that_the_graph_is_built_with():
     assert decoders[0].decode(batch)[0].to_dict() == decoders[1].decode(batch)[0].to_dict()
 
 
+def test_of_equals_the_graph_that_is_there_comes_first(run, tmp_path, reference):
+    run(
+        "tune", "graph.arc", "in.npz", "-r", reference, "--acoustic-scale", "1", "--beam", "5",
+        "--word-insertion-penalty=-0.001,0,0.001", "-o", tmp_path / "grid.csv",
+    )  # fmt: skip
+    rows = table(tmp_path / "grid.csv")
+    assert len({row["wer"] for row in rows}) == 1
+    assert float(rows[0]["word_insertion_penalty"]) == 0
+
+
 def test_a_plot(run, tmp_path, reference):
     pytest.importorskip("matplotlib")
     result = run("tune", "graph.arc", "in.npz", "-r", reference, "--plot", tmp_path / "wer.svg")
@@ -86,6 +96,7 @@ def test_a_plot(run, tmp_path, reference):
         (("--beam", "8,x"), 2, "'--beam': expected numbers of at least 0 with commas between, such as 1,1.5,2"),
         (("--acoustic-scale", "0"), 2, "'--acoustic-scale': expected numbers of at least 0.01"),
         (("--word-insertion-penalty", "inf"), 2, "'--word-insertion-penalty': expected numbers with commas"),
+        (("--plot", "wer.xyz"), 1, "wer.xyz: --plot: expected a name such as wer.svg, wer.png or wer.pdf, got '.xyz'"),
         (("--output", "nowhere/grid.csv"), 1, "nowhere/grid.csv: the folder does not exist"),
     ],
 )

@@ -270,6 +270,7 @@ def test_weights(arpa):
     ("call", "said"),
     [
         (lambda d: d.decode(logits(columns=4)), "expected 5 columns, one for each label, got 4: without a label for"),
+        (lambda d: d.decode(logits(frames=7).T), "got 7: are they [columns, frames]? transpose them"),
         (lambda d: d.decode(logits()[0]), "logits: expected two dimensions, frames and columns, got 1"),
         (lambda d: d.decode(logits() * np.nan), "expected finite values, and not -inf in all columns, got nan in fr"),
         (lambda d: d.decode(np.full((3, 5), -np.inf)), "got -inf in frame 0, column 0"),
@@ -324,5 +325,5 @@ def test_kenlm_is_named_where_it_is_missing(arpa, monkeypatch):
     monkeypatch.setattr(kenlm_module, "find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError, match=r"needs the package kenlm, .*pip install kenlm"):
         ours.build_ctcdecoder(LETTERS, arpa)
-    with pytest.raises(FileNotFoundError):
+    with warnings.catch_warnings(action="error"), pytest.raises(FileNotFoundError):
         ours.build_ctcdecoder(LETTERS, "no.arpa")

@@ -132,7 +132,7 @@ def test_an_unknown_word_has_the_given_name(files):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"lm": object()}, r"language models of one's own \(CTCDecoderLM\) are not supported"),
+        ({"lm": object()}, r"your own language models \(CTCDecoderLM\) are not supported"),
         ({"blank_token": "_"}, "blank_token: expected one of the 5 tokens, got '_'"),
         ({"sil_token": "<space>"}, "sil_token: expected one of the 5 tokens, got '<space>'"),
         ({"beam_size": 0}, "beam_size: expected a whole number of at least 1, got 0"),
@@ -167,3 +167,11 @@ def test_a_lexicon_of_other_tokens_is_refused(files, tmp_path):
     (tmp_path / "lexicon.txt").write_text("ab A B |\n")
     with pytest.raises(FormatError, match="line 1"):
         ctc_decoder(tmp_path / "lexicon.txt", TOKENS)
+
+
+def test_a_lexicon_without_the_silence(files, tmp_path):
+    (tmp_path / "lexicon.txt").write_text("ab a b\nb b\n")
+    with pytest.warns(
+        UserWarning, match=r"no spelling has the silence '\|', with which torchaudio's lexicons end words"
+    ):
+        ctc_decoder(tmp_path / "lexicon.txt", files["tokens.txt"])

@@ -123,3 +123,8 @@ def test_a_file_of_two_columns_is_refused(tmp_path):
     (tmp_path / "tokens.txt").write_text("<blank> 0\na 1\n")
     with pytest.raises(FormatError, match=r"tokens.txt, line 1: expected one token, got '<blank> 0'"):
         cuda_ctc_decoder(tmp_path / "tokens.txt")
+
+
+def test_a_blank_by_name_in_another_column():
+    with pytest.warns(UserWarning, match="blank_id: expected '<blank>', which is column 2, got 'a', which is column 0"):
+        cuda_ctc_decoder(["a", "b", "<blank>"])

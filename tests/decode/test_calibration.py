@@ -96,7 +96,7 @@ def test_the_scale_is_the_best_of_all():
 
 def test_wrong_references():
     wanted = references()
-    with pytest.raises(ValueError, match="references: expected one an utterance, 300, got 299"):
+    with pytest.raises(ValueError, match="references: expected one for each utterance, 300, got 299"):
         arcbeam.calibrate_confidence(decoder(), BATCH, wanted[1:])
     with pytest.raises(TypeError, match="references: expected a list of str, one an utterance, got 'w1 w2'"):
         arcbeam.calibrate_confidence(decoder(), BATCH, "w1 w2")

@@ -68,7 +68,7 @@ def test_lists_of_odd_arrays(kind):
     [
         ([np.zeros((2, 4), np.float32), np.zeros((2, 4), int)], TypeError, r"log_probs\[1\]: .*float32 .*int64"),
         ([np.zeros((2, 4), np.float32), np.zeros((2, 4), "M8[s]")], TypeError, r"log_probs\[1\]: .*got datetime64"),
-        ([np.zeros((2, 4), np.float32), np.zeros(4, np.float32)], ValueError, r"log_probs\[1\]: .*got 1 dimensions"),
+        ([np.zeros((2, 4), np.float32), np.zeros(4, np.float32)], ValueError, r"log_probs\[1\]: .*got 1 dimension "),
         (
             [np.zeros((2, 4), np.float32), np.zeros((2, 3), np.float32)],
             ValueError,

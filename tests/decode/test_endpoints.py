@@ -289,6 +289,11 @@ class FollowingKenLm(KenLmDeviations):
 @pytest.mark.parametrize(
     ("rules", "error", "said"),
     [
+        (
+            lambda: EndpointRule(min_trailing_silence=500),
+            ValueError,
+            "expected at most 60 seconds, got 500; write 500 mil",
+        ),
         (lambda: EndpointRule(min_trailing_silence=-1.0), ValueError, "min_trailing_silence: expected a number of sec"),
         (lambda: EndpointRule(min_trailing_silence=math.inf), ValueError, "min_trailing_silence"),
         (lambda: EndpointRule(min_utterance_length="20"), TypeError, "min_utterance_length"),

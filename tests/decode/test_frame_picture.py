@@ -78,6 +78,8 @@ def test_what_cannot_be_drawn(pyplot, monkeypatch):
         found.plot(rows(SAID)[0])
     with pytest.raises(ValueError, match="start, end: expected a stretch of the 12 frames, got 5 to 5"):
         found.plot(rows(SAID), start=5, end=5)
+    with pytest.raises(ValueError, match="log_probs: expected the 12 frames that were decoded, or more, got 4"):
+        found.plot(rows(SAID)[:4])
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingDependencyError, match="pip install matplotlib"):
         found.plot(rows(SAID))

@@ -160,7 +160,7 @@ def test_placements_of_a_gpu(placement):
     message = f"placement: expected 'auto' or 'cpu' when the CPU decodes, got '{placement}'"
     with pytest.raises(arcbeam.UnsupportedError, match=message):
         decode(graph(), placement=placement, device="cpu")
-    with pytest.raises(ValueError, match="placement: this needs a language_model"):
+    with pytest.raises(ValueError, match=r"placement: this needs a language_model, the large one that rescores"):
         CtcDecoder(graph(), placement=placement)
 
 

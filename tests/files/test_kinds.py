@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 import arcbeam
+from arcbeam.cli.references import read_references
 from arcbeam.core.errors import FormatError
 from arcbeam.files.kinds import BEGINNINGS, kind_of
 from arcbeam.graph import graph_file
 from arcbeam.lm import kenlm_file, lm_file
+from arcbeam.recipe.lexicon import words_of_arpa
 from tests.graph import examples
 
 
@@ -41,3 +43,53 @@ def test_where_a_text_belongs(tmp_path):
     for read in (arcbeam.TokenTable.read, arcbeam.SymbolTable.read):
         with pytest.raises(FormatError, match=r"line 1: expected text in UTF-8, got a graph of arcbeam$"):
             read(tmp_path / "graph.arcbeam")
+
+
+def test_where_a_text_belongs_by_later_bytes(tmp_path):
+    array = io.BytesIO()
+    np.savez(array, x=np.full(9, -3.7))
+    for data, name in [
+        (array.getvalue(), "a zip archive, such as an .npz of NumPy"),
+        (b"utterance \0BFM \4\x9f\xff", r"an archive of Kaldi \(ark:FILE\)"),
+        (b"a word of \xff", "the byte 0xff at byte 10"),
+    ]:
+        (tmp_path / "text").write_bytes(data)
+        (tmp_path / "text.scp").write_bytes(data)
+        for read in (
+            lambda: arcbeam.TokenTable.read(tmp_path / "text"),
+            lambda: read_references([tmp_path / "text"]),
+            lambda: list(arcbeam.read_log_probs(tmp_path / "text.scp")),
+        ):
+            with pytest.raises(FormatError, match=rf"expected text in UTF-8, got {name}$"):
+                read()
+
+
+def test_where_a_language_model_belongs(tmp_path):
+    examples.example().save(tmp_path / "graph")
+    (tmp_path / "arpa").write_text("\\data\\\nngram 1=3\n" + 99 * "\n")
+    with pytest.raises(FormatError, match=r"expected a language model of arcbeam, got a graph of arcbeam$"):
+        arcbeam.LanguageModel.load(tmp_path / "graph")
+    with pytest.raises(FormatError, match="expected a language model of arcbeam, got an ARPA language model, which"):
+        arcbeam.LanguageModel.load(tmp_path / "arpa")
+    with pytest.raises(FormatError, match=r"expected an ARPA language model, got a graph of arcbeam$"):
+        arcbeam.LanguageModel.build(tmp_path / "graph")
+
+
+def test_where_a_model_of_kenlm_belongs(tmp_path):
+    pytest.importorskip("kenlm")
+    examples.example().save(tmp_path / "graph")
+    with pytest.raises(
+        FormatError, match=r"expected an ARPA or KenLM's binary language model, got a graph of arcbeam$"
+    ):
+        arcbeam.KenLM(tmp_path / "graph")
+
+
+def test_one_path_at_a_time(tmp_path):
+    with pytest.raises(TypeError, match="path: expected the path of one file or folder, got list"):
+        arcbeam.read_log_probs([tmp_path])
+
+
+def test_an_arpa_that_was_cut_short(tmp_path):
+    (tmp_path / "arpa").write_text("\\data\\\nngram 1=3\n\n\\1-grams:\n-1 <s>\n-1 a\n")
+    with pytest.raises(FormatError, match="got one that ends among its unigrams, at line 6: is the file complete"):
+        words_of_arpa(tmp_path / "arpa")

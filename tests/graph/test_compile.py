@@ -158,6 +158,7 @@ def test_long_cycles_are_named_in_part():
         ({"label_to_column": [0.5, 1.0]}, ValueError, "expected integers"),
         ({"finals": [0.0]}, ValueError, r"expected a mapping or \[2\], got \[1\]"),
         ({"arcs": [(0, 1, 1, 0)]}, ValueError, "arc 0: expected"),
+        ({"arcs": [(0, 1, 1, 0, "x")]}, ValueError, "arc 0: expected"),
         ({"arcs": [(0, 1, 0.5, 0, 0.0)]}, TypeError, "input labels: expected integers"),
         ({"arcs": [np.zeros(2, int)] * 4 + [np.zeros(3)]}, ValueError, "five arrays of one length"),
     ],

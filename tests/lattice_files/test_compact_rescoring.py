@@ -2,6 +2,7 @@
 
 import math
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -168,3 +169,13 @@ def test_what_is_refused(tmp_path, plain, models):
     empty = nothing(random_lattice(0)._batch.graph).to_kaldi()
     assert empty.rescore(large, small) == empty and empty.nbest(3) == []
     assert isinstance(small, LanguageModel)
+
+
+def test_the_scale_of_a_path():
+    lattice = random_compact(np.random.default_rng(4))
+    graph_alone = min(path[2] for path in all_paths(lattice, 0.0))
+    with warnings.catch_warnings(action="error"):
+        assert lattice.best_path(acoustic_scale=0).graph_cost == pytest.approx(graph_alone)
+    for scale, error in [("1", TypeError), (-1.0, ValueError), (np.nan, ValueError)]:
+        with pytest.raises(error, match="acoustic_scale: expected a number of at least 0"):
+            lattice.best_path(acoustic_scale=scale)

@@ -103,7 +103,7 @@ def without(line, count="ngram 1=5"):
         (GOOD.replace("\\end\\\n", ""), r"expected \\end\\, got the end of the file"),
         (GOOD.replace("-0.5\ta", "-0.5\ta\n-0.5\ta").replace("1=5", "1=6"), "every n-gram once"),
         (GOOD.replace("ngram 1=5", "ngram 1=999999999"), "at most 57 n-grams .* 229 bytes .* got 999999999"),
-        (b"mmap lm http://kheafield.com/code format version 5\n\0" + bytes(100), "got a KenLM binary"),
+        (b"mmap lm http://kheafield.com/code format version 5\n\0" + bytes(100), "got KenLM's binary language model"),
         (GOOD.encode().replace(b"<unk>", b"\xff"), "the words are not UTF-8"),
     ],
 )  # fmt: skip

@@ -95,6 +95,8 @@ def test_spell(tmp_path):
 def test_spell_errors():
     with pytest.raises(ValueError, match="got 1 word with a character that is no token, such as 'xyz'; there are"):
         Lexicon.spell(["xyz"], TOKENS)
+    with pytest.raises(ValueError, match=r"expected words that the tokens can spell, got no words$"):
+        Lexicon.spell([], TOKENS)
     with pytest.raises(ValueError, match="separator among the tokens, got '_'"):
         Lexicon.spell(["a"], TOKENS, separator="_")
     two = TokenTable.from_list(["<space>", "|", "a", "<blank>"])

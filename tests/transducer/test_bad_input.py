@@ -41,7 +41,7 @@ INPUTS = {
         r"got 8 \(is it \[batch, features, frames\]\? transpose it to \[batch, frames, features\]\)",
     ),
     "turned": ([GOOD.T], None, ValueError, r"expected 7 features, got 12 \(is it \[features, frames\]\? transpose"),
-    "flat": (GOOD[0], None, ValueError, r"expected \[batch, frames, features\], got 1 dimensions"),
+    "flat": (GOOD[0], None, ValueError, r"expected \[batch, frames, features\], got 1 dimension "),
     "negative length": ([GOOD], [-1], ValueError, r"lengths\[0\]: expected 0 to 12 frames, got -1"),
     "length beyond": ([GOOD], [13], ValueError, r"lengths\[0\]: expected 0 to 12 frames, got 13"),
     "whole": ([GOOD.astype(int)], None, TypeError, r"expected float32 or float16 values, got int64"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -124,7 +125,10 @@ def _as_numpy(item: Any, name: str, values: str) -> np.ndarray:
     elif hasattr(item, "__dlpack__"):
         array = _from_dlpack(item, name, values)
     else:
-        raise TypeError(f"{name}: expected an array (numpy, or anything with DLPack), got {type(item).__name__}")
+        hint = "; arcbeam.read_log_probs reads files" if isinstance(item, (str, os.PathLike)) else ""
+        if isinstance(item, list):
+            hint = "; numpy.asarray(..., numpy.float32) makes one of it"
+        raise TypeError(f"{name}: expected an array (numpy, or anything with DLPack), got {type(item).__name__}{hint}")
     array = rounded(array)
     if array.dtype.newbyteorder("=") not in FLOAT_TYPES:
         raise TypeError(f"{name}: expected float32 or float16 {values}, got {array.dtype}")
@@ -186,7 +190,10 @@ def check_shape(shape: tuple[int, ...], name: str, axes: Sequence[str], columns:
     """Raises ValueError unless an array has these axes, and the columns that the graph needs."""
     if len(shape) != len(axes):
         hint = " (for one utterance, pass a list that holds it)" if len(shape) == 2 else ""
-        raise ValueError(f"{name}: expected [{', '.join(axes)}], got {len(shape)} dimensions {shape}{hint}")
+        if len(shape) == 1:
+            hint = f" (one utterance is [{axes[-2]}, {axes[-1]}])"
+        got = f"{len(shape)} dimension{'s'[: len(shape) != 1]} {shape}"
+        raise ValueError(f"{name}: expected [{', '.join(axes)}], got {got}{hint}")
     width = shape[-1]
     if width < columns or (exact and width != columns):
         hint = ""

@@ -33,7 +33,7 @@ class InputWarnings:
         utterance, frame, value = self.checks.sight(ABOVE_ZERO)
         return InputWarning(
             f"log_probs: expected natural logs of probabilities, got {value:g} in",
-            ": are they probabilities (take the log), or logits (decode with logits=True)?",
+            ": are they probabilities (take the log), or logits (take log_softmax; in Python logits=True does)?",
             utterance=utterance,
             frame=frame,
         )
@@ -51,15 +51,15 @@ class InputWarnings:
     def _sums_above(self) -> InputWarning:
         return self._sums(
             SUMS_ABOVE,
-            "are they logs to base 10 (multiply by 2.302585), logits (decode with logits=True), or were small "
-            "ones clipped?",
+            "are they logs to base 10 (multiply by 2.302585), logits (take log_softmax; in Python "
+            "logits=True does), or were small ones clipped?",
         )
 
     def _sums_below(self) -> InputWarning:
         return self._sums(
             SUMS_BELOW,
-            "are they logits (decode with logits=True), logs to base 2, were they scaled (use acoustic_scale), or are "
-            "columns missing?",
+            "are they logits (take log_softmax; in Python logits=True does), logs to base 2, were they scaled (use "
+            "acoustic_scale), or are columns missing?",
         )
 
     def _too_low(self) -> InputWarning:

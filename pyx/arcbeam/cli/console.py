@@ -20,7 +20,7 @@ import typer
 
 from arcbeam.cli.parameters import parse_numbers
 from arcbeam.cli.terminal import note, tell_error
-from arcbeam.core.errors import ArcbeamError
+from arcbeam.core.errors import ArcbeamError, InputWarning
 
 NEAR = 0.75  # how alike a name is that a message offers instead of one that is not there
 ERROR, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
@@ -54,6 +54,8 @@ def _why(error: OSError) -> str:
         return "expected a file, got a folder"
     if isinstance(error, FileNotFoundError):
         path = Path(os.fsdecode(error.filename))
+        if not path.parent.is_dir():
+            return f"the folder {path.parent} does not exist"
         there = os.listdir(path.parent) if path.parent.is_dir() else []
         # Names of four letters and the same suffix are alike as a whole, so what is before the suffix has to be, too.
         by_stem = {Path(name).stem: name for name in difflib.get_close_matches(path.name, there, 9, NEAR)}
@@ -123,7 +125,7 @@ def _told_to_end() -> Iterator[None]:
 
 def _note_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     """Python calls this with a warning. A line of the program's source would not help a user at the terminal."""
-    note(f"note: {message}" if category is UserWarning else f"{category.__name__}: {message}")
+    note(f"note: {message}" if category in (UserWarning, InputWarning) else f"{category.__name__}: {message}")
 
 
 def _silence_stdout() -> None:

@@ -186,7 +186,7 @@ def _decode_files(
             requested=requested, boosts=boosts,
         )  # fmt: skip
     if archive not in (None, STDOUT):
-        note(f"wrote {archive}: {speed.utterances:,} lattices")
+        note(f"wrote {archive}: {speed.utterances:,} lattice{'s' * (speed.utterances != 1)}")
     speed.run_seconds = time.perf_counter() - began
     note(speed.describe(decoder.options.frame_shift, describe_device(decoder)))
     if scorer is not None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 OTHER_FILES = {
     TRANSDUCERS: "a transducer is for arcbeam transduce, which streams with --chunk-frames",
-    (".npz", ".npy", ".ark", ".scp"): "the graph comes first, and then the log-probs",
+    (".npz", ".npy", ".ark", ".scp"): "to decode, the graph comes first, and then the log-probs",
     (".arpa", ".arpa.gz", ".arpa.xz", ".arpa.bz2"): "build-graph --lm makes a graph with an ARPA language model",
 }
 """What to do with files in the place of a graph, by the ends of their names."""

@@ -57,7 +57,7 @@ def check_format(
     for option, is_requested in of_json.items():
         if is_requested:
             raise typer.BadParameter(
-                f"expected --format json, which alone has it, got {format}", param_hint=f"'--{option}'"
+                f"only --format json has a place for it, got --format {format}", param_hint=f"'--{option}'"
             )
 
 

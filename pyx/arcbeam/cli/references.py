@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from arcbeam.core.errors import FormatError
+from arcbeam.files.kinds import not_text
 from arcbeam.files.lines import read_text
 
 TRN = re.compile(r"(.*)\(([^()\s]+)\)$")
@@ -39,10 +40,11 @@ def _files(path: Path) -> list[Path]:
 
 def _read(path: Path) -> Iterator[tuple[int, str, str]]:
     split = {".tsv": _split_tsv, ".trn": _split_trn}.get(path.suffix.lower(), _split_text)
+    data = read_text(path)
     try:
-        lines = io.StringIO(read_text(path).decode("utf-8-sig"), newline=None)
+        lines = io.StringIO(data.decode("utf-8-sig"), newline=None)
     except UnicodeDecodeError as error:
-        raise FormatError(f"{path}: expected text in UTF-8, got {error.reason} at byte {error.start}") from None
+        raise FormatError(f"{path}: expected text in UTF-8, got {not_text(data, error)}") from None
     for number, line in enumerate(lines, 1):
         if line.strip():
             utterance, transcript = split(line.rstrip("\r\n"), f"{path}:{number}")

@@ -104,16 +104,22 @@ class Scorer:
         from arcbeam.recipe.lexicon import find_separator
 
         if graph.tokens is not None and graph.blank is not None:
-            with suppress(ValueError):  # several separators
+            with suppress(ValueError), warnings.catch_warnings(action="ignore"):  # several separators; another blank
                 if find_separator(graph.tokens) is not None:
                     greedy = Graph.greedy(graph.tokens, blank=graph.blank)
                     self._greedy = CtcDecoder(greedy, beam=0.0, device="cpu")
 
     def expect(self, batch: Iterable[Utterance]) -> None:
         """Fail on utterances without a reference, before any work is done on them."""
+        batch = list(batch)
         missing = [u.id for u in batch if u.id not in self.references]
         self.without_reference += len(missing)
         if missing and not self.allow_missing:
+            if len(missing) == len(batch) and not self.seen:
+                raise Failure(
+                    f"the reference lacks {named(missing)}, all of them; its first is "
+                    f"{next(iter(self.references))!r}: is it the reference of these inputs?"
+                )
             raise Failure(f"the reference lacks {named(missing)}; --allow-missing scores the others")
 
     def add(self, batch: Sequence[Utterance], hypotheses: Iterable["Hypothesis"]) -> None:
@@ -142,6 +148,8 @@ class Scorer:
             raise Failure(
                 f"the input lacks utterances of the reference ({named(missing)}); --allow-missing scores the others"
             )
+        if self.without_reference and not self.seen:
+            raise Failure("the inputs and the reference have no utterance in common")
         notes = []
         if missing or self.without_reference:
             notes.append(
@@ -223,6 +231,8 @@ def check_width(graph: "Graph", batch: Iterable[Utterance]) -> None:
             why = ""
             if utterance.log_probs.shape[0] == graph.num_columns:
                 why = "; is it [columns, frames]? Transpose it to [frames, columns]"
+            elif columns == graph.num_columns - 1:
+                why = "; do the log-probs lack a column, such as the blank's?"
             elif columns == graph.num_columns + 1:
                 why = "; was a line missing from the tokens of the graph, such as the blank's or the space's?"
             raise ValueError(

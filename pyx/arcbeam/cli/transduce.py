@@ -142,7 +142,12 @@ def transduce(
         "ngram_lm_tokens": None if ngram_lm_tokens is None else _first_words(ngram_lm_tokens),
     }  # fmt: skip
     with steps(f"loading {model}"):
-        decoder = _reader_of_model(model)(model, **{name: value for name, value in given.items() if value is not None})
+        try:
+            decoder = _reader_of_model(model)(model, **{name: one for name, one in given.items() if one is not None})
+        except FormatError as error:
+            if "unknown array" not in str(error):
+                raise
+            raise FormatError(f"{error}; the model comes first, and then the output of its encoder") from error
     shift = decoder.options.frame_shift
     if not decoder.has_text:
         if format in TIMED:

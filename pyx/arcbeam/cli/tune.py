@@ -97,6 +97,8 @@ def tune(
     for file in (output, plot):
         if file is not None:
             check_output(file)
+    if plot is not None:
+        _check_picture(plot)
     from arcbeam.cli.graphs import describe_device, load_graph
     from arcbeam.cli.references import read_references
     from arcbeam.cli.run import Scorer
@@ -119,7 +121,7 @@ def tune(
             points.append(point)
             device = describe_device(decoder)
     scorer.add_greedy(utterances)
-    points.sort(key=lambda point: (point.wer, -point.speed))
+    points.sort(key=lambda point: (point.wer, abs(point.word_insertion_penalty), -point.speed))
     unit = "frames a second" if frame_shift is None else "RTFx"
     _print(points, unit, device, scorer)
     _advise(points, graph, inputs, loaded, unit)
@@ -225,6 +227,15 @@ def _write(points: list[Point], path: Path, unit: str) -> None:
             unit.lower().replace(" ", "_"),
         ))  # fmt: skip
         rows.writerows(tuple(vars(point).values()) for point in points)
+
+
+def _check_picture(path: Path) -> None:
+    """Fails on a name that says no kind of picture, before any work is done for it."""
+    from arcbeam.core.packages import require
+
+    kinds = require("matplotlib.backend_bases", "a plot", "matplotlib").FigureCanvasBase.get_supported_filetypes()
+    if path.suffix[1:].lower() not in kinds:
+        raise Failure(f"{path}: --plot: expected a name such as wer.svg, wer.png or wer.pdf, got {path.suffix!r}")
 
 
 def _draw(points: list[Point], path: Path, unit: str) -> None:

@@ -152,7 +152,10 @@ class CtcDecoder:
                 raise ValueError("graph_language_model: this needs a language_model, too")
             changed = [name for name in OPTIONS if getattr(self._options, name) != getattr(DecoderOptions, name)]
             if changed:
-                raise ValueError(f"{', '.join(changed)}: this needs a language_model")
+                raise ValueError(
+                    f"{', '.join(changed)}: this needs a language_model, the large one that rescores; the scale of the "
+                    "model in a graph is an option of its build, and acoustic_scale weighs against it"
+                )
             return None
         if small is None:
             raise ValueError(

@@ -293,6 +293,10 @@ class Hypothesis(WordPath):
         rows = np.asarray(log_probs)
         if rows.ndim != 2:
             raise ValueError(f"log_probs: expected [frames, columns], as they were decoded, got {rows.shape}")
+        if len(rows) < len(self.tokens):
+            raise ValueError(
+                f"log_probs: expected the {len(self.tokens)} frames that were decoded, or more, got {len(rows)}"
+            )
         shift, first = self._frame_shift, self._first_frame
         scale = 1.0 if shift is None else shift
         begin = 0 if start is None else max(round(start / scale) - first, 0)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from arcbeam.core.errors import FormatError
+from arcbeam.files.kinds import not_text
 from arcbeam.files.reading import check_is_file
 
 LONGEST_ID = 4096
@@ -49,7 +50,9 @@ def scp_entries(path: Path) -> Iterator[tuple[str, Path, int, str]]:
                     raise FormatError(f"{path}:{number}: {utterance!r}: no file has an offset of {offset}")
                 yield utterance, _locate(archive, path), int(offset), rows
         except UnicodeDecodeError as error:
-            raise FormatError(f"{path}: expected text in UTF-8, got {error.reason} at byte {error.start}") from None
+            with open(path, "rb") as file:
+                got = not_text(file.read(64 << 10), error)
+            raise FormatError(f"{path}: expected text in UTF-8, got {got}") from None
 
 
 def open_archive(archive: Path, index: Path) -> BinaryIO:

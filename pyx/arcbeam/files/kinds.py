@@ -19,15 +19,26 @@ BEGINNINGS = {
     b"\x7fELF": "a program",
     b"%PDF": "a PDF document",
 }
+KALDI_NAME = 256
+"""The bytes in which the name of the first utterance of a binary archive ends."""
+
+
+def known_kind(head: bytes) -> str | None:
+    """A name for a file with these first bytes, with its article; None for one of no known kind."""
+    if head.lstrip().startswith(b"\\data\\"):
+        return "an ARPA language model, which build-lm and build-graph --lm take"
+    if b" \0B" in head[:KALDI_NAME]:
+        return "an archive of Kaldi (ark:FILE)"
+    return next((name for beginning, name in BEGINNINGS.items() if head.startswith(beginning)), None)
 
 
 def kind_of(head: bytes) -> str:
     """A name for a file with these first bytes, with its article."""
     if not head:
         return "an empty file"
-    if head.lstrip().startswith(b"\\data\\"):
-        return "an ARPA language model, which build-lm and build-graph --lm take"
-    return next(
-        (name for beginning, name in BEGINNINGS.items() if head.startswith(beginning)),
-        f"a file that begins with {head[:8]!r}",
-    )
+    return known_kind(head) or f"a file that begins with {head[:8]!r}"
+
+
+def not_text(data: bytes, error: UnicodeDecodeError) -> str:
+    """What a file is that should have been text: its kind if that is known, otherwise the first byte that is none."""
+    return known_kind(data) or f"the byte 0x{error.object[error.start]:02x} at byte {error.start}"

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 
 from arcbeam.core.errors import FormatError
-from arcbeam.files.kinds import kind_of
+from arcbeam.files.kinds import kind_of, not_text
 
 MOST_OF_A_PIPE = 64 << 20
 """The most bytes that are read of what has no size, such as a pipe, which may never end."""
@@ -34,7 +34,7 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         number = data.count(b"\n", 0, error.start) + 1
-        got = kind_of(data) if error.start < 8 else error
+        got = kind_of(data) if error.start < 8 else not_text(data, error)
         raise FormatError(f"{path}, line {number}: expected text in UTF-8, got {got}") from None
     for number, line in enumerate(text.split("\n"), 1):
         yield number, line.removesuffix("\r")

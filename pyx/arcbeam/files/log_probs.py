@@ -108,6 +108,8 @@ def read_log_probs(
             [hypothesis] = decoder.decode([log_probs])
             print(utterance, hypothesis.text)
     """
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise TypeError(f"path: expected the path of one file or folder, got {type(path).__name__}")
     limit = None if max_bytes is None else str(as_bytes("max_bytes", max_bytes))
     utterances = read_all(find_inputs([os.fsdecode(path)], limit))
     return ((utterance.id, utterance.log_probs) for utterance in utterances)

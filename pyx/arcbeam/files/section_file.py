@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from arcbeam.core.errors import FormatError
 from arcbeam.files._file_map import FileMap, checksum
+from arcbeam.files.kinds import kind_of
 from arcbeam.files.watch import FileWatch
 from arcbeam.files.writing import replacing
 
@@ -129,7 +130,7 @@ def read_sections(path: object, kind: Kind, data: Any, size: int) -> dict[str, n
     """The arrays of a file by name, after checks of the header, the section table and the checksums."""
     magic, version, sections, expected, table_sum, header_sum = HEADER.unpack_from(data)
     if not kind.begins(magic):
-        raise FormatError(f"{path}: expected {kind.name} (magic {kind.magic!r}), got {magic!r}")
+        raise FormatError(f"{path}: expected {kind.name}, got {kind_of(bytes(data[:64]))}")
     if version != kind.version:
         raise FormatError(f"{path}: expected version {kind.version} of the format, got {version}; {kind.again}")
     if header_sum != checksum(data[:SEALED]):

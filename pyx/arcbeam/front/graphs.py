@@ -44,7 +44,7 @@ class Parts:
 def graph_of(parts: Parts, use_cache: bool) -> Graph:
     """The graph of the parts; :func:`arcbeam.ctc_decoder` documents them and the errors."""
     if parts.lexicon is not None and parts.words is not None:
-        raise ValueError("expected lexicon or words, got both: a lexicon has its words")
+        raise ValueError("expected lexicon or words, got both: a lexicon already lists its words")
     separator = _separator(parts)
     if parts.lm is None and parts.lexicon is None and parts.words is None:
         return Graph.greedy(with_marked_starts(parts.table), separator=separator)

@@ -51,7 +51,7 @@ def unzip(arcs: Arcs) -> Sequence[npt.ArrayLike]:
         return arcs
     rows = list(arcs)
     for index, row in enumerate(rows):
-        if len(row) != 5:  # type: ignore[arg-type]
+        if len(row) != 5 or isinstance(row[4], str):  # type: ignore[arg-type, index]
             raise ValueError(
                 f"arc {index}: expected (source, destination, input label, output label, cost), got {row!r}"
             )

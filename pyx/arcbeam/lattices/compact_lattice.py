@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.core.calls import lists_options
+from arcbeam.core.checks import check_real
 from arcbeam.core.show import shown_as
 from arcbeam.graph.symbols import SymbolTable
 
@@ -66,10 +67,12 @@ class CompactLattice:
 
     def cost_parts(self, acoustic_scale: float) -> tuple[Floats, Floats]:
         """float64 [arcs, 2] and [states, 2]: the graph's costs, and `acoustic_scale` times the acoustic costs."""
-        arcs, finals = (
-            np.stack([costs["graph_cost"].astype(np.float64), acoustic_scale * costs["acoustic_cost"]], axis=1)
-            for costs in (self.arcs, self.finals)
-        )
+        check_real("acoustic_scale", acoustic_scale, "of at least 0", above=0.0, inclusive=True)
+        with np.errstate(invalid="ignore"):  # 0 times the cost of a state that is not final
+            arcs, finals = (
+                np.stack([costs["graph_cost"].astype(np.float64), acoustic_scale * costs["acoustic_cost"]], axis=1)
+                for costs in (self.arcs, self.finals)
+            )
         finals[np.isposinf(self.finals["graph_cost"])] = np.inf
         return arcs, finals
 

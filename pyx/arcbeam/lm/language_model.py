@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from arcbeam.core.calls import lists_options
 from arcbeam.core.errors import FormatError
 from arcbeam.core.show import shown_as
 from arcbeam.core.warn import warn
+from arcbeam.files.kinds import known_kind
 from arcbeam.files.section_file import Mapped
 from arcbeam.lm import lm_file
 from arcbeam.lm._language_model import walk
@@ -158,7 +160,14 @@ class LanguageModel:
         from arcbeam.recipe import backoff_model
         from arcbeam.recipe.progress import Reporter
 
-        columns, about = backoff_model.read(arpa, Reporter(progress), max_bytes)
+        try:
+            columns, about = backoff_model.read(arpa, Reporter(progress), max_bytes)
+        except FormatError:
+            with open(arpa, "rb") if os.path.isfile(arpa) else io.BytesIO() as file:
+                got = known_kind(file.read(64))
+            if got is None or got.startswith(("an ARPA", "a file packed")):
+                raise
+            raise FormatError(f"{os.fspath(arpa)}: expected an ARPA language model, got {got}") from None
         for note in about["notes"]:
             warn(f"{arpa}: {note}")
         model = cls(columns, about)

@@ -311,7 +311,9 @@ def words_of_arpa(path: str | os.PathLike[str], max_bytes: int | str | None = No
             if parts[1] not in _RESERVED and parts[1].lower() != "<unk>":
                 words.append(parts[1])
         inside |= line.strip() == "\\1-grams:"
-    got = "an empty file" if number == 0 else "the end of the file"
+    got = "an empty file" if number == 0 else "a file without \\1-grams:"
+    if inside:
+        got = f"one that ends among its unigrams, at line {number}: is the file complete?"
     raise FormatError(f"{path}: expected an ARPA model with unigrams, got {got}")
 
 
@@ -379,7 +381,9 @@ def _make(
     # A few words, such as numbers and marks, have no case, and would be all that is left of a large vocabulary.
     cased = count > len(builder.labels) and any(pronounce(word) for word in (lost.lower(), lost.upper()))
     if cased or not builder.labels:
-        what = f"{count:,} word{'s'[: count != 1]} {reason}, such as {lost!r}" if count else "no words"
+        if not count:
+            raise ValueError("expected words that the tokens can spell, got no words")
+        what = f"{count:,} word{'s'[: count != 1]} {reason}, such as {lost!r}"
         listed = ", ".join(repr(token[:40]) for token in tokens.tokens[:5])
         hint = "write the words and the tokens in the same case" if cased else "the file of the tokens has one a line"
         raise ValueError(

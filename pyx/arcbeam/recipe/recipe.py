@@ -126,6 +126,7 @@ def greedy_fields(
 ) -> dict[str, Any]:
     """The arguments of `Graph.from_arcs` for greedy decoding; :meth:`arcbeam.Graph.greedy` documents them."""
     table = _as_tokens(tokens, blank)
+    _warn_of_another_blank(table)
     arcs = greedy_topology(len(table), table.blank)
     return {
         "arcs": (arcs.sources, arcs.targets, arcs.inputs, arcs.outputs, arcs.costs),

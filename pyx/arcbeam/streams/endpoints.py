@@ -14,6 +14,7 @@ EVERY = 0.2  # seconds of a sentence between two checks of its rules
 MOST_RULES = 8
 MOST_FRAMES = 2**32 - 1
 ROUNDING = 1e-6  # of a frame, by which a time may miss it
+LONGEST_SILENCE = 60.0  # seconds; more are milliseconds
 RULE = ("must_contain_nonsilence", "min_trailing_silence", "max_relative_cost", "min_utterance_length")
 
 
@@ -40,6 +41,11 @@ class EndpointRule:
         check_bool("must_contain_nonsilence", self.must_contain_nonsilence)
         for name in ("min_trailing_silence", "min_utterance_length"):
             check_real(name, getattr(self, name), "of seconds, at least 0", above=0.0, inclusive=True)
+        if self.min_trailing_silence > LONGEST_SILENCE:
+            raise ValueError(
+                f"min_trailing_silence: expected at most {LONGEST_SILENCE:g} seconds, got "
+                f"{self.min_trailing_silence:g}; write 500 milliseconds as 0.5"
+            )
         name = "max_relative_cost"
         check_real(name, self.max_relative_cost, "of at least 0", above=0.0, inclusive=True, infinite=True)
         keep_plain_values(self)

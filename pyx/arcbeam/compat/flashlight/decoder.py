@@ -60,7 +60,7 @@ class _Decoder:
         if not isinstance(lm, ZeroLM):
             raise TypeError(
                 f"lm: expected a KenLM or a ZeroLM of arcbeam.compat.flashlight, got {type(lm).__name__}; language "
-                "models of one's own are not supported"
+                "models of your own are not supported"
             )
         if options.criterion_type is not CriterionType.CTC or len(transitions):
             got = f"{options.criterion_type} and {len(transitions)} transitions"

@@ -62,7 +62,7 @@ def build_ctcdecoder(
         from arcbeam.recipe.lexicon import words_of_arpa
 
         unigrams = words_of_arpa(kenlm_model_path)
-    if unigrams is None:
+    if unigrams is None and os.path.isfile(kenlm_model_path):  # otherwise the model raises the error
         warn(
             "unigrams: expected the known words, because a binary language model does not list them, got none: all "
             "words in progress pay unk_score_offset; give unigrams=, such as the first column of the lexicon"

@@ -33,7 +33,9 @@ def tokens_of(
         raise InputError(
             "logits",
             f"expected {columns} columns, one for each label, got {array.shape[1]}",
-            "without a label for the blank ('', '_', '<pad>' or '[PAD]'), one is added as the last column",
+            "are they [columns, frames]? transpose them to [frames, columns]"
+            if array.shape[0] == columns
+            else "without a label for the blank ('', '_', '<pad>' or '[PAD]'), one is added as the last column",
         )
     if not len(array):
         return np.zeros(1, np.int64), np.empty(0, np.uint32), np.empty(0, np.float64)

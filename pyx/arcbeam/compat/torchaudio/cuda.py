@@ -14,9 +14,14 @@ from arcbeam.compat.torchaudio.tensors import columns_of, taken
 from arcbeam.core.checks import as_float, check_count, check_threads
 from arcbeam.core.errors import InputError
 from arcbeam.core.threads import usable_cores
+from arcbeam.core.warn import warn
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+
+BLANKS = ("<blank>", "<blk>", "[blank]", "<ctc_blank>")
+"""Tokens that can be nothing but the blank."""
 
 
 class CUCTCHypothesis(NamedTuple):
@@ -82,6 +87,12 @@ class CUCTCDecoder:
         self.vocab_list = list(vocab_list)
         if not 0 <= blank_id < len(self.vocab_list):
             raise ValueError(f"blank_id: expected a column from 0 to {len(self.vocab_list) - 1}, got {blank_id!r}")
+        named = [column for column, token in enumerate(self.vocab_list) if str(token).lower() in BLANKS]
+        if named and blank_id not in named:
+            warn(
+                f"blank_id: expected {self.vocab_list[named[0]]!r}, which is column {named[0]}, got "
+                f"{self.vocab_list[blank_id]!r}, which is column {int(blank_id)}; give blank_id={named[0]}"
+            )
         self.blank_id, self.beam_size, self.nbest = int(blank_id), int(beam_size), int(nbest)
         self.blank_skip_threshold = float(blank_skip_threshold)
         # To the search, each token is a word that is spelled by its number.

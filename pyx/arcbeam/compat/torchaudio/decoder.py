@@ -13,6 +13,7 @@ from arcbeam.baseline.decoder import UNKNOWN, LexiconDecoder, LexiconFreeDecoder
 from arcbeam.compat.torchaudio.tensors import columns_of, taken
 from arcbeam.core.errors import InputError
 from arcbeam.core.show import shown_as
+from arcbeam.core.warn import warn
 from arcbeam.graph.symbols import TokenTable
 from arcbeam.lm.kenlm import KenLM
 
@@ -215,7 +216,7 @@ def ctc_decoder(
     if lm is not None and not isinstance(lm, (str, os.PathLike, KenLM)):
         raise TypeError(
             f"lm: expected the path of an ARPA or of KenLM's binary format, an arcbeam.KenLM or None, got "
-            f"{type(lm).__name__}; language models of one's own (CTCDecoderLM) are not supported"
+            f"{type(lm).__name__}; your own language models (CTCDecoderLM) are not supported"
         )
     columns = columns_of(tokens)
     for name, token in (("blank_token", blank_token), ("sil_token", sil_token)):
@@ -244,5 +245,10 @@ def ctc_decoder(
         from arcbeam.recipe.lexicon import Lexicon
 
         words = Lexicon.from_file(lexicon, table, probabilities=False)
+        if columns.index(sil_token) not in words.columns:
+            warn(
+                f"lexicon: no spelling has the silence {sil_token!r}, with which torchaudio's lexicons end words, as "
+                f"in 'hello h e l l o {sil_token}'; words are found without a pause between them"
+            )
         decoder = LexiconDecoder(words, table, lm, word_score=word_score, unk_score=unk_score, **options)
     return CTCDecoder(decoder, columns, columns.index(blank_token), unk_word)

@@ -97,7 +97,7 @@ def calibrate_confidence(
         raise ValueError("calibrate_confidence: expected a graph with symbols of words; give words= to Graph.load")
     found = decoder.decode(log_probs, lengths, lattice=True)
     if len(found) != len(references):
-        raise ValueError(f"references: expected one an utterance, {len(found)}, got {len(references)}")
+        raise ValueError(f"references: expected one for each utterance, {len(found)}, got {len(references)}")
     labels = [
         right_words(reference.split(), [word.word for word in hypothesis.words])
         for reference, hypothesis in zip(references, found, strict=True)
