@@ -127,7 +127,7 @@ NAN = np.full((3, BATCH[0].shape[1]), np.nan, np.float32)
     [
         (triton.request(NAN, 2), "log_probs: expected finite values or -inf, got nan in frame 0, column 0"),
         (triton.request(np.zeros((3, 5), np.float32), 2), "expected 12 columns, got 5"),
-        (triton.request(np.zeros(12, np.float32), 2), "dimensions"),
+        (triton.request(np.zeros(12, np.float32), 2), "got 1 dimension (12,)"),
         (triton.request(np.zeros((3, 12), np.int32), 2), "int32"),
         (triton.request(BATCH[2], 9), "sequence 9: expected its start, or a sequence that has begun"),
         (triton.request(None, 2), "expected the input LOG_PROBS, got none"),
