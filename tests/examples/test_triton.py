@@ -141,7 +141,7 @@ def test_an_error_in_one_request_harms_no_other(initialize, wrong, said):
     fine, failed, good = model.execute(
         [triton.request(BATCH[0][10:], 0, end=True), wrong, triton.request(BATCH[4][10:], 4, end=True)]
     )
-    assert said in failed.error().message() and "utterance" not in failed.error().message()
+    assert said in failed.error().message() and "utterance 1" not in failed.error().message()
     assert (text(fine), text(good)) == (WHOLES[0].text, WHOLES[4].text)
     [last] = model.execute([triton.request(BATCH[2][10:], 2, end=True)])
     assert text(last) == WHOLES[2].text and len(model.sequences) == 0
