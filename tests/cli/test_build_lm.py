@@ -40,3 +40,14 @@ def test_errors_are_one_line(run, tmp_path):
         assert message in result.stderr.splitlines()[-1]
         assert result.stderr.splitlines()[-1].startswith("error: ")
         assert not (tmp_path / output).exists()
+
+
+def test_a_file_of_another_kind_is_not_replaced(run, files, tmp_path):
+    (tmp_path / "lm.arpa").write_text(GOOD)
+    (tmp_path / "graph.arcbeam").write_bytes((files / "graph.arc").read_bytes())
+    result = run("build-lm", tmp_path / "lm.arpa", "-o", tmp_path / "graph.arcbeam")
+    assert result.exit_code == 1
+    assert "expected a new file or a language model of arcbeam" in " ".join(result.stderr.split())
+    assert (tmp_path / "graph.arcbeam").read_bytes() == (files / "graph.arc").read_bytes()
+    for _ in range(2):  # one of its own kind is
+        assert run("build-lm", tmp_path / "lm.arpa", "-o", tmp_path / "out.lm").exit_code == 0

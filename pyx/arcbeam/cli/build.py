@@ -132,7 +132,7 @@ def build_graph(
     if (lexicon is not None) + (word_list is not None) + lm_words > 1:
         raise typer.BadParameter("give at most one of --lexicon, --word-list and --lm-words")
     opt.check_needs(context, BUILD_NEEDS)
-    check_output(output)
+    check_output(output, "a graph of arcbeam")
     from arcbeam.cli.graphs import build
 
     graph = build(
@@ -159,7 +159,7 @@ def build_lm(
     debug: opt.Debug = False,
 ) -> None:
     """Build a language model for rescoring from its ARPA file."""
-    check_output(output)
+    check_output(output, "a language model of arcbeam")
     if output.exists() and arpa.exists() and output.samefile(arpa):
         raise Failure(f"{output}: the model would replace its ARPA; give --output another name")
     from arcbeam.cli.models import build_model

@@ -21,6 +21,7 @@ import typer
 from arcbeam.cli.parameters import parse_numbers
 from arcbeam.cli.terminal import note, tell_error
 from arcbeam.core.errors import ArcbeamError, InputWarning
+from arcbeam.files.kinds import known_kind
 
 NEAR = 0.75  # how alike a name is that a message offers instead of one that is not there
 ERROR, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
@@ -64,12 +65,17 @@ def _why(error: OSError) -> str:
     return str(error.strerror)
 
 
-def check_output(output: Path) -> None:
-    """Fail on an output that cannot be written, before any work is done for it."""
+def check_output(output: Path, kind: str | None = None) -> None:
+    """Fail on an output that cannot be written, or is a file of a known other kind, before any work is done for it."""
     if not output.absolute().parent.is_dir():
         raise Failure(f"{output}: the folder does not exist")
     if output.is_dir():
         raise Failure(f"--output: expected the name of a file, got the folder {output}")
+    if kind is not None and output.is_file():
+        with output.open("rb") as file:
+            there = known_kind(file.read(512))
+        if there is not None and not there.startswith(kind):
+            raise Failure(f"--output: expected a new file or {kind}, got {output}, which is {there}; name another file")
 
 
 def guarded(command: Command) -> Command:
