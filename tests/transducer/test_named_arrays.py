@@ -185,3 +185,8 @@ def test_what_a_file_may_unpack_to(tmp_path):
 def test_an_archive_in_memory_is_no_path():
     with pytest.raises(TypeError, match=r"arrays: expected a mapping of names to arrays, or the path of an \.npz file"):
         TransducerDecoder.from_arrays(io.BytesIO(b""), 0)
+
+
+def test_an_archive_of_arrays_is_none_of_nemo(demo_data):
+    with pytest.raises(FormatError, match=r"got an \.npz, which TransducerDecoder\.from_arrays reads"):
+        TransducerDecoder.from_nemo(demo_data / "transducer.npz")

@@ -74,6 +74,11 @@ def read_nemo(
         return _from_state_dict(source, Source("state dict"), {}, overrides)
     if not isinstance(source, (str, os.PathLike)):
         raise TypeError(f"expected the path of a .nemo archive or a state dict, got {type(source).__name__}")
+    if os.fsdecode(source).endswith(".npz"):
+        raise FormatError(
+            f"{os.fsdecode(source)}: expected a .nemo archive or a safetensors file, got an .npz, which "
+            "TransducerDecoder.from_arrays reads"
+        )
     file = file_source(source, max_bytes)
     if is_safetensors(source):
         return _from_state_dict(read_checkpoint(source), file, {}, overrides)
