@@ -255,6 +255,7 @@ def test_batch_jobs(there, speech, capsys, monkeypatch):
 
 
 def test_beam_and_scales(there):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: .[plot]")
     (arguments,) = commands("guide/beam-and-scales.md")
     assert "the fewest errors: WER 0.00 %" in command(arguments)
     assert len(Path("grid.csv").read_text().splitlines()) == 1 + 72 and Path("wer.svg").exists()
