@@ -65,7 +65,7 @@ def build_model(arpa: Path, max_bytes: str | None) -> "LanguageModel":
     from arcbeam.cli.graphs import build_steps
 
     with build_steps(f"reading {arpa}") as tell, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the steps that are told include these notes
+        warnings.simplefilter("ignore")  # the progress of the build includes these notes
         return LanguageModel.build(arpa, progress=tell, max_bytes=max_bytes)
 
 

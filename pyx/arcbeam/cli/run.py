@@ -246,10 +246,10 @@ def decode_batch(decoder: Any, batch: list[Utterance], **requested: Any) -> list
     with warnings.catch_warnings(record=True) as caught:
         hypotheses = decoder.decode([u.log_probs for u in batch], errors="return", **requested)
     for warning in caught:
-        told = warning.message
-        if isinstance(told, InputWarning):  # the name replaces the number
-            told = told.at(utterance=batch[told.utterance].id)
-        note(f"note: {told}")
+        message = warning.message
+        if isinstance(message, InputWarning):  # the name replaces the number
+            message = message.at(utterance=batch[message.utterance].id)
+        note(f"note: {message}")
     return list(hypotheses)
 
 

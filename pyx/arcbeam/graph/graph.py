@@ -441,9 +441,9 @@ class Graph:
         tokens
             The columns of the model's log-probs: a TokenTable, the path of one, or a list of tokens.
         blank
-            The blank's token or column; None looks for a usual name among the tokens.
+            The blank's token or column; None for the one with a usual name.
         separator
-            The token between words, or the mark that begins a word's first piece; "auto" looks for the one among
+            The token between words, or the mark that begins a word's first piece; "auto" for the one among
             <space>, |, U+2581 ... that the tokens have; None: the labels are one word.
 
         Raises
