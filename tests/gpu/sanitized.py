@@ -26,7 +26,7 @@ from tests.decode.test_endpoints import RULES, SILENCE, SPEECH
 from tests.decode.test_streams import BATCH, GRAPH, boost
 from tests.decode.test_streams_emulated import OPTIONS, on_both, seen
 
-ROOM = search_plan.Room(spill_states=512, log_entries=1 << 14, links=1 << 12, shared_states=128)
+ROOM = search_plan.Room(spill_states=512, log_entries=1 << 16, links=1 << 16, shared_states=128)
 TIGHT = search_plan.Room(
     spill_states=8, log_entries=64, links=8, lattice_bytes=1, path_entries=1, window_bytes=1 << 12, shared_states=8
 )
