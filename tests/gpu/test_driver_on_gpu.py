@@ -318,10 +318,13 @@ def test_lists_of_torch(gpu):
     assert not {t.data_ptr() for t in again} & set(addresses), "the batch keeps its arrays"
     for bad, said in (
         (torch.zeros(3, 8), f"expected an array on cuda:{gpu}, got one in CPU memory"),
-        (torch.zeros((3, 8), device=f"cuda:{gpu}", dtype=torch.float64), "float32 or float16 log-probs, got float64"),
+        (torch.zeros((3, 8), device=f"cuda:{gpu}", dtype=torch.int32), "float32 or float16 log-probs, got int32"),
     ):
         with pytest.raises(TypeError, match=said):
             as_device_utterances([again[0], bad], None, InputSpec(8, True), reader=engine.stream)
+    wide = torch.full((3, 8), 0.1, device=f"cuda:{gpu}", dtype=torch.float64)
+    got = as_device_utterances([again[0].float(), wide], None, InputSpec(8, True), reader=engine.stream)
+    assert got.table[1].tolist() == [got.table[1, 0], 8, 3, 0] and got.table[1, 0] != wide.data_ptr()
 
 
 def test_streams_of_another_device(gpu):
