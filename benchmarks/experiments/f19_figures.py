@@ -14,7 +14,7 @@ from benchmarks.tasks import lm_task
 from benchmarks.tasks.lm_task import Contender
 
 ORDER, PAPER, ON_GPU = 3, "F19", None
-KERNELS = ("search", "rescore", "asking", "asking_arcs")
+KERNELS = ("search", "rescore", "host_lookup", "host_arcs")
 TITLE = "Figures 3 and 4: WER against RTF"
 BEAMS = tuple(float(beam) for beam in range(8, 17))
 TAKES = lm_task.TAKES

@@ -31,7 +31,7 @@ from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
 
 ON_GPU = True
-KERNELS = ("search", "rescore", "asking", "asking_arcs", "bucketed")
+KERNELS = ("search", "rescore", "host_lookup", "host_arcs", "bucketed")
 ORDER = 236
 TITLE = "Rescoring with a large language model"
 GRAPH, SET = "spm512-3gram", "workload-512"

@@ -36,7 +36,7 @@ from benchmarks.harness.registry import Column, Context, Row
 from benchmarks.tasks import versions
 
 ON_GPU = True
-KERNELS = ("search", "rescore", "bucketed", "asking", "asking_arcs")
+KERNELS = ("search", "rescore", "bucketed", "host_lookup", "host_arcs")
 ORDER = 295
 TITLE = "Two versions"
 SINGLE, BATCH, RESCORING, CODE = KINDS = ("single", "batch", "rescoring", "code")

@@ -15,7 +15,7 @@ from benchmarks.tasks import lm_task
 from benchmarks.tasks.lm_task import Contender
 
 ORDER, PAPER, ON_GPU = 4, "KL14", None
-KERNELS = ("search", "rescore", "asking", "asking_arcs")
+KERNELS = ("search", "rescore", "host_lookup", "host_arcs")
 TITLE = "Figure 2: WER against RTF, standard search and rescoring"
 BEAMS = (6.0, 8.0, 10.0, 12.0, 14.0, 17.0)
 RESCORED = (("bigram", 5), ("small", 3))

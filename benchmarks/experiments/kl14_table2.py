@@ -19,7 +19,7 @@ from benchmarks.tasks import lm_task
 from benchmarks.tasks.lm_task import Contender
 
 ORDER, PAPER, ON_GPU = 2, "KL14", None
-KERNELS = ("search", "rescore", "asking", "asking_arcs")
+KERNELS = ("search", "rescore", "host_lookup", "host_arcs")
 TITLE = "Table 2: time per phase"
 BEAM, HYPOTHESES = 14.0, 3
 SET, SINGLE = "test-other-100", 32

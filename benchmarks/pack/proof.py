@@ -22,8 +22,8 @@ from benchmarks.data.datasets import CACHE
 from benchmarks.harness import record
 from benchmarks.harness.registry import Column, Context, Row
 
-BOOSTED = ("boosted", "boosted_rescore", "boosted_asking", "new_words", "new_words_rescore")
-SEARCHES = ("search", "rescore", "asking", "asking_arcs", "bucketed", *BOOSTED)
+BOOSTED = ("boosted", "boosted_rescore", "boosted_host", "new_words", "new_words_rescore")
+SEARCHES = ("search", "rescore", "host_lookup", "host_arcs", "bucketed", *BOOSTED)
 KERNELS = (
     *SEARCHES,
     *(f"{name}_lattice" for name in SEARCHES),

@@ -58,9 +58,9 @@ ARCBEAM_DEVICE std::uint64_t silence_at(const typename Search::Params& params, s
 }
 
 struct Bounds {
-    std::uint32_t end;   // the frames that the utterance has
-    std::uint32_t look;  // the frames before the next check, or before the end if that comes first
-    bool looks;
+    std::uint32_t end;    // the frames that the utterance has
+    std::uint32_t check;  // the frames before the next check, or before the end if that comes first
+    bool has_check;
 };
 
 template <class Search>
@@ -70,8 +70,8 @@ ARCBEAM_DEVICE Bounds bounds_of(const SearchParams& params, const Lane& lane) {
     }
     const UtteranceResult& result = params.results[lane.state.utterance];
     const std::uint32_t end = simt::load(&result.taken);
-    const std::uint32_t look = simt::load(&result.next_look);
-    return look <= end ? Bounds{end, look, true} : Bounds{end, end, false};
+    const std::uint32_t check = simt::load(&result.next_check);
+    return check <= end ? Bounds{end, check, true} : Bounds{end, end, false};
 }
 
 // The rule that ends a sentence, if any does, after so many frames of the chunk.
@@ -85,7 +85,7 @@ struct Ending {
 ARCBEAM_DEVICE Ending first_ending(const StreamView& view, const LaneState& state, const Bounds& bounds,
                                    std::uint64_t silence) {
     const bool alive = state.alive != 0U;
-    Ending found{kNoEndpoint, bounds.look};
+    Ending found{kNoEndpoint, bounds.check};
     ARCBEAM_ROLLED
     for (;;) {
         const std::uint32_t dead = alive ? 0U : found.frames - state.frame;
@@ -101,8 +101,8 @@ ARCBEAM_DEVICE Ending first_ending(const StreamView& view, const LaneState& stat
 // Returns whether the end has to be found with final weights, and judged again. `of_end`: it has been. What is
 // known by then waits in the histogram.
 template <class Search>
-ARCBEAM_DEVICE bool look(const typename Search::Params& given, const Lane& lane, const Bounds& bounds, bool of_end,
-                         bool reached_final) {
+ARCBEAM_DEVICE bool check_endpoint(const typename Search::Params& given, const Lane& lane, const Bounds& bounds,
+                                   bool of_end, bool reached_final) {
     const SearchParams& params = Search::common(given);
     Control& control = *lane.control;
     const Array<std::uint32_t> kept = lane.histogram;
@@ -111,35 +111,35 @@ ARCBEAM_DEVICE bool look(const typename Search::Params& given, const Lane& lane,
         const bool alive = lane.state.alive != 0U;
         const float cost = packed_cost(simt::load(&control.best_end));
         Ending found;
-        bool asks = false;
+        bool needs_final = false;
         if (!of_end) {
             const std::uint32_t first_token = lane.state.log_size - lane.state.num_tokens;
             const std::uint64_t silence =
                 dead_before(view) + silence_at<Search>(given, lane.state.utterance, view, lane.state.log,
                                                        first_token + simt::load(&control.end_index));
             found = first_ending(view, lane.state, bounds, silence);
-            asks = alive && found.rule != kNoEndpoint && asks_for_end(view.rules.rules[found.rule - 1U]);
+            needs_final = alive && found.rule != kNoEndpoint && needs_end_cost(view.rules.rules[found.rule - 1U]);
             kept[0] = static_cast<std::uint32_t>(silence);
             kept[1] = static_cast<std::uint32_t>(silence >> 32U);
             kept[2] = ordered(cost);
         } else {
             const std::uint64_t silence = std::uint64_t{kept[1]} << 32U | kept[0];
             const float relative = relative_cost(reached_final ? cost : kInfiniteCost, from_ordered(kept[2]));
-            found = {rule_that_holds(view.rules, view.frames + bounds.look, silence, relative), bounds.look};
+            found = {rule_that_holds(view.rules, view.frames + bounds.check, silence, relative), bounds.check};
         }
-        if (!asks) {
+        if (!needs_final) {
             const bool holds = found.rule != kNoEndpoint;
             UtteranceResult& result = params.results[lane.state.utterance];
             simt::store(&result.fired, found.rule);
             simt::store(&result.taken, holds ? found.frames : bounds.end);
-            simt::store(&result.next_look, holds || !alive ? kNoIndex : found.frames + view.rules.every);
+            simt::store(&result.next_check, holds || !alive ? kNoIndex : found.frames + view.rules.every);
         }
-        simt::store(&control.selected, asks ? 1U : 0U);
+        simt::store(&control.selected, needs_final ? 1U : 0U);
     }
     simt::block_barrier();
-    const bool asks = simt::load(&control.selected) != 0U;
+    const bool needs_final = simt::load(&control.selected) != 0U;
     simt::block_barrier();
-    return asks;
+    return needs_final;
 }
 
 }  // namespace arcbeam

@@ -32,7 +32,7 @@ struct Lane {
     std::uint32_t rows_end;            // of that piece
     std::uint32_t num_milestones;      // since the log was last moved
     Counts counts;
-    std::uint32_t log_wanted;  // entries, and links, that the frame which found the log full may add
+    std::uint32_t log_needed;  // entries, and links, that the frame which found the log full may add
 };
 
 // Lays a lane's arrays out in the dynamic shared memory at `memory`.
@@ -163,7 +163,7 @@ ARCBEAM_DEVICE bool log_has_room(Lane& lane, std::uint32_t num_tokens, std::uint
         wanted = num_candidates > num_tokens ? num_candidates : num_tokens;
     }
     if (!has_room) {
-        lane.log_wanted = wanted;
+        lane.log_needed = wanted;
     }
     return has_room;
 }

@@ -50,20 +50,20 @@ struct Capture {
         float slack[kEach];
         bool wanted[kEach];
         std::uint32_t place[kEach];
-        std::uint32_t num_wanted = 0U;
+        std::uint32_t num_taken = 0U;
         for (std::uint32_t k = 0U; k < kEach; ++k) {
             slack[k] = slack_of(packed_cost(candidate[k].packed), packed_cost(winner[k]));
             wanted[k] = candidate[k].place != kNoIndex && candidate[k].packed != winner[k] && stays(beam, slack[k]);
             const std::uint32_t lanes = simt::ballot(simt::kAllThreads, wanted[k]);
-            place[k] = num_wanted + simt::place_in(lanes);
-            num_wanted += simt::popcount(lanes);
+            place[k] = num_taken + simt::place_in(lanes);
+            num_taken += simt::popcount(lanes);
         }
-        if (num_wanted == 0U) {
+        if (num_taken == 0U) {
             return;
         }
         std::uint32_t first = 0U;
         if (simt::warp_thread() == 0U) {
-            first = simt::atomic_add<Team::kScope>(&lane->num_links, num_wanted);
+            first = simt::atomic_add<Team::kScope>(&lane->num_links, num_taken);
         }
         first = simt::shuffle(simt::kAllThreads, first, 0U);
         for (std::uint32_t k = 0U; k < kEach; ++k) {

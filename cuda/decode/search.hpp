@@ -54,7 +54,7 @@ struct UtteranceResult {
     // kNoEndpoint, and how many frames come before the next check of rules; kNoIndex: none
     std::uint32_t taken;
     std::uint32_t fired;
-    std::uint32_t next_look;
+    std::uint32_t next_check;
 };
 
 // A survivor of the last frame, with the arcs of its state, so that they need no look-up.
@@ -130,7 +130,7 @@ struct StreamView {
     std::uint32_t is_last;
     std::uint32_t shows_lattice;   // not 0: the chunk gives the lattice so far, though the sentence goes on
     std::uint32_t fired;           // not kNoEndpoint: the sentence has ended before the chunk
-    std::uint32_t next_look;       // as in UtteranceResult
+    std::uint32_t next_check;      // as in UtteranceResult
     std::uint32_t large_start;     // the large language model's state before the sentence, where there is one
     std::uint64_t frames;          // of the sentence, before the chunk
     const std::uint16_t* columns;  // [num_arcs] of the graph, where there are rules

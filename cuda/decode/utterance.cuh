@@ -77,7 +77,7 @@ ARCBEAM_DEVICE void begin_utterance(const SearchParams& params, Lane& lane, std:
         UtteranceResult& result = params.results[utterance];
         simt::store(&result.taken, view.fired != kNoEndpoint ? 0U : lane.utterance.frames);
         simt::store(&result.fired, view.fired);
-        simt::store(&result.next_look, view.next_look);
+        simt::store(&result.next_check, view.next_check);
     }
 }
 
@@ -324,7 +324,7 @@ ARCBEAM_DEVICE Need make_room_in_log(const SearchParams& params, Lane& lane) {
     forget_milestones(lane);
     simt::block_barrier();
     const std::uint32_t room = state.log_capacity - state.log_size;
-    return room >= state.log_capacity / 2U && room >= lane.log_wanted ? Need::nothing : Need::log;
+    return room >= state.log_capacity / 2U && room >= lane.log_needed ? Need::nothing : Need::log;
 }
 
 // In place of what a lane lacks: nothing, but the utterance goes on after a check of endpoints. The loop is that of
@@ -337,7 +337,7 @@ template <class Search, bool kClusters>
 ARCBEAM_DEVICE Need decode_utterance(const typename Search::Params& params, typename Search::Lane& lane,
                                      bool& of_end) {
     const SearchParams& common = Search::common(params);
-    const std::uint32_t until = bounds_of<Search>(common, lane).look;
+    const std::uint32_t until = bounds_of<Search>(common, lane).check;
     while (lane.state.alive != 0U && (lane.state.started == 0U || lane.state.frame < until)) {
         if (simt::load(&lane.control->bad_column) != kNoIndex) {
             simt::block_barrier();
@@ -381,13 +381,13 @@ ARCBEAM_DEVICE Need decode_utterance(const typename Search::Params& params, type
     }
     const Bounds bounds = bounds_of<Search>(common, lane);
     const bool all_taken = bounds.end == lane.utterance.frames;
-    const bool finals = bounds.looks ? of_end : finals_count(common, lane.state);
+    const bool finals = bounds.has_check ? of_end : finals_count(common, lane.state);
     bool reached_final;
     if (!Search::find_end(params, lane, finals, reached_final)) {
         return Search::lacks(lane);
     }
-    if (bounds.looks) {
-        of_end = look<Search>(params, lane, bounds, of_end, reached_final);
+    if (bounds.has_check) {
+        of_end = check_endpoint<Search>(params, lane, bounds, of_end, reached_final);
         return kEndpointChecked;
     }
     const bool dead = lane.state.alive == 0U;

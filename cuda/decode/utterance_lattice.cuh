@@ -128,10 +128,10 @@ ARCBEAM_DEVICE Need make_room_in_lattice(const SearchParams& params, Lane& lane)
     const std::uint32_t link_capacity = simt::load(&lane.control->lattice.link_capacity);
     const std::uint32_t room = lane.state.log_capacity - left.entries;
     const std::uint32_t link_room = link_capacity - left.links;
-    if (room < lane.state.log_capacity / 2U || room < lane.log_wanted) {
+    if (room < lane.state.log_capacity / 2U || room < lane.log_needed) {
         return Need::log;
     }
-    return link_room >= link_capacity / 2U && link_room >= lane.log_wanted ? Need::nothing : kNeedsLinks;
+    return link_room >= link_capacity / 2U && link_room >= lane.log_needed ? Need::nothing : kNeedsLinks;
 }
 
 }  // namespace arcbeam

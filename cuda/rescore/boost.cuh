@@ -15,23 +15,24 @@
 
 namespace arcbeam {
 
-// `num_distinct`: how many are looked up for others, too; these are no longer in work.wanted().
+// `num_distinct`: how many are looked up for others, too; these are no longer in work.with_words().
 template <class Team, class Params>
-ARCBEAM_DEVICE void boost_words(const Params& params, const BoostView& boost, std::uint32_t num_wanted,
+ARCBEAM_DEVICE void boost_words(const Params& params, const BoostView& boost, std::uint32_t num_with_words,
                                 std::uint32_t num_distinct, const RescoringWorkspace& work,
                                 RescoringControl& control) {
     std::uint32_t best = kNoCost;
-    for (std::uint32_t at = Team::rank(); at < num_distinct + num_wanted; at += Team::size()) {
-        const std::uint32_t candidate = at < num_distinct ? work.distinct()[at] : work.wanted()[at - num_distinct];
+    for (std::uint32_t at = Team::rank(); at < num_distinct + num_with_words; at += Team::size()) {
+        const std::uint32_t candidate =
+            at < num_distinct ? work.distinct()[at] : work.with_words()[at - num_distinct];
         if (candidate == kNoIndex) {
             continue;
         }
-        const Extension asked = work.extension()[candidate];
-        const BoostStep step = boost_step(boost, boost_part(params, asked.history), asked.word);
+        const Extension extension = work.extension()[candidate];
+        const BoostStep step = boost_step(boost, boost_part(params, extension.history), extension.word);
         const std::uint32_t key = rescore_one(work.candidate(), candidate, step.cost);
         best = key < best ? key : best;
         simt::store(&work.extension().at(candidate)->history,
-                    with_boost_part(params, asked.history, step.next_state));
+                    with_boost_part(params, extension.history, step.next_state));
     }
     best = simt::reduce_min(simt::kAllThreads, best);
     if (simt::warp_thread() == 0U && best != kNoCost) {

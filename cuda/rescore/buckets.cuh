@@ -116,15 +116,15 @@ ARCBEAM_DEVICE bool is_in_buckets(const Params& params) {
 }
 
 // The cost of a label after the history of each thread that needs it. All threads of the warp call this.
-ARCBEAM_DEVICE float cost_in_buckets(const LmBuckets& lm, std::uint32_t history, std::uint32_t label, bool asks) {
+ARCBEAM_DEVICE float cost_in_buckets(const LmBuckets& lm, std::uint32_t history, std::uint32_t label, bool active) {
     constexpr std::uint32_t kGroups = simt::kWarpSize / kBucketLanes;
     const BucketGroup together{simt::kAllThreads};
     const std::uint32_t lane = simt::warp_thread();
     float cost = 0.0F;
     for (std::uint32_t first = 0U; first < simt::kWarpSize; first += kGroups) {
-        const std::uint32_t asking = first + lane / kBucketLanes;
-        const std::uint32_t of = simt::shuffle(simt::kAllThreads, history, asking);
-        const bool seeks = (simt::ballot(simt::kAllThreads, asks) >> asking & 1U) != 0U;
+        const std::uint32_t lane_served = first + lane / kBucketLanes;
+        const std::uint32_t of = simt::shuffle(simt::kAllThreads, history, lane_served);
+        const bool seeks = (simt::ballot(simt::kAllThreads, active) >> lane_served & 1U) != 0U;
         if (!simt::any(simt::kAllThreads, seeks)) {
             continue;
         }
@@ -132,8 +132,8 @@ ARCBEAM_DEVICE float cost_in_buckets(const LmBuckets& lm, std::uint32_t history,
         ChainPart<kManyLevels> chain;
         chain.load(lm, of, 0U, seeks, uncounted);
         const LmStep step = step_in_buckets<kManyLevels>(lm, of, label, seeks, chain, together, uncounted);
-        const float told = simt::shuffle(simt::kAllThreads, step.cost, lane % kGroups * kBucketLanes);
-        cost = lane / kGroups == first / kGroups ? told : cost;
+        const float group_cost = simt::shuffle(simt::kAllThreads, step.cost, lane % kGroups * kBucketLanes);
+        cost = lane / kGroups == first / kGroups ? group_cost : cost;
     }
     return cost;
 }

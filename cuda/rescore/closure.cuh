@@ -125,7 +125,7 @@ ARCBEAM_DEVICE void follow_hypothesis(const Params& params, const RescoringLane&
         work.candidate()[at] = candidate;
         work.extension()[at] = Extension{history, kNoIndex, word};
         if (word != kNoWord) {
-            work.wanted()[simt::atomic_add<Team::kScope>(&words.num_wanted[level.step.slot], 1U)] = at;
+            work.with_words()[simt::atomic_add<Team::kScope>(&words.num_with_words[level.step.slot], 1U)] = at;
         }
     }
 }
@@ -178,7 +178,7 @@ ARCBEAM_DEVICE Step next_step(const Step& step, Control& control, RescoringContr
         simt::store(&control.added[slot], 0U);
         simt::store(&control.epsilons[slot], 0U);
         simt::store(&control.levels[slot], 0U);
-        simt::store(&words.num_wanted[slot], 0U);
+        simt::store(&words.num_with_words[slot], 0U);
         simt::store(&words.num_distinct[slot], 0U);
     }
     return next;
@@ -218,17 +218,17 @@ ARCBEAM_DEVICE Closed close_with_histories(const Params& params, RescoringLane& 
         levels = deeper > levels ? deeper : levels;
         const std::uint32_t slot = step.slot;
         step = next_step<Team>(step, control, words);
-        const std::uint32_t num_wanted = Params::kDeviates ? simt::load(&words.num_wanted[slot]) : 0U;
-        if (at_once && num_wanted == 0U) {
+        const std::uint32_t num_with_words = Params::kDeviates ? simt::load(&words.num_with_words[slot]) : 0U;
+        if (at_once && num_with_words == 0U) {
             continue;
         }
         const std::uint32_t last = simt::load(&control.num_candidates);
         if (last > work.candidates || step.states_before > work.hypotheses ||
-            (Params::kDeviates && num_wanted > work.table_size - step.states_before)) {
+            (Params::kDeviates && num_with_words > work.table_size - step.states_before)) {
             return {FrameEnd::no_room, 0U};
         }
         if constexpr (Params::kDeviates) {
-            if (num_wanted != 0U && !look_up_and_rescore<Team>(params, lane, num_wanted, slot, work)) {
+            if (num_with_words != 0U && !look_up_and_rescore<Team>(params, lane, num_with_words, slot, work)) {
                 return {FrameEnd::waits, 0U};
             }
         }

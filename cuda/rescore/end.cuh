@@ -5,7 +5,7 @@
 #pragma once
 
 #include "rescore/frame.cuh"
-#include "rescore/requests/ask_ends.cuh"
+#include "rescore/requests/request_ends.cuh"
 
 namespace arcbeam {
 
@@ -13,19 +13,19 @@ namespace arcbeam {
 // this.
 template <class Params>
 ARCBEAM_DEVICE float end_of_sentence(const Params& params, const RescoringLane& lane, const History& history,
-                                     bool asks) {
+                                     bool active) {
     if constexpr (Params::kHasBuckets) {
         if (is_in_buckets(params)) {
             const std::uint32_t end = params.lms.large.num_labels;
-            const float large = cost_in_buckets(params.buckets, history.large, end, asks);
+            const float large = cost_in_buckets(params.buckets, history.large, end, active);
             const LmView& small = params.lms.small;
-            return asks ? deviation_cost(params.lms, large, lm_step(small, history.small, small.num_labels).cost)
-                        : 0.0F;
+            return active ? deviation_cost(params.lms, large, lm_step(small, history.small, small.num_labels).cost)
+                          : 0.0F;
         }
     }
-    return !asks                ? 0.0F
-           : !Params::kLanesAsk ? end_deviation(params.lms, history)
-                                : asked_end_deviation(params, history, *lane.words);
+    return !active                  ? 0.0F
+           : !Params::kLanesRequest ? end_deviation(params.lms, history)
+                                    : requested_end_deviation(params, history, *lane.words);
 }
 
 // The number that has to be smallest, for token `index` if there is one. All threads of a warp call this.

@@ -374,8 +374,8 @@ ARCBEAM_DEVICE FrameEnd rescore_candidates(const Params& params, RescoringLane& 
         }
     }
     if constexpr (Params::kDeviates) {
-        const std::uint32_t num_wanted = simt::load(&control.num_wanted[0]);
-        if (num_wanted != 0U && !look_up_and_rescore<Team>(params, lane, num_wanted, 0U, work)) {
+        const std::uint32_t num_with_words = simt::load(&control.num_with_words[0]);
+        if (num_with_words != 0U && !look_up_and_rescore<Team>(params, lane, num_with_words, 0U, work)) {
             return give_up_rescoring<Team>(work, lane, simt::load(&lane.control->smallest_acoustic),
                                            FrameEnd::waits);
         }
@@ -414,7 +414,7 @@ ARCBEAM_DEVICE FrameEnd advance_rescoring(const Params& params, RescoringLane& l
         const std::uint32_t misses = lane.lookups.misses;
         lane.lookups = lookups_before;
         // Requests that have been sent are not sent again
-        if (Params::kLanesAsk && simt::load(&lane.words->request_full) == 0U) {
+        if (Params::kLanesRequest && simt::load(&lane.words->request_full) == 0U) {
             lane.lookups.misses = misses;
         }
     }

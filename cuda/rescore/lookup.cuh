@@ -13,7 +13,8 @@
 // that is looked up; for any other it is that candidate. Afterwards, `place` of one that is looked up is the
 // deviation.
 //
-// Where the host has the model, ask.cuh replaces answer_words; where it has the arcs, ask_arcs.cuh does.
+// Where the host has the model, request_words.cuh replaces answer_words; where it has the arcs, request_arcs.cuh
+// does.
 #pragma once
 
 #include "rescore/buckets.cuh"
@@ -34,11 +35,11 @@ ARCBEAM_DEVICE std::uint32_t known_word(const Params& params, std::uint32_t word
 
 // Adds a candidate to those whose words are looked up.
 template <class Team, class Work>
-ARCBEAM_DEVICE void want(std::uint32_t candidate, bool wanted, std::uint32_t slot, const Work& work,
-                         RescoringControl& control) {
-    const std::uint32_t at = take_place<Team>(&control.num_wanted[slot], wanted);
+ARCBEAM_DEVICE void add_with_word(std::uint32_t candidate, bool wanted, std::uint32_t slot, const Work& work,
+                                  RescoringControl& control) {
+    const std::uint32_t at = take_place<Team>(&control.num_with_words[slot], wanted);
     if (wanted) {
-        work.wanted()[at] = candidate;
+        work.with_words()[at] = candidate;
     }
 }
 
@@ -83,7 +84,7 @@ ARCBEAM_DEVICE void note_some(const Params& params, const Array<History>& histor
             } else if (i < n) {
                 simt::store(&work.candidate().at(i)->packed, kNoPacked);
             }
-            want<Team>(i, word[k] != kNoWord, 0U, work, control);
+            add_with_word<Team>(i, word[k] != kNoWord, 0U, work, control);
         }
     }
     best = simt::reduce_min(simt::kAllThreads, best);
@@ -106,28 +107,28 @@ ARCBEAM_DEVICE void note_words(const Params& params, const RescoringLane& lane, 
 }
 
 template <class Team>
-ARCBEAM_DEVICE void claim_words(std::uint32_t num_wanted, std::uint32_t slot, const RescoringWorkspace& work,
+ARCBEAM_DEVICE void claim_words(std::uint32_t num_with_words, std::uint32_t slot, const RescoringWorkspace& work,
                                 RescoringControl& control) {
     const std::uint32_t size = work.table_size;
-    const std::uint32_t of_warps = (num_wanted + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
+    const std::uint32_t of_warps = (num_with_words + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
     for (std::uint32_t at = Team::rank(); at < of_warps; at += Team::size()) {
-        bool asks = false;
+        bool is_first = false;
         std::uint32_t candidate = 0U;
-        if (at < num_wanted) {
-            candidate = work.wanted()[at];
+        if (at < num_with_words) {
+            candidate = work.with_words()[at];
             const Extension own = work.extension()[candidate];
             std::uint32_t place = key_home(own.word, own.history, size);
             for (;;) {  // there are always enough free entries
                 const std::uint32_t found =
-                    simt::atomic_cas<Team::kScope>(work.key_owner().at(place), kNoIndex, candidate | kAsks);
-                asks = found == kNoIndex;
-                if (asks) {
+                    simt::atomic_cas<Team::kScope>(work.key_owner().at(place), kNoIndex, candidate | kLookup);
+                is_first = found == kNoIndex;
+                if (is_first) {
                     simt::store(&work.extension().at(candidate)->place, place);
-                    work.wanted()[at] = kNoIndex;
+                    work.with_words()[at] = kNoIndex;
                     break;
                 }
-                const std::uint32_t other = found & ~kAsks;  // entries of keys lie among them
-                if ((found & kAsks) != 0U && simt::load(&work.extension().at(other)->word) == own.word &&
+                const std::uint32_t other = found & ~kLookup;  // entries of keys lie among them
+                if ((found & kLookup) != 0U && simt::load(&work.extension().at(other)->word) == own.word &&
                     simt::load(&work.extension().at(other)->history) == own.history) {
                     simt::store(&work.extension().at(candidate)->place, other);
                     break;
@@ -135,8 +136,8 @@ ARCBEAM_DEVICE void claim_words(std::uint32_t num_wanted, std::uint32_t slot, co
                 place = place + 1U == size ? 0U : place + 1U;
             }
         }
-        const std::uint32_t into = take_place<Team>(&control.num_distinct[slot], asks);
-        if (asks) {
+        const std::uint32_t into = take_place<Team>(&control.num_distinct[slot], is_first);
+        if (is_first) {
             work.distinct()[into] = candidate;
         }
     }
@@ -296,7 +297,7 @@ struct Questions {
     Array<Extension> extension;
     // The table of those that are looked up; if its size is 0, that is each candidate, which is
     // rescored at once
-    Array<std::uint32_t> asked;
+    Array<std::uint32_t> table;
     Array<Candidate> candidate;
     std::uint32_t* best;
 };
@@ -350,13 +351,13 @@ ARCBEAM_DEVICE LookupCounts answer_some(const Params& params, const Questions& q
         const bool has = at < questions.num_distinct;
         std::uint32_t candidate = 0U;
         std::uint32_t label = 0U;
-        Extension asked{};
+        Extension extension{};
         if (has) {
             candidate = questions.distinct[at];
-            asked = questions.extension[candidate];
-            label = simt::load_readonly(labels + known_word(params, asked.word));
+            extension = questions.extension[candidate];
+            label = simt::load_readonly(labels + known_word(params, extension.word));
         }
-        const History models = models_part(params, asked.history);
+        const History models = models_part(params, extension.history);
         const std::uint32_t state = is_large ? models.large : models.small;
         const std::uint32_t wanted = is_large ? label & ~kKeepsSmallCost : label;
         LmStep step{};
@@ -389,8 +390,8 @@ ARCBEAM_DEVICE LookupCounts answer_some(const Params& params, const Questions& q
         simt::warp_sync(simt::kAllThreads);  // all have read before anything is overwritten
         if (has && is_first) {
             const Deviation deviation = deviate(params.lms, label, step, other);
-            if (questions.asked.size != 0U) {
-                questions.asked[asked.place] = kNoIndex;
+            if (questions.table.size != 0U) {
+                questions.table[extension.place] = kNoIndex;
             } else {
                 const std::uint32_t cost = rescore_one(questions.candidate, candidate, deviation.cost);
                 if (!Params::kBoosts) {
@@ -399,8 +400,8 @@ ARCBEAM_DEVICE LookupCounts answer_some(const Params& params, const Questions& q
             }
             std::uint32_t bits;
             std::memcpy(&bits, &deviation.cost, sizeof bits);
-            const History next = with_models_part(params, asked.history, deviation.next);
-            questions.extension[candidate] = Extension{next, bits, asked.word};
+            const History next = with_models_part(params, extension.history, deviation.next);
+            questions.extension[candidate] = Extension{next, bits, extension.word};
             ++counts.distinct;
         }
     }

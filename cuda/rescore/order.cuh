@@ -10,7 +10,7 @@
 namespace arcbeam {
 
 // The host writes the words before it sends any lane the history's number. Whichever way the number has come, a
-// fence and a barrier have followed: see take_answers() and ask_some().
+// fence and a barrier have followed: see take_answers() and request_some_words().
 ARCBEAM_DEVICE bool words_precede(const RescoringParams& params, std::uint32_t a, std::uint32_t b) {
     const std::uint32_t* const first = params.history_words + std::uint64_t{a} * params.words_a_history;
     const std::uint32_t* const second = params.history_words + std::uint64_t{b} * params.words_a_history;

@@ -7,26 +7,26 @@
 #pragma once
 
 #include "rescore/boost.cuh"
-#include "rescore/requests/ask.cuh"
-#include "rescore/requests/ask_arcs.cuh"
+#include "rescore/requests/request_arcs.cuh"
+#include "rescore/requests/request_words.cuh"
 
 namespace arcbeam {
 
 // Copies the deviation and the next history of the candidate that was looked up to another one. Returns its
 // ordered() cost.
-ARCBEAM_DEVICE std::uint32_t take_answer(std::uint32_t candidate, std::uint32_t asking,
+ARCBEAM_DEVICE std::uint32_t take_answer(std::uint32_t candidate, std::uint32_t source,
                                          const RescoringWorkspace& work) {
-    const std::uint32_t bits = simt::load(&work.extension().at(asking)->place);
+    const std::uint32_t bits = simt::load(&work.extension().at(source)->place);
     float deviation;
     std::memcpy(&deviation, &bits, sizeof deviation);
-    if (candidate != asking) {
-        simt::store(&work.extension().at(candidate)->history, simt::load(&work.extension().at(asking)->history));
+    if (candidate != source) {
+        simt::store(&work.extension().at(candidate)->history, simt::load(&work.extension().at(source)->history));
     }
     return rescore_one(work.candidate(), candidate, deviation);
 }
 
 template <class Team, class Params>
-ARCBEAM_DEVICE void rescore(const Params&, std::uint32_t num_wanted, std::uint32_t num_distinct,
+ARCBEAM_DEVICE void rescore(const Params&, std::uint32_t num_with_words, std::uint32_t num_distinct,
                             const RescoringWorkspace& work, RescoringControl& control) {
     std::uint32_t best = kNoCost;
     for (std::uint32_t at = Team::rank(); at < num_distinct; at += Team::size()) {
@@ -34,11 +34,11 @@ ARCBEAM_DEVICE void rescore(const Params&, std::uint32_t num_wanted, std::uint32
         const std::uint32_t key = take_answer(candidate, candidate, work);
         best = key < best ? key : best;
     }
-    for (std::uint32_t at = Team::rank(); at < num_wanted; at += Team::size()) {
-        const std::uint32_t candidate = work.wanted()[at];
+    for (std::uint32_t at = Team::rank(); at < num_with_words; at += Team::size()) {
+        const std::uint32_t candidate = work.with_words()[at];
         if (candidate != kNoIndex) {
-            const std::uint32_t asking = simt::load(&work.extension().at(candidate)->place);
-            const std::uint32_t key = take_answer(candidate, asking, work);
+            const std::uint32_t source = simt::load(&work.extension().at(candidate)->place);
+            const std::uint32_t key = take_answer(candidate, source, work);
             best = key < best ? key : best;
         }
     }
@@ -58,42 +58,42 @@ struct LookedUp {
 
 // Looks up the words of the listed candidates and rescores the candidates. Barriers are passed, one at the end.
 template <class Team, class Params>
-ARCBEAM_DEVICE LookedUp look_up_words(const Params& params, RescoringLane& lane, std::uint32_t num_wanted,
+ARCBEAM_DEVICE LookedUp look_up_words(const Params& params, RescoringLane& lane, std::uint32_t num_with_words,
                                       std::uint32_t slot, const RescoringWorkspace& work) {
     RescoringControl& control = *lane.words;
-    lane.lookups.lookups += Team::rank() == 0U ? num_wanted : 0U;
+    lane.lookups.lookups += Team::rank() == 0U ? num_with_words : 0U;
     Questions questions{work.distinct(), 0U, work.extension(), work.key_owner(), work.candidate(), &control.best};
     // With few words, looking each up takes less time than finding out which are the same.
-    const bool each_alone = !Params::kLanesAsk && num_wanted <= Team::size() / (2U * kSearching);
+    const bool each_alone = !Params::kLanesRequest && num_with_words <= Team::size() / (2U * kSearching);
     if (each_alone) {
-        questions.distinct = work.wanted();
-        questions.num_distinct = num_wanted;
-        questions.asked.size = 0U;
+        questions.distinct = work.with_words();
+        questions.num_distinct = num_with_words;
+        questions.table.size = 0U;
     } else {
-        claim_words<Team>(num_wanted, slot, work, control);
+        claim_words<Team>(num_with_words, slot, work, control);
         Team::barrier();
         questions.num_distinct = simt::load(&control.num_distinct[slot]);
     }
-    if constexpr (!Params::kLanesAsk) {
+    if constexpr (!Params::kLanesRequest) {
         answer_words<Team>(of_kernel(params), questions, lane.lookups);
         Team::barrier();
         if (each_alone) {
             return {true, 0U};
         }
     } else {
-        AskedWords asked;
-        if (asks_for_arcs(params)) {
-            asked = ask_arcs(of_kernel(params), questions, control);
+        LookupResult result;
+        if (requests_arcs(params)) {
+            result = request_arcs(of_kernel(params), questions, control);
         } else {
-            asked = ask_words(of_kernel(params), questions, control);
+            result = request_words(of_kernel(params), questions, control);
         }
-        lane.lookups.distinct += asked.counts.distinct;
-        lane.lookups.misses += asked.counts.misses;
-        if (!asked.answered) {
+        lane.lookups.distinct += result.counts.distinct;
+        lane.lookups.misses += result.counts.misses;
+        if (!result.answered) {
             return {false, 0U};
         }
     }
-    rescore<Team>(params, num_wanted, questions.num_distinct, work, control);
+    rescore<Team>(params, num_with_words, questions.num_distinct, work, control);
     Team::barrier();
     return {true, questions.num_distinct};
 }
@@ -101,13 +101,13 @@ ARCBEAM_DEVICE LookedUp look_up_words(const Params& params, RescoringLane& lane,
 // Adds to the listed candidates what their words add. Barriers are passed, one at the end. False if the host has
 // not answered.
 template <class Team, class Params>
-ARCBEAM_DEVICE bool look_up_and_rescore(const Params& params, RescoringLane& lane, std::uint32_t num_wanted,
+ARCBEAM_DEVICE bool look_up_and_rescore(const Params& params, RescoringLane& lane, std::uint32_t num_with_words,
                                         std::uint32_t slot, const RescoringWorkspace& work) {
-    const LookedUp looked_up = look_up_words<Team>(params, lane, num_wanted, slot, work);
+    const LookedUp looked_up = look_up_words<Team>(params, lane, num_with_words, slot, work);
     if constexpr (Params::kBoosts) {
         if (looked_up.answered) {
-            boost_words<Team>(params, params.boosts[lane.state.utterance], num_wanted, looked_up.num_distinct, work,
-                              *lane.words);
+            boost_words<Team>(params, params.boosts[lane.state.utterance], num_with_words, looked_up.num_distinct,
+                              work, *lane.words);
             Team::barrier();
         }
     }

@@ -89,7 +89,7 @@ ARCBEAM_DEVICE void reset_first_words(RescoringControl& control) {
     simt::store(&control.num_within, 0U);
     simt::store(&control.num_questions, 0U);
     for (std::uint32_t slot = 0U; slot < 3U; ++slot) {
-        simt::store(&control.num_wanted[slot], 0U);
+        simt::store(&control.num_with_words[slot], 0U);
         simt::store(&control.num_distinct[slot], 0U);
     }
 }

@@ -78,7 +78,7 @@ struct RescoringParams {
     LookupCounters* counters;
     ArcCacheView cache;
     const RequestView* views;            // [lanes]
-    const std::uint32_t* history_words;  // [numbers][words_a_history], for Asks::model; see order.cuh
+    const std::uint32_t* history_words;  // [numbers][words_a_history], for Requested::model; see order.cuh
     std::uint32_t hypotheses_per_state;  // 0: no limit
     std::uint32_t epsilon_words;         // whether any epsilon arc has a word
     std::uint32_t index_is_near;         // 1: loads of the large model's index are not counted

@@ -70,12 +70,12 @@ struct RescoringSearch {
     }
 
     ARCBEAM_DEVICE static void open(const Params& params, Lane& lane) {
-        if (Params::kLanesAsk && simt::thread_rank() == 0U) {
+        if (Params::kLanesRequest && simt::thread_rank() == 0U) {
             open_requests(params.views[lane_number()], *lane.words);
         }
     }
     ARCBEAM_DEVICE static void close(const Params& params, const Lane& lane) {
-        if (Params::kLanesAsk) {
+        if (Params::kLanesRequest) {
             close_requests(params, *lane.words);
         }
     }
@@ -84,7 +84,7 @@ struct RescoringSearch {
             list_words(params.boosts[lane.state.utterance], listed_of(lane));
             simt::block_barrier();
         }
-        const bool is_open = Params::kLanesAsk && simt::load(&lane.words->request_open) != 0U;
+        const bool is_open = Params::kLanesRequest && simt::load(&lane.words->request_open) != 0U;
         return is_open && !take_late_answers(params, *lane.words) ? kNeedsAnswers : Need::nothing;
     }
 
@@ -112,12 +112,12 @@ struct RescoringSearch {
         return simt::load(&lane.words->request_full) != 0U ? kNeedsRequestRoom : kNeedsAnswers;
     }
     ARCBEAM_DEVICE static void committed(Lane& lane) {
-        if (Params::kLanesAsk) {
+        if (Params::kLanesRequest) {
             make_room_for_requests(*lane.words);
         }
     }
     ARCBEAM_DEVICE static bool find_end(const Params& params, Lane& lane, bool finals, bool& reached_final) {
-        if (Params::kLanesAsk && finals && !ask_ends(params, lane)) {
+        if (Params::kLanesRequest && finals && !request_ends(params, lane)) {
             return false;
         }
         const Array<Candidate> scratch = lane.state.num_tokens <= lane.room.candidate().size

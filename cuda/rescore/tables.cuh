@@ -21,7 +21,7 @@ constexpr std::uint32_t kUndecided = 0xfffffffeU;  // a hypothesis whose state h
 constexpr std::uint32_t kStays = 0xfffffffdU;      // a hypothesis that is among the best n of its state
 constexpr std::uint32_t kRanked = 0xfffffffcU;     // a hypothesis that is in the ranking
 constexpr std::uint32_t kUnclaimed = 0xfffffffeU;  // the source of a winner whose source has not been named yet
-constexpr std::uint32_t kAsks = 0x80000000U;       // marks a candidate in the key table: its word is looked up
+constexpr std::uint32_t kLookup = 0x80000000U;     // marks a candidate in the key table: its word is looked up
 constexpr std::uint32_t kInRanking = 0x80000000U;  // marks a list: the rest is its place in the ranking
 
 // The members of a candidate in addition to cost, arc, state and source.
@@ -65,7 +65,7 @@ struct RescoringArrays {
 
     // Keys
     ARCBEAM_DEVICE Array<std::uint64_t> key_best() const { return of_table<std::uint64_t>(0U); }  // pack(cost, arc)
-    // The candidate that came first; kNoIndex: free. With kAsks, a candidate whose word is looked up; see
+    // The candidate that came first; kNoIndex: free. With kLookup, a candidate whose word is looked up; see
     // lookup.cuh
     ARCBEAM_DEVICE Array<std::uint32_t> key_owner() const { return of_table<std::uint32_t>(8U); }
     ARCBEAM_DEVICE Array<std::uint32_t> key_index() const { return of_table<std::uint32_t>(20U); }  // hypothesis
@@ -97,7 +97,9 @@ struct RescoringArrays {
 
     ARCBEAM_DEVICE Array<Candidate> candidate() const { return of_candidate<Candidate>(0U); }  // place: its state
     ARCBEAM_DEVICE Array<Extension> extension() const { return of_candidate<Extension>(16U); }
-    ARCBEAM_DEVICE Array<std::uint32_t> wanted() const { return of_candidate<std::uint32_t>(32U); }  // with words
+    ARCBEAM_DEVICE Array<std::uint32_t> with_words() const {
+        return of_candidate<std::uint32_t>(32U);
+    }  // with words
     // Of the candidates with words, those that are looked up for all with the same history and word
     ARCBEAM_DEVICE Array<std::uint32_t> distinct() const { return of_candidate<std::uint32_t>(36U); }
 
@@ -158,7 +160,7 @@ struct RescoringControl {
     std::uint64_t request_began;  // by the multiprocessor's clock
     std::uint32_t best;           // ordered(), among the rescored candidates
     std::uint32_t best_survivor;
-    std::uint32_t num_wanted[3];  // in a step, by its slot
+    std::uint32_t num_with_words[3];  // in a step, by its slot
     std::uint32_t num_distinct[3];
     // One bit for each depth below 31 that any hypothesis has, and one for all larger depths
     std::uint32_t has_level;

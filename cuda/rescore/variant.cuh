@@ -14,10 +14,10 @@ enum class LmForm : std::uint8_t { columns, buckets, either };  // either: the p
 // What a word adds: the deviation of the models, the boost of its utterance (see boost.cuh), or both.
 enum class Adds : std::uint8_t { deviations, boosts, both };
 
-template <Asks asked, LmForm form, bool lattices, Adds adds = Adds::deviations>
+template <Requested requested, LmForm form, bool lattices, Adds adds = Adds::deviations>
 struct RescoringVariant : RescoringParams {
-    static constexpr Asks kAsked = asked;  // what lanes request from the host
-    static constexpr bool kLanesAsk = asked != Asks::nobody;
+    static constexpr Requested kRequested = requested;  // what lanes request from the host
+    static constexpr bool kLanesRequest = requested != Requested::nothing;
     static constexpr bool kHasColumns = form != LmForm::buckets;
     static constexpr bool kHasBuckets = form != LmForm::columns;
     static constexpr bool kLattices = lattices;  // whether lattices are requested
@@ -30,18 +30,18 @@ struct RescoringVariant : RescoringParams {
 };
 
 template <class Params>
-ARCBEAM_DEVICE bool asks_for_arcs(const Params& params) {
-    if constexpr (Params::kAsked == Asks::either) {
+ARCBEAM_DEVICE bool requests_arcs(const Params& params) {
+    if constexpr (Params::kRequested == Requested::either) {
         return params.history_words == nullptr;
     } else {
-        return Params::kAsked == Asks::arcs;
+        return Params::kRequested == Requested::arcs;
     }
 }
 
 // Whether histories are the host's numbers, which are compared by their words.
 template <class Params>
 ARCBEAM_DEVICE bool numbers_histories(const Params& params) {
-    return Params::kLanesAsk && !asks_for_arcs(params);
+    return Params::kLanesRequest && !requests_arcs(params);
 }
 
 // The parameter of the kernel itself, for stages that read models through an address: that of a copy would lie in
@@ -56,19 +56,19 @@ ARCBEAM_DEVICE const auto& of_kernel(const Params& params) {
 }
 
 template <bool lattices>
-using Resident = RescoringVariant<Asks::nobody, LmForm::columns, lattices>;
+using Resident = RescoringVariant<Requested::nothing, LmForm::columns, lattices>;
 template <bool lattices>
-using InBuckets = RescoringVariant<Asks::nobody, LmForm::buckets, lattices>;
+using InBuckets = RescoringVariant<Requested::nothing, LmForm::buckets, lattices>;
 template <bool lattices>
-using AskingModel = RescoringVariant<Asks::model, LmForm::columns, lattices>;
+using HostLookup = RescoringVariant<Requested::model, LmForm::columns, lattices>;
 template <bool lattices>
-using AskingArcs = RescoringVariant<Asks::arcs, LmForm::columns, lattices>;
+using HostArcs = RescoringVariant<Requested::arcs, LmForm::columns, lattices>;
 template <bool lattices>
-using Boosted = RescoringVariant<Asks::nobody, LmForm::columns, lattices, Adds::boosts>;
+using Boosted = RescoringVariant<Requested::nothing, LmForm::columns, lattices, Adds::boosts>;
 template <bool lattices>
-using BoostedRescoring = RescoringVariant<Asks::nobody, LmForm::either, lattices, Adds::both>;
+using BoostedRescoring = RescoringVariant<Requested::nothing, LmForm::either, lattices, Adds::both>;
 template <bool lattices>
-using BoostedAsking = RescoringVariant<Asks::either, LmForm::columns, lattices, Adds::both>;
+using BoostedHost = RescoringVariant<Requested::either, LmForm::columns, lattices, Adds::both>;
 
 static_assert(sizeof(Resident<false>) == sizeof(RescoringParams), "the host passes RescoringParams");
 

@@ -49,7 +49,7 @@ ARCBEAM_HD bool is_quiet_enough(const EndpointRule& rule, std::uint64_t frames, 
 }
 
 // Whether the rule has a condition on the relative cost.
-ARCBEAM_HD bool asks_for_end(const EndpointRule& rule) { return is_finite(rule.max_relative_cost); }
+ARCBEAM_HD bool needs_end_cost(const EndpointRule& rule) { return is_finite(rule.max_relative_cost); }
 
 // Of the smallest cost with a final weight, +inf where there is none, and the smallest without.
 ARCBEAM_HD float relative_cost(float best_end, float best) { return best_end - best; }
@@ -61,7 +61,7 @@ ARCBEAM_HD std::uint32_t rule_that_holds(const EndpointRules& rules, std::uint64
     for (std::uint32_t i = 0U; i < rules.num_rules; ++i) {
         const EndpointRule& rule = rules.rules[i];
         if (is_quiet_enough(rule, frames, trailing_silence) &&
-            (!asks_for_end(rule) || relative <= rule.max_relative_cost)) {
+            (!needs_end_cost(rule) || relative <= rule.max_relative_cost)) {
             return i + 1U;
         }
     }

@@ -13,18 +13,18 @@
 namespace arcbeam {
 
 // What lanes request from the host.
-enum class Asks : std::uint32_t {
-    nobody = 0,  // nothing: the model's view is on the device
-    arcs = 1,    // the index is on the device; the host has arcs and back-off weights
-    model = 2,   // the host has the model, and numbers its states
-    either = 3,  // of a kernel alone: the parameters have which of these
+enum class Requested : std::uint32_t {
+    nothing = 0,  // nothing: the model's view is on the device
+    arcs = 1,     // the index is on the device; the host has arcs and back-off weights
+    model = 2,    // the host has the model, and numbers its states
+    either = 3,   // of a kernel alone: the parameters have which of these
 };
 
-// With Asks::arcs, a question is for an arc (its cost and next state) or for a state's back-off weight; see
+// With Requested::arcs, a question is for an arc (its cost and next state) or for a state's back-off weight; see
 // single_arcs.cuh.
 struct alignas(8) Question {
-    std::uint32_t state;  // with Asks::arcs a state or the number of an arc
-    std::uint32_t label;  // with Asks::arcs kOfState or kOfArc
+    std::uint32_t state;  // with Requested::arcs a state or the number of an arc
+    std::uint32_t label;  // with Requested::arcs kOfState or kOfArc
 };
 
 constexpr std::uint32_t kOfState = 0U;  // the back-off weight of a state, which has no next state

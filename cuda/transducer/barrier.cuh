@@ -27,7 +27,7 @@ class GridBarrier {
     }
 
   private:
-    static constexpr std::uint32_t kLooks = 512U;  // polls before it sleeps in between
+    static constexpr std::uint32_t kPolls = 512U;  // polls before it sleeps in between
 
     ARCBEAM_DEVICE bool is_complete() const {
         // This compares a difference, because the count may wrap around.
@@ -35,7 +35,7 @@ class GridBarrier {
     }
 
     ARCBEAM_DEVICE bool all_arrive() const {
-        for (std::uint32_t i = 0; i < kLooks; ++i) {
+        for (std::uint32_t i = 0; i < kPolls; ++i) {
             if (is_complete()) {
                 return true;
             }

@@ -340,8 +340,8 @@ def test_code_of_both_versions(tools, with_kernels):
     assert cells["instructions"] == "5 / 5" and cells["registers"] == "128 / 128"
     assert cells["loaded from it, bytes"] == "20 / 20" and cells["other version"] == "another"
     assert len({digest for row in rows for digest in row["fatbins"]}) == 2 * (len(experiment.KERNELS) - 1)
-    assert last["what"] == "machine code, asking_arcs" and last["status"].startswith("missing: ")
-    assert last["status"].endswith("/ours/arcbeam/kernels/asking_arcs.fatbin")
+    assert last["what"] == "machine code, host_arcs" and last["status"].startswith("missing: ")
+    assert last["status"].endswith("/ours/arcbeam/kernels/host_arcs.fatbin")
 
 
 def test_code_without_the_tools(tools, with_kernels):

@@ -11,7 +11,7 @@ from tests import changed
     ("paths", "wanted"),
     [
         ([], []),
-        (["cuda/rescore/requests/ask.cuh"], ["tests/rescore"]),
+        (["cuda/rescore/requests/request_words.cuh"], ["tests/rescore"]),
         (["tests/rescore/test_requests_emulated.py", "cuda/decode/search.cuh"], ["tests/decode", "tests/rescore"]),
         (
             ["benchmarks/results/cpu/wer.jsonl", "benchmarks/results/tables/wer.md", "docs/benchmarks.md"],

@@ -36,7 +36,7 @@ class Answering:
         gpu.beside, gpu.after = self._begin, self._end
 
     def _begin(self, kernels: Any, name: str, parameters: Any) -> tuple[int, int, int] | None:
-        if "asking" not in name:
+        if "host_" not in name:
             return None
         self.library = kernels.library
         self.library.answering_begin.restype = ctypes.c_void_p

@@ -24,12 +24,12 @@ KNOWN, NEW = known_words(len(BATCH)), new_words(OPEN_OVER, len(BATCH))
 TAKES = {
     "search": (None, None),
     "rescore": ("resident", None),
-    "asking": ("kenlm", None),
-    "asking_arcs": ("arcs requested", None),
+    "host_lookup": ("kenlm", None),
+    "host_arcs": ("arcs requested", None),
     "bucketed": ("bucketed", None),
     "boosted": (None, KNOWN),
     "boosted_rescore": ("resident", KNOWN),
-    "boosted_asking": ("arcs requested", NEW),
+    "boosted_host": ("arcs requested", NEW),
     "new_words": (None, NEW),
     "new_words_rescore": ("resident", NEW),
 }

@@ -28,7 +28,7 @@ from tests.decode.test_streams_emulated import LITTLE, OPTIONS, SMALL_STATES, an
 from tests.hypothesis_examples import examples
 from tests.rescore.answering import NO_THREADS, Answering
 from tests.rescore.placed import PLACES
-from tests.rescore.placed import REQUESTED as ASKING
+from tests.rescore.placed import REQUESTED as REQUESTING
 from tests.simt.build import schedules
 
 RNG = np.random.default_rng(3)
@@ -336,7 +336,7 @@ def in_chunks(cut, shape, place="resident", schedule=None, boosts=(None,) * 4, r
 
     def compare(gpu):
         decoders = pair(place, **options)
-        if place in ASKING:
+        if place in REQUESTING:
             Answering(gpu, decoders[0], every=5)
         streams = [[one.stream(boost=boost, **requested or {}) for boost in boosts] for one in decoders]
         batch = [BATCH[0], BATCH[5], BATCH[5][20:], BATCH[4]]

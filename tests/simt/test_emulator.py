@@ -233,7 +233,7 @@ def read_what_comes(kernels, way, *, flag="released_word", steps=(40, 60), **sch
     assert (out == values).all()
 
 
-def ask_host(kernels, way="Acquire", *, fault="None", every=7, **schedule):
+def request_of_host(kernels, way="Acquire", *, fault="None", every=7, **schedule):
     """Each thread sends three requests; the host reads them every so many scheduling points."""
     question, answer, out = (np.zeros(40, u4) for _ in range(3))
     posted, answered = np.zeros(1, u4), np.zeros(1, u4)
@@ -246,7 +246,7 @@ def ask_host(kernels, way="Acquire", *, fault="None", every=7, **schedule):
         fault=u4(HOST_FAULTS.index(fault)),
     )  # fmt: skip
     context = ctypes.cast(kernels.library.answer_host, ctypes.c_void_p).value, ctypes.addressof(requested), every
-    kernels.launch("ask_host", params, block=40, host=context, **schedule)
+    kernels.launch("request_of_host", params, block=40, host=context, **schedule)
     assert np.array_equal(out, 27 * np.arange(40) + 13)
 
 
@@ -259,7 +259,7 @@ def test_what_the_host_copies_is_read_after_an_acquire_or_a_fence(with_host, way
 
 def test_the_host_answers(with_host):
     for schedule in schedules(always=True):
-        ask_host(with_host, every=1 + schedule["seed"] % 9, **schedule)
+        request_of_host(with_host, every=1 + schedule["seed"] % 9, **schedule)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -304,8 +304,8 @@ def test_the_host_may_not_write_what_was_read_as_if_it_never_changed(with_host):
 )
 def test_kernel_and_host_answer_too_soon(with_host, way, fault, message, policy):
     for seed in range(4):
-        with pytest.raises(KernelError, match=f"^ask_host: ({message})"):
-            ask_host(with_host, way, fault=fault, policy=policy, seed=seed)
+        with pytest.raises(KernelError, match=f"^request_of_host: ({message})"):
+            request_of_host(with_host, way, fault=fault, policy=policy, seed=seed)
 
 
 # ---- kernels with a fault

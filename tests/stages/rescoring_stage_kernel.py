@@ -58,7 +58,7 @@ CANDIDATE = np.dtype(
 )  # fmt: skip
 RESULT = np.dtype(
     [("cycles", "u8", len(STAGES)), ("all_cycles", "u8"), ("end", "u8"), ("cutoff", "f4"), ("lookup_bound", "f4"),
-     ("bound", "f4"), ("best", "f4"), ("num_candidates", "u4"), ("num_wanted", "u4"), ("num_winners", "u4"),
+     ("bound", "f4"), ("best", "f4"), ("num_candidates", "u4"), ("num_with_words", "u4"), ("num_winners", "u4"),
      ("num_hypotheses", "u4"), ("num_tokens", "u4"), ("reached_final", "u4"), ("ended", "u4"), ("distinct", "u4"),
      ("misses", "u4"), ("reads", "u4")]
 )  # fmt: skip
@@ -271,7 +271,7 @@ class RescoringStageKernel:
             path=get("path", np.uint32)[: length_of_path(get)][::-1].copy(),
             end_cost=costs_of(np.array([found["end"]], np.uint64))[0],
             reached_final=bool(found["reached_final"]),
-            words=int(found["num_wanted"]),
+            words=int(found["num_with_words"]),
             cycles=dict(zip(STAGES, found["cycles"].tolist(), strict=True)),
             all_cycles=int(found["all_cycles"]),
             counts=dict(zip(COUNTERS, get("counters", np.uint64).tolist(), strict=True)),

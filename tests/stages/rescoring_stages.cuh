@@ -42,7 +42,7 @@ struct StagesResult {
     float bound;
     float best;
     std::uint32_t num_candidates;
-    std::uint32_t num_wanted;
+    std::uint32_t num_with_words;
     std::uint32_t num_winners;
     std::uint32_t num_hypotheses;
     std::uint32_t num_tokens;
@@ -100,7 +100,7 @@ ARCBEAM_DEVICE void write_answer(std::uint32_t i, std::uint32_t requesting, cons
 
 // The candidates with their deviations, between lookup and rescore: those without words, those with requests, and
 // those that share the request of another.
-ARCBEAM_DEVICE void write_answers(std::uint32_t n, std::uint32_t num_wanted, std::uint32_t num_distinct,
+ARCBEAM_DEVICE void write_answers(std::uint32_t n, std::uint32_t num_with_words, std::uint32_t num_distinct,
                                   const RescoringWorkspace& work, Answered* into) {
     for (std::uint32_t i = simt::thread_rank(); i < n; i += simt::block_size()) {
         if (simt::load(&work.extension().at(i)->word) == kNoWord) {
@@ -111,8 +111,8 @@ ARCBEAM_DEVICE void write_answers(std::uint32_t n, std::uint32_t num_wanted, std
         const std::uint32_t i = work.distinct()[at];
         write_answer(i, i, work, into);
     }
-    for (std::uint32_t at = simt::thread_rank(); at < num_wanted; at += simt::block_size()) {
-        const std::uint32_t i = work.wanted()[at];
+    for (std::uint32_t at = simt::thread_rank(); at < num_with_words; at += simt::block_size()) {
+        const std::uint32_t i = work.with_words()[at];
         if (i != kNoIndex) {
             write_answer(i, simt::load(&work.extension().at(i)->place), work, into);
         }
@@ -143,16 +143,16 @@ ARCBEAM_DEVICE std::uint32_t answer(const Params& params, RescoringLane& lane, c
         const std::uint32_t within = simt::load(&words.num_within);
         work = within + within / 2U <= mixed.hypotheses ? mixed : work;
     }
-    const std::uint32_t num_wanted = simt::load(&words.num_wanted[0]);
+    const std::uint32_t num_with_words = simt::load(&words.num_with_words[0]);
     std::uint32_t num_distinct = 0U;
     if (params.apart == 0U) {
-        if (num_wanted != 0U) {
-            look_up_and_rescore<BlockTeam>(params.rescoring, lane, num_wanted, 0U, work);
+        if (num_with_words != 0U) {
+            look_up_and_rescore<BlockTeam>(params.rescoring, lane, num_with_words, 0U, work);
         }
         clock.stop(Stage::lookup);
-        return num_wanted;
+        return num_with_words;
     }
-    claim_words<BlockTeam>(num_wanted, 0U, work, words);
+    claim_words<BlockTeam>(num_with_words, 0U, work, words);
     simt::block_barrier();
     num_distinct = simt::load(&words.num_distinct[0]);
     const Questions questions{work.distinct(),  num_distinct,     work.extension(),
@@ -160,12 +160,12 @@ ARCBEAM_DEVICE std::uint32_t answer(const Params& params, RescoringLane& lane, c
     answer_words<BlockTeam>(params.rescoring, questions, lane.lookups);
     clock.stop(Stage::lookup);
     if (write) {
-        write_answers(expanded.num_candidates, num_wanted, num_distinct, work, params.answered);
+        write_answers(expanded.num_candidates, num_with_words, num_distinct, work, params.answered);
     }
     clock.start();
-    rescore<BlockTeam>(params.rescoring, num_wanted, num_distinct, work, words);
+    rescore<BlockTeam>(params.rescoring, num_with_words, num_distinct, work, words);
     clock.stop(Stage::rescore);
-    return num_wanted;
+    return num_with_words;
 }
 
 // The end of settle_histories() of rescore/frame.cuh. Returns the tokens' number; kNoIndex: there was no room.
@@ -241,7 +241,7 @@ ARCBEAM_DEVICE bool run_stages(const Params& params, RescoringLane& lane, bool w
     if (expanded.end != FrameEnd::committed) {
         return false;
     }
-    const std::uint32_t num_wanted = answer(params, lane, expanded, write, clock, work);
+    const std::uint32_t num_with_words = answer(params, lane, expanded, write, clock, work);
     if (write) {
         write_counts(lane.lookups, result);
     }
@@ -303,7 +303,7 @@ ARCBEAM_DEVICE bool run_stages(const Params& params, RescoringLane& lane, bool w
         result->bound = bound;
         result->best = best;
         result->num_candidates = expanded.num_candidates;
-        result->num_wanted = num_wanted;
+        result->num_with_words = num_with_words;
         result->num_winners = num_winners;
         result->num_hypotheses = num_hypotheses;
         result->num_tokens = num_tokens;

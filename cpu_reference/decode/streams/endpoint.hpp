@@ -51,7 +51,7 @@ class EndpointWatch {
         const std::uint64_t silence =
             dead_frames_ + trailing_silence(graph, tokens.size() - best.token, log, settled);
         fired_ = rule_that_holds(rules_, frames_, silence, alive ? -kInfiniteCost : kInfiniteCost);
-        if (alive && has_fired() && asks_for_end(rules_.rules[fired_ - 1U])) {
+        if (alive && has_fired() && needs_end_cost(rules_.rules[fired_ - 1U])) {
             const float relative = relative_cost(smallest_end(ends, tokens), best.cost);
             fired_ = rule_that_holds(rules_, frames_, silence, relative);
         }

@@ -15,7 +15,7 @@ struct TeamFrame {
     FrameEnd end;
     std::uint32_t num_tokens;
     std::uint32_t log_size;
-    std::uint32_t log_wanted;
+    std::uint32_t log_needed;
     std::uint32_t num_milestones;
     double best;  // the cost that the costs of the new tokens are relative to
 };
@@ -61,12 +61,12 @@ ARCBEAM_DEVICE TeamFrame make_team_frame(const typename Search::Params& params, 
     Search::place_tokens(lane, lane.state.num_tokens, lane.state.frame);
     lane.num_milestones = simt::load(&posted.num_milestones);
     Search::set_counted(lane, counted);
-    lane.log_wanted = 0U;
+    lane.log_needed = 0U;
     const FrameEnd end =
         Search::template advance<ClusterTeam>(params, lane, simt::load(&posted.cutoff), simt::load(&posted.room));
     counted = Search::counted(lane);
     return {
-        end, lane.state.num_tokens, lane.state.log_size, lane.log_wanted, lane.num_milestones, lane.state.offset};
+        end, lane.state.num_tokens, lane.state.log_size, lane.log_needed, lane.num_milestones, lane.state.offset};
 }
 
 // The owner's side of a frame by the team.
@@ -90,7 +90,7 @@ ARCBEAM_DEVICE FrameEnd advance_together(const typename Search::Params& params, 
     typename Search::Counted counted = Search::counted(lane);
     const TeamFrame done = Search::team_frame(params, counted);
     Search::set_counted(lane, counted);
-    lane.log_wanted = done.log_wanted;
+    lane.log_needed = done.log_needed;
     if (done.end == FrameEnd::committed) {
         lane.state.num_tokens = done.num_tokens;
         lane.state.log_size = done.log_size;

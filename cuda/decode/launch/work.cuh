@@ -54,19 +54,19 @@ ARCBEAM_DEVICE void work(const typename Search::Params& params) {
     simt::block_barrier();
     bool resumes = lane.state.utterance != kNoIndex;
     bool more = resumes || take_utterance<Search>(common, lane);
-    bool looked = false;
+    bool checked = false;
     bool of_end = false;
     while (more) {
         Need need = Need::nothing;
-        if (!looked && (resumes || of_streams<Search>(common))) {
+        if (!checked && (resumes || of_streams<Search>(common))) {
             need = resume_utterance<Search>(params, lane);
             resumes = false;
         }
         if (need == Need::nothing) {
             need = decode_utterance<Search, kClusters>(params, lane, of_end);
         }
-        looked = need == kEndpointChecked;
-        if (looked) {
+        checked = need == kEndpointChecked;
+        if (checked) {
             continue;
         }
         if (need != Need::nothing) {

@@ -18,7 +18,7 @@ constexpr std::uint32_t kUnanswered = 0xffffffffU;          // the next state of
 struct Requests {
     unsigned char* memory;
     unsigned char* mapped;
-    unsigned char* answer_buffer;  // of Asks::arcs
+    unsigned char* answer_buffer;  // of Requested::arcs
     std::uint32_t size;
 
     // state << 32 | label, as in a question
@@ -30,7 +30,8 @@ struct Requests {
     ARCBEAM_DEVICE Array<std::uint32_t> places() const {
         return {reinterpret_cast<std::uint32_t*>(memory + 16U * static_cast<std::uint64_t>(size)), size};
     }
-    // For Asks::arcs: what is known of the first size / 4 words of a step that wait for answers, two values each.
+    // For Requested::arcs: what is known of the first size / 4 words of a step that wait for answers, two values
+    // each.
     ARCBEAM_DEVICE Array<std::uint64_t> kept() const {
         return {reinterpret_cast<std::uint64_t*>(memory + 20U * static_cast<std::uint64_t>(size)), size / 2U};
     }
@@ -178,7 +179,7 @@ ARCBEAM_DEVICE bool take_answers(const Params& params, std::uint32_t posted, Res
         const std::uint32_t round = simt::load(&control.request_round);
         const std::uint64_t wanted = static_cast<std::uint64_t>(round) << 32U | posted;
         bool came;
-        if (!asks_for_arcs(params)) {
+        if (!requests_arcs(params)) {
             came = wait_for_mapped(requests.head(), wanted, params.search.wait_cycles);
         } else {
             const std::uint32_t first = wait_for_copied(requests.answer_buffer, simt::load(&control.request_slot),
@@ -202,12 +203,13 @@ ARCBEAM_DEVICE bool take_answers(const Params& params, std::uint32_t posted, Res
         return false;
     }
     if (numbers_histories(params)) {
-        simt::fence<Scope::system>();  // whoever finds a number in the cache may read its words; see ask_some()
+        simt::fence<Scope::system>();  // whoever finds a number in the cache may read its words; see
+                                       // request_some_words()
     }
     for (std::uint32_t i = simt::thread_rank(); i < count; i += simt::block_size()) {
         const std::uint32_t place = requests.places()[i];
         Answer answer;
-        if (!asks_for_arcs(params)) {
+        if (!requests_arcs(params)) {
             answer = requests.replies()[i];
         } else {
             answer = copied_answer(requests.answer_buffer, first + i);
@@ -217,7 +219,7 @@ ARCBEAM_DEVICE bool take_answers(const Params& params, std::uint32_t posted, Res
             const std::uint64_t key = requests.keys()[place];
             const auto state = static_cast<std::uint32_t>(key >> 32U);
             const auto label = static_cast<std::uint32_t>(key);
-            if (asks_for_arcs(params)) {
+            if (requests_arcs(params)) {
                 keep_single(params.cache, Single{state, label}, answer);
             } else {
                 keep_cached(params.cache, params.counters, state, label,
@@ -226,7 +228,7 @@ ARCBEAM_DEVICE bool take_answers(const Params& params, std::uint32_t posted, Res
         }
     }
     simt::block_barrier();
-    if (asks_for_arcs(params) && simt::thread_rank() == 0U) {
+    if (requests_arcs(params) && simt::thread_rank() == 0U) {
         const std::uint64_t round = simt::load(&control.request_round);
         leave_copied(requests.head(), round << 32U | posted);
     }

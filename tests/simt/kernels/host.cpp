@@ -1,4 +1,4 @@
-// What the host does while the kernel ask_host runs: answers 3 q + 1 to every question q.
+// What the host does while the kernel request_of_host runs: answers 3 q + 1 to every question q.
 #include "emulated_host.hpp"
 
 namespace {

@@ -47,7 +47,7 @@ ARCBEAM_KERNEL(read_what_comes, 64, ArrivalParams) {
           params.way == kReadOnly ? load_readonly(data) : load(data));
 }
 
-struct AskingParams {
+struct RequestingParams {
     std::uint32_t* question;  // [block]
     std::uint32_t* posted;
     const std::uint32_t* answered;
@@ -58,7 +58,7 @@ struct AskingParams {
 };
 
 // Every thread has a question, one posts them and waits. The way is the way of posting; kAcquire is the right one.
-ARCBEAM_KERNEL(ask_host, 64, AskingParams) {
+ARCBEAM_KERNEL(request_of_host, 64, RequestingParams) {
     std::uint32_t value = thread_rank();
     for (std::uint32_t round = 1U; round <= params.rounds; ++round) {
         store(params.question + thread_rank(), value);

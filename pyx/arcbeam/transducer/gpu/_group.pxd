@@ -40,8 +40,8 @@ cdef class Group:
     cdef int grow(self) except -1
     cdef uint32_t status(self) noexcept
     cdef uint32_t ending(self) noexcept
-    cdef uint32_t* wish(self) noexcept
-    cdef uint64_t wish_address(self) noexcept
+    cdef uint32_t* cancel_flag(self) noexcept
+    cdef uint64_t cancel_flag_address(self) noexcept
     cdef int collect(self, members, list states, fused, list results, list bad) except -1
     cdef size_t _record_bytes(self) noexcept nogil
     cdef uint64_t _send_frames(self, const int64_t[:, ::1] utterances) except? 0

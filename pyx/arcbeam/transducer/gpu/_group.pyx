@@ -138,11 +138,11 @@ cdef class Group:
     cdef uint32_t ending(self) noexcept:
         return (<uint32_t*> self.control_host.data)[ENDING]
 
-    cdef uint32_t* wish(self) noexcept:
+    cdef uint32_t* cancel_flag(self) noexcept:
         """The host's word that ends a launch."""
         return <uint32_t*> self.control_host.data + CANCEL
 
-    cdef uint64_t wish_address(self) noexcept:
+    cdef uint64_t cancel_flag_address(self) noexcept:
         return self.control.address + 4 * CANCEL
 
     cdef int grow(self) except -1:

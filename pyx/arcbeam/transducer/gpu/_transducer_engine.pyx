@@ -348,10 +348,10 @@ cdef class CudaEngine(BatchEngine):
     cdef int _cancel(self) except -1:
         """Makes the blocks stop after their round and waits for them, because the encoder output may go afterwards."""
         if self.in_flight:
-            self.group.wish()[0] = 1
+            self.group.cancel_flag()[0] = 1
             # A copy engine does this: a kernel that writes the word might wait for a place on the device.
             ignore(self.context.state,
-                   driver().copy_to_device(self.group.wish_address(), self.group.wish(), 4, self.copies.handle))
+                   driver().copy_to_device(self.group.cancel_flag_address(), self.group.cancel_flag(), 4, self.copies.handle))
         self.in_flight = False
         with nogil:  # result codes are ignored: the first error says more
             ignore(self.context.state, driver().stream_synchronize(self.copies.handle))

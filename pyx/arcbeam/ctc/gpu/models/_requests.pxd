@@ -10,7 +10,7 @@ from arcbeam.lm._lm_view cimport LmView
 
 
 cdef extern from "shared/requests.hpp" namespace "arcbeam" nogil:
-    cdef enum class Requested "arcbeam::Asks"(uint32_t):
+    cdef enum class Requested "arcbeam::Requested"(uint32_t):
         nobody
         arcs
         model

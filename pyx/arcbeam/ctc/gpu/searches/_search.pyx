@@ -103,12 +103,12 @@ cdef class SearchKind:
 
 PLAIN = SearchKind("search", ("wide", "dense", "cluster"), False)
 RESCORING = SearchKind("rescore", ("wide", "dense", "cluster"), True)
-REQUESTING = SearchKind("asking", ("wide", "dense"), True)
-REQUESTING_ARCS = SearchKind("asking_arcs", ("wide", "dense"), True)
+REQUESTING = SearchKind("host_lookup", ("wide", "dense"), True)
+REQUESTING_ARCS = SearchKind("host_arcs", ("wide", "dense"), True)
 BUCKETED = SearchKind("bucketed", ("wide", "dense", "cluster"), True)
 BOOSTED = SearchKind("boosted", ("wide", "dense", "cluster"), True)
 BOOSTED_RESCORING = SearchKind("boosted_rescore", ("wide",), True)
-BOOSTED_REQUESTING = SearchKind("boosted_asking", ("wide",), True)  # with new words or without
+BOOSTED_REQUESTING = SearchKind("boosted_host", ("wide",), True)  # with new words or without
 NEW_WORDS = SearchKind("new_words", ("wide", "dense", "cluster"), True)
 NEW_WORDS_RESCORING = SearchKind("new_words_rescore", ("wide",), True)
 

@@ -103,7 +103,7 @@ cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
         uint32_t is_last
         uint32_t shows_lattice
         uint32_t fired
-        uint32_t next_check "next_look"
+        uint32_t next_check
         uint32_t large_start
         uint64_t frames
         const uint16_t* columns

@@ -1,16 +1,16 @@
 // The cost of the end of a sentence, where lanes send requests to the host: those of all last tokens in one round.
 #pragma once
 
-#include "rescore/requests/ask_arcs.cuh"
+#include "rescore/requests/request_arcs.cuh"
 
 namespace arcbeam {
 
 // Requests the pieces that the end of a sentence needs after a history.
 template <class Params>
-ARCBEAM_DEVICE void ask_end(const Params& params, std::uint32_t history, RescoringControl& control) {
+ARCBEAM_DEVICE void request_end(const Params& params, std::uint32_t history, RescoringControl& control) {
     const LmView& lm = params.lms.large;
     LookupCounts uncounted;
-    if (asks_for_arcs(params)) {
+    if (requests_arcs(params)) {
         LmPlace place{lm.find(history, lm.num_labels), history};
         while (place.arc == kNoLmArc) {
             place.from = lm.backoff_state(place.from);
@@ -26,25 +26,26 @@ ARCBEAM_DEVICE void ask_end(const Params& params, std::uint32_t history, Rescori
 // Requests the end after the histories of the final tokens; afterwards the lane's table has the answers. False if
 // the lane has to stop. A barrier was passed.
 template <class Params>
-ARCBEAM_DEVICE bool ask_ends(const Params& params, const RescoringLane& lane) {
+ARCBEAM_DEVICE bool request_ends(const Params& params, const RescoringLane& lane) {
     for (std::uint32_t i = simt::thread_rank(); i < lane.state.num_tokens; i += simt::block_size()) {
         const std::uint32_t state = lane.tokens.state[i];
         const float cost = simt::load(&lane.tokens.token.at(i)->cost);
         if (is_finite(extend_epsilon(cost, simt::load_readonly(params.search.graph.finals + state)))) {
             const History history = lane.histories[i];
-            ask_end(params, models_part(params, history).large, *lane.words);
+            request_end(params, models_part(params, history).large, *lane.words);
         }
     }
     return send_questions(params, *lane.words).answered;
 }
 
-// The same as end_deviation(), after ask_ends() has got the answers.
+// The same as end_deviation(), after request_ends() has got the answers.
 template <class Params>
-ARCBEAM_DEVICE float asked_end_deviation(const Params& params, const History& history, RescoringControl& control) {
+ARCBEAM_DEVICE float requested_end_deviation(const Params& params, const History& history,
+                                             RescoringControl& control) {
     const Requests requests = requests_of(control);
     const LmView& lm = params.lms.large;
     LmStep large{};
-    if (asks_for_arcs(params)) {
+    if (requests_arcs(params)) {
         const ArcCacheView none{};
         Pieces pieces{none, requests, true, false, {kNoLmArc, kLmEmptyHistory}};
         Reads uncounted;

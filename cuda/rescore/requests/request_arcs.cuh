@@ -7,7 +7,7 @@
 // entered in the table, too, because the cache may have lost them when the answers come.
 #pragma once
 
-#include "rescore/requests/ask.cuh"
+#include "rescore/requests/request_words.cuh"
 
 namespace arcbeam {
 
@@ -92,8 +92,8 @@ ARCBEAM_DEVICE void ask_for(const RescoringParams& params, const Requests& reque
 // Like answer_some(), where the large model is read in pieces. Words that lack a piece stay open and are marked.
 // `again`: examines only marked ones. `open`: whether this thread has marked any.
 template <std::uint32_t kHalf, class Params>
-ARCBEAM_DEVICE LookupCounts ask_some_arcs(const Params& params, const Questions& questions,
-                                          RescoringControl& control, bool again, bool& open) {
+ARCBEAM_DEVICE LookupCounts request_some_arcs(const Params& params, const Questions& questions,
+                                              RescoringControl& control, bool again, bool& open) {
     LookupCounts counts;
     constexpr std::uint32_t kGroups = simt::kWarpSize / (2U * kHalf);  // of a warp
     const Lanes<kHalf> together{simt::kAllThreads};
@@ -118,13 +118,13 @@ ARCBEAM_DEVICE LookupCounts ask_some_arcs(const Params& params, const Questions&
         }
         candidate &= ~kOpen;
         std::uint32_t label = 0U;
-        Extension asked{};
+        Extension extension{};
         if (has) {
-            asked = questions.extension[candidate];
-            label = simt::load_readonly(labels + known_word(params, asked.word));
+            extension = questions.extension[candidate];
+            label = simt::load_readonly(labels + known_word(params, extension.word));
         }
         const std::uint32_t state =
-            is_large ? models_part(params, asked.history).large : models_part(params, asked.history).small;
+            is_large ? models_part(params, extension.history).large : models_part(params, extension.history).small;
         const std::uint32_t wanted = is_large ? label & ~kKeepsSmallCost : label;
         const bool is_kept = has && 2U * at + 1U < requests.kept().size;
         Pieces pieces{cache, requests, is_large, false, {kNoLmArc, kLmEmptyHistory}};
@@ -165,11 +165,11 @@ ARCBEAM_DEVICE LookupCounts ask_some_arcs(const Params& params, const Questions&
         if (has && is_first) {
             if (!is_open) {
                 const Deviation deviation = deviate(params.lms, label, step, other);
-                questions.asked[asked.place] = kNoIndex;
+                questions.table[extension.place] = kNoIndex;
                 std::uint32_t bits;
                 std::memcpy(&bits, &deviation.cost, sizeof bits);
-                const History next = with_models_part(params, asked.history, deviation.next);
-                questions.extension[candidate] = Extension{next, bits, asked.word};
+                const History next = with_models_part(params, extension.history, deviation.next);
+                questions.extension[candidate] = Extension{next, bits, extension.word};
                 counts.distinct += reads.others;
             }
             questions.distinct[at] = is_open ? candidate | kOpen : candidate;
@@ -178,25 +178,26 @@ ARCBEAM_DEVICE LookupCounts ask_some_arcs(const Params& params, const Questions&
     return counts;
 }
 
-// answer_words() by requests for arcs; see ask_words().
+// answer_words() by requests for arcs; see request_words().
 template <class Params>
-ARCBEAM_DEVICE AskedWords ask_arcs(const Params& params, const Questions& questions, RescoringControl& control) {
-    AskedWords asked;
-    asked.answered = true;
-    for (bool again = false; asked.answered; again = true) {
+ARCBEAM_DEVICE LookupResult request_arcs(const Params& params, const Questions& questions,
+                                         RescoringControl& control) {
+    LookupResult result;
+    result.answered = true;
+    for (bool again = false; result.answered; again = true) {
         bool open = false;
         const LookupCounts some = questions.num_distinct <= simt::block_size() / kSearching
-                                      ? ask_some_arcs<kSearching>(params, questions, control, again, open)
-                                      : ask_some_arcs<1U>(params, questions, control, again, open);
-        asked.counts.distinct += some.distinct;
-        asked.counts.misses += some.misses;
+                                      ? request_some_arcs<kSearching>(params, questions, control, again, open)
+                                      : request_some_arcs<1U>(params, questions, control, again, open);
+        result.counts.distinct += some.distinct;
+        result.counts.misses += some.misses;
         if (!simt::block_barrier_or(open)) {
             break;
         }
         // With no question to send, other threads have entered what was missing.
-        asked.answered = send_questions(params, control).answered;
+        result.answered = send_questions(params, control).answered;
     }
-    return asked;
+    return result;
 }
 
 }  // namespace arcbeam

@@ -31,8 +31,8 @@ ARCBEAM_DEVICE bool ask(std::uint32_t state, std::uint32_t label, RescoringContr
 // Like answer_some(), for a model that the host has. Candidates that stay open are marked. `again`: examines only
 // marked ones.
 template <bool kTogether, class Params>
-ARCBEAM_DEVICE LookupCounts ask_some(const Params& params, const Questions questions, RescoringControl& control,
-                                     bool again) {
+ARCBEAM_DEVICE LookupCounts request_some_words(const Params& params, const Questions questions,
+                                               RescoringControl& control, bool again) {
     LookupCounts counts;
     constexpr std::uint32_t kHalf = kTogether ? kSearching : 1U;
     const std::uint32_t lane = simt::warp_thread();
@@ -47,11 +47,11 @@ ARCBEAM_DEVICE LookupCounts ask_some(const Params& params, const Questions quest
             continue;
         }
         const std::uint32_t candidate = entry & ~kOpen;
-        const Extension asked = questions.extension[candidate];
-        const std::uint32_t word = known_word(params, asked.word);
+        const Extension extension = questions.extension[candidate];
+        const std::uint32_t word = known_word(params, extension.word);
         const std::uint32_t label =
             simt::load_readonly((is_large ? params.lms.large_labels : params.lms.small_labels) + word);
-        const History models = models_part(params, asked.history);
+        const History models = models_part(params, extension.history);
         const std::uint32_t state = is_large ? models.large : models.small;
         const std::uint32_t wanted = is_large ? label & ~kKeepsSmallCost : label;
         const std::uint32_t key = is_large ? state : state | kOfSmallModel;
@@ -76,11 +76,11 @@ ARCBEAM_DEVICE LookupCounts ask_some(const Params& params, const Questions quest
         simt::warp_sync(both);  // all have read before anything is overwritten
         if (is_first && known) {
             const Deviation deviation = deviate(params.lms, label, step, other);
-            questions.asked[asked.place] = kNoIndex;
+            questions.table[extension.place] = kNoIndex;
             std::uint32_t bits;
             std::memcpy(&bits, &deviation.cost, sizeof bits);
-            const History next = with_models_part(params, asked.history, deviation.next);
-            questions.extension[candidate] = Extension{next, bits, asked.word};
+            const History next = with_models_part(params, extension.history, deviation.next);
+            questions.extension[candidate] = Extension{next, bits, extension.word};
             ++counts.distinct;
         }
         if (is_first) {
@@ -95,25 +95,26 @@ ARCBEAM_DEVICE LookupCounts ask_some(const Params& params, const Questions quest
 
 // The result of answer_words() by requests. If it is not answered, the frame has to be given up. A barrier was
 // passed.
-struct AskedWords {
+struct LookupResult {
     LookupCounts counts;
     bool answered;
 };
 
 template <class Params>
-ARCBEAM_DEVICE AskedWords ask_words(const Params& params, const Questions questions, RescoringControl& control) {
-    AskedWords asked;
+ARCBEAM_DEVICE LookupResult request_words(const Params& params, const Questions questions,
+                                          RescoringControl& control) {
+    LookupResult result;
     Sent sent{true, true};
     for (bool again = false; sent.answered && sent.any; again = true) {
         const LookupCounts some = questions.num_distinct <= simt::block_size() / kSearching
-                                      ? ask_some<true>(params, questions, control, again)
-                                      : ask_some<false>(params, questions, control, again);
-        asked.counts.distinct += some.distinct;
-        asked.counts.misses += some.misses;
+                                      ? request_some_words<true>(params, questions, control, again)
+                                      : request_some_words<false>(params, questions, control, again);
+        result.counts.distinct += some.distinct;
+        result.counts.misses += some.misses;
         sent = send_questions(params, control);
     }
-    asked.answered = sent.answered;
-    return asked;
+    result.answered = sent.answered;
+    return result;
 }
 
 }  // namespace arcbeam

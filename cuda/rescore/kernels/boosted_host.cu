@@ -3,7 +3,6 @@
 // most of the time, so there is one kernel to compile and not four.
 #include "rescore/new_words.cuh"
 
-ARCBEAM_KERNEL_OCCUPANCY(arcbeam_boosted_asking_wide, 512, 1,
-                         arcbeam::WithNewWords<arcbeam::BoostedAsking<false>>) {
-    arcbeam::work<arcbeam::NewWordsSearch<arcbeam::BoostedAsking<false>>, false>(params);
+ARCBEAM_KERNEL_OCCUPANCY(arcbeam_boosted_host_wide, 512, 1, arcbeam::WithNewWords<arcbeam::BoostedHost<false>>) {
+    arcbeam::work<arcbeam::NewWordsSearch<arcbeam::BoostedHost<false>>, false>(params);
 }
