@@ -37,7 +37,7 @@ class Unit(NamedTuple):
 
 
 class Nemo:
-    """The decoder behind NeMo's ``strategy: wfst`` with ``search_type: riva``: one file, whose tables it reads."""
+    """The decoder of NeMo's ``strategy: wfst`` with ``search_type: riva``: one file, whose tables it reads."""
 
     def __init__(self, module, fst_path, mode, lattice_beam=10.0, lm_weight=1.0, nbest=1):
         options = as_dict(module.BatchedMappedDecoderCudaConfig())

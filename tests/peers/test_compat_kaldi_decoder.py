@@ -1,4 +1,4 @@
-"""arcbeam.compat.kaldi_decoder beside kaldi-decoder: the same calls on the same FSTs, in one run.
+"""arcbeam.compat.kaldi_decoder compared with kaldi-decoder: the same calls on the same FSTs, in one run.
 
 Costs are compared to 1e-3: the original's are rounded to float32 on the way. Where the labels of two best paths differ,
 both cost the same; where a beam has dropped something, ours costs no more.

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from arcbeam.compat.tensors import on_host
+
 
 class DecodableInterface(ABC):
     """What the decoders read. Their `decode` takes a :class:`DecodableCtc`."""
@@ -35,7 +37,7 @@ class DecodableCtc(DecodableInterface):
     Parameters
     ----------
     feats : array [frames, columns]
-        Natural-log probabilities, of NumPy or of torch on the CPU; rounded to float32. Input label l of the graph reads
+        Natural-log probabilities, of NumPy or of torch; rounded to float32. Input label l of the graph reads
         column l - 1.
     offset : int
         The frames of the utterance before the first of `feats`, for one that arrives in chunks.
@@ -47,7 +49,7 @@ class DecodableCtc(DecodableInterface):
     """
 
     def __init__(self, feats: Any, offset: int = 0) -> None:
-        values = np.array(feats.detach() if hasattr(feats, "detach") else feats, np.float32, order="C")
+        values = np.array(on_host(feats), np.float32, order="C")
         if values.ndim != 2:
             raise ValueError(f"feats: expected two dimensions, frames and columns, got {values.ndim}")
         if offset < 0:

@@ -142,7 +142,7 @@ class BatchedMappedOnlineDecoderCuda:
         sizes = {len(values) for values in (corr_ids, logits, is_first_chunk, is_last_chunk)}
         if len(sizes) != 1:
             raise ValueError(f"decode_batch: expected four sequences of one length, got lengths {sorted(sizes)}")
-        if not corr_ids:
+        if not len(corr_ids):
             return [], []
         channels = [self._channel(corr_id) for corr_id in corr_ids]
         for corr_id, channel, is_first in zip(corr_ids, channels, is_first_chunk, strict=True):

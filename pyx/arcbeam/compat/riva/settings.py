@@ -16,7 +16,7 @@ from arcbeam.core.checks import check_count, check_real
 UNLIKE = "the parts of lattices are not scaled alike"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """The options of a decoder."""
 
@@ -73,21 +73,21 @@ class Settings:
             raise ValueError(f"mbr_opts.decode_mbr: expected True, because {UNLIKE}, got False")
         threads = config.num_post_processing_worker_threads
         return cls(
-            search.default_beam,
-            search.lattice_beam,
-            search.max_active,
-            threads if threads > 0 else None,
-            search.blank_ilabel if search.blank_ilabel >= 0 else None,
-            search.blank_penalty,
-            search.length_penalty,
-            not config.use_final_probs,
-            shift,
-            config.determinize_lattice,
-            scales,
-            config.use_lattice_postprocessor,
-            post.nbest,
-            post.mbr_opts.decode_mbr,
-            max(config.num_channels, 2 * config.max_batch_size),
+            beam=search.default_beam,
+            lattice_beam=search.lattice_beam,
+            max_active=search.max_active,
+            threads=threads if threads > 0 else None,
+            blank=search.blank_ilabel if search.blank_ilabel >= 0 else None,
+            blank_penalty=search.blank_penalty,
+            length_penalty=search.length_penalty,
+            ends_anywhere=not config.use_final_probs,
+            frame_shift=shift,
+            determinize=config.determinize_lattice,
+            scales=scales,
+            has_words=config.use_lattice_postprocessor,
+            nbest=post.nbest,
+            minimizes_risk=post.mbr_opts.decode_mbr,
+            num_channels=max(config.num_channels, 2 * config.max_batch_size),
         )
 
 
