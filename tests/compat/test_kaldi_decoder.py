@@ -61,6 +61,21 @@ def test_the_best_path_of_a_small_graph(make):
     assert weight.value1 + weight.value2 == pytest.approx(1.875 + sum(costs), rel=1e-6)
 
 
+def test_an_utterance_without_frames():
+    """The cost of an epsilon arc that nothing takes up is that of the end; an arc with a word stays."""
+    for word, wanted in ((0, [(0, 0.875, 0.0)]), (3, [(0, 1, 0, 3, 0.75, 0.0), (1, 0.125, 0.0)])):
+        fst = kaldifst.StdVectorFst()
+        for _ in range(2):
+            fst.add_state()
+        fst.start = 0
+        fst.add_arc(0, kaldifst.StdArc(0, word, 0.75, 1))
+        fst.set_final(1, 0.125)
+        decoder = faster(fst)
+        decoder.init_decoding()
+        assert decoder.reached_final() and decoder.num_frames_decoded() == 0
+        assert arcs_of(decoder.get_best_path()[1]) == wanted
+
+
 @pytest.mark.parametrize("parts", [1, 2, 5])
 def test_frames_in_parts_are_one_utterance(spoken, parts):
     """Whatever the chunks, with an offset or read from one matrix; results in between do not change later ones."""

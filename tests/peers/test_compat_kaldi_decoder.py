@@ -138,6 +138,22 @@ def test_utterances_in_parts():
                 assert sequence(found)[2] == pytest.approx(sequence(wanted)[2], abs=NEAR), seed
 
 
+def test_utterances_without_frames():
+    """Paths of epsilon arcs alone: their costs are those of the final state, where no label is lost."""
+    paths = 0
+    for seed, fst, _ in examples():
+        found = []
+        for module in BOTH:
+            decoder = module.FasterDecoder(fst, module.FasterDecoderOptions(beam=WIDE))
+            decoder.init_decoding()
+            found.append(decoder.get_best_path())
+        (wanted_ok, wanted), (ok, mine) = found
+        assert ok == wanted_ok, seed
+        assert mine.to_str(show_weight_one=True) == wanted.to_str(show_weight_one=True), seed
+        paths += mine.num_states > 1
+    assert paths > 5
+
+
 def links(lattice):
     """The arcs of a lattice in any order: (labels, costs), and the costs of final states."""
     lines = [line.split() for line in lattice.to_str(show_weight_one=True).splitlines()]
