@@ -54,6 +54,13 @@ def with_moves(decoders, batch, rng, boosts=None, most=9):
     return [finals[-1] for finals in beside(decoders, batch, rng, boosts, most, requested=[{}])[0]]
 
 
+def test_a_stream_over_a_graph_without_columns():
+    """One of epsilon arcs alone, which no frame can be decoded with."""
+    decoder = CtcDecoder(Graph.from_arcs([(0, 1, 0, 1, 0.5)], finals={1: 0.25}), device="cpu", threads=1)
+    end = decoder.restore(decoder.stream().save()).finish()
+    assert (end.word_ids.tolist(), end.score, end.reached_final) == ([1], -0.75, True)
+
+
 @pytest.mark.parametrize("requested", [{}, {"nbest": 4, "confidence": True, "lattice": True, "mbr": True}], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_bytes_depend_on_the_frames_alone(monkeypatch, decoders, kind, requested):

@@ -29,7 +29,8 @@ UTTERANCES = 3
 PYTHON = {
     "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 3, "guide/boosting.md": 3,
     "guide/decoding.md": 2, "guide/frame-confidences.md": 3, "guide/from-flashlight.md": 1,
-    "guide/from-pyctcdecode.md": 2, "guide/from-torchaudio.md": 2, "guide/from-transformers.md": 2,
+    "guide/from-pyctcdecode.md": 2, "guide/from-riva-and-kaldi.md": 4, "guide/from-torchaudio.md": 2,
+    "guide/from-transformers.md": 2,
     "guide/front-door.md": 3, "guide/gpu.md": 2, "guide/graphs.md": 2, "guide/install.md": 1,
     "guide/large-language-models.md": 3, "guide/lattices.md": 7, "guide/more-answers.md": 5, "guide/not-yet.md": 1,
     "guide/serving-streams.md": 5, "guide/streams.md": 6, "guide/transducer-streams.md": 1,
@@ -490,6 +491,38 @@ def test_from_torchaudio(flashlight, speech, capsys):
     names = {"tokens": [labels[column] for column in order[1:]], "log_probs": emissions[..., order], "lengths": lengths}
     run("from-torchaudio.md", tokens_only, names)
     assert names["hypotheses"][0].words == list(said[-1].replace(" ", "|"))
+
+
+def test_from_riva_and_kaldi(there, speech, capsys, monkeypatch):
+    pytest.importorskip("kaldifst", reason="kaldifst is not installed: .[build]")
+    batch, alias, streams, of_kaldi = examples("guide/from-riva-and-kaldi.md")
+    utterances, said = speech
+    lengths = np.array([len(one) for one in utterances])
+    log_probs = np.zeros((len(utterances), lengths.max(), utterances[0].shape[1]), np.float32)
+    for row, one in zip(log_probs, utterances, strict=True):
+        row[: len(one)] = one
+    names = {"log_probs": log_probs, "lengths": lengths}
+    run("from-riva-and-kaldi.md", batch, names)
+    assert [" ".join(word for word, *_ in words) for words in names["decoder"].decode_mbr(log_probs, lengths)] == said
+    table = arcbeam.SymbolTable.read("words.txt")
+    spoken = [
+        [table[word] for word in entries[0].words] for entries in names["decoder"].decode_nbest(log_probs, lengths)
+    ]
+    assert spoken == [text.split() for text in said] and len(capsys.readouterr().out.splitlines()) == 2 * len(said)
+
+    for place in ("riva", "riva.asrlib", "riva.asrlib.decoder", "riva.asrlib.decoder.python_decoder"):
+        monkeypatch.setitem(sys.modules, place, sys.modules.get(place))  # so that it is taken away again
+        monkeypatch.delitem(sys.modules, place)
+    run("from-riva-and-kaldi.md", alias, aliased := {})
+    assert aliased["BatchedMappedDecoderCuda"] is type(names["decoder"])
+
+    run("from-riva-and-kaldi.md", streams, names)
+    assert [table[word] for word in names["partial"].words] == said[0].split()
+    assert len(names["partial"].ilabels) == lengths[0]
+    assert f"words [('{said[0].split()[0]}', " in capsys.readouterr().out
+
+    run("from-riva-and-kaldi.md", of_kaldi, names)
+    assert [table[word] for word in names["words"]] == said[0].split()
 
 
 def test_from_flashlight(flashlight, speech, capsys):

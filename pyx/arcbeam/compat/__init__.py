@@ -1,4 +1,4 @@
-"""Decoders of other libraries under their own names and with their own defaults; each is a module of its own.
+"""Decoders of other libraries under their own names and with their own defaults; each is a room of its own.
 
-May import: nothing; its modules say what they may.
+Here is what several of them need. May import: core.
 """

@@ -66,13 +66,14 @@ def waiting_of(
     values = arrays["waiting"]
     if not 0 <= about["fired"] <= (0 if endpoint is None else len(endpoint.rules)):
         raise FormatError(f"{NAME}: expected the number of a rule, got {about['fired']}")
-    if len(values) % columns:
+    frames = len(values) // max(columns, 1)  # a graph of epsilon arcs alone reads no column
+    if len(values) != frames * columns:
         raise FormatError(f"{NAME}: expected waiting frames of {columns} columns, got {len(values)} values")
     if not np.all(all_usable(values)):
         raise FormatError(f"{NAME}: expected waiting frames of {sound}, got others")
     if len(values) and not about["fired"]:
         raise FormatError(f"{NAME}: expected no frame to wait where no sentence has ended")
-    return values.reshape(-1, columns).astype(np.float32)
+    return values.reshape(frames, columns).astype(np.float32)
 
 
 def check_options(theirs: dict[str, Any], ours: dict[str, Any], maker: str) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from arcbeam.baseline._prefix import PrefixEngine
-from arcbeam.compat.torchaudio.tensors import columns_of, taken
+from arcbeam.compat.tensors import on_host
+from arcbeam.compat.torchaudio.tokens import columns_of
 from arcbeam.core.checks import as_float, check_count, check_threads
 from arcbeam.core.errors import InputError
 from arcbeam.core.threads import usable_cores
@@ -126,7 +127,7 @@ class CUCTCDecoder:
         TypeError, ValueError
             NaN or +inf, a frame of -inf alone, wrong dimensions, width or lengths.
         """
-        array, lengths = _on_host(log_prob), _on_host(encoder_out_lens)
+        array, lengths = on_host(log_prob), on_host(encoder_out_lens)
         columns = len(self.vocab_list)
         if array.ndim != 3 or array.shape[2] != columns:
             raise InputError("log_prob", f"expected [batch, frames, {columns}], got {list(array.shape)}")
@@ -199,9 +200,3 @@ def cuda_ctc_decoder(
         An option out of its range.
     """
     return CUCTCDecoder(columns_of(tokens), blank_id, beam_size, nbest, blank_skip_threshold, threads=threads)
-
-
-def _on_host(array: Any) -> Any:
-    """The array in the memory of the CPU, as NumPy has it."""
-    array, _ = taken(array)
-    return np.asarray(array.cpu() if hasattr(array, "cpu") else array)

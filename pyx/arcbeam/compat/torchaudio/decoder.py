@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from arcbeam.baseline.decoder import UNKNOWN, LexiconDecoder, LexiconFreeDecoder
-from arcbeam.compat.torchaudio.tensors import columns_of, taken
+from arcbeam.compat.tensors import taken
+from arcbeam.compat.torchaudio.tokens import columns_of
 from arcbeam.core.errors import InputError
 from arcbeam.core.show import shown_as
 from arcbeam.core.warn import warn

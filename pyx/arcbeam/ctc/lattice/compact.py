@@ -12,6 +12,7 @@ from arcbeam.core.warn import warn
 from arcbeam.ctc.lattice._lattice import nbest
 from arcbeam.ctc.lattice._lattice_scores import deviations, rescore
 from arcbeam.ctc.lattice._lattices import LINK, Lattices
+from arcbeam.ctc.lattice.best_paths import best_path, best_to_states
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import LargeModel, Rescoring
 from arcbeam.graph.graph import Graph
@@ -104,7 +105,7 @@ def as_lattice(lattice: CompactLattice, acoustic_scale: float = 1.0, **meta: Any
 def _arrays(lattice: CompactLattice, graph: Graph, arc_costs: Floats, final_costs: Floats) -> dict[str, Any]:
     """The lattice that a search finds in the graph before the first frame, if nothing is dropped (law 8)."""
     sources, targets = (lattice.arcs[end].astype(np.int64) for end in ("source", "target"))
-    best = _best_to_states(lattice.start, sources, targets, arc_costs, lattice.num_states)
+    best = best_to_states(lattice.start, sources, targets, arc_costs, lattice.num_states)
     rest = _best_to_ends(final_costs, sources, targets, arc_costs)
     states = np.flatnonzero(np.isfinite(best) & np.isfinite(rest))
     states = states[np.lexsort((states, graph.states["depth"][states]))]
@@ -124,23 +125,11 @@ def _arrays(lattice: CompactLattice, graph: Graph, arc_costs: Floats, final_cost
         "links": links,
         "first_link": np.searchsorted(links["source"], np.arange(len(states) + 1)) if len(states) else [],
         "end_extras": ends - total if len(states) else [],
-        "best": _best_path(links, int(np.argmin(ends)) if len(states) else 0),
+        "best": best_path(links, int(np.argmin(ends)) if len(states) else 0),
         "total_cost": total,
         "reached_final": True,
         "complete": True,
     }
-
-
-def _best_to_states(
-    start: int, sources: npt.NDArray[np.int64], targets: npt.NDArray[np.int64], costs: Floats, num_states: int
-) -> Floats:
-    """The cost of the best path to each state, which comes after those that lead to it."""
-    best = [np.inf] * num_states
-    if num_states:
-        best[start] = 0.0
-    for source, target, cost in zip(sources.tolist(), targets.tolist(), costs.tolist(), strict=True):
-        best[target] = min(best[target], best[source] + cost)
-    return np.array(best)
 
 
 def _best_to_ends(
@@ -152,15 +141,3 @@ def _best_to_ends(
     for source, target, cost in reversed(list(arcs)):
         rest[source] = min(rest[source], cost + rest[target])
     return np.array(rest)
-
-
-def _best_path(links: npt.NDArray[Any], token: int) -> list[int]:
-    """The links of the best path to a token, of equals those of the first arcs."""
-    winners = np.flatnonzero(links["slack"] == 0)
-    winners = winners[np.lexsort((-links["arc"][winners].astype(np.int64),))]
-    winner_of = dict(zip(links["target"][winners].tolist(), winners.tolist(), strict=True))
-    path = []
-    while token:
-        path.append(winner_of[token])
-        token = int(links["source"][path[-1]])
-    return path[::-1]

@@ -1,14 +1,10 @@
-"""What both decoders take: files of tokens, and arrays of torch or of NumPy."""
+"""The tokens that both decoders take."""
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from arcbeam.core.errors import FormatError
 
@@ -22,11 +18,3 @@ def columns_of(tokens: Any) -> list[str]:
         if len(line.split()) != 1:
             raise FormatError(f"{os.fspath(tokens)}, line {number}: expected one token, got {line[:60]!r}")
     return [line.split()[0] for line in lines]
-
-
-def taken(array: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """The array without torch's gradients, and what turns one of NumPy into one of its library."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(array, torch.Tensor):
-        return array.detach(), torch.from_numpy
-    return array, np.asarray
