@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from arcbeam import transducer as transducer
     from arcbeam import words as words
     from arcbeam.adapters.hugging_face import TransformersDecoder, from_transformers
+    from arcbeam.adapters.onnx import from_onnx
+    from arcbeam.adapters.onnx_model import OnnxCtcModel, OnnxTransducerModel
     from arcbeam.batching.batcher import Batcher
     from arcbeam.batching.sentences import ChunkSentences
     from arcbeam.batching.stats import BatcherStats
@@ -108,6 +110,9 @@ _HOME = {
     "ctc_decoder": "front.ctc_decoder",
     "TransformersDecoder": "adapters.hugging_face",
     "from_transformers": "adapters.hugging_face",
+    "OnnxCtcModel": "adapters.onnx_model",
+    "OnnxTransducerModel": "adapters.onnx_model",
+    "from_onnx": "adapters.onnx",
     "read_lattices": "lattices.archives",
     "read_log_probs": "files.log_probs",
     "write_lattices": "lattices.archives",
@@ -160,6 +165,8 @@ __all__ = [
     "LanguageModelInfo",
     "Lattice",
     "MissingDependencyError",
+    "OnnxCtcModel",
+    "OnnxTransducerModel",
     "Partial",
     "Partials",
     "Stream",
@@ -176,6 +183,7 @@ __all__ = [
     "UnsupportedError",
     "calibrate_confidence",
     "ctc_decoder",
+    "from_onnx",
     "from_transformers",
     "read_lattices",
     "read_log_probs",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
+from arcbeam.adapters.options import check_no_transducer, check_pieces, transducer_options
 from arcbeam.core.calls import lists_options
 from arcbeam.core.errors import UnsupportedError
 from arcbeam.core.packages import require
@@ -54,7 +55,6 @@ WEIGHTS = {
     "joint.head.bias": "output_bias",
 }
 LSTM = "decoder.lstm."
-SHARED = {"device", "threads", "frame_shift"}  # options of decoders of both kinds
 
 
 class TransformersDecoder:
@@ -213,17 +213,10 @@ def from_transformers(
         "language_model": language_model,
     }  # fmt: skip
     if kind in TRANSDUCERS:
-        given: dict[str, Any] = {**options}
-        given |= {name: value for name, value in of_ctc.items() if value is not None}
-        if wrong := sorted(given.keys() - SHARED):
-            raise ValueError(
-                f"{', '.join(wrong)}: for CTC models; options of transducers are transducer={{...}}, such as "
-                "ngram_lm_model and confidence"
-            )
+        given = transducer_options(of_ctc, options, transducer)
         given.setdefault("frame_shift", hop * config.encoder_config.subsampling_factor / rate)
-        return _transducer(model, processor, given | dict(transducer or {}))
-    if transducer is not None:
-        raise ValueError(f"transducer: expected None for a CTC model, got {transducer!r}")
+        return _transducer(model, processor, given)
+    check_no_transducer(transducer)
     if processor is None:
         raise ValueError("processor: expected the processor or the tokenizer of the model, which has its tokens")
     options.setdefault("frame_shift", CTC[kind](config, hop) / rate)
@@ -273,11 +266,7 @@ def _transducer(model: Any, processor: Any, options: dict[str, Any]) -> Transduc
         "max_symbols": config.max_symbols_per_step,
     }
     if processor is not None and "tokenizer" not in options:
-        names, tokens = list(read_tokens(processor).names), len(arrays["embedding"])
-        if len(names) not in (tokens, tokens - 1):
-            raise ValueError(
-                f"processor: expected {tokens} tokens, or one less without the blank, as many as the model writes, got "
-                f"{len(names)}: it is that of another model"
-            )
+        names = list(read_tokens(processor).names)
+        check_pieces(names, len(arrays["embedding"]), "processor")
         options["tokenizer"] = names
     return TransducerDecoder.from_arrays(arrays, **given | options)

@@ -1,0 +1,99 @@
+"""Audio as onnx-asr takes it: arrays of samples, and files."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.core.errors import FormatError
+from arcbeam.core.packages import require
+from arcbeam.files.reading import check_is_file, reason_of
+
+SHORTEST = 0.025  # seconds: a window of the features
+EXPECTED = "the samples of a recording as floats from -1 to 1, or the path of one"
+
+Samples = npt.NDArray[np.float32]
+
+
+def read_audio(audio: Any, name: str, rate: int, channel: int | str | None, resampler: Any) -> Samples:
+    """The samples of a recording at the rate of the model.
+
+    Parameters
+    ----------
+    audio : array [samples] or [samples, channels] of floats, or path
+    name : str
+        What messages call it.
+    rate : int
+        Samples a second of an array; a file says its own.
+    channel : int, "mean" or None
+        The channel of recordings with several.
+    resampler : onnx-asr's
+    """
+    if isinstance(audio, (str, os.PathLike)):
+        samples, rate = _of_file(audio)
+    else:
+        samples = np.asarray(audio)
+        if samples.dtype.kind != "f":
+            hint = "; divide by 32768" if samples.dtype == np.int16 else ""
+            raise TypeError(f"{name}: expected {EXPECTED}, got an array of {samples.dtype}{hint}")
+    if samples.ndim not in (1, 2):
+        raise ValueError(f"{name}: expected an array [samples] or [samples, channels], got shape {list(samples.shape)}")
+    samples = np.ascontiguousarray(_one_channel(samples, name, channel), np.float32)
+    if len(samples) < SHORTEST * rate:
+        raise ValueError(f"{name}: expected a recording of at least {SHORTEST} s, got {len(samples)} samples")
+    if not np.isfinite(samples).all():
+        raise ValueError(f"{name}: expected finite samples, got {samples[~np.isfinite(samples)][0]}")
+    return _resampled(samples, name, rate, resampler)
+
+
+def _of_file(path: str | os.PathLike[str]) -> tuple[Any, int]:
+    """Samples [samples, channels] and the rate of a file; a WAV needs no package."""
+    check_is_file(path)
+    name = os.fsdecode(path)
+    try:
+        soundfile = require("soundfile", f"{name}: audio that is no WAV of whole numbers")
+    except ImportError:
+        if not name.lower().endswith(".wav"):
+            raise
+        from onnx_asr.utils import read_wav
+
+        read: Any = read_wav
+    else:
+        read = lambda file: soundfile.read(file, dtype="float32", always_2d=True)  # noqa: E731
+    try:
+        samples, rate = read(name)
+    except Exception as error:  # of soundfile and of Python's wave
+        if isinstance(error, OSError):
+            raise
+        raise FormatError(f"{name}: expected audio, got what cannot be read ({reason_of(error)})") from error
+    return samples, int(rate)
+
+
+def _one_channel(samples: Any, name: str, channel: int | str | None) -> Any:
+    """The samples of one channel."""
+    if samples.ndim == 1:
+        return samples
+    channels = samples.shape[1]
+    if channel == "mean":
+        return samples.mean(axis=1)
+    if channel is None and channels == 1:
+        return samples[:, 0]
+    if channel is None:
+        raise ValueError(f"{name}: expected one channel, got {channels}; give channel=, its number or 'mean'")
+    if isinstance(channel, bool) or not isinstance(channel, int) or not 0 <= channel < channels:
+        raise ValueError(f"channel: expected 0 to {channels - 1} or 'mean' for {name}, got {channel!r}")
+    return samples[:, channel]
+
+
+def _resampled(samples: Samples, name: str, rate: int, resampler: Any) -> Samples:
+    """The samples at the rate of the model."""
+    from onnx_asr.utils import SampleRates, is_supported_sample_rate
+
+    if not is_supported_sample_rate(rate):
+        known = ", ".join(map(str, getattr(SampleRates, "__args__", ())))
+        raise ValueError(f"{name}: sample_rate: expected one of {known}, which onnx-asr resamples, got {rate}")
+    found, lengths = resampler(samples[None], np.array([len(samples)], np.int64), rate)
+    return np.asarray(found[0, : lengths[0]], np.float32)

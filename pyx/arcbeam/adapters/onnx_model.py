@@ -1,0 +1,218 @@
+"""Speech models in ONNX files with our decoders: audio in, hypotheses out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arcbeam.adapters.onnx_audio import Samples, read_audio
+from arcbeam.core.calls import lists_options
+from arcbeam.core.checks import check_count
+from arcbeam.core.errors import FormatError
+
+if TYPE_CHECKING:
+    from arcbeam.core.confidence import ConfidenceMethod
+    from arcbeam.ctc.boost.boost import Boosts
+    from arcbeam.ctc.decoder import CtcDecoder
+    from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
+    from arcbeam.transducer.decoder import TransducerDecoder
+    from arcbeam.transducer.fusion import Boosts as Trees
+    from arcbeam.transducer.hypothesis import TransducerHypothesis
+
+
+class OnnxModel:
+    """What the models of both kinds share: the features and the acoustic model of onnx-asr.
+
+    Attributes
+    ----------
+    onnx_asr : onnx_asr.adapters.TextResultsAsrAdapter
+        The model as ``onnx_asr.load_model`` returns it, with onnx-asr's own greedy decoding and voice activity
+        detection.
+    """
+
+    def __init__(self, model: Any, name: str) -> None:
+        self.onnx_asr = model
+        self._name = name
+
+    @property
+    def sample_rate(self) -> int:
+        """Samples a second that the acoustic model takes; other rates are resampled to it."""
+        return int(self.onnx_asr.asr._get_sample_rate())
+
+    @lists_options()
+    def encode(
+        self, audio: Any, *, sample_rate: int = 16_000, channel: int | str | None = None, batch_size: int = 1
+    ) -> Any:
+        """The output of the acoustic model, which `decoder` decodes.
+
+        Parameters
+        ----------
+        audio : array [samples] or [samples, channels], path, or list of these
+            Samples are floats from -1 to 1. A path is that of an audio file, of any format that the package soundfile
+            reads; WAV files of whole numbers need no package.
+        sample_rate : int
+            Samples a second of arrays; files say their own. onnx-asr resamples the usual rates from 8,000 to 48,000.
+        channel : int, "mean" or None
+            The channel of recordings with several.
+        batch_size : int
+            Recordings that the acoustic model takes at a time. With 1, the result of a recording does not depend on
+            the others; with more, a model that is not exact about padding may give slightly other values, and a GPU is
+            used better.
+
+        Returns
+        -------
+        float32 [frames, columns or features], or a list of them
+            Of a CTC model natural-log probabilities; of a transducer the encoder's output. An array for one recording,
+            a list for a list.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Audio that is no recording, or is shorter than 25 ms; a rate that onnx-asr does not resample; several
+            channels without `channel`.
+        FormatError
+            A file that is no audio; or ``subsampling_factor`` in config.json that does not fit the model.
+        MissingDependencyError
+            The package soundfile is missing, and a file is no WAV.
+        OSError
+            A file cannot be read.
+        """
+        check_count("batch_size", batch_size, or_none="")
+        check_count("sample_rate", sample_rate, or_none="")
+        is_one = not isinstance(audio, (list, tuple))
+        named = [("audio", audio)] if is_one else [(f"audio[{i}]", one) for i, one in enumerate(audio)]
+        read = [read_audio(one, name, sample_rate, channel, self.onnx_asr.resampler) for name, one in named]
+        encoded: list[Any] = []
+        for begin in range(0, len(read), batch_size):
+            encoded += self._encoded(read[begin : begin + batch_size])
+        return encoded[0] if is_one else encoded
+
+    def _encoded(self, batch: list[Samples]) -> list[Any]:
+        """The output for recordings that the acoustic model takes together."""
+        from onnx_asr.utils import pad_list
+
+        asr = self.onnx_asr.asr
+        output, lengths = asr._encode(*asr._preprocessor(*pad_list(batch)))
+        longest = int(np.max(lengths))
+        if longest > output.shape[1]:
+            raise FormatError(
+                f"{self._name}: config.json: subsampling_factor: {asr._subsampling_factor} gives {longest} frames for "
+                f"a recording of which the model makes {output.shape[1]}"
+            )
+        return [np.ascontiguousarray(rows[:length]) for rows, length in zip(output, lengths, strict=True)]
+
+    def _shown(self, decoder: Any) -> str:
+        return f"<{type(self).__name__} of {self._name}, {decoder!r}>"
+
+
+class OnnxCtcModel(OnnxModel):
+    """A CTC model in ONNX files, made by `from_onnx`.
+
+    Attributes
+    ----------
+    decoder : CtcDecoder
+        What decodes :meth:`encode`'s log-probs, with everything that it offers: streams, batches, lattices.
+    onnx_asr : onnx_asr.adapters.TextResultsAsrAdapter
+        The model as ``onnx_asr.load_model`` returns it.
+    """
+
+    def __init__(self, model: Any, name: str, decoder: CtcDecoder) -> None:
+        super().__init__(model, name)
+        self.decoder = decoder
+
+    @lists_options()
+    def transcribe(
+        self,
+        audio: Any,
+        *,
+        sample_rate: int = 16_000,
+        channel: int | str | None = None,
+        batch_size: int = 1,
+        boost: Boosts = None,
+        nbest: int | None = None,
+        confidence: bool = False,
+        lattice: bool = False,
+        mbr: bool = False,
+        frame_confidence: str | ConfidenceMethod | None = None,
+        errors: str = "raise",
+    ) -> Hypothesis | Hypotheses:
+        """Audio to words.
+
+        Parameters
+        ----------
+        audio, sample_rate, channel, batch_size
+            As of :meth:`encode`.
+        boost, nbest, confidence, lattice, mbr, frame_confidence, errors
+            As `CtcDecoder.decode` takes them.
+
+        Returns
+        -------
+        Hypothesis or Hypotheses
+            One for one recording, a list of them for a list.
+
+        Raises
+        ------
+        TypeError, ValueError, FormatError, MissingDependencyError, OSError
+            As of :meth:`encode` and `CtcDecoder.decode`.
+        """
+        encoded = self.encode(audio, sample_rate=sample_rate, channel=channel, batch_size=batch_size)
+        return self.decoder.decode(
+            encoded, boost=boost, nbest=nbest, confidence=confidence, lattice=lattice, mbr=mbr,
+            frame_confidence=frame_confidence, errors=errors,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return self._shown(self.decoder)
+
+
+class OnnxTransducerModel(OnnxModel):
+    """A transducer in ONNX files, made by `from_onnx`.
+
+    Attributes
+    ----------
+    decoder : TransducerDecoder
+        What decodes :meth:`encode`'s output, with the weights that the files have.
+    onnx_asr : onnx_asr.adapters.TextResultsAsrAdapter
+        The model as ``onnx_asr.load_model`` returns it.
+    """
+
+    def __init__(self, model: Any, name: str, decoder: TransducerDecoder) -> None:
+        super().__init__(model, name)
+        self.decoder = decoder
+
+    @lists_options()
+    def transcribe(
+        self,
+        audio: Any,
+        *,
+        sample_rate: int = 16_000,
+        channel: int | str | None = None,
+        batch_size: int = 1,
+        boost: Trees = None,
+        errors: str = "raise",
+    ) -> TransducerHypothesis | list[TransducerHypothesis]:
+        """Audio to words.
+
+        Parameters
+        ----------
+        audio, sample_rate, channel, batch_size
+            As of :meth:`encode`.
+        boost, errors
+            As `TransducerDecoder.decode` takes them.
+
+        Returns
+        -------
+        TransducerHypothesis, or a list of them
+            One for one recording, a list for a list.
+
+        Raises
+        ------
+        TypeError, ValueError, FormatError, MissingDependencyError, OSError
+            As of :meth:`encode` and `TransducerDecoder.decode`.
+        """
+        encoded = self.encode(audio, sample_rate=sample_rate, channel=channel, batch_size=batch_size)
+        return self.decoder.decode(encoded, boost=boost, errors=errors)
+
+    def __repr__(self) -> str:
+        return self._shown(self.decoder)
