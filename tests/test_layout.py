@@ -211,7 +211,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "recipe": ({"core", "files", "lm"}, {"graph"}),
     "tokens": ({"core", "files", "graph"}, set()),
     "front": ({"core", "ctc", "files", "graph", "lm", "recipe", "tokens"}, set()),
-    "adapters": ({"core", "ctc", "front", "tokens", "transducer"}, {"ctc/boost"}),
+    "adapters": ({"core", "ctc", "files", "front", "tokens", "transducer"}, {"ctc/boost"}),
     "cli": (
         {"core", "ctc", "files"},
         {"ctc/boost", "ctc/streams", "graph", "lattices", "lm", "recipe", "transducer/checkpoints"} | OF_TRANSDUCERS,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
+from arcbeam.adapters.options import default_device, of_transducer, refuse_transducer
 from arcbeam.core.calls import lists_options
 from arcbeam.core.errors import UnsupportedError
 from arcbeam.core.packages import require
@@ -54,7 +55,6 @@ WEIGHTS = {
     "joint.head.bias": "output_bias",
 }
 LSTM = "decoder.lstm."
-SHARED = {"device", "threads", "frame_shift"}  # options of decoders of both kinds
 
 
 class TransformersDecoder:
@@ -203,9 +203,7 @@ def from_transformers(
             f"model: expected a CTC model or transducer of the types {', '.join((*CTC, *TRANSDUCERS))}, got {got}; "
             "for any other CTC model use arcbeam.ctc_decoder"
         )
-    device = getattr(model, "device", None)
-    if device is not None and device.type == "cuda":
-        options.setdefault("device", f"cuda:{device.index or 0}")
+    default_device(model, options)
     extractor = getattr(processor, "feature_extractor", None)
     rate, hop = getattr(extractor, "sampling_rate", None) or RATE, getattr(extractor, "hop_length", None) or HOP
     of_ctc = {
@@ -213,17 +211,10 @@ def from_transformers(
         "language_model": language_model,
     }  # fmt: skip
     if kind in TRANSDUCERS:
-        given: dict[str, Any] = {**options}
-        given |= {name: value for name, value in of_ctc.items() if value is not None}
-        if wrong := sorted(given.keys() - SHARED):
-            raise ValueError(
-                f"{', '.join(wrong)}: for CTC models; options of transducers are transducer={{...}}, such as "
-                "ngram_lm_model and confidence"
-            )
+        given = of_transducer(of_ctc, options, transducer)
         given.setdefault("frame_shift", hop * config.encoder_config.subsampling_factor / rate)
-        return _transducer(model, processor, given | dict(transducer or {}))
-    if transducer is not None:
-        raise ValueError(f"transducer: expected None for a CTC model, got {transducer!r}")
+        return _transducer(model, processor, given)
+    refuse_transducer(transducer)
     if processor is None:
         raise ValueError("processor: expected the processor or the tokenizer of the model, which has its tokens")
     options.setdefault("frame_shift", CTC[kind](config, hop) / rate)
