@@ -13,6 +13,7 @@ from arcbeam.adapters import attach
 from tests.adapters import nemo_stand_ins
 from tests.adapters.nemo_stand_ins import CtcModel, HybridModel
 from tests.front.models import CHARACTERS, WORDS, nemo_archive, said, sentencepiece_model, write_arpa
+from tests.package.test_guide import examples
 from tests.transducer.archives import nemo_file, nemo_names
 from tests.transducer.networks import random_arrays, random_frames
 
@@ -442,3 +443,25 @@ def test_nemo_is_needed_to_attach(monkeypatch):
     model = SimpleNamespace(cfg={}, state_dict=dict, change_decoding_strategy=list)
     with pytest.raises(arcbeam.MissingDependencyError, match=r"attach needs .* pip install 'nemo_toolkit\[asr\]'"):
         attach(model, None)
+
+
+def test_the_page(torch, lm, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    opening, archive, transducers = examples("guide/from-nemo.md")
+    ctc = CtcModel(CTC_CONFIG, LABELS)
+    ctc.eval = lambda: ctc
+    models = SimpleNamespace(ASRModel=SimpleNamespace(from_pretrained=lambda name: ctc))
+    monkeypatch.setitem(sys.modules, "nemo.collections.asr.models", models)
+    batch = batch_of(torch, *SPOKEN)
+    names = {"files": batch}
+    exec(compile(opening, "from-nemo.md", "exec"), names)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" [{")[0] for line in lines] == TEXTS and all("'end':" in line for line in lines)
+    nemo_archive(tmp_path / "parakeet-ctc-0.6b.nemo", json.dumps(CTC_CONFIG))
+    exec(compile(archive, "from-nemo.md", "exec"), names | dict(zip(("log_probs", "lengths"), batch, strict=True)))
+    assert [line.split(" [(")[0] for line in capsys.readouterr().out.splitlines()] == TEXTS
+    nemo_file(tmp_path / "parakeet-tdt-0.6b-v3.nemo", json.dumps(rnnt_config("tdt")), rnnt_weights("tdt"))
+    padded, lengths = batch_of(torch, random_frames(0, 40, 7), random_frames(1, 31, 7))
+    names["model"] = lambda input_signal, input_signal_length: (padded.transpose(1, 2), lengths)
+    exec(compile(transducers, "from-nemo.md", "exec"), names | {"audio": None, "sizes": None})
+    assert "confidence=" in capsys.readouterr().out
