@@ -157,6 +157,8 @@ def test_the_decoders_of_a_hybrid(tmp_path):
 def test_archives_that_do_not_fit(tmp_path, lm):
     with pytest.raises(arcbeam.FormatError, match=r"expected 7 labels, as many as num_classes .* got 5"):
         arcbeam.from_nemo(ctc_archive(tmp_path, decoder={"num_classes": 7, "vocabulary": LABELS}))
+    with pytest.raises(arcbeam.UnsupportedError, match=r"expected a vocabulary of distinct labels, got 'a' twice"):
+        arcbeam.from_nemo(ctc_archive(tmp_path, decoder={"vocabulary": [*LABELS, "a", "d"]}))
     path = ctc_archive(tmp_path)
     with pytest.raises(arcbeam.UnsupportedError, match=r"decoder_type: expected 'ctc', all that it has, got 'rnnt'"):
         arcbeam.from_nemo(path, decoder_type="rnnt")
@@ -225,6 +227,14 @@ def test_a_ctc_model_decodes_as_its_archive(torch, tmp_path, lm):
         arcbeam.from_nemo(model)
 
 
+def test_the_name_of_a_model_that_nemo_loads(torch, monkeypatch):
+    model, names = CtcModel(CTC_CONFIG, LABELS), []
+    loads = SimpleNamespace(from_pretrained=lambda name: names.append(name) or model)
+    monkeypatch.setitem(sys.modules, "nemo.collections.asr.models", SimpleNamespace(ASRModel=loads))
+    decoder = arcbeam.from_nemo("nvidia/parakeet-ctc-0.6b", threads=1)
+    assert str(decoder.decode(spoken("cab", "bad"))) == "cab bad" and names == ["nvidia/parakeet-ctc-0.6b"]
+
+
 def test_an_attached_decoder_survives_transcribe(torch, lm):
     model = CtcModel(CTC_CONFIG, LABELS)
     decoder = arcbeam.from_nemo(model, lm)
@@ -275,9 +285,11 @@ def test_labels_without_times_are_there_where_the_strategy_asks_for_them(torch):
         assert {*one.timestamp} == {"timestep", "word"} and one.length == len(rows)
     model.change_decoding_strategy(cfg["decoding"] | {"ctc_timestamp_type": "all"})
     quiet = torch.from_numpy(np.log(np.full((1, 4, 6), [0.02] * 5 + [0.9], np.float32)))
-    [one] = model.decoding.ctc_decoder_predictions_tensor(quiet, torch.tensor([4]), return_hypotheses=True)
+    [one] = model.decoding.ctc_decoder_predictions_tensor(quiet, return_hypotheses=True)  # all frames
     assert (one.text, one.y_sequence.tolist()) == ("", [])
     assert one.timestamp == {"timestep": [], "char": [], "word": [], "segment": []}
+    [one] = model.decoding.ctc_decoder_predictions_tensor(quiet, torch.tensor([0]), return_hypotheses=True)
+    assert (one.text, one.length, one.y_sequence.tolist()) == ("", 0, []) and one.timestamp["word"] == []
 
 
 def test_nbest_lists_where_the_strategy_asks_for_them(torch, lm):

@@ -174,6 +174,18 @@ def test_the_ctc_decoder_of_a_hybrid(models, lm):
     assert model.cur_decoder == "rnnt"
 
 
+def test_silence_and_no_frames(models):
+    model, _ = models("pieces")
+    import torch
+
+    attach(model, arcbeam.from_nemo(model))
+    model.change_decoding_strategy({"strategy": "greedy_batch", "compute_timestamps": True}, verbose=False)
+    blanks = torch.full((2, 5, len(model.decoder.vocabulary) + 1), -9.0)
+    blanks[:, :, -1] = 0.0
+    found = model.decoding.ctc_decoder_predictions_tensor(blanks, torch.tensor([5, 0]), return_hypotheses=True)
+    assert [(one.text, one.timestamp["word"], one.timestamp["segment"]) for one in found] == [("", [], [])] * 2
+
+
 def test_an_attached_decoder_in_validation(models, lm):
     model, _ = models("pieces")
     import torch

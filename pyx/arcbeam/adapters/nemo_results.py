@@ -50,6 +50,7 @@ class CtcInfer:
 
     def __init__(self, decoder: CtcDecoder, decoding: Any, outputs: Outputs) -> None:
         self._decoder, self._decoding, self._outputs = decoder, decoding, outputs
+        self._texts: dict[int, str] = {}  # of labels, by NeMo
 
     def __call__(self, decoder_output: Any, decoder_lengths: Any = None) -> tuple[list[Any]]:
         """The hypotheses of log-probs [batch, frames, columns]."""
@@ -85,7 +86,7 @@ class CtcInfer:
         torch = require("torch", PURPOSE)
         columns = torch.from_numpy(path.tokens.astype(np.int64))
         begins = np.flatnonzero(np.diff(path.tokens, prepend=-1))
-        ends = np.append(begins[1:], len(path.tokens))
+        ends = np.append(begins, len(path.tokens))[1:]
         is_label = path.tokens[begins] != self._decoding.blank_id
         spans = list(zip(begins[is_label].tolist(), ends[is_label].tolist(), strict=True))
         labels = columns[begins[is_label]]
@@ -104,7 +105,9 @@ class CtcInfer:
         words = [_offsets("word", word.word, word.start_frame, word.end_frame) for word in path.words]
         found: dict[str, Any] = {"timestep": [begin for begin, _ in spans]}
         if kind in ("char", "all"):
-            texts = (decoding.decode_ids_to_str([label]) for label in labels)
+            for label in {*labels} - self._texts.keys():
+                self._texts[label] = decoding.decode_ids_to_str([label])
+            texts = (self._texts[label] for label in labels)
             found["char"] = [_offsets("char", text, *span) for text, span in zip(texts, spans, strict=True)]
         if kind in ("word", "all"):
             found["word"] = words

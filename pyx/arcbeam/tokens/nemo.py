@@ -41,7 +41,7 @@ def read_nemo(path: str | os.PathLike[str]) -> ModelTokens:
         member = _member(get(config, "tokenizer.model_path"))
         model = content.get(member)
         cutter = None if model is None else cutter_of(model, f"{name}: {member}")
-    return ModelTokens(tuple(labels), name, len(labels), cutter=cutter, frame_shift=shift)
+    return _tokens(tuple(labels), name, cutter, shift)
 
 
 def of_model(model: Any) -> ModelTokens:
@@ -55,7 +55,18 @@ def of_model(model: Any) -> ModelTokens:
         )
     factor, stride = getattr(model.encoder, "subsampling_factor", None), get(model.cfg, "preprocessor.window_stride")
     shift = frame_shift_of(model.cfg) if factor is None or stride is None else float(stride * factor)
-    return ModelTokens(labels, name, len(labels), cutter=_cutter_of(model, name), frame_shift=shift)
+    return _tokens(labels, name, _cutter_of(model, name), shift)
+
+
+def _tokens(labels: tuple[str, ...], name: str, cutter: Cutter | None, shift: float | None) -> ModelTokens:
+    """The tokens, the blank last; UnsupportedError for an aggregate tokenizer, whose languages share pieces."""
+    if len({*labels}) < len(labels):
+        twice = next(label for i, label in enumerate(labels) if label in labels[:i])
+        raise UnsupportedError(
+            f"{name}: expected a vocabulary of distinct labels, got {twice!r} twice, as where each of several "
+            "languages has a tokenizer of its own"
+        )
+    return ModelTokens(labels, name, len(labels), cutter=cutter, frame_shift=shift)
 
 
 def ctc_head(model: Any) -> Any:
