@@ -7,10 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from arcbeam import adapters as adapters
     from arcbeam import baseline as baseline
     from arcbeam import transducer as transducer
     from arcbeam import words as words
     from arcbeam.adapters.hugging_face import TransformersDecoder, from_transformers
+    from arcbeam.adapters.nemo import from_nemo
     from arcbeam.adapters.onnx import from_onnx
     from arcbeam.adapters.onnx_model import OnnxCtcModel, OnnxTransducerModel
     from arcbeam.batching.batcher import Batcher
@@ -109,6 +111,7 @@ _HOME = {
     "calibrate_confidence": "ctc.confidence.calibration",
     "ctc_decoder": "front.ctc_decoder",
     "TransformersDecoder": "adapters.hugging_face",
+    "from_nemo": "adapters.nemo",
     "from_transformers": "adapters.hugging_face",
     "OnnxCtcModel": "adapters.onnx_model",
     "OnnxTransducerModel": "adapters.onnx_model",
@@ -118,7 +121,7 @@ _HOME = {
     "write_lattices": "lattices.archives",
 }
 
-_MODULES = ("baseline", "transducer", "words")
+_MODULES = ("adapters", "baseline", "transducer", "words")
 
 # Names that are too general for this module, and the modules that have them.
 _ELSEWHERE = {
@@ -183,6 +186,7 @@ __all__ = [
     "UnsupportedError",
     "calibrate_confidence",
     "ctc_decoder",
+    "from_nemo",
     "from_onnx",
     "from_transformers",
     "read_lattices",

@@ -7,7 +7,7 @@ import re
 import pytest
 
 import arcbeam
-from arcbeam import baseline, transducer
+from arcbeam import adapters, baseline, transducer
 from arcbeam.ctc.options import DecoderKeywords
 from arcbeam.graph.build_options import BuildKeywords, BuildOptions
 from arcbeam.graph.inputs import Wording, WordingKeywords
@@ -18,7 +18,7 @@ Graph, LanguageModel, TransducerDecoder = arcbeam.Graph, arcbeam.LanguageModel, 
 
 PUBLIC = {
     f"{module.__name__}.{name}": getattr(module, name)
-    for module in (arcbeam, baseline, transducer)
+    for module in (arcbeam, adapters, baseline, transducer)
     for name in module.__all__
 } | {"arcbeam.recipe.lexicon.Lexicon": Lexicon}
 
@@ -38,6 +38,8 @@ SPELLED_OUT = [
     (Graph.load, Wording, set()),
     (Graph.build, BuildOptions, set()),
     (arcbeam.ctc_decoder, arcbeam.DecoderOptions, set()),
+    (arcbeam.from_nemo, arcbeam.DecoderOptions, set()),
+    (arcbeam.from_transformers, arcbeam.DecoderOptions, set()),
 ]
 # What names its options in an error although none of them is by keyword alone.
 NAME_OPTIONS = [

@@ -2,3 +2,8 @@
 
 May import: core, ctc, files, front, tokens, transducer.
 """
+
+from arcbeam.adapters.nemo_attach import Attachment as Attachment
+from arcbeam.adapters.nemo_attach import attach as attach
+
+__all__ = ["Attachment", "attach"]

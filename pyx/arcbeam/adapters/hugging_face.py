@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from arcbeam.adapters.options import check_no_transducer, check_pieces, transducer_options
+from arcbeam.adapters.options import check_pieces, default_device, refuse_transducer, transducer_options
 from arcbeam.core.calls import lists_options
 from arcbeam.core.errors import UnsupportedError
 from arcbeam.core.packages import require
@@ -203,9 +203,7 @@ def from_transformers(
             f"model: expected a CTC model or transducer of the types {', '.join((*CTC, *TRANSDUCERS))}, got {got}; "
             "for any other CTC model use arcbeam.ctc_decoder"
         )
-    device = getattr(model, "device", None)
-    if device is not None and device.type == "cuda":
-        options.setdefault("device", f"cuda:{device.index or 0}")
+    default_device(model, options)
     extractor = getattr(processor, "feature_extractor", None)
     rate, hop = getattr(extractor, "sampling_rate", None) or RATE, getattr(extractor, "hop_length", None) or HOP
     of_ctc = {
@@ -216,7 +214,7 @@ def from_transformers(
         given = transducer_options(of_ctc, options, transducer)
         given.setdefault("frame_shift", hop * config.encoder_config.subsampling_factor / rate)
         return _transducer(model, processor, given)
-    check_no_transducer(transducer)
+    refuse_transducer(transducer)
     if processor is None:
         raise ValueError("processor: expected the processor or the tokenizer of the model, which has its tokens")
     options.setdefault("frame_shift", CTC[kind](config, hop) / rate)

@@ -12,7 +12,7 @@ from arcbeam.adapters.onnx_check import check_network
 from arcbeam.adapters.onnx_folder import Export, find_export
 from arcbeam.adapters.onnx_model import OnnxCtcModel, OnnxTransducerModel
 from arcbeam.adapters.onnx_weights import Network, read_network
-from arcbeam.adapters.options import check_no_transducer, check_pieces, transducer_options
+from arcbeam.adapters.options import check_pieces, refuse_transducer, transducer_options
 from arcbeam.core.calls import lists_options
 from arcbeam.core.errors import UnsupportedError
 from arcbeam.core.packages import require
@@ -121,7 +121,7 @@ def from_onnx(
     }  # fmt: skip
     given: dict[str, Any] = {**options}
     if network is None:
-        check_no_transducer(transducer)
+        refuse_transducer(transducer)
     else:
         given = transducer_options(of_ctc, options, transducer)
         _check_context(network)

@@ -1,4 +1,4 @@
-"""Options of adapters, which make decoders of both kinds: which are for CTC models, and which for transducers."""
+"""What the doors for models of other libraries share: options of two kinds of decoders, a model's device and tokens."""
 
 from __future__ import annotations
 
@@ -8,20 +8,27 @@ from typing import Any
 SHARED = {"device", "threads", "frame_shift"}  # options of decoders of both kinds
 
 
+def default_device(model: Any, options: Any) -> None:
+    """Sets the option `device` to the GPU that the model is on, unless it is given."""
+    device: Any = getattr(model, "device", None)
+    if getattr(device, "type", None) == "cuda":
+        options.setdefault("device", f"cuda:{device.index or 0}")
+
+
 def transducer_options(
-    of_ctc: Mapping[str, Any], options: Mapping[str, Any], transducer: Mapping[str, Any] | None
+    of_ctc: Mapping[str, Any], options: Mapping[str, Any], transducer: Mapping[str, Any] | None, hint: str = ""
 ) -> dict[str, Any]:
     """The options of a transducer's decoder; ValueError if any of a CTC model's are among those that were given."""
     given = {**options} | {name: value for name, value in of_ctc.items() if value is not None}
     if wrong := sorted(given.keys() - SHARED):
         raise ValueError(
             f"{', '.join(wrong)}: for CTC models; options of transducers are transducer={{...}}, such as "
-            "ngram_lm_model and confidence"
+            f"ngram_lm_model and confidence{hint}"
         )
     return given | dict(transducer or {})
 
 
-def check_no_transducer(transducer: Mapping[str, Any] | None) -> None:
+def refuse_transducer(transducer: Mapping[str, Any] | None) -> None:
     """ValueError if a CTC model was given options of a transducer."""
     if transducer is not None:
         raise ValueError(f"transducer: expected None for a CTC model, got {transducer!r}")

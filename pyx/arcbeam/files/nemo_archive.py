@@ -1,14 +1,17 @@
-"""The configuration in a ``.nemo`` archive, which is a tar file: YAML from anywhere in, values out."""
+"""The configuration of a model of NeMo: that in a ``.nemo`` archive, which is a tar file with YAML, or of an object."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from arcbeam.core.errors import FormatError
 from arcbeam.core.packages import require
 from arcbeam.core.sizes import as_bytes
 from arcbeam.files.reading import reading
+from arcbeam.files.tar_file import read_members
 
 CONFIG = "model_config.yaml"
 CONFIG_BYTES = 2 << 20
@@ -46,16 +49,43 @@ def read_config(text: bytes, name: str, max_bytes: int | str | None = None) -> A
         return yaml.load(text, Loader)
 
 
+def config_of(source: Any) -> Any:
+    """The configuration of a model object, or of the archive with this path."""
+    if is_model(source):
+        return source.cfg
+    name = os.fsdecode(source)
+    return config_in(read_members(source, (CONFIG,), ARCHIVE), name)
+
+
+def config_in(content: Mapping[str, bytes], name: str) -> Any:
+    """The configuration among the files of an archive; FormatError if there is none."""
+    if CONFIG not in content:
+        raise FormatError(f"{name}: expected {CONFIG} in the archive, got none")
+    return read_config(content[CONFIG], f"{name}: {CONFIG}")
+
+
+def is_model(source: Any) -> bool:
+    """Whether this is a model object of NeMo."""
+    return all(hasattr(source, name) for name in ("cfg", "state_dict", "change_decoding_strategy"))
+
+
 def get(config: Any, path: str, default: Any = None) -> Any:
-    """The value at a dotted path; `default` if there is none."""
+    """The value at a dotted path, a sequence as a list; `default` if there is none."""
     for key in path.split("."):
         config = config.get(key) if isinstance(config, Mapping) else None
-    return default if config is None else config
+    if config is None:
+        return default
+    return list(config) if isinstance(config, Sequence) and not isinstance(config, str) else config
 
 
 def frame_shift_of(config: Any) -> float | None:
     """The seconds from one frame of the encoder's output to the next, if a configuration says so."""
     stride, factor = get(config, "preprocessor.window_stride"), get(config, "encoder.subsampling_factor")
+    layers = get(config, "encoder.jasper")
+    if factor is None and isinstance(layers, list):  # Jasper, QuartzNet, Citrinet: each layer has a stride
+        strides = [get(layer, "stride") for layer in layers]
+        strides = [step[0] if isinstance(step, list) and step else step for step in strides]
+        factor = math.prod(strides) if all(type(step) is int for step in strides) else None
     if type(stride) in (int, float) and type(factor) is int:
         return float(stride * factor)
     return None

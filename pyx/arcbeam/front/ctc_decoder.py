@@ -45,8 +45,8 @@ def ctc_decoder(
     tokens
         The columns of the model's log-probs, in order: a list of labels; a text file with a token a line (icefall,
         sherpa-onnx, onnx-asr, torchaudio); ``vocab.json`` or ``tokenizer.json`` of Hugging Face, or one of its
-        tokenizers or processors; a SentencePiece ``.model``; a ``.nemo`` archive; ``alphabet.json`` of pyctcdecode; or
-        a `TokenTable`.
+        tokenizers or processors; a SentencePiece ``.model``; a ``.nemo`` archive or a model object of NeMo;
+        ``alphabet.json`` of pyctcdecode; or a `TokenTable`.
     lm : path, LanguageModel, KenLM, optional
         An ARPA over words: plain, .gz, .xz or .bz2; or a model that was made from one. Without it all words are equally
         likely, and without `lexicon` and `words`, too, the decoder writes the best label of each frame.

@@ -6,11 +6,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from arcbeam.files.nemo_archive import is_model
 from arcbeam.files.reading import check_is_file
 from arcbeam.graph.symbols import TokenTable
 from arcbeam.tokens.json_files import by_id, of_json, read_json, with_named_blank
 from arcbeam.tokens.model_tokens import ModelTokens, with_marked_pieces
-from arcbeam.tokens.nemo import read_nemo
+from arcbeam.tokens.nemo import of_model, read_nemo
 from arcbeam.tokens.sentencepiece import pieces_of, read_sentencepiece
 from arcbeam.tokens.text_files import read_text
 
@@ -53,6 +54,8 @@ def _read(tokens: Any, blank: str | int | None) -> ModelTokens:
         check_is_file(tokens)
         read = FILES.get(os.path.splitext(os.fsdecode(tokens))[1])
         return read_text(tokens, blank) if read is None else read(tokens)
+    if is_model(tokens):
+        return of_model(tokens)
     keeper = _tokenizer_in(tokens)
     for method, of in OBJECTS.items():
         if hasattr(keeper, method):

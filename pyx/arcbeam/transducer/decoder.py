@@ -264,7 +264,7 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
     @lists_options(TransducerOptions)
     def from_nemo(
         cls,
-        source: str | os.PathLike[str] | Mapping[str, Any],
+        source: Any,
         *,
         activation: str | None = None,
         durations: Sequence[int] | None = None,
@@ -281,10 +281,10 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
 
         Parameters
         ----------
-        source : path of a ``.nemo`` archive or a safetensors file, or state dict
-            The configuration in an archive also gives the joint network's activation, the durations, ``max_symbols``,
-            ``frame_shift`` and the pieces of ``tokenizer``, if it has them; reading it needs the package pyyaml, but
-            not torch. A safetensors file is a state dict, and needs the package safetensors.
+        source : path of a ``.nemo`` archive or a safetensors file, model object of NeMo, or state dict
+            The configuration in an archive or of an object also gives the joint network's activation, the durations,
+            ``max_symbols``, ``frame_shift`` and the pieces of ``tokenizer``, if it has them; reading an archive needs
+            the package pyyaml, but not torch. A safetensors file is a state dict, and needs the package safetensors.
         activation : str, optional
             By default that of the configuration; for a state dict ``"relu"``.
         durations : sequence of int, optional

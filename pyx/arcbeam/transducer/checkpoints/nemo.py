@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from arcbeam.core.errors import FormatError
-from arcbeam.files.nemo_archive import ARCHIVE, CONFIG, get, read_config
+from arcbeam.files.nemo_archive import ARCHIVE, CONFIG, get, is_model, read_config
 from arcbeam.files.tar_file import read_members
 from arcbeam.files.torch_file import read_torch_file
 from arcbeam.transducer.checkpoints.checkpoint import TABLES, Source, file_source, is_safetensors, read_checkpoint
@@ -28,6 +28,7 @@ from arcbeam.transducer.network import (
 )
 
 WEIGHTS = "model_weights.ckpt"
+PARTS = ("decoder.", "joint.")
 DECODERS = ("RNNTDecoder", "StatelessTransducerDecoder")
 JOINTS = ("RNNTJoint", "SampledRNNTJoint")
 MULTI_BLANK = (  # blanks of several frames: as many more outputs as a TDT has durations, and another search
@@ -62,18 +63,22 @@ class NemoModel:
 
 
 def read_nemo(
-    source: str | os.PathLike[str] | Mapping[str, Any],
+    source: Any,
     activation: str | None,
     durations: Sequence[int] | None,
     given: Collection[str] = (),
     max_bytes: int | str | None = None,
 ) -> NemoModel:
-    """The model of a ``.nemo`` archive, a safetensors file or a state dict; `given` options override its own."""
+    """The model of an archive, a safetensors file, a state dict or an object; `given` options override its own."""
     overrides = _Overrides(activation, durations, {*given} if durations is None else {*given, "durations"})
+    if is_model(source):
+        return _from_state_dict(_weights_of(source), Source(type(source).__name__), source.cfg, overrides)
     if isinstance(source, Mapping):
         return _from_state_dict(source, Source("state dict"), {}, overrides)
     if not isinstance(source, (str, os.PathLike)):
-        raise TypeError(f"expected the path of a .nemo archive or a state dict, got {type(source).__name__}")
+        raise TypeError(
+            f"expected the path of a .nemo archive, a model of NeMo or a state dict, got {type(source).__name__}"
+        )
     if os.fsdecode(source).endswith(".npz"):
         raise FormatError(
             f"{os.fsdecode(source)}: expected a .nemo archive or a safetensors file, got an .npz, which "
@@ -106,10 +111,16 @@ def _read_archive(name: str, max_bytes: int | str | None) -> tuple[Any, Any]:
     return config, weights
 
 
+def _weights_of(model: Any) -> dict[str, Any]:
+    """The state dict of a model object without its encoder, in float32 on the host."""
+    weights = {key: value for key, value in model.state_dict().items() if key.startswith(PARTS)}
+    return {key: value.detach().float().cpu().numpy() for key, value in weights.items()}
+
+
 def _from_state_dict(weights: Any, source: Source, config: Any, overrides: _Overrides) -> NemoModel:
     name = source.name
     _refuse_other_modules(name, config)
-    ours = source.take_tensors(weights, ("decoder.", "joint."))
+    ours = source.take_tensors(weights, PARTS)
     output = _last_linear(name, ours)
     keys = {
         "encoder_weight": "joint.enc.weight",
