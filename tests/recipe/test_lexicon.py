@@ -97,8 +97,13 @@ def test_spell_errors():
         Lexicon.spell(["xyz"], TOKENS)
     with pytest.raises(ValueError, match=r"expected words that the tokens can spell, got no words$"):
         Lexicon.spell([], TOKENS)
-    with pytest.raises(ValueError, match="separator among the tokens, got '_'"):
+    with pytest.raises(ValueError, match=r"separator: expected one of the \d+ tokens, got '_'; it may be '<space>'"):
         Lexicon.spell(["a"], TOKENS, separator="_")
+    dotted = TokenTable.from_list(["<blank>", "a", "-", "'", "b"])
+    with pytest.raises(ValueError, match=r"got ' '; it may be '-' \(column 2\), \"'\" \(column 3\)$"):
+        Lexicon.spell(["a"], dotted, separator=" ")
+    with pytest.raises(ValueError, match="got ' '; none of the tokens looks like one: leave the separator out"):
+        Lexicon.spell(["a"], TokenTable.from_list(["<blank>", "a"]), separator=" ")
     two = TokenTable.from_list(["<space>", "|", "a", "<blank>"])
     with pytest.raises(ValueError, match="one separator between words"):
         find_separator(two)

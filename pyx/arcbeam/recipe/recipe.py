@@ -25,7 +25,7 @@ from arcbeam.recipe.language_model import (
     unknown_word_score,
     with_unknown_word,
 )
-from arcbeam.recipe.lexicon import WORD_START, Lexicon, find_separator
+from arcbeam.recipe.lexicon import WORD_START, Lexicon, find_separator, separator_of
 from arcbeam.recipe.lexicon_fst import SEPARATOR_RULES, Labels, make_lexicon_fst
 from arcbeam.recipe.open_slot import add_slot
 from arcbeam.recipe.progress import Reporter
@@ -81,8 +81,7 @@ def build_fields(
         meta["lm_digest"] = digest
     separator, with_slot = options.separator, []
     if lexicon is None:
-        if separator == "auto":
-            separator = find_separator(table)
+        separator = separator_of(table, separator)
         fst, fields = _open_vocabulary(table, lm, topologies[0], options, meta, reporter)
         fields |= {"join": "pieces", "separator": separator}
     else:
@@ -135,7 +134,7 @@ def greedy_fields(
         "tokens": table,
         "word_symbols": ["<eps>", *table.tokens],
         "join": "pieces",
-        "separator": find_separator(table) if separator == "auto" else separator,
+        "separator": separator_of(table, separator),
         "meta": {"topology": "greedy"},
     }
 
