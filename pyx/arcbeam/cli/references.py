@@ -50,8 +50,8 @@ def _read(path: Path) -> Iterator[tuple[int, str, str]]:
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if split is _split_text and numbered and all(TIMED.match(line) for _, line in numbered):
         raise FormatError(
-            f"{path}: expected lines 'id transcript', got STM or CTM, such as {shortened(numbered[0][1].strip())}; write "
-            "the ids and the words alone"
+            f"{path}: expected lines 'id transcript', got STM or CTM, such as {shortened(numbered[0][1].strip())}; "
+            "write the ids and the words alone"
         )
     for number, line in numbered:
         utterance, transcript = split(line.rstrip("\r\n"), f"{path}:{number}")

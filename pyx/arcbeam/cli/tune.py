@@ -8,6 +8,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -154,7 +155,7 @@ def _measured(
         for _, scale, beam in places:
             decoder = CtcDecoder(penalised, acoustic_scale=scale, beam=beam, **options)
             found = decode_batch(decoder, utterances)
-            took = _seconds(lambda decoder=decoder: decode_batch(decoder, utterances))
+            took = _seconds(partial(decode_batch, decoder, utterances))
             score = Score(ignore_case=scorer.ignore_case)
             score.add(said, [hypothesis.text for hypothesis in found])
             if score.wer is None:

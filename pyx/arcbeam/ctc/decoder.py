@@ -317,7 +317,8 @@ class CtcDecoder:
             Once for each decoder and kind: values above 0, a frame whose probabilities do not sum to 1, or a blank that
             is hardly ever the best column. The message names the frame, and says what may be wrong.
         UserWarning
-            Once for each decoder and list: a phrase has a score above the beam. And what `Boost.compiled` warns of.
+            Once for each decoder and list: a phrase has a score above the beam. Once for each decoder: an array in host
+            memory seems to be [frames, batch, columns]. And what `Boost.compiled` warns of.
         """
         outputs = Outputs(nbest, confidence, lattice, mbr)
         call = self._call(boost, outputs, frame_confidence, cuda_stream, errors, logits)

@@ -24,11 +24,12 @@ def model_of(content: bytes, name: str) -> Any:
     """The same, of a serialised model; messages call it `name`."""
     sentencepiece = require("sentencepiece", EXPECTED)
     try:
+        if not content:  # which the package takes for no model yet
+            raise ValueError("no bytes")
         model = sentencepiece.SentencePieceProcessor(model_proto=content)
         for i in range(model.get_piece_size()):
             model.id_to_piece(i)  # fails if a piece is not UTF-8
     except (RuntimeError, ValueError) as error:  # whose texts name lines of the library's source
-        got = known_kind(content) if content else kind_of(content)
-        got = got or "one that is damaged or cut short, or another file"
-        raise FormatError(f"{name}: expected {EXPECTED}, got {got}") from error
+        got = known_kind(content[:512]) or "one that is damaged or cut short, or another file"
+        raise FormatError(f"{name}: expected {EXPECTED}, got {got if content else kind_of(content)}") from error
     return model

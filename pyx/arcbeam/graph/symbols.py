@@ -376,11 +376,9 @@ def other_form(lines: Sequence[str]) -> str | None:
         except (ValueError, RecursionError):
             return None  # a token may begin so
         return "JSON, which arcbeam.ctc_decoder reads"
-    ids = [line.split(maxsplit=1) for line in lines]
-    if (
-        sorted(fields[0] for fields in ids if len(fields) == 2) == sorted(map(str, range(len(lines))))
-        and len(lines) > 1
-    ):
+    fields = [line.split(maxsplit=1) for line in lines]
+    are_pairs = all(len(both) == 2 for both in fields) and not all(both[1].isdecimal() for both in fields)
+    if are_pairs and sorted(both[0] for both in fields) == sorted(map(str, range(len(lines)))):
         return f"the ids first, such as {lines[0][:80]!r}"
     return None
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, Unpack, overload
 
 from arcbeam.arrays.bad_values import check_errors
 from arcbeam.arrays.batches import InputSpec, one_or_many
+from arcbeam.arrays.input_warnings import TimeFirstCheck
 from arcbeam.arrays.intake import take_batch
 from arcbeam.core.calls import explains, lists_options
 from arcbeam.core.show import changed, shown_as
@@ -145,6 +146,7 @@ class TransducerDecoder:
         self._options = chosen = chosen.resolved(usable_cores() if self._ordinal is None else None)
         self._engine = make_engine(prediction, joint, chosen, self._ordinal, frame_looping=self._frame_looping)
         spec = InputSpec(self._features, True, "encoder_output", "features", "values")
+        self._check_axes = TimeFirstCheck(spec.name, spec.axis)
         self._search = GreedySearch(self._engine, chosen, self._networks, tokens, spec, self._form, self._ngram_lm)
         self._chunks = TransducerChunkDecoder(self._search)
 
@@ -522,10 +524,16 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             The batch does not fit; the decoder can still be used.
         CudaError
             A call of the driver failed; or the thread is capturing a CUDA graph, of which a decode cannot be a part.
+
+        Warns
+        -----
+        UserWarning
+            Once for each decoder: an array in host memory seems to be [frames, batch, features].
         """
         check_errors(errors)
         encoder_output, lengths, is_one = one_or_many(encoder_output, lengths)
         utterances, on_host = take_batch(encoder_output, lengths, self._search.spec, self._engine, cuda_stream)
+        self._check_axes(utterances.arrays, lengths)
         found = self._search.decode(utterances, on_host, state, boost, errors)
         return found[0] if is_one else found
 
