@@ -165,7 +165,7 @@ def test_commands_exist(page):
     [
         ("arcbeam guess a.npz", "arcbeam guess: expected one of"),
         ("arcbeam decode g.arcbeam a.npz --beams 3", "--beams: expected one of"),
-        ("arcbeam decode g.arcbeam a.npz --format html", "'html' is not one of"),
+        ("arcbeam decode g.arcbeam a.npz --format html", "expected one of text, trn, ctm, stm or json, got 'html'"),
         ("arcbeam build-graph --tokens t --lm a", "Missing option"),
     ],
 )

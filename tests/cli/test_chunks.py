@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from tests.cli.conftest import SAID
+from tests.cli.conftest import SAID, log_probs_of
 from tests.cli.transducer_models import FRAMES, write_models
 
 
@@ -157,3 +157,17 @@ def test_a_file_that_breaks_off_keeps_what_is_done(run, kind, tmp_path):
         lines = (tmp_path / "out.partial").read_text().splitlines()
         assert f"was done, {len(values) - 1} utterance" in " ".join(result.stderr.split())
         assert len(lines) == len(values) - 1 or (format == "json" and '"is_final": true' in lines[-1])
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("<f2", "float16"), ("<f8", "float64"), (">f4", "float32 of the other byte order")]
+)
+def test_values_of_another_type_on_the_standard_input(run, kind, name):
+    data = log_probs_of([0, 1, 1, 0, 2, 2, 0, 3])
+    data -= np.log(np.exp(data).sum(axis=1, keepdims=True))
+    given = ("stream", "graph.arc", "-", "--chunk-frames", "4")
+    result = run(*given, input=data.astype(kind).tobytes())
+    assert result.exit_code == 1 and result.stdout == ""
+    assert f"expected float32 values, got what are log-probs as {name}; write values.astype('<f4')" in result.stderr
+    assert run(*given, input=data.tobytes()).stdout == "- ah bee sea\n"
+    assert run(*given, input=(3 * data).tobytes()).stdout == "- ah bee sea\n"  # logits, of which a note is there

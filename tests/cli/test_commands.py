@@ -274,8 +274,14 @@ USAGE = [
         "'--arc-cache': is about the memory of a GPU",
     ),
     (["stream", "graph.arc", "-", "--max-bytes", "1"], "and the standard input is none; leave it out"),
-    (["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--topology", "flat"], "'flat' is not one of"),
-    (["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--separator-rule", "x"], "'x' is not one of 'auto'"),
+    (
+        ["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--topology", "flat"],
+        "expected one of compact, normal, eesen or identity, got 'flat'",
+    ),
+    (
+        ["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--separator-rule", "x"],
+        "expected one of auto, one, many, optional, loop or none, got 'x'",
+    ),
     (["build-graph", "--tokens", "t", "--lm", "l"], "Missing option '--output'"),
     (
         ["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--lexicon", "x", "--word-list", "w"],
@@ -283,7 +289,7 @@ USAGE = [
     ),
 ]
 OF_DECODE = [
-    (["--format", "srt"], "'srt' is not one of"),
+    (["--format", "srt"], "expected one of text, trn, ctm, stm or json, got 'srt'"),
     (["-f", "ctm"], "CTM gives times in seconds: set --frame-shift"),
     (["-f", "stm"], "STM gives times in seconds: set --frame-shift"),
     (["--beam", "wide"], "Invalid value for '--beam'"),

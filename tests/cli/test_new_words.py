@@ -120,3 +120,22 @@ def test_a_lexicon_for_a_graph_without_a_slot(run, tmp_path):
     result = run("decode", "graph.arc", "in.npz", *given)
     assert result.exit_code == 0
     assert "names.txt spells no words, because the graph has no slot" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("lexicon", "kind"),
+    [
+        ("ab\t6.5\ncc ab\t-3\n", "what looks like a list of phrases with scores, which Boost.read and --boost take"),
+        ("<eps> 0\nah 1\nbee 2\n", "what looks like a symbol table, or words with scores"),
+        ("ab A B\ncc C C\n", "one whose tokens are written in the other case"),
+        ("u1 the cat sat\nu2 on a mat\nu3 there\tit was\n", "another file, or the lexicon of another model"),
+    ],
+)
+@pytest.mark.parametrize("word", ["ab", "ah"])
+def test_a_file_that_is_no_lexicon(decode, word, lexicon, kind):
+    """Also if the graph has all words of the list, so that none of them has to be spelled."""
+    result = decode(f"{word}\t2.5\n", lexicon=lexicon)
+    assert result.exit_code == 1 and result.stdout == ""
+    message = result.stderr.splitlines()[-1]
+    assert f"in the graph's tokens, such as 'a b c', got {kind}, in which" in message
+    assert "names.txt: expected a lexicon, lines 'word token token ...'" in message

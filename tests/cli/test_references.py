@@ -41,6 +41,17 @@ def test_folder_of_librispeech(tmp_path):
         ("text", b"a x\na y\n", "text:2: the utterance id 'a' occurs twice"),
         ("text", b"a \xff\n", "expected text in UTF-8"),
         ("text", b"\n", "no reference transcript found"),
+        (
+            "r.stm",
+            b"a 1 a 0.00 1.50 the cat\nb 1 b 1.5 3.25 sat\n",
+            "expected lines 'id transcript', got STM or CTM, such as",
+        ),
+        (
+            "r.ctm",
+            b"a 1 0.00 0.30 the\na 1 0.3 0.25 cat\n",
+            "got STM or CTM, such as 'a 1 0.00 0.30 the'; write the ids",
+        ),
+        ("r.tsv", "a\tx".encode("utf-16"), "got text in UTF-16, which a text editor can save as UTF-8"),
     ],
 )
 def test_bad(name, content, message, tmp_path):
@@ -54,3 +65,8 @@ def test_missing(tmp_path):
         read_references([tmp_path / "gone.tsv"])
     with pytest.raises(FormatError, match=r"no \*\.trans\.txt below"):
         read_references([tmp_path])
+
+
+def test_words_that_look_like_times_are_words_where_others_do_not(tmp_path):
+    (tmp_path / "text").write_text("a 1 2.5 3.5 both\nb all\n")
+    assert read_references([tmp_path / "text"]) == {"a": "1 2.5 3.5 both", "b": "all"}

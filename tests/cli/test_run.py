@@ -99,6 +99,16 @@ def test_capitals_are_pointed_out():
     decode(UTTERANCES, blind)
     assert blind.finish() == []
     assert blind.score.errors == 1
+    for references, transcript, note in (
+        ({"u1": "a b"}, "A B", "the transcripts have capitals and the reference has none; --ignore-case ignores that"),
+        ({"u1": "the cat."}, "the cat", "the reference has punctuation and the transcripts have none"),
+        ({"u1": "the cat."}, "the dog.", None),
+        ({"u1": "at 5 p. m."}, "at 5 p m", None),
+        ({"u1": "Ann sat"}, "Ann sits", None),
+    ):
+        referee = Scorer(references)
+        referee.add({"u1": transcript})
+        assert [said.startswith(note) for said in referee.finish()] == [True] * (note is not None)
 
 
 def test_warnings_name_utterances_and_leave_names_of_files_alone(capsys):

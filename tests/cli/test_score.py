@@ -26,6 +26,7 @@ def test_errors_are_the_edit_distance(pairs):
     distances = [distance(r.split(), t.split()) for r, t in pairs]
     assert score.errors == sum(distances)
     assert score.wrong == sum(d > 0 for d in distances)
+    assert score.by_utterance == [(d, len(r.split())) for d, (r, _) in zip(distances, pairs, strict=True)]
     assert score.words == sum(len(r.split()) for r, _ in pairs)
     assert score.deletions - score.insertions == sum(len(r.split()) - len(t.split()) for r, t in pairs)
 

@@ -186,7 +186,7 @@ def test_endpoints(run, long, rules):
     ("arguments", "said"),
     [
         (["in.npz", "--endpoint", "kaldi"], "--frame-shift"),
-        (["in.npz", "--endpoint", "silence", "--frame-shift", "0.02"], "'kaldi', 'sherpa'"),
+        (["in.npz", "--endpoint", "silence", "--frame-shift", "0.02"], "expected one of kaldi or sherpa"),
         (["in.npz", "--real-time"], "--frame-shift"),
         (["in.npz", "--nbest", "2"], "--format json"),
         (["in.npz", "--confidence"], "--format json"),
@@ -262,3 +262,53 @@ def test_a_warning_of_values_is_a_note(run, tmp_path):
     np.save(tmp_path / "odd.npy", probabilities)
     shown = run("stream", "graph.arc", tmp_path / "odd.npy").stderr
     assert "note: log_probs: expected natural logs of probabilities" in shown and "InputWarning" not in shown
+
+
+def rates(result):
+    """The lines of the word error rate, of greedy decoding, and of notes on scoring."""
+    assert result.exit_code == 0, result.output + result.stderr
+    told = (result.stdout + result.stderr).splitlines()
+    return [line for line in told if line.startswith(("WER", "greedy decoding", "note: not scored", "note: greedy"))]
+
+
+@pytest.mark.parametrize("options", [[], ["--allow-missing"], ["--endpoint", "kaldi", "--frame-shift", "0.02"]])
+@pytest.mark.parametrize("output", [[], ["-o", "out.txt"], ["-f", "json"]])
+def test_word_errors_are_those_of_decode(run, tmp_path, options, output):
+    said = {"one": "ah bee", "two": "sea bee", "three": "ah"}
+    if "--allow-missing" in options:
+        said |= {"four": "bee"}
+        del said["two"]
+    (tmp_path / "wrong.tsv").write_text("".join(f"{name}\t{words}\n" for name, words in said.items()))
+    output = [tmp_path / name if name == "out.txt" else name for name in output]
+    given = ["graph.arc", "in.npz", "-r", tmp_path / "wrong.tsv", *output]
+    whole = run("decode", *given, *[option for option in options if option == "--allow-missing"])
+    found = run("stream", *given, "--chunk-frames", "2", *options)
+    assert rates(found) == rates(whole) and any("substitutions" in line for line in rates(found))
+    assert ("WER" in found.stdout) == ("WER" in whole.stdout) == ("-o" in output)
+
+
+def test_greedy_decoding_is_scored_as_by_decode(run, tmp_path, demo_data):
+    graph = Graph.greedy(demo_data / "tokens.txt")
+    graph.save(tmp_path / "greedy.arc")
+    given = [tmp_path / "greedy.arc", demo_data / "log_probs.npz", "-r", demo_data / "reference.tsv", "--beam", "0.5"]
+    whole, found = rates(run("decode", *given)), rates(run("stream", *given))
+    assert found == whole and len(found) == 2 and found[1] == f"greedy decoding: {found[0]}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (
+            ["in.npz", "-r", "one.tsv"],
+            1,
+            "error: the reference lacks 1 utterance: two; --allow-missing scores the others",
+        ),
+        (["-", "-r", "one.tsv"], 2, "'--reference': expected files, whose utterances have names"),
+        (["in.npz", "--ignore-case"], 2, "'--ignore-case': needs --reference"),
+    ],
+)
+def test_references_that_do_not_fit(run, tmp_path, arguments, code, said):
+    (tmp_path / "one.tsv").write_text("one\tah bee\n")
+    arguments = [tmp_path / name if name == "one.tsv" else name for name in arguments]
+    result = run("stream", "graph.arc", *arguments, input=b"", env={"COLUMNS": "160"})
+    assert result.exit_code == code and said in result.stderr

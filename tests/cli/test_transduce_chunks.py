@@ -7,6 +7,7 @@ import subprocess
 import numpy as np
 import pytest
 
+from arcbeam.cli.score import Score
 from tests.cli.test_process import COMMAND, ENVIRONMENT
 from tests.cli.transducer_models import FRAMES, QUIET, speech, write_models
 from tests.transducer.arpas import random_arpa
@@ -196,3 +197,26 @@ def test_rules_of_kaldi_without_their_costs(transduce, models):
     assert rows[0]["endpoint"] == "rule2"
     same = [f"--endpoint-rule=rule{n}.min_trailing_silence={s}" for n, s in ((1, 5.0), (2, 0.5))]
     assert [row["text"] for row in finals(transduce(*given, "sherpa", *same))] == [row["text"] for row in rows]
+
+
+def test_word_errors_are_the_same_in_chunks_and_at_once(run, models, monkeypatch):
+    monkeypatch.chdir(models)
+    texts = dict(line.split(" ", 1) for line in run("transduce", "m.nemo", "in.npz").stdout.splitlines())
+    wrong = {name: text.split(" ", 1)[-1] + " more" for name, text in texts.items()}
+    (models / "wrong.tsv").write_text("".join(f"{name}\t{text}\n" for name, text in wrong.items()))
+    (models / "right.tsv").write_text("".join(f"{name}\t{text.upper()}\n" for name, text in texts.items()))
+    for options in ([], ["--chunk-frames", "4"], ["--chunk-frames", "4", "--endpoint", "sherpa"]):
+        result = run("transduce", "m.nemo", "in.npz", "-r", "wrong.tsv", *options)
+        assert result.exit_code == 0 and "WER" not in result.stdout
+        score = Score()
+        score.add(list(wrong.values()), [texts[name] for name in wrong])
+        assert score.errors > 0 and str(score) in result.stderr.splitlines()
+        result = run("transduce", "m.nemo", "in.npz", "-r", "right.tsv", "--ignore-case", "-o", "out.txt", *options)
+        assert result.stdout.startswith("WER 0.00 %")
+    (models / "few.tsv").write_text("none of these\n")
+    for options in ([], ["--chunk-frames", "4"]):
+        result = run("transduce", "m.nemo", "in.npz", "-r", "few.tsv", *options)
+        assert result.exit_code == 1 and result.stdout == "" and "error: few.tsv:1: expected 'id<TAB>" in result.stderr
+        (models / "few2.tsv").write_text("x\tnone of these\n")
+        result = run("transduce", "m.nemo", "in.npz", "-r", "few2.tsv", *options)
+        assert result.exit_code == 1 and result.stdout == "" and "error: the reference lacks" in result.stderr

@@ -4,10 +4,12 @@ import csv
 import re
 import shlex
 
+import numpy as np
 import pytest
 
 import arcbeam
-from arcbeam.cli.tune import with_penalty
+from arcbeam.cli.score import difference
+from arcbeam.cli.tune import Point, _advise, with_penalty
 from tests.cli.conftest import TOKENS, WORDS, arcs_of_a_word_loop, log_probs_of
 
 WRONG = {"one": "ah sea", "two": "sea", "three": "bee"}
@@ -110,3 +112,43 @@ def test_a_reference_of_another_set(run, tmp_path):
     (tmp_path / "other.tsv").write_text("four\tah\n")
     result = run("tune", "graph.arc", "in.npz", "-r", tmp_path / "other.tsv")
     assert result.exit_code == 1 and "no utterance in common" in result.stderr
+
+
+def point(speed, by_utterance):
+    wer = sum(errors for errors, _ in by_utterance) / sum(words for _, words in by_utterance)
+    return Point(1.0, 8.0, 0.0, wer, 0, 0, 0, speed, by_utterance)
+
+
+def advice(capsys, *points):
+    _advise(list(points), "g.arc", ["in.npz"], word_loop(0.0), "RTFx")
+    return capsys.readouterr().out
+
+
+def test_a_difference_that_is_noise_is_said_to_be(capsys):
+    best = [(index % 3, 20) for index in range(100)]
+    noisy = [(errors + (1, 0, -1)[index // 2 % 3], 20) for index, (errors, _) in enumerate(best)]
+    said = advice(capsys, point(100.0, best), point(150.0, noisy))
+    assert "1.5 times as fast, 0.10 points worse on these 100 utterances (on as many others like them" in said
+    low, high = map(float, re.search(r"([\d.]+) better to ([\d.]+) worse, in 95 of 100 cases", said).groups())
+    assert 0.5 < low < 1.0 < 2 * high < 2.2
+    sure = [(errors + (index == 7), 20) for index, (errors, _) in enumerate(best * 20)]
+    said = advice(capsys, point(100.0, best * 20), point(150.0, sure))
+    assert "1.5 times as fast, 0.00 points worse on these 2,000 utterances: WER" in said
+
+
+def test_speeds_that_hardly_differ_are_no_advice(capsys):
+    best, other = [(index % 3, 20) for index in range(100)], [(index % 3 + (index == 4), 20) for index in range(100)]
+    assert advice(capsys, point(100.0, best), point(105.0, other)).count("arcbeam decode") == 1
+    assert advice(capsys, point(100.0, best), point(115.0, other)).count("arcbeam decode") == 2
+
+
+def test_a_paired_bootstrap():
+    same = [(index % 4, 10 + index % 7) for index in range(50)]
+    assert difference(same, same) == (0.0, 0.0)  # paired: utterances that are hard for both differ by nothing
+    worse = [(errors + words, words) for errors, words in same]
+    assert difference(same, worse) == (1.0, 1.0) and difference(worse, same) == (-1.0, -1.0)
+    rng = np.random.default_rng(5)
+    one, other = ([(int(e), 10) for e in rng.poisson(2.0, 400)] for _ in range(2))
+    low, high = difference(one, other)
+    by_hand = 1.96 * np.std([b - a for (a, _), (b, _) in zip(one, other, strict=True)]) / 10 / 400**0.5
+    assert abs((high - low) / 2 - by_hand) < 0.1 * by_hand  # a normal distribution's, as the sum of many nearly is

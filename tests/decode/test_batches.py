@@ -270,6 +270,17 @@ def test_wrong_options_and_batches(decoder):
         CtcDecoder(random_graph(4, states=9, columns=12), device="cpu").decode_batches(BATCHES, boost=BOOST)
     with pytest.raises(TypeError, match="batches: expected an iterable of batches, got int"):
         decoder.decode_batches(3)
+    log_probs = np.zeros((2, 3, 5), np.float32)
+    for one, got in (
+        (log_probs, r"an array of shape \[2, 3, 5\]; for one batch write \[log_probs\], or call decode"),
+        (log_probs[0], r"an array of shape \[3, 5\]; for one batch"),
+        ((log_probs, [2, 3]), r"a pair \(log_probs, lengths\); for one batch write \[\(log_probs, lengths\)\]"),
+        ((list(log_probs), np.array([2, 3])), r"a pair \(log_probs, lengths\)"),
+        ({"a": log_probs}, "dict"),
+    ):
+        with pytest.raises(TypeError, match=f"batches: expected an iterable of batches, got {got}"):
+            decoder.decode_batches(one)
+    assert [list(found) for found in decoder.decode_batches(([], []))] == [[], []]
     with pytest.raises(ValueError, match=r"expected \(log_probs, lengths\), got a tuple of 5; give utterances as a"):
         list(decoder.decode_batches([tuple(BATCHES[0])]))
     with pytest.raises(TypeError, match="unknown option lengths: expected one of batches, boost"):

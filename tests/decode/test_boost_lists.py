@@ -1,8 +1,10 @@
 """The lists of a batch are compiled side by side, and phrases are brought into one form."""
 
+import math
 import os
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -215,3 +217,26 @@ def test_no_threads_and_no_memory_to_be_had():
     got = subprocess.run([sys.executable, "-c", STARVED], capture_output=True, text=True, timeout=60)
     assert got.returncode == 0, got.stderr
     assert got.stdout.splitlines() == ["300", "too little memory", "too little memory", "2"]
+
+
+def test_scores_above_the_beam_are_warned_of_once():
+    decoder = CtcDecoder(GRAPH, device="cpu", beam=6.0)
+    one, two = WORDS[3], f"{WORDS[3]} {WORDS[5]}"
+    silent = Boost({one: 6.0, two: 3.0, WORDS[7]: -100.0})
+    loud, other = Boost({one: 6.5, two: 9.0, WORDS[7]: -100.0}), Boost([one], score=7.0)
+    utterance = np.log(np.full((2, GRAPH.num_columns), 1 / GRAPH.num_columns, np.float32))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        decoder.decode([utterance], boost=silent)
+        CtcDecoder(GRAPH, device="cpu", beam=9.0).decode([utterance], boost=loud)
+        CtcDecoder(GRAPH, device="cpu", beam=math.inf).stream(boost=loud)
+    message = rf"boost: expected scores up to the beam, 6, got 9 at most, for '{two}' and 1 more: where"
+    with pytest.warns(UserWarning, match=message) as caught:
+        decoder.decode([utterance] * 3, boost=[loud, None, loud])
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        decoder.decode([utterance], boost=loud)
+        decoder.stream(boost=loud)
+    with pytest.warns(UserWarning, match=f"got 7 at most, for '{one}': where .* half the beam, 3, is a good score"):
+        decoder.stream(boost=other)

@@ -90,6 +90,13 @@ def test_pieces_and_separators():
         (["a", "<blank>", "|", "<space>"], {}, "expected one separator between words"),
         ("a b", {}, "No such file"),
         (["a", "<blank>"], {"blank": 7}, "blank"),
+        (
+            ["a", "<space>", "<blank>"],
+            {"separator": " "},
+            r"separator: expected one of the 3 tokens, got ' '; it may be '<space>' \(column 1\)",
+        ),
+        (["a", "|", "<blank>"], {"separator": ""}, r"got ''; it may be '\|' \(column 1\)"),
+        (["a", "b", "<blank>"], {"separator": "|"}, "got '|'; none of the tokens looks like one"),
     ],
 )
 def test_what_no_graph_follows_from(tokens, options, message):

@@ -313,3 +313,33 @@ def test_pywrapfst():
         examples.same(Graph.from_fst(written), Graph.from_fst(EXAMPLE))
     with pytest.raises(TypeError, match='fst: expected an FST with arc type "standard", got VectorFst with "log"'):
         Graph.from_fst(pywrapfst.VectorFst(arc_type="log"))
+
+
+def test_a_blank_that_no_arc_reads(tmp_path):
+    path = file_of(EXAMPLE, tmp_path)
+    words = list(examples.WORDS)
+    assert Graph.load(path, words=words, blank=3).blank == 3
+    for load in (
+        lambda **given: Graph.load(path, words=words, **given),
+        lambda **given: Graph.from_fst(EXAMPLE, **given),
+    ):
+        with pytest.raises(
+            ValueError, match=r"blank: expected a column that the graph reads, 0 to 3, got 4; .*--tokens"
+        ):
+            load(blank=4)
+        assert load(blank=4, num_columns=5).blank == 4  # which says that there is one
+        assert load(blank="x", tokens=[*"abcd", "x"]).blank == 4
+        for wrong in (True, 2.0):
+            with pytest.raises(TypeError, match="blank: expected a column, which is a whole number, got"):
+                load(blank=wrong)
+    gap = kaldifst_of([(0, 1, 1, 0, 0.5), (0, 1, 3, 0, 0.5)], {1: 0.0}, 2)
+    with pytest.warns(UserWarning, match="blank: no arc of the graph reads column 1 of 3; .*--tokens"):
+        assert Graph.from_fst(gap, blank=1).blank == 1
+
+
+def test_a_table_of_as_many_words_cannot_be_told_from_the_right_one(tmp_path):
+    """As docs/guide/graphs.md says; one with fewer is an error."""
+    path = file_of(EXAMPLE, tmp_path)
+    assert Graph.load(path, words=["<eps>", *reversed(examples.WORDS[1:])]).word_symbols[1] == examples.WORDS[-1]
+    with pytest.raises(GraphError, match="writes word 4, which has no symbol among the 4 words"):
+        Graph.load(path, words=examples.WORDS[:-1])

@@ -148,6 +148,12 @@ def test_space_as_a_token(tmp_path):
     assert TokenTable.read(written(tmp_path, "0\n1\n<blank>\n")).tokens == ("0", "1", "<blank>")
 
 
+def test_tokens_that_look_like_another_form(tmp_path):
+    assert TokenTable.read(written(tmp_path, "1 0\n0 1\n2 2\n"), blank="2").tokens == ("1", "0", "2")
+    assert TokenTable.read(written(tmp_path, "[\n]\n{\n<blk>\n")).tokens == ("[", "]", "{", "<blk>")
+    assert TokenTable.read(written(tmp_path, "[PAD]\na\n")).tokens == ("[PAD]", "a")
+
+
 def test_blank_by_name_and_by_column(tmp_path):
     path = written(tmp_path, "a 0\n- 1\n<pad> 2\n")
     assert TokenTable.read(path).blank == 2
@@ -174,6 +180,13 @@ def test_blank_by_name_and_by_column(tmp_path):
         ("a 0\nb\n", None, "line 2: expected a token and its id"),
         ("a\nb 1\n", None, "line 2: expected a token without an id"),
         ("a\n\xff\n".encode("latin-1"), None, "line 2: expected text in UTF-8"),
+        (
+            "0 <blk>\n1 a\n2 1\n",
+            None,
+            "one a line in the order of the columns, .* got the ids first, such as '0 <blk>'",
+        ),
+        ('{"<blk>": 0, "a": 1}', None, r"got JSON, which arcbeam\.ctc_decoder reads"),
+        ('[\n  "<blk>",\n  "a"\n]\n', None, r"got JSON, which arcbeam\.ctc_decoder reads"),
     ],
 )
 def test_bad_token_files(tmp_path, text, blank, message):

@@ -1,10 +1,12 @@
 """What objects show: what they are, their sizes, where they decode, and the options that differ from the defaults."""
 
+import pickle
 import re
 
 import numpy as np
 
 from arcbeam import CtcDecoder, Graph, LanguageModel, SymbolTable, TokenTable, TransducerDecoder, baseline
+from arcbeam.core.threads import usable_cores
 from arcbeam.recipe.lexicon import Lexicon
 from tests.baseline import small
 from tests.decode import language_models
@@ -53,7 +55,12 @@ def test_decoders():
 
 
 def test_transducers():
+    threads = usable_cores()
+    unsaid = TransducerDecoder.from_arrays(random_arrays(0), 3, device="cpu")
+    assert unsaid.options.threads == threads and "threads" not in repr(unsaid)
+    assert pickle.loads(pickle.dumps(unsaid)).__reduce__()[0].keywords["threads"] is None  # another machine's own
     decoder = TransducerDecoder.from_arrays(random_arrays(0), 3, device="cpu", threads=2)
+    assert decoder.options.threads == 2
     assert re.fullmatch(
         r"<TransducerDecoder of an RNN-T with 13 tokens, [0-9]+ features on cpu, blank_id=3, threads=2>", repr(decoder)
     )

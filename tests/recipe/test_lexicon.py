@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from arcbeam.core.errors import FormatError, MissingDependencyError
 from arcbeam.graph.symbols import TokenTable
-from arcbeam.recipe.lexicon import Lexicon, find_separator, read_words, words_of_arpa
+from arcbeam.recipe.lexicon import Lexicon, find_separator, read_words, separator_of, words_of_arpa
 from arcbeam.recipe.lexicon_fst import ambiguous
 
 TOKENS = TokenTable.from_list(["<space>", "a", "b", "'", "1", "<blank>"])
@@ -97,12 +97,21 @@ def test_spell_errors():
         Lexicon.spell(["xyz"], TOKENS)
     with pytest.raises(ValueError, match=r"expected words that the tokens can spell, got no words$"):
         Lexicon.spell([], TOKENS)
-    with pytest.raises(ValueError, match="separator among the tokens, got '_'"):
+    with pytest.raises(ValueError, match=r"separator: expected one of the \d+ tokens, got '_'; it may be '<space>'"):
         Lexicon.spell(["a"], TOKENS, separator="_")
+    dotted = TokenTable.from_list(["<blank>", "a", "-", "'", "b"])
+    with pytest.raises(ValueError, match=r"got ' '; it may be '-' \(column 2\), \"'\" \(column 3\)$"):
+        Lexicon.spell(["a"], dotted, separator=" ")
+    with pytest.raises(ValueError, match="got ' '; none of the tokens looks like one: leave the separator out"):
+        Lexicon.spell(["a"], TokenTable.from_list(["<blank>", "a"]), separator=" ")
     two = TokenTable.from_list(["<space>", "|", "a", "<blank>"])
     with pytest.raises(ValueError, match="one separator between words"):
         find_separator(two)
     assert find_separator(TokenTable.from_list(["a", "<blank>"])) is None
+    assert separator_of(TOKENS, "auto") == "<space>" and separator_of(TOKENS, None) is None
+    assert separator_of(TokenTable.from_list(["<blank>", "\u2581a", "b"]), "\u2581") == "\u2581"  # a mark
+    with pytest.raises(ValueError, match="got '_'; it may be '<space>'"):
+        separator_of(TOKENS, "_")
 
 
 def test_read_words(tmp_path):
@@ -149,8 +158,17 @@ def test_sentencepiece(model):
 def test_sentencepiece_errors(model, tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match=r"none\.model"):
         Lexicon.sentencepiece(["a"], tmp_path / "none.model", TOKENS)
-    with pytest.raises(FormatError, match="expected a SentencePiece model"):
-        Lexicon.sentencepiece(["a"], write(tmp_path, "hello", "x.model"), TOKENS)
+    for content, got in (
+        ("hello", "one that is damaged or cut short, or another file"),
+        ("", "an empty file"),
+        ("\\data\\\n", "an ARPA language model, which build-lm and build-graph --lm take"),
+    ):
+        with pytest.raises(FormatError) as caught:
+            Lexicon.sentencepiece(["a"], write(tmp_path, content, "x.model"), TOKENS)
+        assert str(caught.value) == f"{tmp_path / 'x.model'}: expected a SentencePiece model, got {got}"
+    (tmp_path / "cut.model").write_bytes(model.read_bytes()[:-3])
+    with pytest.raises(FormatError, match=r"cut.model: expected a SentencePiece model, got one that is damaged[^(]*$"):
+        Lexicon.sentencepiece(["a"], tmp_path / "cut.model", TOKENS)
     monkeypatch.setitem(__import__("sys").modules, "sentencepiece", None)
     with pytest.raises(MissingDependencyError, match=r"pip install sentencepiece"):
         Lexicon.sentencepiece(["a"], model, TOKENS)

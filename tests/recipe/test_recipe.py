@@ -251,7 +251,10 @@ def test_spelled_lexicon_gives_the_graph_its_separator(files):
         ({"lm_scale": float("nan")}, "lm_scale to be a finite number"),
         ({"word_insertion_penalty": float("inf")}, "word_insertion_penalty to be a finite number, got inf"),
         ({"token_encoding": "utf-8"}, "token_encoding among 'names', 'nemo', got 'utf-8'"),
-        ({"separator": "|"}, "separator among the tokens, got '|'"),
+        (
+            {"separator": "|"},
+            r"separator: expected one of the \d+ tokens, got '\|'; it may be '<space>' \(column \d+\)",
+        ),
     ],
 )
 def test_bad_options(files, options, message):

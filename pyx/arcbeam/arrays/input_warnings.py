@@ -1,13 +1,22 @@
-"""Warns if some frames of a batch are no log-probs, if all tokens of one tie, or if another column seems the blank."""
+"""Warns if some frames of a batch are no log-probs, if all tokens of one tie, or if another column seems the blank.
+
+And if the axes of a batch seem to be in another order.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from arcbeam.arrays._input_checks import ABOVE_ZERO, BLANK_SELDOM, SUMS_ABOVE, SUMS_BELOW, TOO_LOW, InputChecks
 from arcbeam.core.errors import InputWarning
 from arcbeam.core.warn import warn
+
+SAMPLE = (64, 8)  # neighbours along the two axes
+LEAST, LOWEST = 16, -20.0  # of the first axis; values below this, such as -inf, are all the same
+ALIKE = 0.75  # of time first 0.1 to 0.6 on speech, of random values 1, of short utterances from 1.5 on
 
 
 class InputWarnings:
@@ -99,3 +108,33 @@ WARNINGS = {
 def named(tokens: Any, column: int) -> str:
     """A column, and its token if there are tokens."""
     return f"column {column}" if tokens is None else f"column {column} ({tokens[column]!r})"
+
+
+class TimeFirstCheck:
+    """Looks at the first suspicious batch of a decoder: frames of speech that follow each other are alike."""
+
+    def __init__(self, name: str, axis: str) -> None:
+        self._name, self._axis = name, axis
+        self._is_done = False
+
+    def __call__(self, batch: Any, lengths: Any) -> None:
+        """Warns of an array in host memory that has more utterances than frames, if these seem to be each other.
+
+        With lengths there is one for each utterance, so that the axes cannot be confused.
+        """
+        if self._is_done or lengths is not None or not isinstance(batch, np.ndarray) or batch.ndim != 3:
+            return
+        first, second = batch.shape[:2]
+        if first <= max(second, LEAST) or second < 2:
+            return
+        self._is_done = True
+        begin = (first - min(first, SAMPLE[0])) // 2
+        sample = np.maximum(batch[begin : begin + SAMPLE[0], : SAMPLE[1]].astype(np.float32), LOWEST)
+        with np.errstate(all="ignore"):  # NaN and infinities, which the engine refuses
+            along, across = (float(np.abs(np.diff(sample, axis=axis)).mean()) for axis in (0, 1))
+        if 0.0 < along < ALIKE * across:
+            warn(
+                f"{self._name}: expected [batch, frames, {self._axis}], got {list(batch.shape)}, in which neighbours "
+                "along the first axis are alike, as frames are: is it [frames, batch, "
+                f"{self._axis}]? Transpose it, as in {self._name}.transpose(1, 0, 2)"
+            )

@@ -11,7 +11,7 @@ import numpy as np
 from arcbeam.arrays.bad_values import check_errors, fault_of_log_probs, log_prob_errors
 from arcbeam.arrays.batches import InputSpec, Utterances, as_copy, as_utterances, host_width, normalised, table_of
 from arcbeam.arrays.engine import Bad, Engine
-from arcbeam.arrays.input_warnings import InputWarnings
+from arcbeam.arrays.input_warnings import InputWarnings, TimeFirstCheck
 from arcbeam.arrays.on_device import (
     as_device_utterances,
     copied_to_host,
@@ -178,6 +178,7 @@ class LogProbIntake:
 
     def __init__(self, columns: int, exact: bool, blank: int | None, token: Callable[[int], str]) -> None:
         self._spec = InputSpec(columns, exact)
+        self._check_axes = TimeFirstCheck(self._spec.name, self._spec.axis)
         self._warnings = InputWarnings(columns, blank, exact, token)
 
     def keep(self, engine: LogProbEngine[Any], chunk: Any, cuda_stream: Any, max_frames: int) -> KeptChunk:
@@ -200,6 +201,7 @@ class LogProbIntake:
         """
         check_errors(errors)
         utterances, on_host = take_batch(log_probs, lengths, self._spec, engine, cuda_stream)
+        self._check_axes(utterances.arrays, lengths)
         if logits:
             utterances = normalised(utterances if on_host else copied_to_host(utterances, engine.stream))
             on_host = True

@@ -8,6 +8,7 @@ import typer
 
 from arcbeam.cli import options as opt
 from arcbeam.cli.console import Failure, check_output, guarded
+from arcbeam.cli.parameters import choices
 from arcbeam.cli.terminal import note
 
 
@@ -49,11 +50,6 @@ class Answer(StrEnum):
 ANSWERS = {Answer.auto: None, Answer.yes: True, Answer.no: False}
 
 
-def _choices(names: type[StrEnum]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} or {last}"
-
-
 BUILD_NEEDS = {
     "sentencepiece_model": ("word_list", "lm_words"), "epsilon_free_limit": ("epsilon_free",),
     "open_slot_score": ("open_slot",), "lexicon_probabilities": ("lexicon",),
@@ -81,7 +77,7 @@ def build_graph(
         help="The model that cuts the words of the list into pieces; without it they are spelled in characters."),
     ] = None,
     topology: Annotated[Topology, typer.Option(
-        "--topology", metavar="NAME", help=f"The CTC topology: {_choices(Topology)}.")] = Topology.compact,
+        "--topology", metavar="NAME", help=f"The CTC topology: {choices(Topology)}.")] = Topology.compact,
     no_token_self_loops: Annotated[bool, typer.Option(
         "--no-token-self-loops", help="Every token lasts one frame only.")] = False,
     lm_scale: Annotated[float, typer.Option(
@@ -110,7 +106,7 @@ def build_graph(
         help="The token between words, or the mark at the start of a word; 'none' if there is neither.")] = "auto",
     separator_rule: Annotated[SeparatorRule, typer.Option(
         "--separator-rule", metavar="RULE",
-        help=f"How often a separator token stands between words: {_choices(SeparatorRule)}; auto means one if the "
+        help=f"How often a separator token stands between words: {choices(SeparatorRule)}; auto means one if the "
         "lexicon has such a token, else none.")] = SeparatorRule.auto,
     blank: opt.Blank = None,
     lexicon_probabilities: Annotated[Answer, typer.Option(

@@ -13,6 +13,9 @@ from arcbeam.cli.options import STDIN
 from arcbeam.files.log_probs import Input, Utterance, find_inputs, read_all
 
 NPY = b"\x93NUMPY"  # how such files begin
+OTHERS = {"<f2": "float16", "<f8": "float64", ">f4": "float32 of the other byte order"}
+ODD = 1e3  # in size; log-probs and logits are smaller
+NEAR_ONE = 0.05  # how far from 1 the probabilities of a frame sum up at most
 
 
 def find_frames(inputs: list[str], max_bytes: str | None) -> list[Input]:
@@ -60,6 +63,11 @@ def _from_pipe(source: BinaryIO, frames: int, width: int) -> Iterator[np.ndarray
                 "standard input: expected float32 values without a header, got a .npy file; give the file's name "
                 "instead of -"
             )
+        if is_first and (other := _other_type(data, width)):
+            raise Failure(
+                f"standard input: expected float32 values, got what are log-probs as {other}; write "
+                "values.astype('<f4').tobytes()"
+            )
         is_first = False
         whole = len(data) // size
         if whole:
@@ -71,3 +79,19 @@ def _from_pipe(source: BinaryIO, frames: int, width: int) -> Iterator[np.ndarray
             )
     if is_first:
         raise Failure("the input contains no frames")
+
+
+def _other_type(data: bytes, width: int) -> str | None:
+    """The type as which these values are log-probs, whose probabilities sum to 1, if they are odd as float32."""
+    size = np.abs(np.frombuffer(data, "<f4", len(data) // 4))
+    if not np.any((size > ODD) & (size < np.inf) | (size > 0) & (size < 1 / ODD**3)):  # as logits are not
+        return None
+    return next((name for kind, name in OTHERS.items() if _are_log_probs(data, kind, width)), None)
+
+
+def _are_log_probs(data: bytes, kind: str, width: int) -> bool:
+    """Whether the whole frames of values of this type are log-probs."""
+    size = np.dtype(kind).itemsize * width
+    rows = np.frombuffer(data, kind, len(data) // size * width).reshape(-1, width).astype(np.float64)
+    with np.errstate(all="ignore"):
+        return len(rows) > 0 and bool((np.abs(np.exp(rows).sum(axis=1) - 1.0) < NEAR_ONE).all())

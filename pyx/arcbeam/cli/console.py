@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import typer
 
-from arcbeam.cli.parameters import parse_numbers
+from arcbeam.cli.parameters import parse_values
 from arcbeam.cli.terminal import note, tell_error
 from arcbeam.core.errors import ArcbeamError, InputWarning
 from arcbeam.files.kinds import known_kind
@@ -80,7 +80,7 @@ def check_output(output: Path, kind: str | None = None) -> None:
 
 def guarded(command: Command) -> Command:
     """Turn every failure of a command into one line on stderr and an exit code, and every warning into a note."""
-    parse_numbers(command)
+    parse_values(command)
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:

@@ -76,7 +76,7 @@ def decode(
     found = find_inputs(inputs, max_bytes)
     opt.check_max_bytes(context, found)
     boosts = word_boosts(**vars(boosting))
-    scorer = scoring.scorer()
+    scorer = scoring.scorer(inputs)
     loaded = load_graph(graph, **vars(tables), max_bytes=max_bytes)
     if loaded.word_symbols is None:
         note("note: the graph has no word symbols, so words are numbers; give --words")
@@ -129,7 +129,7 @@ def greedy(
 
     found = find_inputs(inputs, max_bytes)
     opt.check_max_bytes(context, found)
-    scorer = scoring.scorer()
+    scorer = scoring.scorer(inputs)
     graph = Graph.greedy(
         tokens, blank=opt.parse_blank(blank), separator=None if separator == "none" else separator
     )  # fmt: skip
@@ -190,6 +190,4 @@ def _decode_files(
     speed.run_seconds = time.perf_counter() - began
     note(speed.describe(decoder.options.frame_shift, describe_device(decoder)))
     if scorer is not None:
-        for remark in scorer.finish():
-            note(f"note: {remark}")
-        (note if STDOUT in (output, archive) else print)(scorer.summary())
+        scorer.tell(STDOUT not in (output, archive))

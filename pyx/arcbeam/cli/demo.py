@@ -75,7 +75,8 @@ def run(*, transducer: bool, rebuild: bool, threads: int | None, device: str) ->
     scorer = Scorer(references, keep_alignments=True)
     scorer.compare_with_greedy(Graph.greedy(folder / "tokens.txt"))
     hypotheses = [found[utterance.id] for utterance in log_probs]
-    scorer.add(log_probs, hypotheses)
+    scorer.add({u.id: h.text for u, h in zip(log_probs, hypotheses, strict=True)})
+    scorer.add_greedy(log_probs)
     _print_table([(u.id, h.words) for u, h in zip(log_probs, hypotheses, strict=True)], scorer.score)
     print(f"\n{ours.name:<12} {scorer.score}")
     print(f"greedy CTC   {scorer.greedy_score}")

@@ -13,7 +13,6 @@ from arcbeam.cli.console import Failure
 from arcbeam.cli.options import TRANSDUCERS, parse_blank
 from arcbeam.cli.terminal import is_terminal, note, steps
 from arcbeam.core.errors import FormatError
-from arcbeam.core.threads import usable_cores
 from arcbeam.files.lines import read_text
 
 if TYPE_CHECKING:
@@ -175,5 +174,5 @@ def describe_device(decoder: "CtcDecoder | TransducerDecoder") -> str:
     """Name where a decoder works, such as ``cpu, 2 threads`` or ``cuda:0``."""
     if decoder.device != "cpu":
         return decoder.device
-    threads = decoder.options.threads or usable_cores()
+    threads = decoder.options.threads
     return f"{decoder.device}, {threads} thread{'s'[: threads != 1]}"

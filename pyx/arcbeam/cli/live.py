@@ -17,6 +17,7 @@ from arcbeam.cli.terminal import note
 from arcbeam.core.errors import without_place
 
 if TYPE_CHECKING:
+    from arcbeam.cli.run import Scorer
     from arcbeam.ctc.streams.partial import Partial
     from arcbeam.ctc.streams.stream import Stream
     from arcbeam.transducer.streams.partial import TransducerPartial
@@ -95,6 +96,7 @@ def follow(
     begin: "Callable[[str], AnyStream]",
     results: Results,
     readable: Callable[[Any], Any] = lambda partial: partial,
+    referee: "Scorer | None" = None,
 ) -> None:
     """Decodes and shows the chunks of each utterance, and notes their times; after an interrupt the rest is shown."""
     seconds: list[float] = []
@@ -103,12 +105,19 @@ def follow(
         is_empty = False
         stream, first = begin(name), 0
         shown: AnyPartial = stream.partial
-        with results.of(name) as show:
+        sentences: list[str] = []
+        with results.of(name) as show_partial:
+
+            def show(partial: "AnyPartial", tell: Any = show_partial, ended: list[str] = sentences) -> None:
+                tell(readable(partial))
+                if partial.is_final:
+                    ended.append(partial.text)
+
             try:
                 for chunk in chunks:
                     try:
                         for shown in _decoded(stream, chunk, seconds):
-                            show(readable(shown))
+                            show(shown)
                     except ValueError as error:
                         what = without_place(error)  # the name replaces the number
                         raise ValueError(f"utterance {name!r}, chunk from frame {first} on: {what}") from error
@@ -117,9 +126,11 @@ def follow(
                 if stream.num_frames:
                     with suppress(ValueError):  # of a stream that was interrupted in the middle of a chunk
                         for partial in _ending(stream, shown):
-                            show(readable(partial))
+                            show(partial)
                 raise
-            show(readable(stream.finish()))
+            show(stream.finish())
+        if referee is not None:
+            referee.add({name: " ".join(sentences)})
     if is_empty:
         raise Failure("the input contains no utterances")
     took = ""

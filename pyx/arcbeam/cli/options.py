@@ -178,13 +178,18 @@ class Scoring:
     ignore_case: Annotated[bool, typer.Option(
         "--ignore-case", help="Differences of upper and lower case do not count as word errors.")] = False
 
-    def scorer(self) -> "Scorer | None":
-        """Compares with the references, if there are any."""
+    def scorer(self, inputs: Sequence[str]) -> "Scorer | None":
+        """Compares with the references, if there are any; a usage error for the standard input, which has no names."""
         from arcbeam.cli.references import read_references
         from arcbeam.cli.run import Scorer
 
         if not self.reference:
             return None
+        if STDIN in inputs:
+            raise typer.BadParameter(
+                "expected files, whose utterances have names to find their references by, got the standard input",
+                param_hint="'--reference'",
+            )
         return Scorer(read_references(self.reference), self.allow_missing, self.ignore_case)
 
 

@@ -1,6 +1,7 @@
-"""How a command's parameters become options: groups of options that several commands take, and numbers.
+"""How a command's parameters become options: groups of options that several commands take, numbers, and choices.
 
-A group is a dataclass whose fields are options. The error for a text that is no number says what was expected.
+A group is a dataclass whose fields are options. The error for a text that is no number, or none of a few names, says
+what was expected.
 """
 
 import dataclasses
@@ -8,6 +9,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable
+from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any, get_type_hints
 
@@ -38,8 +40,8 @@ def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def parse_numbers(command: Callable[..., Any]) -> None:
-    """Has the options of a command that are numbers read by this module."""
+def parse_values(command: Callable[..., Any]) -> None:
+    """Has the options of a command that are numbers or one of a few names read by this module."""
     for parameter in inspect.signature(command).parameters.values():
         if typing.get_origin(parameter.annotation) is not Annotated:
             continue
@@ -48,6 +50,32 @@ def parse_numbers(command: Callable[..., Any]) -> None:
         for info in details:
             if isinstance(info, OptionInfo) and kinds in ({int}, {float}):
                 info.parser = partial(number, kinds.pop(), info.min, info.max)
+            elif isinstance(info, OptionInfo) and len(kinds) == 1 and issubclass(next(iter(kinds)), StrEnum):
+                names = kinds.pop()
+                info.parser, info.autocompletion = partial(choice, names), _completion(names)
+                info.metavar = info.metavar or "|".join(names)
+
+
+def choices(names: type[StrEnum]) -> str:
+    """The names, as a sentence lists them."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}"
+
+
+def choice(names: type[StrEnum], text: Any) -> StrEnum:
+    """One of the names; a usage error for anything else."""
+    if text not in list(names):
+        raise typer.BadParameter(f"expected one of {choices(names)}, got {text!r}")
+    return names(text)
+
+
+def _completion(names: type[StrEnum]) -> Callable[[str], list[str]]:
+    """A function that returns the names which complete what a shell has so far."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [str(name) for name in names if name.startswith(incomplete)]
+
+    return complete
 
 
 def number(kind: type, least: float | None, most: float | None, text: Any) -> Any:

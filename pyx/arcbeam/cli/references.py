@@ -9,9 +9,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from arcbeam.core.errors import FormatError
+from arcbeam.core.show import shortened
 from arcbeam.files.kinds import not_text
 from arcbeam.files.lines import read_text
 
+TIMED = re.compile(r"\S+\s+\w+\s+(\S+\s+)?\d+\.\d+\s+\d+\.\d+\s")  # the beginning of a line of STM or CTM
 TRN = re.compile(r"(.*)\(([^()\s]+)\)$")
 
 
@@ -45,10 +47,15 @@ def _read(path: Path) -> Iterator[tuple[int, str, str]]:
         lines = io.StringIO(data.decode("utf-8-sig"), newline=None)
     except UnicodeDecodeError as error:
         raise FormatError(f"{path}: expected text in UTF-8, got {not_text(data, error)}") from None
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            utterance, transcript = split(line.rstrip("\r\n"), f"{path}:{number}")
-            yield number, utterance, transcript
+    numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    if split is _split_text and numbered and all(TIMED.match(line) for _, line in numbered):
+        raise FormatError(
+            f"{path}: expected lines 'id transcript', got STM or CTM, such as {shortened(numbered[0][1].strip())}; "
+            "write the ids and the words alone"
+        )
+    for number, line in numbered:
+        utterance, transcript = split(line.rstrip("\r\n"), f"{path}:{number}")
+        yield number, utterance, transcript
 
 
 def _split_tsv(line: str, where: str) -> tuple[str, str]:

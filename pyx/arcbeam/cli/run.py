@@ -1,5 +1,6 @@
 """The loop of ``arcbeam decode`` and ``transduce``: from batches to transcripts, word error rate and speed."""
 
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,12 +18,14 @@ from arcbeam.files.log_probs import Utterance
 if TYPE_CHECKING:
     from arcbeam.ctc.boost.boost import Boost
     from arcbeam.ctc.decoder import CtcDecoder
-    from arcbeam.ctc.hypothesis import Hypothesis
     from arcbeam.graph.graph import Graph
     from arcbeam.transducer.boosting_tree import BoostingTree
     from arcbeam.transducer.decoder import TransducerDecoder
 
 NAMED = 5
+MARK = re.compile(
+    r"[^\W\d_]{2}[.,;:?!](\s|$)"
+)  # punctuation at the end of a word, which is no abbreviation of a letter
 
 
 @dataclass
@@ -91,7 +94,9 @@ class Scorer:
     keep_alignments: bool = False
     seen: set[str] = field(default_factory=set)
     without_reference: int = 0
-    lower_transcripts: bool = False
+    has_lower: bool = False  # of transcripts
+    has_upper: bool = False
+    has_marks: bool = False
 
     def __post_init__(self) -> None:
         self.score = Score(ignore_case=self.ignore_case, keep_alignments=self.keep_alignments)
@@ -122,14 +127,14 @@ class Scorer:
                 )
             raise Failure(f"the reference lacks {named(missing)}; --allow-missing scores the others")
 
-    def add(self, batch: Sequence[Utterance], hypotheses: Iterable["Hypothesis"]) -> None:
-        """Score a decoded batch."""
-        pairs = [(u.id, h.text) for u, h in zip(batch, hypotheses, strict=True) if u.id in self.references]
-        self.seen.update(name for name, _ in pairs)
-        self.lower_transcripts |= any(text != text.upper() for _, text in pairs)
-        references = [self.references[name] for name, _ in pairs]
-        self.score.add(references, [text for _, text in pairs])
-        self.add_greedy(batch)
+    def add(self, texts: Mapping[str, str]) -> None:
+        """Score transcripts, by the names of their utterances."""
+        scored = {name: text for name, text in texts.items() if name in self.references}
+        self.seen.update(scored)
+        self.has_lower |= any(text != text.upper() for text in scored.values())
+        self.has_upper |= any(text != text.lower() for text in scored.values())
+        self.has_marks |= any(map(MARK.search, scored.values()))
+        self.score.add([self.references[name] for name in scored], list(scored.values()))
 
     def add_greedy(self, batch: Sequence[Utterance]) -> None:
         """Score greedy decoding of a batch, if it is to be compared with."""
@@ -155,9 +160,16 @@ class Scorer:
             notes.append(
                 f"not scored: {self.without_reference:,} without a reference, {len(missing):,} without a transcript"
             )
-        upper = all(text == text.upper() for text in self.references.values())
-        if self.score.words and upper and self.lower_transcripts and not self.ignore_case:
+        said = self.references.values()
+        cased = self.score.words > 0 and not self.ignore_case
+        if self.score.words and not self.has_marks and any(map(MARK.search, said)):
+            notes.append(
+                "the reference has punctuation and the transcripts have none: each word with a mark is an error"
+            )
+        if cased and self.has_lower and all(text == text.upper() for text in said):
             notes.append("the reference is in capitals and the transcripts are not; --ignore-case ignores that")
+        elif cased and self.has_upper and all(text == text.lower() for text in said):
+            notes.append("the transcripts have capitals and the reference has none; --ignore-case ignores that")
         elif self.greedy_score.errors < self.score.errors and self.greedy_score.words:
             notes.append(
                 "greedy decoding has fewer errors than the search: the language model does not fit this speech, or "
@@ -165,9 +177,12 @@ class Scorer:
             )
         return notes
 
-    def summary(self) -> str:
-        """The word error rate, and below it that of greedy decoding."""
-        return str(self.score) + (f"\ngreedy decoding: {self.greedy_score}" if self.greedy_score.words else "")
+    def tell(self, is_stdout_free: bool) -> None:
+        """Notes what `finish` returns, and tells the word error rate, and below it that of greedy decoding."""
+        for remark in self.finish():
+            note(f"note: {remark}")
+        greedy = f"\ngreedy decoding: {self.greedy_score}" if self.greedy_score.words else ""
+        (print if is_stdout_free else note)(f"{self.score}{greedy}")
 
 
 def decode_all(
@@ -200,7 +215,8 @@ def decode_all(
             if not hypothesis.complete:
                 speed.dead.append(utterance.id)
         if referee:
-            referee.add(batch, hypotheses)
+            referee.add({u.id: h.text for u, h in zip(batch, hypotheses, strict=True)})
+            referee.add_greedy(batch)
         speed.utterances += len(batch)
         done.add(len(batch))
     if not speed.utterances:

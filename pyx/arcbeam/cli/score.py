@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from arcbeam.core.packages import require
 
@@ -16,6 +17,7 @@ class Score:
     words: int = 0
     utterances: int = 0
     wrong: int = 0  # utterances with any error
+    by_utterance: list[tuple[int, int]] = field(default_factory=list, repr=False)  # errors and words of each
     ignore_case: bool = False
     alignments: list = field(default_factory=list, repr=False)
     keep_alignments: bool = False
@@ -45,9 +47,11 @@ class Score:
         self.substitutions += result.substitutions
         self.insertions += result.insertions
         self.deletions += result.deletions
-        self.words += sum(len(words) for words in result.references)
         self.utterances += len(references)
-        self.wrong += sum(any(chunk.type != "equal" for chunk in chunks) for chunks in result.alignments)
+        counts = list(zip(map(_errors, result.alignments), map(len, result.references), strict=True))
+        self.by_utterance += counts
+        self.words += sum(words for _, words in counts)
+        self.wrong += sum(errors > 0 for errors, _ in counts)
         if self.keep_alignments:
             self.alignments += zip(result.references, result.hypotheses, result.alignments, strict=True)
 
@@ -58,3 +62,29 @@ class Score:
             f"{self.insertions:,} insertions, {self.deletions:,} deletions ], "
             f"{self.wrong:,} of {self.utterances:,} utterances with errors"
         )
+
+
+def _errors(chunks: Any) -> int:
+    """The errors of an utterance, of the parts that its alignment has."""
+    length = (
+        max(c.ref_end_idx - c.ref_start_idx, c.hyp_end_idx - c.hyp_start_idx) for c in chunks if c.type != "equal"
+    )
+    return sum(length)
+
+
+def difference(
+    better: Sequence[tuple[int, int]], worse: Sequence[tuple[int, int]], resamplings: int = 2000
+) -> tuple[float, float]:
+    """The 95 % interval of the difference of two word error rates on the same utterances, as fractions.
+
+    A paired bootstrap over utterances (Bisani & Ney 2004): both rates are computed on the same utterances, drawn with
+    replacement. `better` and `worse` have the errors and the words of each. The draws are the same in every run.
+    """
+    import numpy as np
+
+    errors = np.array([other - one for (one, _), (other, _) in zip(better, worse, strict=True)])
+    words = np.array([count for _, count in better])
+    drawn = np.random.default_rng(0).integers(0, len(words), (resamplings, len(words)))
+    of_words = np.maximum(words[drawn].sum(axis=1), 1)
+    low, high = np.quantile(errors[drawn].sum(axis=1) / of_words, (0.025, 0.975))
+    return float(low), float(high)

@@ -42,6 +42,7 @@ def stream(
         help="Frames of a chunk.")] = 20,
     real_time: opt.RealTime = False,
     frame_shift: opt.FrameShift = None,
+    scoring: opt.Scoring,
     search: opt.Search,
     boosting: opt.Boosting,
     answers: opt.Answers,
@@ -83,6 +84,7 @@ def stream(
     from arcbeam.cli.run import check_width
 
     found = find_frames(inputs, max_bytes)
+    scorer = scoring.scorer(inputs)
     opt.check_max_bytes(context, found)
     check_given(large.language_model, large.graph_language_model)
     boosts = word_boosts(**vars(boosting))
@@ -91,10 +93,16 @@ def stream(
     models = large.language_model, large.graph_language_model
     decoder = make_decoder(loaded, *models, dataclasses.asdict(settings), max_bytes)
     opt.check_gpu_memory(context, decoder.device)
+    if scorer is not None:
+        scorer.compare_with_greedy(loaded)
 
     def check(batch: "list[Utterance]") -> None:
+        if scorer is not None:
+            scorer.expect(batch)
         check_ids(batch, format)
         check_width(loaded, batch)
+        if scorer is not None:
+            scorer.add_greedy(batch)
 
     def begin(name: str) -> "Stream":
         return decoder.stream(
@@ -104,7 +112,9 @@ def stream(
 
     chunks = cut(found, chunk_frames, width=loaded.num_columns, check=check, seconds=frame_shift if real_time else None)
     with open_output(output, at_once=True) as file:
-        follow(chunks, chunk_frames, begin, Results(file, format, rules is not None, _fields))
+        follow(chunks, chunk_frames, begin, Results(file, format, rules is not None, _fields), referee=scorer)
+    if scorer is not None:
+        scorer.tell(output != STDOUT)
     if boosts:
         boosts.tell_absent()
 

@@ -11,6 +11,7 @@ from arcbeam.cli import options as opt
 from arcbeam.cli.console import Failure, guarded
 from arcbeam.cli.endpoints import EndpointRules, EndpointValues, check_seconds, check_transducer, endpoint_of
 from arcbeam.cli.outputs import STDOUT, TIMED, Format, check_format, check_ids, check_times, open_output, write
+from arcbeam.cli.parameters import takes_groups
 from arcbeam.cli.terminal import note, progress, steps
 from arcbeam.core.confidence import resolve
 from arcbeam.core.errors import FormatError
@@ -28,6 +29,7 @@ TOKEN_MODEL = "Language model of tokens"
 MODELS = (*opt.TRANSDUCERS, ".npz")  # log-probs end in .npz, too
 NEEDS = {
     "confidence_method": ("confidence",), "confidence_aggregation": ("confidence",),
+    "allow_missing": ("reference",), "ignore_case": ("reference",),
     "real_time": ("chunk_frames",), "endpoint": ("chunk_frames",), "endpoint_rule": ("endpoint",),
     "boosting_tree_alpha": opt.LISTS, "context_score": opt.LISTS, "depth_scaling": opt.LISTS, "unk_score": opt.LISTS,
     "use_bpe_dropout": opt.LISTS, "ngram_lm_tokens": ("ngram_lm",), "ngram_lm_alpha": ("ngram_lm",),
@@ -35,8 +37,10 @@ NEEDS = {
 
 
 @guarded
+@takes_groups
 def transduce(
     context: typer.Context,
+    *,
     model: Annotated[Path, typer.Argument(metavar="MODEL",
         help="A .nemo archive, a .pt checkpoint of icefall, .safetensors with the weights of either, or .npz with "
         "named arrays (docs/guide/transducers.md).")],
@@ -50,6 +54,7 @@ def transduce(
         "--format", "-f", help="text: 'id words'; trn: 'words (id)'; ctm: a word and its seconds a line; stm: the "
         "seconds of the first word and the last, and the words; json: one object per line, with words and tokens, or "
         "with --chunk-frames after each chunk, with words.")] = Format.text,
+    scoring: opt.Scoring,
     tokenizer: Annotated[Path | None, typer.Option(
         "--tokenizer", metavar="FILE", show_default="the pieces in MODEL",
         help="SentencePiece model of the tokens.")] = None,
@@ -133,6 +138,7 @@ def transduce(
     from arcbeam.files.log_probs import count, read_all
 
     found = find_frames(inputs, max_bytes)
+    scorer = scoring.scorer(inputs)
     given: dict[str, Any] = {
         "tokenizer": tokenizer, "max_symbols": max_symbols,
         "confidence": confidence_method if confidence else None,
@@ -164,6 +170,8 @@ def transduce(
     trees = BoostFiles(_reader(decoder, tokenizer, scores), boost, boost_map) if boost or boost_map else None
 
     def check(batch: "list[Utterance]") -> None:
+        if scorer is not None and chunk_frames is not None:
+            scorer.expect(batch)
         check_ids(batch, format)
         _check_features(decoder, batch)
 
@@ -180,16 +188,18 @@ def transduce(
         chunks = cut(found, chunk_frames, width=decoder.features, check=check, seconds=shift if real_time else None)
         with open_output(output, at_once=True) as file:
             fields = _words if decoder.has_text else lambda partial: {}
-            follow(chunks, chunk_frames, begin, Results(file, format, rules is not None, fields), readable)
+            follow(chunks, chunk_frames, begin, Results(file, format, rules is not None, fields), readable, scorer)
     else:
         began, done = time.perf_counter(), Done()
         with open_output(output) as file, progress("decoding", lambda: count(found), done):
             speed = decode_all(
                 decoder, read_all(found), lambda u, h: write(file, format, u, readable(h), _fields), check=check,
-                batch_size=batch_size, done=done, boosts=trees,
+                batch_size=batch_size, referee=scorer, done=done, boosts=trees,
             )  # fmt: skip
         speed.run_seconds = time.perf_counter() - began
         note(speed.describe(shift, decoder.device))
+    if scorer is not None:
+        scorer.tell(output != STDOUT)
     if trees:
         trees.tell_absent()
 

@@ -103,7 +103,8 @@ def check_frame_shift(seconds: object) -> None:
         return
     check_real("frame_shift", seconds, "of seconds above 0", above=0.0)
     if seconds > 1:  # type: ignore[operator]
-        raise ValueError(f"frame_shift: expected at most 1 second, got {seconds!r}; write 20 milliseconds as 0.02")
+        hint = f"; write {seconds:g} milliseconds as {seconds / 1000:g}" if seconds < 1000 else ""  # type: ignore[operator]
+        raise ValueError(f"frame_shift: expected at most 1 second, got {seconds!r}{hint}")
 
 
 MOST_THREADS = 4096

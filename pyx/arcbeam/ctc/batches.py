@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict
 
@@ -52,6 +53,30 @@ class Searched(NamedTuple):
     lattices: Lattices | None
     outputs: Outputs
     stats: DecodeStats
+
+
+def check_batches(batches: Any) -> None:
+    """TypeError unless it can be iterated, and for what is a batch, which would give its utterances or its frames."""
+    if hasattr(batches, "shape") and hasattr(batches, "dtype"):
+        got = f"an array of shape {list(batches.shape)}; for one batch write [log_probs], or call decode"
+    elif isinstance(batches, tuple) and len(batches) == 2 and _are_lengths(batches[1]):
+        got = "a pair (log_probs, lengths); for one batch write [(log_probs, lengths)], or call decode"
+    elif isinstance(batches, (str, bytes, Mapping)) or not isinstance(batches, Iterable):
+        got = type(batches).__name__
+    else:
+        return
+    raise TypeError(f"batches: expected an iterable of batches, got {got}")
+
+
+def _are_lengths(lengths: Any) -> bool:
+    """Whether these are frames of utterances, and no batch."""
+    if hasattr(lengths, "shape"):
+        return len(lengths.shape) < 2
+    return (
+        isinstance(lengths, Sequence)
+        and len(lengths) > 0
+        and all(isinstance(length, numbers.Integral) for length in lengths)
+    )
 
 
 def log_probs_and_lengths(batch: Any) -> tuple[Any, Any]:

@@ -19,7 +19,8 @@ from arcbeam.core.confidence import ConfidenceMethod, measure, resolve
 from arcbeam.core.show import changed, shown_as
 from arcbeam.core.threads import usable_cores
 from arcbeam.ctc.answering import LatticeReader
-from arcbeam.ctc.batches import DecodeCall, DecodeKeywords, Searched, log_probs_and_lengths, pipelined
+from arcbeam.ctc.batches import DecodeCall, DecodeKeywords, Searched, check_batches, log_probs_and_lengths, pipelined
+from arcbeam.ctc.boost.beyond_beam import BeamCheck
 from arcbeam.ctc.boost.boost import Boost, Boosts, check_boost, compiled_for
 from arcbeam.ctc.confidence.frame_measurer import FrameMeasurer
 from arcbeam.ctc.engines import make_engine
@@ -127,6 +128,7 @@ class CtcDecoder:
         self._options = self._given.resolved(usable_cores() if self._ordinal is None else None)
         self._engine = make_engine(graph, self._options, self._rescoring, self._ordinal)
         self._reader = LatticeReader(graph, self._options, self._rescoring)
+        self._check_beam = BeamCheck(self._options.beam)
         self._measurer = FrameMeasurer(self._options.threads or usable_cores(), self._options.confidence_aggregation)
         self._chunks = CtcChunkDecoder(
             graph, self._options, self._rescoring, self._engine, self._intake, self._measurer, self._reader,
@@ -314,6 +316,9 @@ class CtcDecoder:
         InputWarning
             Once for each decoder and kind: values above 0, a frame whose probabilities do not sum to 1, or a blank that
             is hardly ever the best column. The message names the frame, and says what may be wrong.
+        UserWarning
+            Once for each decoder and list: a phrase has a score above the beam. Once for each decoder: an array in host
+            memory seems to be [frames, batch, columns]. And what `Boost.compiled` warns of.
         """
         outputs = Outputs(nbest, confidence, lattice, mbr)
         call = self._call(boost, outputs, frame_confidence, cuda_stream, errors, logits)
@@ -386,8 +391,7 @@ class CtcDecoder:
         outputs = Outputs(nbest, confidence, lattice, mbr)
         call = self._call(boost, outputs, frame_confidence, cuda_stream, errors, logits)
         compiled_for(self._graph, boost)
-        if not isinstance(batches, Iterable):
-            raise TypeError(f"batches: expected an iterable of batches, got {type(batches).__name__}")
+        check_batches(batches)
 
         def search(batch: Any) -> Searched:
             return self._searched(*log_probs_and_lengths(batch), call)
@@ -420,6 +424,7 @@ class CtcDecoder:
         self._check_files()
         beam = self._options.lattice_beam if call.outputs.needs_lattices else None
         boosts = compiled_for(self._graph, call.boost, self._options.threads or usable_cores())
+        self._check_beam(call.boost)
         found = self._intake.decode(
             self._engine, log_probs, lengths, call.errors, call.cuda_stream, call.logits, lattice_beam=beam,
             boosts=boosts,
@@ -493,10 +498,16 @@ class CtcDecoder:
             cannot be computed for so many columns, or needs a blank that the graph does not name.
         TypeError, GraphError
             As of :meth:`decode`.
+
+        Warns
+        -----
+        UserWarning
+            As :meth:`decode` does of a `boost`.
         """
         check_boost(boost)
         check_endpoint(endpoint)
         check_bool("posteriors", posteriors)
+        self._check_beam(boost)
         outputs, method = Outputs(nbest, confidence, lattice, mbr), self._method(frame_confidence)
         if method is not None:
             measure(method, self._width)

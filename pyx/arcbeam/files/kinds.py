@@ -17,6 +17,8 @@ BEGINNINGS = {
     b"RIFF": "audio (WAV)",
     b"OggS": "audio (Ogg)",
     b"\x7fELF": "a program",
+    b"\xff\xfe": "text in UTF-16, which a text editor can save as UTF-8",
+    b"\xfe\xff": "text in UTF-16, which a text editor can save as UTF-8",
     b"%PDF": "a PDF document",
 }
 KALDI_NAME = 256

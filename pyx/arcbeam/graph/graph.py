@@ -333,14 +333,15 @@ class Graph:
         ValueError
             Something is given that the file contains, or `words` or `tokens` contradict those in the file. With a
             `lexicon`: the graph has spellings, writes pieces, or has no words, tokens or blank; or the lexicon has no
-            word of the graph.
+            word of the graph. A `blank` beyond the columns that the graph reads, without `tokens` and `num_columns`.
         OSError
             The file cannot be read.
 
         Warns
         -----
         UserWarning
-            The lexicon lacks words that the graph writes.
+            The lexicon lacks words that the graph writes; or no arc reads the column of `blank`, and there are no
+            `tokens`.
         """
         if lexicon is not None and wording.get("pronunciations") is not None:
             raise ValueError("expected spellings once, got lexicon and pronunciations: give one of them")

@@ -1,5 +1,6 @@
 """The inputs from which a graph can be made: tables as paths or lists, and arcs in either form."""
 
+import numbers
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -94,6 +95,8 @@ def blank_column(tokens: TokenTable | None, blank: str | int | None, width: int,
         return tokens.blank if blank is None else find_blank(tokens.tokens, blank)
     if isinstance(blank, str):
         raise ValueError(f"blank: {blank!r} is a token, which needs tokens; give its column, or the tokens")
+    if blank is not None and (isinstance(blank, bool) or not isinstance(blank, numbers.Integral)):
+        raise TypeError(f"blank: expected a column, which is a whole number, got {type(blank).__name__}")
     if blank is not None and (blank < 0 or (is_exact and blank >= width)):
         raise ValueError(f"blank: expected a column from 0 to {width - 1}, got {blank}")
     return None if blank is None else int(blank)

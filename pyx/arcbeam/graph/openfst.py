@@ -1,5 +1,6 @@
 """OpenFst on disk and in memory: reads files and the FST objects of other packages, writes vector files from arrays."""
 
+import numbers
 import os
 import shutil
 import struct
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.core.errors import FormatError, GraphError
+from arcbeam.core.warn import warn
 from arcbeam.files._file_map import FileMap
 from arcbeam.files.reading import reading
 from arcbeam.files.writing import replacing, writing
@@ -42,7 +44,25 @@ class Compiled(NamedTuple):
 
     def fields(self, words: SymbolTable | None, blank: str | int | None) -> dict[str, Any]:
         """The arguments of `Graph`; `words` take the place of the file's own."""
+        if isinstance(blank, numbers.Integral) and blank >= 0 and not self.width_is_exact:
+            self._check_is_read(int(blank))
         return self._asdict() | {"blank": blank, "word_symbols": self.word_symbols if words is None else words}
+
+    def _check_is_read(self, blank: int) -> None:
+        """ValueError for a blank beyond the columns that arcs read, and a warning for one within them that none reads.
+
+        Tokens or a number of columns would say that there is such a column; without them only the arcs do.
+        """
+        if blank >= self.num_columns:
+            raise ValueError(
+                f"blank: expected a column that the graph reads, 0 to {self.num_columns - 1}, got {blank}; columns "
+                "count from 0, and if the log-probs have more, give the tokens (--tokens) or num_columns"
+            )
+        if not np.any(self.columns["columns"] == blank):
+            warn(
+                f"blank: no arc of the graph reads column {blank} of {self.num_columns}; columns count from 0, and "
+                "tokens (--tokens) would tell the blank"
+            )
 
 
 def read_bytes(

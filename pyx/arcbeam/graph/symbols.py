@@ -1,6 +1,7 @@
 """Tables of symbols: the words that graphs write, and the tokens (columns) that they read."""
 
 import itertools
+import json
 import numbers
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -269,6 +270,10 @@ class TokenTable:
         lines = [(number, line) for number, line in read_lines(path) if line]
         if not lines:
             raise FormatError(f"{path}: expected tokens, got an empty file")
+        if other := other_form([line for _, line in lines]):
+            raise FormatError(
+                f"{path}: expected tokens, one a line in the order of the columns, or 'token id', got {other}"
+            )
         split = [split_line(line) for _, line in lines]
         with_ids = split[0][1] is not None
         numbered: dict[int, tuple[int, str]] = {}
@@ -361,6 +366,21 @@ class TokenTable:
     def __repr__(self) -> str:
         blank = "no blank" if self.blank is None else f"blank {self.tokens[self.blank]!r} in column {self.blank}"
         return shown_as(f"TokenTable of {len(self):,} tokens", blank)
+
+
+def other_form(lines: Sequence[str]) -> str | None:
+    """What lines are in place of tokens, where that is certain: JSON, or ids that come first."""
+    if lines[0].lstrip()[:1] in ("{", "["):
+        try:
+            json.loads("\n".join(lines))
+        except (ValueError, RecursionError):
+            return None  # a token may begin so
+        return "JSON, which arcbeam.ctc_decoder reads"
+    fields = [line.split(maxsplit=1) for line in lines]
+    are_pairs = all(len(both) == 2 for both in fields) and not all(both[1].isdecimal() for both in fields)
+    if are_pairs and sorted(both[0] for both in fields) == sorted(map(str, range(len(lines)))):
+        return f"the ids first, such as {lines[0][:80]!r}"
+    return None
 
 
 def find_blank(tokens: Sequence[str], blank: str | int | None) -> int | None:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.core.errors import FormatError
+from arcbeam.files.kinds import known_kind
 from arcbeam.files.packed_files import PackedFile
 from arcbeam.files.reading import reading
 from arcbeam.lm import lm_file
@@ -45,6 +46,9 @@ def read_text(
                 raise FormatError(
                     f"{path}: expected an ARPA file, got a KenLM binary: build from the ARPA it came from"
                 )
+            kind = known_kind(block) if number == 0 else None
+            if kind is not None and b"\\data\\" not in block:
+                raise FormatError(f"{path}: expected an ARPA file, got {kind}")
             digest.update(block)
             with reading(path, "an ARPA file"):
                 reader.feed(block)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 WORD_START = "\u2581"  # SentencePiece's mark of a word's first piece
 _RESERVED = ("<eps>", "<s>", "</s>", "#0")
+MOST_CANDIDATES = 5  # tokens that a message offers as the separator
 _SEPARATORS = ("<space>", " ", "|", WORD_START, "<sp>", "[SPACE]", "<SPACE>")
 
 
@@ -147,9 +148,7 @@ class Lexicon:
             raise FormatError(f"{path}: expected lines 'word token token ...', got an empty file")
         separator_column = None
         if separator is not None:
-            separator_column = column(separator)
-            if separator_column is None:
-                raise ValueError(f"expected a separator among the tokens, got {separator!r}")
+            separator_column = column_of_separator(tokens, separator)
         return builder.finish(separator, separator_column)
 
     @classmethod
@@ -179,9 +178,7 @@ class Lexicon:
         if separator == "auto":
             separator = find_separator(tokens)
             separator = None if separator is None or column(separator) is None else separator
-        separator_column = None if separator is None else column(separator)
-        if separator is not None and separator_column is None:
-            raise ValueError(f"expected a separator among the tokens, got {separator!r}")
+        separator_column = None if separator is None else column_of_separator(tokens, separator)
 
         def spelled(word: str) -> list[int] | None:
             columns = [column(character) for character in word]
@@ -279,6 +276,32 @@ def find_separator(tokens: TokenTable) -> str | None:
     if len(found) > 1:
         raise ValueError(f"expected one separator between words, got {found}: name the right one")
     return found[0] if found else None
+
+
+def separator_of(tokens: TokenTable, separator: str | None) -> str | None:
+    """The separator of pieces, which `find_separator` finds for "auto"; ValueError unless tokens begin with it."""
+    if separator == "auto":
+        return find_separator(tokens)
+    if separator is not None and not (separator and any(token.startswith(separator) for token in tokens.tokens)):
+        column_of_separator(tokens, separator)
+    return separator
+
+
+def column_of_separator(tokens: TokenTable, separator: str) -> int:
+    """The column of the token between words; ValueError that lists the tokens that may be meant."""
+    column = _column_finder(tokens)
+    found = column(separator)
+    if found is not None:
+        return found
+    likely = [s for s in _SEPARATORS if column(s) is not None] or [
+        token for token in tokens.tokens if not any(map(str.isalnum, token)) and column(token) != tokens.blank
+    ]
+    if likely:
+        may_be = ", ".join(f"{token!r} (column {column(token)})" for token in likely[:MOST_CANDIDATES])
+        hint = f"; it may be {may_be}"
+    else:
+        hint = "; none of the tokens looks like one: leave the separator out, or give the file of the model's tokens"
+    raise ValueError(f"separator: expected one of the {len(tokens):,} tokens, got {separator!r}{hint}")
 
 
 def read_words(path: str | os.PathLike[str], max_bytes: int | str | None = None) -> list[str]:

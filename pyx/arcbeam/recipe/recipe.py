@@ -13,6 +13,7 @@ import numpy as np
 
 from arcbeam.core.checks import as_float
 from arcbeam.core.errors import FormatError
+from arcbeam.core.show import shortened
 from arcbeam.core.warn import warn
 from arcbeam.files.reading import naming
 from arcbeam.files.writing import beside
@@ -25,7 +26,7 @@ from arcbeam.recipe.language_model import (
     unknown_word_score,
     with_unknown_word,
 )
-from arcbeam.recipe.lexicon import WORD_START, Lexicon, find_separator
+from arcbeam.recipe.lexicon import WORD_START, Lexicon, find_separator, separator_of, words_of_arpa
 from arcbeam.recipe.lexicon_fst import SEPARATOR_RULES, Labels, make_lexicon_fst
 from arcbeam.recipe.open_slot import add_slot
 from arcbeam.recipe.progress import Reporter
@@ -60,6 +61,11 @@ def build_fields(
     _check_number("lm_scale", options.lm_scale, lowest=0.0)
     _check_number("word_insertion_penalty", options.word_insertion_penalty)
     _check_slot(options, lexicon)
+    if lexicon is not None and not isinstance(lexicon, (str, os.PathLike, Lexicon)):
+        raise TypeError(
+            f"lexicon: expected a path, an arcbeam.recipe.lexicon.Lexicon or None, got {type(lexicon).__name__}; "
+            "Lexicon.spell(words, tokens) spells words in characters"
+        )
     algebra.check_available()
     digest, lm = getattr(lm, "digest", None), arpa_of(lm)
     table = _as_tokens(tokens, options.blank)
@@ -81,8 +87,7 @@ def build_fields(
         meta["lm_digest"] = digest
     separator, with_slot = options.separator, []
     if lexicon is None:
-        if separator == "auto":
-            separator = find_separator(table)
+        separator = separator_of(table, separator)
         fst, fields = _open_vocabulary(table, lm, topologies[0], options, meta, reporter)
         fields |= {"join": "pieces", "separator": separator}
     else:
@@ -135,7 +140,7 @@ def greedy_fields(
         "tokens": table,
         "word_symbols": ["<eps>", *table.tokens],
         "join": "pieces",
-        "separator": find_separator(table) if separator == "auto" else separator,
+        "separator": separator_of(table, separator),
         "meta": {"topology": "greedy"},
     }
 
@@ -213,7 +218,14 @@ def _closed_vocabulary(
     model = read_language_model(lm, lexicon.words, backoff_label=num_words + 1, **_weights(options, reporter))
     _report_model(model, meta, reporter, "lexicon")
     if not model.words_in_lm.any():
-        raise ValueError(f"{lm}: no word of the language model is in the lexicon of {num_words:,} words")
+        cased = {word.swapcase() for word in lexicon.words}
+        hint = (
+            "; they are written in the other case" if cased.intersection(words_of_arpa(lm, options.max_bytes)) else ""
+        )
+        raise ValueError(
+            f"{lm}: no word of the language model is in the lexicon of {num_words:,} words, such as "
+            f"{shortened(lexicon.words[0])}{hint}"
+        )
     meta["lexicon_skipped"] = sum(lexicon.skipped.values())
     mark_prefixes = bool(meta["words_by_last_token"] or meta["epsilon_free"])
     has_slot = slot_cost is not None
@@ -258,6 +270,11 @@ def _check_slot(options: BuildOptions, lexicon: object) -> None:
         return
     if options.open_slot_score is not None:
         _check_number("open_slot_score", options.open_slot_score)
+        if options.open_slot_score > 0:
+            raise ValueError(
+                f"open_slot_score: expected a natural log of a probability, at most 0, got "
+                f"{options.open_slot_score!r}; a cost of {options.open_slot_score:g} is {-options.open_slot_score:g}"
+            )
     if lexicon is None:
         raise ValueError("open_slot: this needs a lexicon; a graph of tokens can write any word as it is")
     if options.epsilon_free:

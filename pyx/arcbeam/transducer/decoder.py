@@ -11,9 +11,11 @@ from typing import Any, Literal, TypeAlias, Unpack, overload
 
 from arcbeam.arrays.bad_values import check_errors
 from arcbeam.arrays.batches import InputSpec, one_or_many
+from arcbeam.arrays.input_warnings import TimeFirstCheck
 from arcbeam.arrays.intake import take_batch
 from arcbeam.core.calls import explains, lists_options
 from arcbeam.core.show import changed, shown_as
+from arcbeam.core.threads import usable_cores
 from arcbeam.streams.endpoints import Endpoint, check_endpoint
 from arcbeam.streams.partials import Partials
 from arcbeam.transducer.boosting_tree import BoostingTree
@@ -103,7 +105,7 @@ class TransducerDecoder:
             )
         if not isinstance(joint, Joint):
             raise TypeError(f"joint: expected an arcbeam.transducer.Joint, got {type(joint).__name__}")
-        self._options = chosen = TransducerOptions(
+        self._given = chosen = TransducerOptions(
             blank_id=blank_id,
             durations=durations,  # type: ignore[arg-type]  # made a tuple there
             max_symbols=max_symbols,
@@ -141,15 +143,17 @@ class TransducerDecoder:
             chosen.confidence_aggregation,
         )  # fmt: skip
         self._ordinal = ordinal_of(chosen, prediction)
+        self._options = chosen = chosen.resolved(usable_cores() if self._ordinal is None else None)
         self._engine = make_engine(prediction, joint, chosen, self._ordinal, frame_looping=self._frame_looping)
         spec = InputSpec(self._features, True, "encoder_output", "features", "values")
+        self._check_axes = TimeFirstCheck(spec.name, spec.axis)
         self._search = GreedySearch(self._engine, chosen, self._networks, tokens, spec, self._form, self._ngram_lm)
         self._chunks = TransducerChunkDecoder(self._search)
 
     def __repr__(self) -> str:
         kind = "an RNN-T" if self._options.durations is None else "a TDT"
         what = f"TransducerDecoder of {kind} with {self._tokens:,} tokens, {self._features:,} features on {self.device}"
-        return shown_as(what, f"blank_id={self._options.blank_id}", *changed(self._options, "device"))
+        return shown_as(what, f"blank_id={self._options.blank_id}", *changed(self._given, "device"))
 
     def __reduce__(self) -> Any:
         tokenizer = self._form.detokenize
@@ -171,7 +175,7 @@ class TransducerDecoder:
     def _maker(self) -> Callable[..., TransducerDecoder]:
         """The callable that makes this decoder from its networks."""
         return functools.partial(
-            type(self), tokenizer=self._form.detokenize, ngram_lm_model=self._ngram_lm, **vars(self._options)
+            type(self), tokenizer=self._form.detokenize, ngram_lm_model=self._ngram_lm, **vars(self._given)
         )
 
     @classmethod
@@ -390,7 +394,7 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
 
     @property
     def options(self) -> TransducerOptions:
-        """The options, as validated."""
+        """The options, as validated; `threads` of a CPU is a number, also if None was given."""
         return self._options
 
     @property
@@ -520,10 +524,16 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             The batch does not fit; the decoder can still be used.
         CudaError
             A call of the driver failed; or the thread is capturing a CUDA graph, of which a decode cannot be a part.
+
+        Warns
+        -----
+        UserWarning
+            Once for each decoder: an array in host memory seems to be [frames, batch, features].
         """
         check_errors(errors)
         encoder_output, lengths, is_one = one_or_many(encoder_output, lengths)
         utterances, on_host = take_batch(encoder_output, lengths, self._search.spec, self._engine, cuda_stream)
+        self._check_axes(utterances.arrays, lengths)
         found = self._search.decode(utterances, on_host, state, boost, errors)
         return found[0] if is_one else found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from arcbeam.core.calls import lists_fields
@@ -99,6 +99,10 @@ class TransducerOptions:
                     f"{name}: expected a number from -{LARGEST_ALPHA:g} to {LARGEST_ALPHA:g}, got {value!r}"
                 )
         keep_plain_values(self)
+
+    def resolved(self, threads: int | None) -> TransducerOptions:
+        """The options with these threads in place of None."""
+        return replace(self, threads=self.threads or threads)
 
 
 def _durations(durations: Iterable[int]) -> tuple[int, ...]:

@@ -182,6 +182,12 @@ class Boost:
     def _phrases(self) -> dict[str, float]:
         return self._listed.as_dict()
 
+    @cached_property
+    def largest(self) -> float:
+        """The largest score of a phrase, a natural log; 0 for a list without phrases."""
+        scores = self._listed.scores
+        return scores if isinstance(scores, float) else max(scores, default=0.0)
+
     def __len__(self) -> int:
         return self._listed.size
 
@@ -243,6 +249,8 @@ class Boost:
             The graph has no word symbols.
         UnsupportedError
             The graph writes pieces of words.
+        FormatError
+            Most lines of a file of pronunciations are no spellings in the tokens of the graph, so it is another file.
         ValueError
             So many phrases end with the same word that they change a score by more than 8192; the message names it.
         CapacityError
@@ -365,6 +373,8 @@ def compiled_for(graph: Graph, boosts: Boosts, threads: int = 1) -> BoostList | 
 def _compile(graph: Graph, named: Mapping[Boost, str], threads: int) -> list[BoostList]:
     """Compiles lists new to a graph, each with a name for messages; warns of phrases that the graph cannot write."""
     boosts, index = list(named), _index_of(graph)
+    for boost in boosts:
+        boost._spellings.check(graph)
 
     def made(some: list[Boost], new_words: Sequence[NewWords | None]) -> list[BoostList]:
         scalings = [boost.depth_scaling for boost in some]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from arcbeam.core.show import shortened
 from arcbeam.core.warn import warn
 from arcbeam.ctc.boost._boost import WordIndex
-from arcbeam.ctc.boost.spellings import pieces_of
+from arcbeam.ctc.boost.spellings import example
 from arcbeam.graph.graph import Graph
 
 SHOWN, SAMPLE = 10, 1000  # words that the warning names, and words that are searched for hints
@@ -29,7 +29,7 @@ def warn_of_left_out(
         advice += "a graph built with open_slot=True (--open-slot) can write words that it lacks"
     else:
         shown = [f"{shortened(word)}: {words[word]}" for word in sample[:SHOWN]]
-        advice = f"pronunciations= (--boost-lexicon) spells words in the graph's tokens{_example(graph)}"
+        advice = f"pronunciations= (--boost-lexicon) spells words in the graph's tokens{example(graph)}"
     if any(map(_is_number, sample)):
         advice = f"in a file a score follows its phrase after a tab, not after a space; {advice}"
     warn(
@@ -41,8 +41,3 @@ def warn_of_left_out(
 
 def _is_number(word: str) -> bool:
     return re.fullmatch(r"[+-]?[\d.]*\d", word) is not None
-
-
-def _example(graph: Graph) -> str:
-    tokens = itertools.islice((token for token in pieces_of(graph) if token != graph.separator), 3)
-    return "" if graph.tokens is None else f", such as {' '.join(tokens)!r}"

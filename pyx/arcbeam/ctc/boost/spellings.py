@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -9,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from arcbeam.core.checks import check_count
 from arcbeam.core.errors import FormatError
+from arcbeam.core.show import shortened
 from arcbeam.core.sizes import as_bytes
 from arcbeam.files.lines import read_lines
 from arcbeam.graph._new_words import Pieces, SpelledWords
@@ -21,6 +23,7 @@ Pronounced: TypeAlias = Mapping[str, str | Sequence[str]]
 Columns: TypeAlias = tuple[int, ...]
 
 LONGEST_WORD = 1000  # characters
+CHECKED_SPELLINGS = 1000  # of a file, at most, to find out whether it is one of spellings
 MOST_SEGMENTATIONS = 64
 MOST_BYTES = "1GiB"  # of new words, by default
 
@@ -36,7 +39,27 @@ class Spellings:
         check_count("segmentations", segmentations, MOST_SEGMENTATIONS + 1, or_none="")
         self.max_bytes = as_bytes("max_bytes", max_bytes)
         self._most = segmentations
-        self._given = _read(given) if isinstance(given, (str, os.PathLike)) else _checked(given or {})
+        self._file = os.fspath(given) if isinstance(given, (str, os.PathLike)) else None
+        self._given = _checked(given or {}) if self._file is None else _read(self._file)
+
+    def check(self, graph: Graph) -> None:
+        """FormatError for a file most of whose lines have not a single token of this graph: it is another file.
+
+        A lexicon may have words that this graph cannot spell, which are left out of lists one by one; but a list of
+        phrases with scores, a table of symbols or the lexicon of another model would be left out as a whole.
+        """
+        if self._file is None or graph.tokens is None:
+            return
+        every = ((word, tokens) for word, spellings in self._given.items() for tokens in spellings)
+        lines = list(itertools.islice(every, CHECKED_SPELLINGS))
+        wrong = [(word, tokens) for word, tokens in lines if not _has_token(tokens, graph)]
+        if 2 * len(wrong) > len(lines):
+            word, tokens = wrong[0]
+            raise FormatError(
+                f"{self._file}: expected a lexicon, lines 'word token token ...' in the graph's tokens"
+                f"{example(graph)}, got {_kind([tokens for _, tokens in wrong], graph)}, in which {shortened(word)} is "
+                f"followed by {shortened(' '.join(tokens))}"
+            )
 
     def of(self, words: Iterable[str], graph: Graph, name: str = "") -> tuple[dict[str, Place], dict[str, str]]:
         """The spellings of words in columns, and the reasons of words without one; CapacityError above `max_bytes`."""
@@ -96,6 +119,38 @@ def pieces_of(graph: Graph) -> dict[str, int]:
     return columns
 
 
+def example(graph: Graph) -> str:
+    """Some tokens of the graph, as a spelling has them."""
+    if graph.tokens is None:
+        return ""
+    tokens = itertools.islice((token for token in pieces_of(graph) if token != graph.separator), 3)
+    return f", such as {' '.join(tokens)!r}"
+
+
+def _has_token(fields: Iterable[str], graph: Graph) -> bool:
+    """Whether one of these is a token of the graph."""
+    return graph.tokens is not None and any(field in graph.tokens for field in fields)
+
+
+def _kind(lines: Sequence[Sequence[str]], graph: Graph) -> str:
+    """What a file may be that has these fields after the first of each line, which are no spellings."""
+    if all(len(fields) == 1 and fields[0].isdecimal() for fields in lines):
+        return "what looks like a symbol table, or words with scores"
+    if all(_is_number(fields[-1]) for fields in lines):
+        return "what looks like a list of phrases with scores, which Boost.read and --boost take"
+    if any(_has_token(map(str.swapcase, fields), graph) for fields in lines):
+        return "one whose tokens are written in the other case"
+    return "another file, or the lexicon of another model"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _is_special(token: str) -> bool:
     return len(token) > 2 and token[0] + token[-1] in ("<>", "[]")
 
@@ -140,6 +195,9 @@ def _read(path: str | os.PathLike[str]) -> dict[str, list[list[str]]]:
         if not word:
             continue
         if not tokens:
-            raise FormatError(f"{path}, line {number}: expected tokens after the word {word!r}, got none")
+            raise FormatError(
+                f"{path}, line {number}: expected tokens after the word {word!r}, got none; a lexicon has lines 'word "
+                "token token ...'"
+            )
         found.setdefault(word, []).append(tokens)
     return found
