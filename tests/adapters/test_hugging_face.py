@@ -176,17 +176,17 @@ def test_the_tokens_of_generate(kind):
     model, blank = transducer(kind), len(PIECES)
     decoder = arcbeam.from_transformers(model, Tokenizer(PIECES), device="cpu")
     assert decoder.options.frame_shift == pytest.approx(0.08)
-    lengths = (400, 250, 97)
-    features, mask = torch.randn(3, 400, 80), torch.zeros(3, 400, dtype=torch.long)
-    for i, length in enumerate(lengths):
-        mask[i, :length] = 1
+    features = [torch.randn(1, length, 80) for length in (160, 97, 48)]
     with torch.no_grad():
-        encoded = model.get_audio_features(features, mask)
-    found = decoder.decode(encoded.last_hidden_state, encoded.attention_mask.sum(-1))
+        encoded = [model.get_audio_features(one, None).last_hidden_state[0] for one in features]
+    found = decoder.decode(encoded)
+    padded = torch.nn.utils.rnn.pad_sequence(encoded, batch_first=True)
+    mask = torch.arange(padded.shape[1]) < torch.tensor([[len(one)] for one in encoded])
+    assert [one.tokens.tolist() for one in decoder.decode(padded, mask)] == [one.tokens.tolist() for one in found]
     written = set()
     for i, one in enumerate(found):  # alone, because a batch's generate() goes on over the padding of short ones
         with torch.no_grad():
-            alone = model.generate(input_features=features[i : i + 1, : lengths[i]], return_dict_in_generate=True)
+            alone = model.generate(input_features=features[i], return_dict_in_generate=True)
         own = [token for token in alone.sequences[0].tolist() if token != blank]
         assert one.tokens.tolist() == own
         assert one.text == "".join(PIECES[token] for token in own).replace("\u2581", " ").strip()
