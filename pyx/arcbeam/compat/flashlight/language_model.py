@@ -13,7 +13,15 @@ from arcbeam.lm.kenlm import KenLM as KenLMFile
 
 
 class LMState(NamedTuple):
-    """The words before the next one: the model's numbers of them, and whether they begin a sentence."""
+    """The words before the next one.
+
+    Attributes
+    ----------
+    words : tuple of int
+        The model's numbers of them.
+    begins : bool
+        Whether they begin a sentence.
+    """
 
     words: tuple[int, ...]
     begins: bool
