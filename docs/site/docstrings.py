@@ -1,8 +1,10 @@
-"""Extension of griffe: public docstrings as a reader of the site needs them. Public is what a page of the reference has.
+"""Extension of griffe: public docstrings as a reader of the site needs them. Public is what the reference has.
 
 * What takes the options of a dataclass (``@lists_options(X)``, ``@explains(X)``) has these in its signature and in its
   docstring, as ``help()`` shows them.
 * Names of public classes and functions in backticks become links, and so do pages in double backticks.
+* A class names the public classes that it is derived from, and no others. The constructor of a class is left out if its
+  docstring does not say what it takes, because a decoder makes such objects.
 * A public name, or a public member of one, without a docstring is a warning, which ends a strict build.
 """
 
@@ -44,8 +46,11 @@ class Docstrings(griffe.Extension):
         fields = {obj.path: list(_fields(obj)) for obj in everything if obj.is_class}
         for obj in everything:
             _take_options(pkg, obj, fields)
+        known = set(map(id, public.values()))
         for path, obj in public.items():
             _check(path, obj)
+            if obj.is_class and obj.docstring is not None:
+                _show_class(obj, known)
         for obj in everything:
             if obj.docstring is not None:
                 obj.docstring.value = _with_links(obj.docstring.value, obj, public)
@@ -73,7 +78,7 @@ def _target(pkg: griffe.Module, path: str) -> Any:
 def _fields(kind: griffe.Class) -> Iterator[griffe.Parameter]:
     """The fields of a dataclass as keywords."""
     for name, field in kind.attributes.items():
-        if not field.is_alias and field.annotation is not None:
+        if field.annotation is not None and not field.is_alias and "property" not in field.labels:
             keyword = griffe.ParameterKind.keyword_only
             yield griffe.Parameter(name, annotation=field.annotation, kind=keyword, default=field.value)
 
@@ -97,11 +102,33 @@ def _check(path: str, obj: Any) -> None:
     described = " ".join(one.docstring.value for one in [obj, *(obj.mro() if members else ())] if one.docstring)
     missing = [] if obj.docstring else [path]
     for name, member in members:
-        if not name.startswith("_") and not hasattr(BaseException, name) and not member.docstring:
-            if not (member.is_attribute and re.search(rf"\b{name}\b", described)):
-                missing.append(f"{path}.{name}")
+        is_described = member.docstring or (member.is_attribute and re.search(rf"\b{name}\b", described))
+        if not name.startswith("_") and not hasattr(BaseException, name) and not is_described:
+            missing.append(f"{path}.{name}")
     for name in missing:
         log.warning(f"{name}: expected a docstring")
+
+
+def _show_class(obj: Any, public: set[int]) -> None:
+    """Names the bases that a user knows, and hides a constructor that none calls."""
+    ours = {base.path: base for base in obj.mro()}
+    bases = []
+    for base in obj.bases:
+        path = getattr(base, "canonical_path", str(base))
+        if path in ours and id(ours[path]) in public:
+            bases.append(ours[path].name)
+        elif not path.startswith(("arcbeam.", "typing.", "enum.")):
+            bases.append(path.removeprefix("builtins."))
+    if bases:
+        summary, gap, rest = obj.docstring.value.partition("\n\n")
+        named = ", ".join(f"`{base.rpartition('.')[2]}`" for base in bases)
+        obj.docstring.value = f"{summary}\n\nBases: {named}.{gap}{rest}"
+    takes = [one.name for one in obj.parameters if one.name != "self"]
+    entries = " ".join(re.findall(r"^([\w, ]+)(?: : .*)?$", obj.docstring.value, re.MULTILINE))
+    fields = {name for name, member in obj.all_members.items() if member.docstring is not None}
+    if not fields.union(re.findall(r"\w+", entries)).issuperset(takes):
+        for kind in [obj, *ours.values()]:
+            kind.members.pop("__init__", None)
 
 
 def _with_links(text: str, obj: Any, public: dict[str, Any]) -> str:

@@ -14,7 +14,8 @@ import re
 import textwrap
 from dataclasses import dataclass, field
 
-WRAP, LETTER, LINE, PADDING, GAP, ROW = 30, 7.4, 19, 12, 26, 58  # letters; pixels
+WRAP, LETTER, LINE, PADDING, GAP, ROW = 24, 7.4, 19, 12, 22, 58  # letters; pixels
+SHRINKS = 0.85  # as far as letters can still be read; a narrower page scrolls
 SWEEPS = 12
 _NODE = re.compile(r'\s*(\w+)(?:\["([^"]+)"\]|\{"([^"]+)"\})?\s*')
 _ARROW = re.compile(r"-->(?:\|([^|]+)\|)?")
@@ -138,7 +139,7 @@ def svg(source: str) -> str:
             half = (y + end) / 2
             path += f" C{x:.0f} {half:.0f} {to:.0f} {half:.0f} {to:.0f} {end:.0f}"
             if text and number == 0:
-                drawn.append(f'<text class="label" x="{(x + to) / 2:.0f}" y="{half + 5:.0f}">{html.escape(text)}</text>')
+                drawn += _label(text, (x + to) / 2, half)
             x, y = to, end
             if not node.lines:  # through the row, straight
                 y = tops[node.row + 1] - ROW
@@ -146,11 +147,27 @@ def svg(source: str) -> str:
         drawn.insert(0, f'<path d="{path}" marker-end="url(#arrow)"/>')
     for node in (node for node in nodes.values() if node.lines):
         x, y = node.x - left, tops[node.row]
-        shape = "question" if node.question else "box"
-        size = f'x="{x - node.width / 2:.0f}" y="{y:.0f}" width="{node.width:.0f}" height="{node.height:.0f}"'
-        drawn.append(f'<rect class="{shape}" rx="{16 if node.question else 3}" {size}/>')
-        for number, line in enumerate(node.lines):
-            drawn.append(f'<text x="{x:.0f}" y="{y + PADDING / 2 + LINE * (number + 0.75):.0f}">{html.escape(line)}</text>')
-    arrow = '<marker id="arrow" orient="auto" markerWidth="9" markerHeight="9" refX="8" refY="4"><path d="M0 0L8 4L0 8z"/></marker>'
-    size = f'viewBox="0 0 {width:.0f} {top - ROW + GAP:.0f}" width="{width:.0f}" height="{top - ROW + GAP:.0f}"'
+        shape = 'class="question" rx="16"' if node.question else 'rx="3"'
+        drawn.append(_rect(shape, x, y, node.width, node.height))
+        drawn += (_text(line, x, y + PADDING / 2 + LINE * (at + 0.75)) for at, line in enumerate(node.lines))
+    arrow = '<marker id="arrow" orient="auto" markerWidth="9" markerHeight="9" refX="8" refY="4">'
+    arrow += '<path d="M0 0L8 4L0 8z"/></marker>'
+    height = top - ROW + GAP
+    size = f'viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" style="min-width: {SHRINKS * width:.0f}px"'
     return f'<div class="flowchart"><svg role="img" {size}><defs>{arrow}</defs>{"".join(drawn)}</svg></div>'
+
+
+def _text(line: str, x: float, y: float) -> str:
+    """A line of text around a place."""
+    return f'<text x="{x:.0f}" y="{y:.0f}">{html.escape(line)}</text>'
+
+
+def _rect(attributes: str, x: float, y: float, width: float, height: float) -> str:
+    """A box below a place."""
+    place = f'x="{x - width / 2:.0f}" y="{y:.0f}" width="{width:.0f}" style="min-width: {SHRINKS * width:.0f}px"'
+    return f"<rect {attributes} {place}/>"
+
+
+def _label(text: str, x: float, y: float) -> list[str]:
+    """The text of an arrow, which hides the arrow where it stands."""
+    return [_rect('class="label"', x, y - LINE / 2, len(text) * LETTER + 4, LINE), _text(text, x, y + 5)]

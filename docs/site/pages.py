@@ -1,4 +1,4 @@
-"""Hook of mkdocs: every page of the repository has the place in the site that it has in a checkout, so links hold in both.
+"""Hook of mkdocs: a page has the same place in the site and in a checkout, so that links hold in both.
 
 mkdocs reads one folder; instead of what it finds there, the site gets the files that match ``PAGES``, and whatever else
 these link to (pictures, sources), from the root of the repository. ``docs/index.md`` is the home page. An entry of
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
 
 sys.path.insert(0, str(Path(__file__).parent))
-from flowchart import svg  # noqa: E402
+from flowchart import svg
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("*.md", "docs/**/*.md", "data/demo/*.md", "benchmarks/results/tables/*.md")
+STYLE = ("docs/site/*.css", "docs/site/*.js")
 HOME = "docs/index.md"
 PLACES = {HOME: "index.html", "README.md": "README.html"}  # those that mkdocs would choose otherwise
 _BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
@@ -71,10 +72,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """The files of the theme, the pages and what they link to."""
     from mkdocs.structure.files import File
 
-    for file in [file for file in files if file.src_dir == config.docs_dir and file.src_uri.endswith(".md")]:
+    for file in [file for file in files if file.src_dir == config.docs_dir]:
         files.remove(file)
     pages = matching(*PAGES)
-    for path in sorted({*pages, *(link for page in pages for link in linked(page))}):
+    for path in sorted({*pages, *matching(*STYLE), *(link for page in pages for link in linked(page))}):
         file = File.generated(config, path, abs_src_path=str(ROOT / path))
         file.dest_uri = PLACES.get(path, file.dest_uri)
         files.append(file)
