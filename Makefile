@@ -75,7 +75,7 @@ mutants: $(VENV)/has-test
 
 # It reads the sources: neither arcbeam nor a compiler is needed.
 docs: $(VENV)/has-docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@echo "the site is in build/site: open build/site/index.html, or serve it with python3 -m http.server -d build/site"
 
 lint: $(VENV)/has-lint

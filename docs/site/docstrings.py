@@ -96,13 +96,20 @@ def _take_options(pkg: griffe.Module, obj: Any, fields: dict[str, list[griffe.Pa
             obj.docstring.value = explains(options)(taker).__doc__  # type: ignore[arg-type]
 
 
+def _entries(obj: Any) -> set[str]:
+    """The parameters and attributes that a docstring describes."""
+    lines = re.findall(r"^(\w+(?:, \w+)*)(?: : .*)?$", obj.docstring.value if obj.docstring else "", re.MULTILINE)
+    return {name for line in lines for name in line.split(", ")}
+
+
 def _check(path: str, obj: Any) -> None:
     """Warns of what has no docstring; attributes may be described in that of their class."""
     members = obj.all_members.items() if obj.is_class else ()
-    described = " ".join(one.docstring.value for one in [obj, *(obj.mro() if members else ())] if one.docstring)
+    entries = set().union(*map(_entries, [obj, *(obj.mro() if members else ())]))
     missing = [] if obj.docstring else [path]
     for name, member in members:
-        is_described = member.docstring or (member.is_attribute and re.search(rf"\b{name}\b", described))
+        is_field = member.is_attribute and "property" not in member.labels
+        is_described = member.docstring or (is_field and name in entries)
         if not name.startswith("_") and not hasattr(BaseException, name) and not is_described:
             missing.append(f"{path}.{name}")
     for name in missing:
@@ -124,9 +131,8 @@ def _show_class(obj: Any, public: set[int]) -> None:
         named = ", ".join(f"`{base.rpartition('.')[2]}`" for base in bases)
         obj.docstring.value = f"{summary}\n\nBases: {named}.{gap}{rest}"
     takes = [one.name for one in obj.parameters if one.name != "self"]
-    entries = " ".join(re.findall(r"^([\w, ]+)(?: : .*)?$", obj.docstring.value, re.MULTILINE))
     fields = {name for name, member in obj.all_members.items() if member.docstring is not None}
-    if not fields.union(re.findall(r"\w+", entries)).issuperset(takes):
+    if not fields.union(_entries(obj)).issuperset(takes):
         for kind in [obj, *ours.values()]:
             kind.members.pop("__init__", None)
 

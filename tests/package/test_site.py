@@ -107,6 +107,12 @@ def test_the_menu_has_every_page_once(pages):
     assert sorted(menu) == pages.matching(*pages.PAGES)
 
 
+def test_a_strict_build_counts_warnings():
+    """With --quiet mkdocs drops warnings before it counts them."""
+    assert "strict: true\n" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert re.search(r"/mkdocs build$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+
+
 def test_what_pages_link_to_is_in_the_site(pages):
     assert "docs/plots/peers.svg" in pages.linked("docs/index.md")
     assert "data/demo/ATTRIBUTION.md" in pages.linked("README.md")
@@ -202,10 +208,22 @@ def decode(graph, **options):
 
 
 class Bare:
-    """Has a method without a docstring."""
+    """Has a method, a property and a field without a docstring: run, state, size.
+
+    Attributes
+    ----------
+    length, width : int
+    """
+
+    length: int
+    size: int
 
     def run(self):
         pass
+
+    @property
+    def state(self):
+        return 1
 
 
 def bare():
@@ -223,7 +241,9 @@ def test_docstrings_are_prepared_and_missing_ones_told(tmp_path, monkeypatch, ca
     with caplog.at_level(logging.WARNING):
         package = griffe.load("arcbeam", search_paths=[tmp_path], extensions=griffe.Extensions(docstrings.Docstrings()))
     assert [record.message for record in caplog.records if "expected a docstring" in record.message] == [
+        "arcbeam.Bare.size: expected a docstring",
         "arcbeam.Bare.run: expected a docstring",
+        "arcbeam.Bare.state: expected a docstring",
         "arcbeam.bare: expected a docstring",
     ]
     decode = package["decode"]

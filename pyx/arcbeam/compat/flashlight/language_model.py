@@ -57,6 +57,11 @@ class KenLM(ZeroLM):
     usr_token_dict : Dictionary
         The words by label.
 
+    Attributes
+    ----------
+    file : arcbeam.KenLM
+        The model.
+
     Raises
     ------
     MissingDependencyError

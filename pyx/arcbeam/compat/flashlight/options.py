@@ -7,7 +7,14 @@ from enum import Enum
 
 
 class CriterionType(Enum):
-    """The criterion of the acoustic model: ``ASG``, ``CTC`` or ``S2S``. The decoders take ``CTC`` only."""
+    """The criterion of the acoustic model.
+
+    Attributes
+    ----------
+    ASG, S2S : CriterionType
+        The decoders refuse these.
+    CTC : CriterionType
+    """
 
     ASG = 0
     CTC = 1
@@ -17,7 +24,14 @@ class CriterionType(Enum):
 class SmearingMode(Enum):
     """The score that a word in progress already has.
 
-    ``NONE``: none; ``MAX``: that of the best word that begins so; ``LOGADD``: that of all such words together.
+    Attributes
+    ----------
+    NONE : SmearingMode
+        No score.
+    MAX : SmearingMode
+        That of the best word that begins so.
+    LOGADD : SmearingMode
+        That of all words that begin so together.
     """
 
     NONE = 0
