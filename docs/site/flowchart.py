@@ -60,7 +60,7 @@ def parse(source: str) -> tuple[dict[str, Node], list[tuple[str, str, str]]]:
             node = nodes.setdefault(name, Node())
             if box or question:
                 paragraphs = re.split(r"<br/?>", box or question)
-                node.lines = [part for paragraph in paragraphs for part in textwrap.wrap(paragraph, WRAP)]
+                node.lines = [part for paragraph in paragraphs for part in _wrapped(paragraph)]
                 node.question = question is not None
             if last is not None:
                 arrows.append((last, name, text))
@@ -70,6 +70,11 @@ def parse(source: str) -> tuple[dict[str, Node], list[tuple[str, str, str]]]:
     if nameless := [name for name, node in nodes.items() if not node.lines]:
         raise ValueError(f"a diagram: expected a text for {', '.join(nameless)}")
     return nodes, arrows
+
+
+def _wrapped(text: str) -> list[str]:
+    """The lines of a text; a name stays whole."""
+    return textwrap.wrap(text, WRAP, break_long_words=False, break_on_hyphens=False)
 
 
 def placed(nodes: dict[str, Node], arrows: list[tuple[str, str, str]]) -> list[list[str]]:
@@ -164,7 +169,7 @@ def _text(line: str, x: float, y: float) -> str:
 
 def _rect(attributes: str, x: float, y: float, width: float, height: float) -> str:
     """A box below a place."""
-    place = f'x="{x - width / 2:.0f}" y="{y:.0f}" width="{width:.0f}" style="min-width: {SHRINKS * width:.0f}px"'
+    place = f'x="{x - width / 2:.0f}" y="{y:.0f}" width="{width:.0f}" height="{height:.0f}"'
     return f"<rect {attributes} {place}/>"
 
 

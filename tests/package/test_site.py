@@ -152,6 +152,12 @@ def test_a_flowchart_is_a_picture(flowchart):
     picture = ElementTree.fromstring(flowchart.svg(CHART))
     texts = ["".join(text.itertext()) for text in picture.iter("text")]
     assert {"B", "C", "yes", "no"} <= set(texts)
+    boxes = [{side: float(rect.get(side)) for side in ("x", "y", "width", "height")} for rect in picture.iter("rect")]
+    assert len(boxes) == 6  # of nodes and of labels
+    _, _, width, height = map(float, picture.find("svg").get("viewBox").split())
+    assert all(box["width"] > 0 and box["height"] > 0 for box in boxes)
+    assert all(box["x"] >= 0 and box["x"] + box["width"] <= width for box in boxes)
+    assert all(box["y"] >= 0 and box["y"] + box["height"] <= height for box in boxes)
 
 
 @pytest.mark.parametrize(
