@@ -8,6 +8,8 @@
 #                   checkout; without them none run)
 #   make test-long  the tests of a release: every schedule of a kernel, every mutant, all architectures, the larger sets
 #   make mutants    every wrong rule of tests/mutants is seen by a test
+#   make docs       the site with the guide and the reference of every public name, into build/site; a broken link, an
+#                   unknown name or a missing docstring fails
 #   make lint       ruff, mypy, clang-format        make format     let ruff and clang-format rewrite the files
 #   make sanitize   the twin's tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
 #   make release-check   what a release needs besides tests: the page and the tables of benchmarks are those of the
@@ -42,7 +44,7 @@ CXX_FILES = find cuda cpu_reference pyx tests benchmarks -name '*.[ch]pp' -o -na
 SOURCES := setup.py $(wildcard build_backend/*.py) pyproject.toml README.md LICENSE $(shell find pyx cuda cpu_reference data/demo -type f \
 	'(' -name '*.py' -o -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' -o -path 'data/demo/*' ')' 2>/dev/null)
 
-.PHONY: help demo test test-kernels check test-benchmarks test-data test-long mutants lint format sanitize release-check bench-check clean
+.PHONY: help demo test test-kernels check test-benchmarks test-data test-long mutants docs lint format sanitize release-check bench-check clean
 help:
 	@for file in Makefile gpu.mk; do sed -n '2,/^$$/s/^# \{0,1\}//p' $$file; done
 
@@ -70,6 +72,11 @@ test-long: $(VENV)/has-test
 
 mutants: $(VENV)/has-test
 	$(BIN)/python -m pytest $(BY_CORES) --long tests/mutants $(PYTEST_ARGS)
+
+# It reads the sources: neither arcbeam nor a compiler is needed.
+docs: $(VENV)/has-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+	@echo "the site is in build/site: open build/site/index.html, or serve it with python3 -m http.server -d build/site"
 
 lint: $(VENV)/has-lint
 	$(BIN)/ruff check .
@@ -125,9 +132,17 @@ $(VENV)/has-test: $(VENV)/made $(SOURCES)
 	$(call install_arcbeam,[build$(,)cli$(,)peers$(,)bench$(,)test],ARCBEAM_STAGES=1 ARCBEAM_WERROR=1)
 	@touch $(VENV)/has-demo
 
+# Installs the packages of an extra, without arcbeam.
+define install_extra
+	@$(INSTALL) $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["$(1)"])')
+	@touch $@
+endef
+
 # mypy reads the types of numpy, which comes with arcbeam.
 $(VENV)/has-lint: pyproject.toml | $(VENV)/has-test
-	@$(INSTALL) $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["lint"])')
-	@touch $@
+	$(call install_extra,lint)
+
+$(VENV)/has-docs: pyproject.toml | $(VENV)/made
+	$(call install_extra,docs)
 
 include gpu.mk

@@ -42,7 +42,10 @@ CONCERNS = [
     ),
     (r"benchmarks/|data/", ("tests/benchmarks",)),
     (r"examples/", ("tests/examples",)),
-    (r"docs/|[A-Z]+\.md$", ("tests/package", "tests/test_pages.py", "tests/benchmarks/test_guide_figures.py")),
+    (
+        r"docs/|mkdocs\.yml$|[A-Z]+\.md$",
+        ("tests/package", "tests/test_pages.py", "tests/benchmarks/test_guide_figures.py"),
+    ),
     (r"Makefile$|gpu\.mk$", ("tests/package/test_makefile.py", "tests/benchmarks/test_proof.py")),
     (r"build_backend/|MANIFEST\.in|\.gitignore|\.clang-format", ("tests/package",)),
     (r"cuda/decode/", ("tests/decode", "tests/rescore")),

@@ -34,7 +34,8 @@ PYTHON = {
     "guide/front-door.md": 3, "guide/gpu.md": 2, "guide/graphs.md": 2, "guide/install.md": 1,
     "guide/large-language-models.md": 3, "guide/lattices.md": 7, "guide/more-answers.md": 5, "guide/not-yet.md": 1,
     "guide/serving-streams.md": 5, "guide/streams.md": 6, "guide/transducer-streams.md": 1,
-    "guide/transducer-weights.md": 1, "guide/transducers.md": 2, "guide/word-times.md": 3,
+    "guide/transducer-weights.md": 1, "guide/transducers.md": 2, "guide/which-decoder.md": 1, "guide/word-times.md": 3,
+    "index.md": 1,
 }  # fmt: skip
 COMMANDS = {
     "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4, "guide/frame-confidences.md": 1,
@@ -207,6 +208,9 @@ def test_front_door(there, arpa, speech, monkeypatch, capsys):
     run("front-door.md", batch, names)
     whole, cut = ast.literal_eval(capsys.readouterr().out)
     assert whole == lines[0] and cut.split()[:2] == whole.split()[:2]
+    for page in ("index.md", "guide/which-decoder.md"):
+        run(page, *examples(page), {"log_probs": names["log_probs"]})
+        assert capsys.readouterr().out == f"{speech[1][0]}\n"
 
 
 class RayData:

@@ -84,6 +84,11 @@ class LexiconDecoder(BaselineDecoder):
         Whether the separator that ends a spelling has to be read after the last word, too, as in Flashlight. The
         separator is the lexicon's, or else the silence token.
 
+    Attributes
+    ----------
+    words : tuple of str
+        Those of the lexicon, in the order of their labels.
+
     Raises
     ------
     TypeError, ValueError

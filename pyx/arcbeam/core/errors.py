@@ -108,6 +108,8 @@ class InputWarning(_Placed, UserWarning):
     ----------
     utterance : int
         The utterance's place in the batch, or the chunk's in the call, from 0.
+    stream : None
+        What an :class:`InputError` has in addition; no warning is about a stream.
     frame : int
         The frame of the utterance or chunk.
     """

@@ -102,11 +102,8 @@ def read_log_probs(
 
     Examples
     --------
-    ::
-
-        for utterance, log_probs in arcbeam.read_log_probs("log_probs.scp"):
-            [hypothesis] = decoder.decode([log_probs])
-            print(utterance, hypothesis.text)
+    >>> for utterance, log_probs in arcbeam.read_log_probs("log_probs.scp"):
+    ...     print(utterance, decoder.decode(log_probs).text)
     """
     if not isinstance(path, (str, bytes, os.PathLike)):
         raise TypeError(f"path: expected the path of one file or folder, got {type(path).__name__}")

@@ -74,6 +74,7 @@ class Graph:
     start, num_states, num_arcs, max_depth : int
     num_columns : int
         The number of columns that log-probs must have, or if not `width_is_exact` must have at least.
+    width_is_exact : bool
     tokens : TokenTable or None
     word_symbols : SymbolTable or None
     blank : int or None

@@ -16,10 +16,37 @@ WORD_TIMES = {  # how late: measured on recordings, docs/guide/word-times.md
 
 @dataclass(frozen=True)
 class GraphInfo:
-    """Sizes of a graph, and what its word times mean. Bytes are those of its columns, without symbol tables.
+    """Sizes of a graph, and what its word times mean; ``str()`` of it is a table for people.
 
-    `word_times` is "spellings" if words have the times of the labels that spell them, but for `unspelled_words` of
-    them; "pieces" if each output is one label; "writing frames" if all that is known is where a word is written.
+    Attributes
+    ----------
+    states, final_states : int
+        How many there are.
+    arcs, epsilon_arcs, epsilon_arcs_with_word, emitting_arcs, emitting_arcs_with_word, self_loops : int
+        How many there are. An emitting arc reads a column of the log-probs, an epsilon arc none; a self-loop emits and
+        returns to its own state.
+    epsilon_depth : int
+        The arcs of the longest path without an emitting arc.
+    columns : int
+        The columns that log-probs have; if `width_is_exact` is False, the fewest that they may have.
+    width_is_exact : bool
+    words : int or None
+        The symbols of the graph's table of words; None if it has no table.
+    pronunciations : int or None
+        How many the graph has kept; None if it was loaded or built without a lexicon.
+    word_times : str
+        ``"spellings"`` if words have the times of the labels that spell them, but for `unspelled_words` of them;
+        ``"pieces"`` if each output is one label; ``"writing frames"`` if all that is known is where a word is written.
+    unspelled_words : int
+        The words whose times are those of the frames that write them.
+    blank : str or None
+        The blank's name and column; None if the graph does not know it.
+    hot_bytes_per_arc : int
+        The bytes of an arc that the search reads for every token.
+    memory_bytes : int
+        Bytes of the graph's columns, without symbol tables.
+    meta : dict
+        What the builder has recorded: topology, scales, inputs.
     """
 
     states: int

@@ -56,8 +56,22 @@ class WordScore:
 class LanguageModelInfo:
     """Size and shape of a language model; ``str()`` of it is a few lines for people.
 
-    ``index_bytes`` is the size of the part that finds the arc of a word (labels, first arcs, back-off states);
-    ``notes`` say what was odd about the file from which the model was built.
+    Attributes
+    ----------
+    order : int
+        The words of the longest n-grams.
+    words : int
+        How many the model has, without ``<s>`` and ``</s>``.
+    ngrams : tuple of int
+        How many the ARPA has of each length, from 1.
+    states, arcs : int
+        How many the automaton has that the n-grams have become.
+    bytes, index_bytes : int
+        Size of the model, and of the part that finds the arc of a word (labels, first arcs, back-off states).
+    digest : str
+        Of the ARPA, by which a graph recognises the model that it was built with.
+    notes : tuple of str
+        What was odd about the file from which the model was built.
     """
 
     order: int

@@ -101,9 +101,11 @@ class StatelessPrediction:
     embedding : float32[tokens, size], or float32[context, tokens, units] without a convolution
         In the second form each place has a table of its own, oldest first; two dimensions mean ``[1, tokens, units]``.
     convolution : float32[units, size / groups, context], optional
-        Oldest token first, as torch's ``Conv1d``; the number of groups follows from the shape.
+        Oldest token first, as torch's ``Conv1d``.
     convolution_bias : float32[units], optional
     relu : bool
+    groups : int
+        The number of groups of the convolution, which follows from its shape.
     """
 
     embedding: Any

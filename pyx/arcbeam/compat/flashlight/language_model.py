@@ -13,7 +13,15 @@ from arcbeam.lm.kenlm import KenLM as KenLMFile
 
 
 class LMState(NamedTuple):
-    """The words before the next one: the model's numbers of them, and whether they begin a sentence."""
+    """The words before the next one.
+
+    Attributes
+    ----------
+    words : tuple of int
+        The model's numbers of them.
+    begins : bool
+        Whether they begin a sentence.
+    """
 
     words: tuple[int, ...]
     begins: bool
@@ -48,6 +56,11 @@ class KenLM(ZeroLM):
         ARPA, or KenLM's binary format.
     usr_token_dict : Dictionary
         The words by label.
+
+    Attributes
+    ----------
+    file : arcbeam.KenLM
+        The model.
 
     Raises
     ------

@@ -7,7 +7,14 @@ from enum import Enum
 
 
 class CriterionType(Enum):
-    """The criterion of the acoustic model; the decoders take CTC only."""
+    """The criterion of the acoustic model.
+
+    Attributes
+    ----------
+    ASG, S2S : CriterionType
+        The decoders refuse these.
+    CTC : CriterionType
+    """
 
     ASG = 0
     CTC = 1
@@ -15,7 +22,17 @@ class CriterionType(Enum):
 
 
 class SmearingMode(Enum):
-    """The score that a word in progress already has: none, that of the best word that begins so, or their sum."""
+    """The score that a word in progress already has.
+
+    Attributes
+    ----------
+    NONE : SmearingMode
+        No score.
+    MAX : SmearingMode
+        That of the best word that begins so.
+    LOGADD : SmearingMode
+        That of all words that begin so together.
+    """
 
     NONE = 0
     MAX = 1
@@ -24,7 +41,25 @@ class SmearingMode(Enum):
 
 @dataclass
 class LexiconFreeDecoderOptions:
-    """Options of :class:`LexiconFreeDecoder`; they mean what those of `baseline.LexiconFreeOptions` mean."""
+    """Options of :class:`LexiconFreeDecoder`. Scores: larger is better.
+
+    Parameters
+    ----------
+    beam_size : int
+        Hypotheses kept after each frame, and the most that are returned.
+    beam_size_token : int
+        The number of best tokens of a frame that may extend hypotheses.
+    beam_threshold : float
+        A hypothesis that scores this much less than the best is dropped.
+    lm_weight : float
+        Factor on the language model's log10 probabilities.
+    sil_score : float
+        Added in every frame that reads the silence token.
+    log_add : bool
+        Sum the probabilities of the paths to one hypothesis, instead of taking the best.
+    criterion_type : CriterionType
+        Only ``CriterionType.CTC``.
+    """
 
     beam_size: int
     beam_size_token: int
@@ -37,7 +72,29 @@ class LexiconFreeDecoderOptions:
 
 @dataclass
 class LexiconDecoderOptions:
-    """Options of :class:`LexiconDecoder`; they mean what those of `baseline.LexiconOptions` mean."""
+    """Options of :class:`LexiconDecoder`. Scores: larger is better.
+
+    Parameters
+    ----------
+    beam_size : int
+        Hypotheses kept after each frame, and the most that are returned.
+    beam_size_token : int
+        The number of best tokens of a frame that may extend hypotheses.
+    beam_threshold : float
+        A hypothesis that scores this much less than the best is dropped.
+    lm_weight : float
+        Factor on the language model's log10 probabilities.
+    word_score : float
+        Added for every word.
+    unk_score : float
+        Added for every word that the trie does not have; ``-math.inf`` allows none.
+    sil_score : float
+        Added in every frame that reads the silence token.
+    log_add : bool
+        Sum the probabilities of the paths to one hypothesis, instead of taking the best.
+    criterion_type : CriterionType
+        Only ``CriterionType.CTC``.
+    """
 
     beam_size: int
     beam_size_token: int

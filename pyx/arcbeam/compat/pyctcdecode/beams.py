@@ -33,7 +33,15 @@ class OutputBeam(NamedTuple):
 
 
 class OutputBeamMPSafe(NamedTuple):
-    """An answer of :meth:`BeamSearchDecoderCTC.decode_beams_batch`: an `OutputBeam` without the state."""
+    """An answer of :meth:`BeamSearchDecoderCTC.decode_beams_batch`: an `OutputBeam` without the state.
+
+    Attributes
+    ----------
+    text : str
+    text_frames : list of (str, (int, int))
+    logit_score, lm_score : float
+        As those of an `OutputBeam`.
+    """
 
     text: str
     text_frames: list[WordFrames]

@@ -51,6 +51,11 @@ class LanguageModel:
     score_boundary : bool
         Whether an utterance begins and ends a sentence.
 
+    Attributes
+    ----------
+    kenlm : arcbeam.KenLM
+        The model.
+
     Raises
     ------
     MissingDependencyError

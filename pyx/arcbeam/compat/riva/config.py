@@ -13,7 +13,17 @@ NOT_SET = 3.4028234663852886e38  # the default of `frame_shift_seconds`
 
 @dataclass
 class OnlineEndpointRule(TypedOptions):
-    """When a sentence ends; without effect, because no call reports endpoints."""
+    """When a sentence ends; without effect, because no call reports endpoints.
+
+    Attributes
+    ----------
+    must_contain_nonsilence : bool
+        Whether a word is needed.
+    min_trailing_silence, min_utterance_length : float
+        Seconds.
+    max_relative_cost : float
+        Cost of the best end above that of the best token.
+    """
 
     must_contain_nonsilence: bool = True
     min_trailing_silence: float = 1.0
@@ -23,7 +33,15 @@ class OnlineEndpointRule(TypedOptions):
 
 @dataclass
 class OnlineEndpointConfig(TypedOptions):
-    """Rules of endpoints; without effect, because no call reports endpoints."""
+    """Rules of endpoints; without effect, because no call reports endpoints.
+
+    Attributes
+    ----------
+    silence_phones : str
+        Numbers of phones, with colons between them.
+    rule1, rule2, rule3, rule4, rule5 : OnlineEndpointRule
+        A sentence ends where one of them holds.
+    """
 
     silence_phones: str = ""
     rule1: OnlineEndpointRule = field(default_factory=lambda: OnlineEndpointRule(False, 5.0))
@@ -70,7 +88,15 @@ class CudaDecoderConfig(TypedOptions):
 
 @dataclass
 class DeterminizeLatticePhonePrunedOptions(TypedOptions):
-    """Options of determinising; `word_determinize` has to be True, the others are without effect."""
+    """Options of determinising.
+
+    Attributes
+    ----------
+    word_determinize : bool
+        It has to be True.
+    delta, max_mem, phone_determinize, minimize
+        Without effect.
+    """
 
     delta: float = 0.0009765625
     max_mem: int = 50_000_000
@@ -97,7 +123,13 @@ class MinimumBayesRiskOptions(TypedOptions):
 
 @dataclass
 class WordBoundaryInfoNewOpts(TypedOptions):
-    """Options of a file of word boundaries, which is refused."""
+    """Options of a file of word boundaries, which is refused.
+
+    Attributes
+    ----------
+    silence_label, partial_word_label, reorder
+        Without effect.
+    """
 
     silence_label: int = 0
     partial_word_label: int = 0
@@ -120,7 +152,9 @@ class LatticePostprocessorConfig(TypedOptions):
         The most entries of each list of `decode_nbest`.
     mbr_opts : MinimumBayesRiskOptions
     word_boundary_rxfilename : str
-        It has to be empty; `wip_opts` and `max_expand`, which need it, are without effect.
+        It has to be empty.
+    wip_opts, max_expand
+        Without effect, because they need `word_boundary_rxfilename`.
     """
 
     word_boundary_rxfilename: str = ""

@@ -58,9 +58,11 @@ class SentenceStream(AnyStream):
     _posteriors: bool
     _method: ConfidenceMethod | None
     @property
-    def num_settled(self) -> int: ...
+    def num_settled(self) -> int:
+        """The arcs that all later results of the sentence begin with."""
     @property
-    def num_frames(self) -> int: ...
+    def num_frames(self) -> int:
+        """Frames that have been decoded so far: of all chunks, but for those that wait."""
     @property
     def _is_whole(self) -> bool: ...
     def _become(self, fresh: SentenceStream, waiting: list[Waiting], last_came: bool) -> None: ...
