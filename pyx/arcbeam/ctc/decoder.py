@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import threading
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, overload
 
-from arcbeam.arrays.bad_values import check_errors
 from arcbeam.arrays.batches import one_or_many
 from arcbeam.arrays.input_warnings import named
 from arcbeam.arrays.intake import LogProbIntake
 from arcbeam.core.calls import explains, lists_options
 from arcbeam.core.checks import check_bool
-from arcbeam.core.confidence import ConfidenceMethod, measure, resolve
+from arcbeam.core.confidence import ConfidenceMethod, measure
 from arcbeam.core.show import changed, shown_as
 from arcbeam.core.threads import usable_cores
 from arcbeam.ctc.answering import LatticeReader
-from arcbeam.ctc.batches import DecodeCall, DecodeKeywords, Searched, log_probs_and_lengths, pipelined
+from arcbeam.ctc.batches import DecodeKeywords, log_probs_and_lengths, pipelined
 from arcbeam.ctc.boost.boost import Boost, Boosts, check_boost, compiled_for
 from arcbeam.ctc.confidence.frame_measurer import FrameMeasurer
 from arcbeam.ctc.engines import make_engine
 from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
 from arcbeam.ctc.options import DecoderKeywords, DecoderOptions
 from arcbeam.ctc.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
-from arcbeam.ctc.results import Outputs, Paths
+from arcbeam.ctc.results import Outputs, Results
+from arcbeam.ctc.search import BeamSearch
 from arcbeam.ctc.stats import NOTHING, DecoderMemory, DecodeStats
 from arcbeam.ctc.streams.chunks import CtcChunkDecoder
 from arcbeam.ctc.streams.stream import Stream
@@ -39,7 +37,6 @@ from arcbeam.streams.endpoints import Endpoint, check_endpoint
 if TYPE_CHECKING:
     import os
 
-    from arcbeam.ctc.lattice._lattice import AnswerEngine
     from arcbeam.ctc.streams.partial import Partial
     from arcbeam.streams.partials import Partials
 
@@ -115,23 +112,27 @@ class CtcDecoder:
             raise ValueError("blank_penalty: the graph has no blank; give blank= when it is loaded")
         graph.check_file()
         self._graph = graph
-        self._of_thread = threading.local()
-        self._width = max(graph.num_columns, 1 + (-1 if graph.blank is None else graph.blank))
-        token = functools.partial(named, graph.tokens)
-        self._intake = LogProbIntake(self._width, graph.width_is_exact, graph.blank, token)
         self._rescoring = self._make_rescoring(language_model, graph_language_model)
         if self._rescoring is None:
             self._ordinal = resolve_device(self._options.device)
         else:
             self._ordinal = rescoring_device(self._options.device, self._options.placement, self._rescoring.large)
         self._options = self._given.resolved(usable_cores() if self._ordinal is None else None)
-        self._engine = make_engine(graph, self._options, self._rescoring, self._ordinal)
-        self._reader = LatticeReader(graph, self._options, self._rescoring)
-        self._measurer = FrameMeasurer(self._options.threads or usable_cores(), self._options.confidence_aggregation)
-        self._chunks = CtcChunkDecoder(
-            graph, self._options, self._rescoring, self._engine, self._intake, self._measurer, self._reader,
-            self._width, self._of_thread,
-        )  # fmt: skip
+        width = max(graph.num_columns, 1 + (-1 if graph.blank is None else graph.blank))
+        engine = make_engine(graph, self._options, self._rescoring, self._ordinal)
+        threads = self._options.threads or usable_cores()
+        self._search = BeamSearch(
+            graph,
+            self._options,
+            self._rescoring,
+            engine,
+            LogProbIntake(engine, width, graph.width_is_exact, graph.blank, functools.partial(named, graph.tokens)),
+            FrameMeasurer(threads, self._options.confidence_aggregation),
+            LatticeReader(graph, threads),
+            width,
+            threading.local(),
+        )
+        self._chunks = CtcChunkDecoder(self._search)
 
     def __reduce__(self) -> Any:
         models: dict[str, Any] = {}
@@ -183,9 +184,10 @@ class CtcDecoder:
     @property
     def stats(self) -> DecodeStats:
         """Work of this thread's last finished :meth:`decode`: the ``stats`` of what that returned."""
-        found = getattr(self._of_thread, "stats", NOTHING)
+        of_thread = self._search.of_thread
+        found = getattr(of_thread, "stats", NOTHING)
         if not isinstance(found, DecodeStats):  # of a round of chunks, which few read
-            self._of_thread.stats = found = DecodeStats(**found)
+            of_thread.stats = found = DecodeStats(**found)
         return found
 
     def finished(self) -> int:
@@ -193,11 +195,11 @@ class CtcDecoder:
 
         It is 0 between batches, and on a GPU, which decodes the utterances of a batch together.
         """
-        return self._engine.finished()
+        return self._search.engine.finished()
 
     def memory(self) -> DecoderMemory:
         """The memory that the decoder holds on its device."""
-        return DecoderMemory(**self._engine.memory())
+        return DecoderMemory(**self._search.engine.memory())
 
     def release(self) -> None:
         """Gives back the memory that grows with batches; the decoder can still be used, and grows it again.
@@ -211,9 +213,9 @@ class CtcDecoder:
         CudaError
             In a process forked from one that used CUDA, or after the device was lost.
         """
-        self._engine.release()
-        self._measurer.release()
-        self._reader.release()
+        self._search.engine.release()
+        self._search.measurer.release()
+        self._search.reader.release()
 
     @overload
     def decode(
@@ -315,10 +317,10 @@ class CtcDecoder:
             Once for each decoder and kind: values above 0, a frame whose probabilities do not sum to 1, or a blank that
             is hardly ever the best column. The message names the frame, and says what may be wrong.
         """
-        outputs = Outputs(nbest, confidence, lattice, mbr)
-        call = self._call(boost, outputs, frame_confidence, cuda_stream, errors, logits)
+        search, outputs = self._search, Outputs(nbest, confidence, lattice, mbr)
+        call = search.call(boost, outputs, frame_confidence, cuda_stream, errors, logits)
         log_probs, lengths, is_one = one_or_many(log_probs, lengths)
-        found = self._answered(self._searched(log_probs, lengths, call))
+        found = search.answered(search.searched(log_probs, lengths, call))
         return found[0] if is_one else found
 
     @lists_options()
@@ -382,64 +384,18 @@ class CtcDecoder:
         ...     print([hypothesis.text for hypothesis in hypotheses])
         """
         check_boost(boost)
-        check_errors(errors)
-        outputs = Outputs(nbest, confidence, lattice, mbr)
-        call = self._call(boost, outputs, frame_confidence, cuda_stream, errors, logits)
+        search, outputs = self._search, Outputs(nbest, confidence, lattice, mbr)
+        call = search.call(boost, outputs, frame_confidence, cuda_stream, errors, logits)
         compiled_for(self._graph, boost)
         if not isinstance(batches, Iterable):
             raise TypeError(f"batches: expected an iterable of batches, got {type(batches).__name__}")
 
-        def search(batch: Any) -> Searched:
-            return self._searched(*log_probs_and_lengths(batch), call)
+        def searched(batch: Any) -> Results:
+            return search.searched(*log_probs_and_lengths(batch), call)
 
         if not outputs.needs_answers:
-            return (self._answered(found) for found in map(search, batches))
-        return pipelined(batches, search, self._answered, self._reader.new_engine)
-
-    def _call(
-        self,
-        boost: Boosts,
-        outputs: Outputs,
-        frame_confidence: str | ConfidenceMethod | None,
-        cuda_stream: Any,
-        errors: str,
-        logits: bool,
-    ) -> DecodeCall:
-        """The options of a call, checked."""
-        check_bool("logits", logits)
-        return DecodeCall(boost, outputs, self._method(frame_confidence), cuda_stream, errors, logits)
-
-    def _method(self, frame_confidence: str | ConfidenceMethod | None) -> ConfidenceMethod | None:
-        method = resolve(frame_confidence, "frame_confidence")
-        if method is not None and self._graph.blank is None:
-            raise ValueError("frame_confidence: the graph has no blank; give blank= when it is loaded")
-        return method
-
-    def _searched(self, log_probs: Any, lengths: Any, call: DecodeCall) -> Searched:
-        """A batch, with all that has to be read of its log-probs; what is read from lattices is still to come."""
-        self._check_files()
-        beam = self._options.lattice_beam if call.outputs.needs_lattices else None
-        boosts = compiled_for(self._graph, call.boost, self._options.threads or usable_cores())
-        found = self._intake.decode(
-            self._engine, log_probs, lengths, call.errors, call.cuda_stream, call.logits, lattice_beam=beam,
-            boosts=boosts,
-        )  # fmt: skip
-        self._check_files()
-        self._of_thread.stats = stats = DecodeStats(**found.work)
-        *paths, lattices = (*found.answers, None) if beam is None else found.answers
-        results = replace(
-            self._chunks.results(Paths(*paths), found.errors),
-            frames=None if call.method is None else self._measurer.of_batch(found, call.method),
-            boosts=call.boost,
-        )
-        return Searched(results, lattices, call.outputs, stats)
-
-    def _answered(self, found: Searched, engine: AnswerEngine | None = None) -> Hypotheses:
-        """The hypotheses of a batch, with what is read from lattices: by an engine of one's own, or the decoder's."""
-        results = found.results
-        if found.lattices is not None:
-            results = self._reader.outputs(results, found.lattices, found.outputs, engine)
-        return Hypotheses(map(Hypothesis, itertools.repeat(results), range(len(results.paths.begins))), found.stats)
+            return (search.answered(found) for found in map(searched, batches))
+        return pipelined(batches, searched, search.answered, search.reader.new_engine)
 
     @lists_options()
     def stream(
@@ -497,9 +453,9 @@ class CtcDecoder:
         check_boost(boost)
         check_endpoint(endpoint)
         check_bool("posteriors", posteriors)
-        outputs, method = Outputs(nbest, confidence, lattice, mbr), self._method(frame_confidence)
+        outputs, method = Outputs(nbest, confidence, lattice, mbr), self._search.method(frame_confidence)
         if method is not None:
-            measure(method, self._width)
+            measure(method, self._search.columns)
         kept = outputs if outputs.needs_lattices else None
         return Stream(self._chunks, boost, endpoint, kept, posteriors, interim_answers, method)
 
@@ -533,7 +489,7 @@ class CtcDecoder:
         """
         check_boost(boost)
         check_bool("posteriors", posteriors)
-        self._check_files()
+        self._search.check_files()
         return Stream.restored(self._chunks, data, boost, posteriors)
 
     @lists_options()
@@ -603,10 +559,6 @@ class CtcDecoder:
         >>> hypothesis = stream.finish()
         """
         return self._chunks.decode(streams, log_probs, lengths, last, cuda_stream, errors)
-
-    def _check_files(self) -> None:
-        """FormatError if a file that the graph or a model is mapped from has been changed in place."""
-        self._chunks.check_files()
 
 
 __all__: Sequence[str] = ["CtcDecoder", "DecodeStats", "DecoderMemory"]

@@ -523,8 +523,8 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         """
         check_errors(errors)
         encoder_output, lengths, is_one = one_or_many(encoder_output, lengths)
-        utterances, on_host = take_batch(encoder_output, lengths, self._search.spec, self._engine, cuda_stream)
-        found = self._search.decode(utterances, on_host, state, boost, errors)
+        inputs = take_batch(encoder_output, lengths, self._search.spec, self._engine, cuda_stream)
+        found = self._search.decode(inputs, state, boost, errors)
         return found[0] if is_one else found
 
     @lists_options()
