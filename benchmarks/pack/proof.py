@@ -18,19 +18,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from arcbeam.ctc.gpu.searches.kernels import all_kernels
 from benchmarks.data.datasets import CACHE
 from benchmarks.harness import record
 from benchmarks.harness.registry import Column, Context, Row
 
-BOOSTED = ("boosted", "boosted_rescore", "boosted_host", "new_words", "new_words_rescore")
-SEARCHES = ("search", "rescore", "host_lookup", "host_arcs", "bucketed", *BOOSTED)
-KERNELS = (
-    *SEARCHES,
-    *(f"{name}_lattice" for name in SEARCHES),
-    "search_stream_lattice",
-    "transducer",
-    "transducer_fused",
-)
+KERNELS = (*(kernel.name for kernel in all_kernels()), "transducer", "transducer_fused")
 KEPT = CACHE / "proof"
 NOT_RUN = "not run with these kernels and this commit"
 RECIPES = re.compile(r"make(\[\d+\])?: |gpu-test |failed: |== ")  # lines of make and of its recipes

@@ -78,14 +78,14 @@ class Closure {
                 continue;
             }
             bool added;
-            const std::uint32_t reached = table.find_or_add(target.next_state, frontier, added);
+            const std::uint32_t reached = table.find_or_add({target.next_state}, added);
             const Candidate candidate{next_cost, arc, target.next_state, first_log + slot};
             links.add(candidate, reached);
-            if (added || wins(next_cost, arc, frontier[reached])) {
-                frontier[reached] = candidate;
-            }
             if (added) {
+                frontier.add(candidate);
                 enlist(graph, target.next_state, reached);
+            } else if (wins(next_cost, arc, frontier[reached])) {
+                frontier[reached] = candidate;
             }
         }
     }

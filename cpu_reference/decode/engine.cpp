@@ -1,6 +1,7 @@
 #include "decode/engine.hpp"
 
 #include <memory>
+#include <utility>
 
 namespace arcbeam::twin {
 
@@ -8,104 +9,74 @@ namespace {
 
 constexpr RescoringOptions kAllHypotheses{0};
 
-template <typename Models, typename Graph>
-void decode_with(RescoringLane<Models>& lane, const Graph& graph, const DecodeOptions& options,
-                 const RescoringOptions& rescoring, float lattice_beam, const Utterance& utterance,
-                 const std::atomic<bool>& cancel, Result& result) {
+template <typename SearchLane, typename Graph>
+void decode_with(SearchLane& lane, const Graph& graph, const DecodeOptions& options, float lattice_beam,
+                 const Utterance& utterance, const std::atomic<bool>& cancel, Result& result) {
     if (utterance.stream != nullptr) {
-        lane.decode(graph, options, rescoring, *utterance.stream, utterance.logp, utterance.last, cancel, result);
+        lane.decode(graph, options, *utterance.stream, utterance.logp, utterance.last, cancel, result);
     } else {
-        lane.decode(graph, options, rescoring, lattice_beam, utterance.logp, cancel, result);
+        lane.decode(graph, options, lattice_beam, utterance.logp, cancel, result);
     }
 }
 
-// An utterance with a boost, and with its new words in the open slot of the graph.
-template <typename Models>
-void decode_boosted(RescoringLane<BoostedModels<Models>>& lane, const GraphView& graph,
-                    const DecodeOptions& options, const RescoringOptions& rescoring, float lattice_beam,
-                    const Utterance& utterance, const std::atomic<bool>& cancel, Result& result) {
-    if (utterance.new_words == nullptr) {
-        lane.models().boost_with(*utterance.boost);
-        decode_with(lane, graph, options, rescoring, lattice_beam, utterance, cancel, result);
-        return;
-    }
-    const OpenGraph opened(graph, *utterance.new_words);
-    lane.models().boost_with(*utterance.boost, opened.first_word);
-    decode_with(lane, opened, options, rescoring, lattice_beam, utterance, cancel, result);
-}
-
-class PlainLane final : public AnyLane {
+// Without a boost, the utterances of `SearchLane`; with one, and with its new words in the open slot of the graph,
+// those of a lane with `Models`.
+template <typename SearchLane, typename Models>
+class EngineLane final : public AnyLane {
   public:
-    PlainLane(const GraphView& graph, const DecodeOptions& options, const float& lattice_beam)
-        : graph_(graph), options_(options), lattice_beam_(lattice_beam) {}
-
-  private:
-    void decode(const Utterance& utterance, const std::atomic<bool>& cancel, Result& result) override {
-        if (utterance.boost != nullptr) {
-            decode_boosted(boosted_, graph_, options_, kAllHypotheses, lattice_beam_, utterance, cancel, result);
-        } else if (utterance.stream != nullptr) {
-            lane_.decode(graph_, options_, *utterance.stream, utterance.logp, utterance.last, cancel, result);
-        } else {
-            lane_.decode(graph_, options_, lattice_beam_, utterance.logp, cancel, result);
-        }
-    }
-
-    const GraphView graph_;
-    const DecodeOptions options_;
-    const float& lattice_beam_;
-    Lane lane_;
-    RescoringLane<BoostedModels<NoModels>> boosted_{NoModels::View{}};
-};
-
-template <typename Models>
-class LaneWithModels final : public AnyLane {
-  public:
-    LaneWithModels(const GraphView& graph, const DecodeOptions& options, const typename Models::View& lms,
-                   const RescoringOptions& rescoring, const float& lattice_beam)
+    EngineLane(const GraphView& graph, const DecodeOptions& options, const float& lattice_beam, SearchLane lane,
+               const typename Models::View& lms, const RescoringOptions& rescoring)
         : graph_(graph),
           options_(options),
-          rescoring_(rescoring),
           lattice_beam_(lattice_beam),
-          lane_(lms),
-          boosted_(lms) {}
+          lane_(std::move(lane)),
+          boosted_(lms, rescoring) {}
 
   private:
     void decode(const Utterance& utterance, const std::atomic<bool>& cancel, Result& result) override {
-        if (utterance.boost != nullptr) {
-            decode_boosted(boosted_, graph_, options_, rescoring_, lattice_beam_, utterance, cancel, result);
+        if (utterance.boost == nullptr) {
+            decode_with(lane_, graph_, options_, lattice_beam_, utterance, cancel, result);
+        } else if (utterance.new_words == nullptr) {
+            boosted_.models().boost_with(*utterance.boost);
+            decode_with(boosted_, graph_, options_, lattice_beam_, utterance, cancel, result);
         } else {
-            decode_with(lane_, graph_, options_, rescoring_, lattice_beam_, utterance, cancel, result);
+            const OpenGraph opened(graph_, *utterance.new_words);
+            boosted_.models().boost_with(*utterance.boost, opened.first_word);
+            decode_with(boosted_, opened, options_, lattice_beam_, utterance, cancel, result);
         }
     }
 
     const GraphView graph_;
     const DecodeOptions options_;
-    const RescoringOptions rescoring_;
     const float& lattice_beam_;
-    RescoringLane<Models> lane_;
+    SearchLane lane_;
     RescoringLane<BoostedModels<Models>> boosted_;
 };
+
+template <typename Models>
+std::unique_ptr<AnyLane> lane_with(const GraphView& graph, const DecodeOptions& options, const float& lattice_beam,
+                                   const typename Models::View& lms, const RescoringOptions& rescoring) {
+    return std::make_unique<EngineLane<RescoringLane<Models>, Models>>(
+        graph, options, lattice_beam, RescoringLane<Models>(lms, rescoring), lms, rescoring);
+}
 
 }  // namespace
 
 Engine::Engine(const GraphView& graph, const DecodeOptions& options, std::size_t threads)
-    : BatchEngine([=] { return std::make_unique<PlainLane>(graph, options, lattice_beam_); }, threads) {}
+    : BatchEngine(
+          [=]() -> std::unique_ptr<AnyLane> {
+              return std::make_unique<EngineLane<Lane, NoModels>>(graph, options, lattice_beam_, Lane{},
+                                                                  NoModels::View{}, kAllHypotheses);
+          },
+          threads) {}
 
 Engine::Engine(const GraphView& graph, const DecodeOptions& options, const RescoringView& lms,
                const RescoringOptions& rescoring, std::size_t threads)
-    : BatchEngine(
-          [=] {
-              return std::make_unique<LaneWithModels<AutomatonModels>>(graph, options, lms, rescoring,
-                                                                       lattice_beam_);
-          },
-          threads) {}
+    : BatchEngine([=] { return lane_with<AutomatonModels>(graph, options, lattice_beam_, lms, rescoring); },
+                  threads) {}
 
 Engine::Engine(const GraphView& graph, const DecodeOptions& options, const KenLmView& lms,
                const RescoringOptions& rescoring, std::size_t threads)
-    : BatchEngine(
-          [=] {
-              return std::make_unique<LaneWithModels<KenLmModels>>(graph, options, lms, rescoring, lattice_beam_);
-          },
-          threads) {}
+    : BatchEngine([=] { return lane_with<KenLmModels>(graph, options, lattice_beam_, lms, rescoring); }, threads) {}
 
 }  // namespace arcbeam::twin

@@ -145,11 +145,6 @@ class Hypotheses {
         bool operator==(const Key& other) const { return state == other.state && history == other.history; }
         [[nodiscard]] std::uint32_t hash() const { return mixed(state * 0x9e3779b1U, history) * 0xc2b2ae35U; }
     };
-    struct StateKey {
-        std::uint32_t state;
-        bool operator==(const StateKey& other) const { return state == other.state; }
-        [[nodiscard]] std::uint32_t hash() const { return state * 0x9e3779b1U; }
-    };
     struct Head {
         std::uint32_t first;
         std::uint32_t count;

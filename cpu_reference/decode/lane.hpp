@@ -1,4 +1,5 @@
-// One utterance after another on one core: calls the stages in order and holds no arithmetic of its own.
+// One utterance after another on one core: calls the stages in order and holds no arithmetic of its own. `LaneLoop`
+// is the order of a batch, of streams and of frames; `Lane` has the stages of a search without histories.
 #pragma once
 
 #include <atomic>
@@ -39,22 +40,33 @@ struct Result {
     std::uint32_t bad_column = 0;
 };
 
-class Lane {
+// The step of a frame: it admits something; nothing, and then everything is as after the frame before; or has no
+// room.
+enum class Step : std::uint8_t { kAlive, kDead, kFull };
+
+// `Self` is the lane, with these parts: `prepare` and `start` of an utterance, `step` of a frame, and the `ends` of
+// its tokens. `State` is the search's between frames.
+template <typename Self, typename State>
+class LaneLoop {
   public:
-    void decode(const GraphView& graph, const DecodeOptions& options, float lattice_beam, const LogProbs& logp,
+    explicit LaneLoop(State search = State()) : search_(std::move(search)) {}
+
+    // `graph` is a GraphView, or an OpenGraph with the new words of the utterance.
+    template <typename Graph>
+    void decode(const Graph& graph, const DecodeOptions& options, float lattice_beam, const LogProbs& logp,
                 const std::atomic<bool>& cancel, Result& result) {
         result = Result{};
         if (!check(logp, result)) {
             return;
         }
         prepare(graph, options, lattice_beam);
-        begin(graph, options, lattice_beam, options.collect_above, result.work);
+        begin(graph, options, LmContext{}, lattice_beam, options.collect_above, result.work);
         bool alive = true;
         NoWatch watch;
         if (!run(graph, options, logp, cancel, watch, alive, result)) {
             return;
         }
-        const PlainEnds ends{graph, search_.tokens};
+        const auto ends = self().ends(graph);
         const End end = best_end(ends, search_.tokens, alive);
         result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive);
         if (keeps_links_) {
@@ -65,8 +77,9 @@ class Lane {
 
     // The next chunk of a stream, as far as its sentence goes. The result has the path after the settled arcs: the
     // best so far, or after the last chunk, or where an endpoint has ended the sentence, that of the whole.
-    void decode(const GraphView& graph, const DecodeOptions& options, Stream& stream, const LogProbs& chunk,
-                bool last, const std::atomic<bool>& cancel, Result& result) {
+    template <typename Graph>
+    void decode(const Graph& graph, const DecodeOptions& options, Stream& stream, const LogProbs& chunk, bool last,
+                const std::atomic<bool>& cancel, Result& result) {
         result = Result{};
         if (!check(chunk, result)) {
             return;
@@ -81,7 +94,8 @@ class Lane {
         if (loan.saved() != nullptr) {
             loan.resume(graph, options.collect_above);
         } else if (begins) {
-            begin(graph, options, stream.lattice_beam, stream.links_above(options.collect_above), result.work);
+            begin(graph, options, stream.lm_context, stream.lattice_beam, stream.links_above(options.collect_above),
+                  result.work);
         }
         bool alive = stream.is_alive();
         if (!run(graph, options, chunk, cancel, stream.watch, alive, result)) {
@@ -89,7 +103,7 @@ class Lane {
         }
         loan.take_settled(graph);
         const bool ends_here = last || stream.watch.has_fired();
-        const PlainEnds ends{graph, search_.tokens};
+        const auto ends = self().ends(graph);
         const End end = best_end(ends, search_.tokens, alive && ends_here);
         result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive, search_.settled());
         if (keeps_links_ && (ends_here || stream.shows_lattice)) {
@@ -101,6 +115,14 @@ class Lane {
 
     [[nodiscard]] std::size_t log_bytes() const { return search_.log.bytes(); }
 
+  protected:
+    State search_;
+    Acoustic acoustic_;
+    Buffer<Candidate> candidates_;
+    Cutoff cut_;
+    bool keeps_links_ = false;
+
+  private:
     // NaN and +inf are errors; -inf means "never".
     static bool check(const LogProbs& logp, Result& result) {
         for (std::uint32_t frame = 0; frame < logp.frames; ++frame) {
@@ -116,26 +138,29 @@ class Lane {
         return true;
     }
 
-  private:
-    void prepare(const GraphView& graph, const DecodeOptions& options, float lattice_beam) {
+    Self& self() { return static_cast<Self&>(*this); }
+
+    template <typename Graph>
+    void prepare(const Graph& graph, const DecodeOptions& options, float lattice_beam) {
         keeps_links_ = lattice_beam >= 0.0F;
         acoustic_.begin(options.acoustic_scale, options.blank_penalty, options.blank_column);
-        closure_.begin(graph);
+        self().prepare(graph);
     }
 
     // Frame 0: the closure from the start state.
-    // `links_above`: links and entries before the first of their prunings.
-    void begin(const GraphView& graph, const DecodeOptions& options, float lattice_beam, std::uint32_t links_above,
-               Work& work) {
+    // `lm_context`: the words before; `links_above`: links and entries before the first of their prunings.
+    template <typename Graph>
+    void begin(const Graph& graph, const DecodeOptions& options, const LmContext& lm_context, float lattice_beam,
+               std::uint32_t links_above, Work& work) {
         search_.begin(lattice_beam, options.collect_above, links_above);
         candidates_.clear();
         candidates_.add({0.0F, kNoArc, graph.start, kNoSource});
-        settle(graph, beam_bound(0.0F, options.beam), work);
+        self().start(graph, options, lm_context, work);
     }
 
     // Decodes frames as long as the search is `alive` and the sentence goes on; false if it had to be given up.
-    template <typename Watch>
-    bool run(const GraphView& graph, const DecodeOptions& options, const LogProbs& logp,
+    template <typename Graph, typename Watch>
+    bool run(const Graph& graph, const DecodeOptions& options, const LogProbs& logp,
              const std::atomic<bool>& cancel, Watch& watch, bool& alive, Result& result) {
         bool goes_on = !watch.has_fired();
         result.frames = goes_on ? logp.frames : 0U;
@@ -145,34 +170,49 @@ class Lane {
                 return false;
             }
             if (alive) {
-                if (!search_.log.has_room(graph.num_states) || (keeps_links_ && !search_.links->has_room())) {
+                acoustic_.load(logp, frame);
+                const Step taken = self().step(graph, options, result.work);
+                if (taken == Step::kFull) {
                     result.outcome = Outcome::kCapacity;
                     return false;
                 }
-                acoustic_.load(logp, frame);
-                alive = step(graph, options, result.work);
+                alive = taken == Step::kAlive;
             }
-            if (watch.ends_at(graph, PlainEnds{graph, search_.tokens}, search_.tokens, search_.log,
-                              search_.settled(), alive)) {
+            if (watch.ends_at(graph, self().ends(graph), search_.tokens, search_.log, search_.settled(), alive)) {
                 result.frames = frame + 1U;
                 goes_on = false;
             }
         }
         return true;
     }
+};
 
-    // Decodes one frame; false if it admits nothing, and then everything is as after the frame before.
-    bool step(const GraphView& graph, const DecodeOptions& options, Work& work) {
-        cutoff(search_.tokens, options.beam, options.max_active, PlainEnds{graph, search_.tokens}, cut_);
+class Lane : public LaneLoop<Lane, SearchState> {
+    friend LaneLoop;
+
+    void prepare(const GraphView& graph) { closure_.begin(graph); }
+
+    void start(const GraphView& graph, const DecodeOptions& options, const LmContext& /*without a model*/,
+               Work& work) {
+        settle(graph, beam_bound(0.0F, options.beam), work);
+    }
+
+    [[nodiscard]] PlainEnds ends(const GraphView& graph) const { return {graph, search_.tokens}; }
+
+    Step step(const GraphView& graph, const DecodeOptions& options, Work& work) {
+        if (!search_.log.has_room(graph.num_states) || (keeps_links_ && !search_.links->has_room())) {
+            return Step::kFull;
+        }
+        cutoff(search_.tokens, options.beam, options.max_active, ends(graph), cut_);
         const auto first_log = search_.log.size() - static_cast<std::uint32_t>(search_.tokens.size());
         const float bound =
             Expand(graph, acoustic_, options.beam, candidates_, work)(search_.tokens, first_log, cut_);
         if (candidates_.empty()) {
-            return false;
+            return Step::kDead;
         }
         settle(graph, bound, work);
         ++work.frames;
-        return true;
+        return Step::kAlive;
     }
 
     void settle(const GraphView& graph, float bound, Work& work) {
@@ -188,7 +228,7 @@ class Lane {
     // Not inlined, so that the search without links is compiled apart from the one with them.
     template <typename Links>
     [[gnu::noinline]] void settle(const GraphView& graph, float bound, Work& work, Links&& links) {
-        table_.begin_frame(frontier_.size(), candidates_.size());
+        table_.begin_frame(candidates_.size());
         frontier_.clear();
         recombine(candidates_, bound, table_, frontier_, work, links);
         closure_(graph, bound, search_.log.size(), table_, frontier_, links);
@@ -196,14 +236,9 @@ class Lane {
         work.tokens += search_.tokens.size();
     }
 
-    SearchState search_;
-    Acoustic acoustic_;
-    Buffer<Candidate> candidates_;
-    Cutoff cut_;
     StateTable table_;
     Frontier frontier_;
     Closure closure_;
-    bool keeps_links_ = false;
 };
 
 }  // namespace arcbeam::twin

@@ -8,8 +8,16 @@
 #include <cstdint>
 
 #include "decode/buffer.hpp"
+#include "decode/tokens.hpp"
 
 namespace arcbeam::twin {
+
+// A state of the graph as the key.
+struct StateKey {
+    std::uint32_t state;
+    bool operator==(const StateKey& other) const { return state == other.state; }
+    [[nodiscard]] std::uint32_t hash() const { return state * 0x9e3779b1U; }
+};
 
 template <typename Key>
 class SlotTable {
@@ -25,8 +33,10 @@ class SlotTable {
         set_size(std::max<std::size_t>(256, expected * 2));
     }
 
+    void look_ahead(const Key& key) const { prefetch(&entries_[home(key)]); }
+
     // The slot of the key; a new key gets the next one.
-    std::uint32_t find_or_add(const Key& key, bool& added) {
+    [[gnu::always_inline]] std::uint32_t find_or_add(const Key& key, bool& added) {
         if (count_ * std::size_t{2} >= size_) {
             rehash();
         }

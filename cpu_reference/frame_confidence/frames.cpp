@@ -4,6 +4,7 @@
 #include <limits>
 #include <memory>
 
+#include "common/avx2.hpp"
 #include "shared/half.hpp"
 
 namespace arcbeam::frame_confidence {
@@ -28,24 +29,13 @@ ARCBEAM_INLINED float of_row(const Confidence& measure, const float* row, std::s
 
 float anywhere(const Confidence& measure, const float* row, std::size_t n) { return of_row(measure, row, n); }
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#pragma GCC optimize("no-trapping-math")  // otherwise selects stay branches; no value depends on it
-float by_avx2(const Confidence& measure, const float* row, std::size_t n) { return of_row(measure, row, n); }
-#pragma GCC pop_options
-
-auto fastest() {
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? by_avx2 : anywhere;
+ARCBEAM_WITH_AVX2 float by_avx2(const Confidence& measure, const float* row, std::size_t n) {
+    return of_row(measure, row, n);
 }
-#else
-auto fastest() { return anywhere; }
-#endif
 
 }  // namespace
 
-Worker::Worker(bool portable) : of_row_(portable ? anywhere : fastest()) {}
+Worker::Worker(bool portable) : of_row_(!portable && has_avx2() ? by_avx2 : anywhere) {}
 
 void Worker::decode(const std::vector<Query>& batch, const std::vector<std::size_t>& members,
                     const std::atomic<bool>& cancel, std::vector<Answer>& answers) {

@@ -3,7 +3,7 @@
 import ctypes
 
 from arcbeam.arrays.batches import InputSpec
-from arcbeam.arrays.on_device import as_device_utterances
+from arcbeam.arrays.on_device import as_device_inputs
 
 I32, I64, U8, U16, U32, U64, P = (
     ctypes.c_int32, ctypes.c_int64, ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p,
@@ -134,4 +134,4 @@ class Reader:
 
 
 def import_all(log_probs, reader, lengths=None, columns=4, exact=True, **options):
-    return as_device_utterances(log_probs, lengths, InputSpec(columns, exact), reader=reader, **options)
+    return as_device_inputs(log_probs, lengths, InputSpec(columns, exact), reader=reader, **options)

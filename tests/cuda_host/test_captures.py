@@ -7,7 +7,7 @@ import pytest
 
 from arcbeam import CudaError
 from arcbeam.arrays.batches import InputSpec
-from arcbeam.arrays.on_device import as_device_utterances, import_array, refuse_capture
+from arcbeam.arrays.on_device import as_device_inputs, import_array, refuse_capture
 from arcbeam.gpu import _cuda
 from arcbeam.gpu._launch import Event, Stream
 from tests.cuda_host.exporters import Exporter
@@ -20,7 +20,7 @@ PRODUCER = 2  # a stream that the fake driver knows from elsewhere
 
 
 def take(reader, arrays, **more):
-    return as_device_utterances(arrays, None, InputSpec(3, True), reader=reader, **more)
+    return as_device_inputs(arrays, None, InputSpec(3, True), reader=reader, **more)
 
 
 def library(stream, initialised=True):

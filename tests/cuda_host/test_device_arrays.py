@@ -100,16 +100,16 @@ def test_chunks_that_do_not_fit_are_left_out(reader):
         Exporter((5, 4)), Exporter((5, 3)), np.ones((5, 4), np.float32), Exporter((5, 4), (1, 5)),
         InterfaceOnly(shape=(2, 4), strides=(32, 4)),
     ]  # fmt: skip
-    taken = take_chunks(chunks, [4, 5, 5, 5, 2], 5, wanted, engine, None, "return")
-    assert taken.utterances.table[[0, 4]].tolist() == [[0x10000, 4, 4, 0], [0x20000, 8, 2, 0]]
-    assert taken.utterances.table[1:4, 2].tolist() == [0, 0, 0] and not taken.on_host
-    said = {at: f"{type(error).__name__} {error}" for at, error in taken.faults.items()}
+    taken, faults = take_chunks(chunks, [4, 5, 5, 5, 2], 5, wanted, engine, None, "return")
+    assert taken.table[[0, 4]].tolist() == [[0x10000, 4, 4, 0], [0x20000, 8, 2, 0]]
+    assert taken.table[1:4, 2].tolist() == [0, 0, 0] and not taken.on_host
+    said = {at: f"{type(error).__name__} {error}" for at, error in faults.items()}
     assert list(said) == [1, 2, 3]
     assert "ValueError log_probs[1]: expected 4 columns, got 3" in said[1]
     assert "TypeError log_probs[2]: expected an array on cuda:0" in said[2]
     assert "ValueError log_probs[3]: expected the values of a frame side by side" in said[3]
-    alone = take_chunks([Exporter((5, 3))], None, 1, wanted, engine, 2, "return")
-    assert alone.utterances.table[0, 2] == 0 and list(alone.faults) == [0]
+    alone, faults = take_chunks([Exporter((5, 3))], None, 1, wanted, engine, 2, "return")
+    assert alone.table[0, 2] == 0 and list(faults) == [0]
 
 
 def test_an_empty_batch(reader):

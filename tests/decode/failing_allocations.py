@@ -85,8 +85,8 @@ def test_histories_of_a_kenlm(gpu, tmp_path):
     stream = cpu.stream()
     stream.decode_chunk(BATCH[5][:20])
     wanted = stream._state.search()
-    _, saved, _ = stream_state.read(stream.save(), cuda._chunks, None)
-    state = cuda._engine.new_stream(None, None, None, saved)
+    _, saved, _ = stream_state.read(stream.save(), cuda._search, None)
+    state = cuda._search.engine.new_stream(None, None, None, saved)
     state.search()  # makes them; the driver of these tests may not fail
     found = each_fails(state.search)
     assert {name: np.asarray(value).tobytes() for name, value in found.items()} == {

@@ -79,9 +79,10 @@ class Gated:
 
 def watch(decoder, monkeypatch, *, search=lambda number: None, answer=lambda number: None):
     """Calls these before each search and before the answers of each batch."""
-    monkeypatch.setattr(decoder, "_engine", Gated(decoder._engine, "decode", search))
-    make = decoder._reader.new_engine
-    monkeypatch.setattr(decoder._reader, "new_engine", lambda: Gated(make(), "answers", answer))
+    intake = decoder._search.intake
+    monkeypatch.setattr(intake, "engine", Gated(intake.engine, "decode", search))
+    make = decoder._search.reader.new_engine
+    monkeypatch.setattr(decoder._search.reader, "new_engine", lambda: Gated(make(), "answers", answer))
 
 
 ALL = {**REQUESTED, "lattice": True, "frame_confidence": "entropy"}
@@ -304,8 +305,8 @@ class Stuck:
                 assert self.cancelled.wait(PATIENCE_S), "nobody cancels the answers"
 
         watch(decoder, monkeypatch, answer=answer)
-        make = decoder._reader.new_engine
-        monkeypatch.setattr(decoder._reader, "new_engine", lambda: Gated(make(), "cancel", self._cancel))
+        make = decoder._search.reader.new_engine
+        monkeypatch.setattr(decoder._search.reader, "new_engine", lambda: Gated(make(), "cancel", self._cancel))
 
     def _cancel(self, number):
         self.cancelled.set()
@@ -375,7 +376,7 @@ def test_answers_that_are_cancelled_end_early(decoder):
     """One thread has many lattices to look at; it is told to stop while it does, and before it begins."""
     [one] = decoder.decode([random_log_probs(3, 60, 12)], lattice=True)
     lattices = type(one._results.lattices.lattices).of_arrays([one._results.lattices.lattices.arrays(0)] * 3000)
-    engine = made(threads=1)._reader.new_engine()
+    engine = made(threads=1)._search.reader.new_engine()
     assert engine.answers(lattices, nbest=3, confidence=True).first_entry[-1] == 3000 * 3
     found = []
     thread = threading.Thread(target=lambda: found.append(engine.answers(lattices, nbest=3, confidence=True)))

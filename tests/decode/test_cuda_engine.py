@@ -92,8 +92,8 @@ def test_streams_of_another_device(gpu):
     decoder, other = (CtcDecoder(GRAPH, device=device, **OPTIONS) for device in ("cuda:0", "cuda:1"))
     batch = [DeviceArray(logp) for logp in BATCH]
     with pytest.raises(ValueError, match="cuda_stream: expected a stream of cuda:0, where the decoder is, got the"):
-        decoder.decode(batch, cuda_stream=other._engine.stream.address)
-    same(decoder.decode(batch, cuda_stream=decoder._engine.stream.address), on_cpu())
+        decoder.decode(batch, cuda_stream=other._search.engine.stream.address)
+    same(decoder.decode(batch, cuda_stream=decoder._search.engine.stream.address), on_cpu())
 
 
 @pytest.mark.parametrize("wrap", [DeviceArray, np.asarray])

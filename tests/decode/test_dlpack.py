@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder
-from arcbeam.arrays.batches import InputSpec, as_utterances
+from arcbeam.arrays.batches import InputSpec, as_inputs
 from tests.decode import graphs
 
 
@@ -26,7 +26,7 @@ class Foreign:
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_memory_is_shared(dtype):
     array = np.zeros((2, 3, 4), dtype=dtype)
-    utterances = as_utterances(Foreign(array), Foreign(np.array([3, 2])), InputSpec(4, True))
+    utterances = as_inputs(Foreign(array), Foreign(np.array([3, 2])), InputSpec(4, True))
     assert utterances.table[:, 0].tolist() == [array[0].ctypes.data, array[1].ctypes.data]
     assert utterances.table[:, 2].tolist() == [3, 2]
 
@@ -53,7 +53,7 @@ def odd(kind):
 def test_lists_of_odd_arrays(kind):
     """Plain arrays are described in a loop of their own; what is not plain beside them changes no value."""
     items = [np.ones((2, 4), np.float32), odd(kind), np.ones((3, 4), np.float16), np.ones((0, 4), np.float32)]
-    got = as_utterances(items, None, InputSpec(4, True))
+    got = as_inputs(items, None, InputSpec(4, True))
     assert got.table[:, 2:].tolist() == [[2, 0], [5, 0], [3, 1], [0, 0]]
     assert got.table[0].tolist() == [items[0].ctypes.data, 4, 2, 0]
     values = np.asarray(getattr(items[1], "array", items[1]), np.float32)
@@ -80,19 +80,19 @@ def test_lists_of_odd_arrays(kind):
 )
 def test_bad_arrays_in_lists(items, error, said):
     with pytest.raises(error, match=said):
-        as_utterances(items, None, InputSpec(4, False))
+        as_inputs(items, None, InputSpec(4, False))
 
 
 def test_other_types_are_refused():
     with pytest.raises(TypeError, match=r"log_probs\[0\]: expected float32 or float16 log-probs, got int64"):
-        as_utterances([Foreign(np.zeros((3, 4), int))], None, InputSpec(4, True))
+        as_inputs([Foreign(np.zeros((3, 4), int))], None, InputSpec(4, True))
 
 
 def test_float64_is_rounded():
     values = np.random.default_rng(0).normal(size=(3, 4))
     values[1, 2], values[2, 0] = -1e300, -np.inf
     for array in (values, Foreign(values), values.astype(">f8"), values[:, ::-1].copy()[:, ::-1]):
-        taken = as_utterances([array], None, InputSpec(4, True))
+        taken = as_inputs([array], None, InputSpec(4, True))
         with np.errstate(over="ignore"):
             assert taken.rows(0, 0, 4).tobytes() == values.astype(np.float32).tobytes()
 

@@ -151,10 +151,10 @@ def test_strides_and_read_only(graph, batch, answer):
 
 
 def test_a_row_of_the_batch_is_not_copied(graph):
-    from arcbeam.arrays.batches import InputSpec, as_utterances
+    from arcbeam.arrays.batches import InputSpec, as_inputs
 
     array = np.zeros((3, 5, 32), dtype=np.float16)
-    utterances = as_utterances(array[:, 1:], None, InputSpec(32, True))
+    utterances = as_inputs(array[:, 1:], None, InputSpec(32, True))
     assert [a.__array_interface__["data"][0] for a in utterances.arrays] == [
         array[i, 1:].__array_interface__["data"][0] for i in range(3)
     ]

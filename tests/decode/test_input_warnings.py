@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder, Graph, InputWarning, baseline
-from arcbeam.arrays.batches import InputSpec, as_utterances
+from arcbeam.arrays.batches import InputSpec, as_inputs
 from arcbeam.arrays.input_warnings import InputWarnings
 from tests.decode import graphs
 from tests.decode.emulated_gpu import DeviceArray
@@ -104,7 +104,7 @@ def warned(one, batch):
     """What a decoder warns of where it decodes a batch on the CPU."""
 
     def run():
-        one.checks.check(as_utterances(batch, None, InputSpec(1, False)).table)
+        one.checks.check(as_inputs(batch, None, InputSpec(1, False)).table)
         if one.checks.has_news:
             one.warn()
 

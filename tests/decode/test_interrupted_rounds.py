@@ -29,7 +29,7 @@ def rule(seconds):
 
 def failing(decoder, monkeypatch, error, when=lambda lattices: True, times=1):
     """Has the next outputs of the decoder's lattices fail."""
-    made, left = decoder._reader.answers, [times]
+    made, left = decoder._search.reader.answers, [times]
 
     def answer(lattices, *arguments, **options):
         if left[0] and when(lattices):
@@ -37,7 +37,7 @@ def failing(decoder, monkeypatch, error, when=lambda lattices: True, times=1):
             raise error
         return made(lattices, *arguments, **options)
 
-    monkeypatch.setattr(decoder._reader, "answers", answer)
+    monkeypatch.setattr(decoder._search.reader, "answers", answer)
 
 
 def sentences(stream, partial):

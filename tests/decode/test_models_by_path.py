@@ -40,7 +40,7 @@ def test_a_decoder_loads_its_models_by_their_kind(files, arpa):
         objects = CtcDecoder(one, language_model=large, graph_language_model=small_model)
         for given in (path, str(path)):
             paths = CtcDecoder(one, language_model=given, graph_language_model=str(arpa))
-            assert type(paths._rescoring.large) is kind
+            assert type(paths._search.rescoring.large) is kind
             assert as_bytes(paths.decode([LOGP])) == as_bytes(objects.decode([LOGP]))
 
 

@@ -93,7 +93,7 @@ def counted(one):
         def release(self):
             self.engine.release()
 
-    one._measurer._engine = Counting()
+    one._search.measurer._engine = Counting()
     return calls
 
 
@@ -209,11 +209,11 @@ def test_streams_are_as_before_if_their_frames_cannot_be_measured():
         def confidences(self, table, columns, by):
             raise MemoryError("out of memory for the confidences of the frames of utterance 0")
 
-    one._measurer._engine = Short()
+    one._search.measurer._engine = Short()
     with pytest.raises(MemoryError):
         one.decode_chunks(streams, [SPEECH[7:20]] * 3, errors="return")
     assert [stream.save() for stream in streams] == before
-    one._measurer._engine = None
+    one._search.measurer._engine = None
     for partial in one.decode_chunks(streams, [SPEECH[7:9]] * 3):
         assert partial.num_frames == 9
 

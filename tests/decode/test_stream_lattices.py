@@ -305,7 +305,7 @@ def test_a_lost_result_is_said(device, monkeypatch):
     decoder = CtcDecoder(GRAPH, **OPTIONS | {"device": device})
     plain, richer, later = decoder.stream(), decoder.stream(**REQUESTED), decoder.stream(**REQUESTED)
     with monkeypatch.context() as patch:
-        patch.setattr(decoder._reader, "answers", no_memory)
+        patch.setattr(decoder._search.reader, "answers", no_memory)
         lost = decoder.decode_chunks([plain, richer, later], [BATCH[0]] * 3, last=[False, True, False])[1]
     for name in ("nbest", "confidence", "mbr", "words"):
         with pytest.raises(MemoryError):

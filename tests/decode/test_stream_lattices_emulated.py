@@ -53,7 +53,7 @@ def test_a_state_too_large_for_the_lanes(gpu):
 
 
 def test_streams_that_keep_links_need_a_lattice_beam(gpu):
-    engine = CtcDecoder(GRAPH, device="cuda", **LATTICES)._engine
+    engine = CtcDecoder(GRAPH, device="cuda", **LATTICES)._search.engine
     stream, nothing = engine.new_stream(lattice_beam=4.0), np.zeros((1, 4), np.int64)
     with pytest.raises(ValueError, match="lattice_beam: expected a cost, because there are streams that keep links"):
         engine.decode(nothing, 12, False, streams=[stream], last=[False])

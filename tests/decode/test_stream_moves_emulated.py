@@ -188,8 +188,10 @@ def test_a_state_goes_on_from_what_waits_for_the_device(gpu, requested):
     decoder, cpu = on_both()
     stream = cpu.stream(**requested)
     stream.decode_chunk(BATCH[5][:20])
-    _, saved, _ = stream_state.read(stream.save(), decoder._chunks, None)
-    state = decoder._engine.new_stream(None, None, None, saved, decoder.options.lattice_beam if requested else None)
+    _, saved, _ = stream_state.read(stream.save(), decoder._search, None)
+    state = decoder._search.engine.new_stream(
+        None, None, None, saved, decoder.options.lattice_beam if requested else None
+    )
     assert (state.has_begun, state.frames) == (False, 20)
     found, wanted = (one.search(with_lattice=bool(requested)) for one in (state, stream._state))
     assert state.has_begun

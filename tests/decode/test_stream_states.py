@@ -75,7 +75,7 @@ def test_the_bytes_depend_on_the_frames_alone(monkeypatch, decoders, kind, reque
 def test_tokens_are_sorted_by_their_keys(decoders):
     """By graph state, large state and small state; these follow from the words of the paths."""
     decoder = decoders("rescoring", beam=12.0)
-    rescoring = decoder._rescoring
+    rescoring = decoder._search.rescoring
     data = begun(decoder, frames=40).save()
     arrays = {name: state_array(data, name) for name in ("settled", "sources", "arcs", "states", "entries")}
     paths = [arrays["settled"].tolist()]

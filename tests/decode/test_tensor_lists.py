@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder
-from arcbeam.arrays.batches import InputSpec, as_utterances
+from arcbeam.arrays.batches import InputSpec, as_inputs
 from tests.cuda_host.exporters import exchanged
 from tests.decode import graphs
 from tests.decode.equality import same
@@ -80,7 +80,7 @@ def test_torch(exchanging):
 
 def test_tensors_of_torch_live_as_long_as_the_batch(exchanging):
     tensors = [exchanging.from_numpy(logp.copy()) for logp in LOG_PROBS]
-    got = as_utterances(tensors, None, InputSpec(COLUMNS, True))
+    got = as_inputs(tensors, None, InputSpec(COLUMNS, True))
     tensors.clear()
     assert [got.value(0, 3, column) for column in range(COLUMNS)] == LOG_PROBS[0][3].tolist()
 

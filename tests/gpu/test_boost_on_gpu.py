@@ -74,7 +74,7 @@ def test_with_a_language_model(room, place, n):
     batch = [random_log_probs(i, 1 + 37 * i % 50) for i in range(150)]
     where = {"placement": place[0], "arc_cache": place[1], "gpu_budget": place[2]}
     decoder = agree(graph, batch, boosts_of(batch), where, beam=8.0, max_active=400, hypotheses_per_state=n, **models)
-    assert decoder._engine.placement == place[0]
+    assert decoder._search.engine.placement == place[0]
 
 
 @pytest.mark.parametrize("cache", [None, 0])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from arcbeam.arrays.batches import InputSpec
-from arcbeam.arrays.on_device import as_device_utterances
+from arcbeam.arrays.on_device import as_device_inputs
 from arcbeam.core.errors import CudaError, CudaOutOfMemoryError
 from arcbeam.gpu import _cuda, _host_buffers
 from arcbeam.gpu._host_buffers import SharedBuffer
@@ -249,7 +249,7 @@ def read_rows(engine, utterances, half):
 def test_arrays_come_in_without_a_copy_and_in_order(gpu, library, half):
     engine = Engine(gpu)
     array = producers()[library](half)
-    got = as_device_utterances(array, None, InputSpec(8, True), reader=engine.stream)
+    got = as_device_inputs(array, None, InputSpec(8, True), reader=engine.stream)
     expected = np.arange(800).astype(np.float16 if half else np.float32).astype(np.float32)
     assert (read_rows(engine, got, half) == expected).all()
     if library == "torch":
@@ -261,13 +261,13 @@ def test_arrays_come_in_without_a_copy_and_in_order(gpu, library, half):
 def test_the_array_interface_and_a_given_stream(gpu, library):
     engine = Engine(gpu)
     array = InterfaceOnly(producers()[library](False))
-    got = as_device_utterances(array, None, InputSpec(8, True), reader=engine.stream, cuda_stream=0)
+    got = as_device_inputs(array, None, InputSpec(8, True), reader=engine.stream, cuda_stream=0)
     assert (read_rows(engine, got, False) == np.arange(800)).all()
 
 
 def refused(engine, array, said):
     with pytest.raises(ValueError, match=said):
-        as_device_utterances([array], None, InputSpec(8, True), reader=engine.stream)
+        as_device_inputs([array], None, InputSpec(8, True), reader=engine.stream)
 
 
 def test_memory_that_kernels_cannot_read(gpu):
@@ -276,7 +276,7 @@ def test_memory_that_kernels_cannot_read(gpu):
     engine.buffer.resize(1 << 20)
     address = engine.buffer.address
     whole = Claimed(address, (1 << 15, 8))
-    got = as_device_utterances([whole], None, InputSpec(8, True), reader=engine.stream)
+    got = as_device_inputs([whole], None, InputSpec(8, True), reader=engine.stream)
     assert got.table.tolist() == [[address, 8, 1 << 15, 0]]
     refused(engine, Claimed(address, (1 << 20, 8), (1 << 22, 4)), "all of the array in one allocation")
     refused(engine, Claimed(address + (1 << 19), (1 << 20, 8), (-(1 << 22), 4)), "all of the array in one allocation")
@@ -284,7 +284,7 @@ def test_memory_that_kernels_cannot_read(gpu):
     host = np.zeros((3, 8), np.float32)
     refused(engine, Claimed(host.ctypes.data, host.shape), "which the driver does not know: memory of the host")
     far.resize(1 << 20)  # managed, or pinned where that is refused
-    taken = as_device_utterances([Claimed(far.host_address, (3, 8))], None, InputSpec(8, True), reader=engine.stream)
+    taken = as_device_inputs([Claimed(far.host_address, (3, 8))], None, InputSpec(8, True), reader=engine.stream)
     assert taken.table[0, 0] == far.host_address
     engine.stream.finish()
     assert engine.context.lost == 0
@@ -296,7 +296,7 @@ def test_memory_of_torch_that_kernels_cannot_read(gpu):
     engine = Engine(gpu)
     array = torch.zeros((1 << 17, 8), device=f"cuda:{gpu}")
     for taken in (array, InterfaceOnly(array), array.expand(3, 1 << 17, 8)[1], array[:1].expand(50, 8)):
-        got = as_device_utterances([taken], None, InputSpec(8, True), reader=engine.stream)
+        got = as_device_inputs([taken], None, InputSpec(8, True), reader=engine.stream)
         assert got.table[0, 0] == array.data_ptr()
     refused(engine, InterfaceOnly(array, strides=(1 << 30, 4)), "all of the array in one allocation")
 
@@ -307,10 +307,10 @@ def test_lists_of_torch(gpu):
     engine = Engine(gpu)
     made = [torch.full((3 + 977 * i % 3000, 8), i, device=f"cuda:{gpu}", dtype=torch.float32) for i in range(500)]
     made = [made[7 * i % 500] for i in range(500)]
-    got = as_device_utterances(made, None, InputSpec(8, True), reader=engine.stream)
+    got = as_device_inputs(made, None, InputSpec(8, True), reader=engine.stream)
     assert got.table.tolist() == [[t.data_ptr(), 8, t.shape[0], 0] for t in made]
     made = [t.half()[::2] for t in made]
-    got = as_device_utterances(made, None, InputSpec(8, True), reader=engine.stream)
+    got = as_device_inputs(made, None, InputSpec(8, True), reader=engine.stream)
     assert got.table.tolist() == [[t.data_ptr(), 16, t.shape[0], 1] for t in made]
     addresses = got.table[:, 0].tolist()
     made.clear()
@@ -321,9 +321,9 @@ def test_lists_of_torch(gpu):
         (torch.zeros((3, 8), device=f"cuda:{gpu}", dtype=torch.int32), "float32 or float16 log-probs, got int32"),
     ):
         with pytest.raises(TypeError, match=said):
-            as_device_utterances([again[0], bad], None, InputSpec(8, True), reader=engine.stream)
+            as_device_inputs([again[0], bad], None, InputSpec(8, True), reader=engine.stream)
     wide = torch.full((3, 8), 0.1, device=f"cuda:{gpu}", dtype=torch.float64)
-    got = as_device_utterances([again[0].float(), wide], None, InputSpec(8, True), reader=engine.stream)
+    got = as_device_inputs([again[0].float(), wide], None, InputSpec(8, True), reader=engine.stream)
     assert got.table[1].tolist() == [got.table[1, 0], 8, 3, 0] and got.table[1, 0] != wide.data_ptr()
 
 
@@ -335,10 +335,8 @@ def test_streams_of_another_device(gpu):
     array = torch.zeros((3, 8), device=f"cuda:{gpu}")
     for stream in (other.address, torch.cuda.default_stream(1), torch.cuda.Stream(device=1)):
         with pytest.raises(ValueError, match=f"cuda_stream: expected a stream of cuda:{gpu}, where the decoder is"):
-            as_device_utterances([array], None, InputSpec(8, True), reader=engine.stream, cuda_stream=stream)
-    as_device_utterances(
-        [array], None, InputSpec(8, True), reader=engine.stream, cuda_stream=torch.cuda.Stream(device=gpu)
-    )
+            as_device_inputs([array], None, InputSpec(8, True), reader=engine.stream, cuda_stream=stream)
+    as_device_inputs([array], None, InputSpec(8, True), reader=engine.stream, cuda_stream=torch.cuda.Stream(device=gpu))
     assert engine.context.lost == 0
 
 
@@ -348,11 +346,11 @@ def test_a_side_stream_of_torch(gpu):
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
         array = producers()["torch"](False)
-        by_protocol = as_device_utterances(array, None, InputSpec(8, True), reader=engine.stream)
+        by_protocol = as_device_inputs(array, None, InputSpec(8, True), reader=engine.stream)
     assert (read_rows(engine, by_protocol, False) == np.arange(800)).all()
     with torch.cuda.stream(side):
         array = producers()["torch"](False)
-    given = as_device_utterances(array, None, InputSpec(8, True), reader=engine.stream, cuda_stream=side)
+    given = as_device_inputs(array, None, InputSpec(8, True), reader=engine.stream, cuda_stream=side)
     assert (read_rows(engine, given, False) == np.arange(800)).all()
 
 

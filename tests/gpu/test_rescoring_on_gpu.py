@@ -83,8 +83,8 @@ def test_placements(place, n):
     decoder = agree(graph, models, batch, place, beam=8.0, max_active=400, hypotheses_per_state=n)
     stats = decoder.stats
     assert stats.distinct_lookups >= stats.lookup_misses
-    assert stats.lookups >= stats.distinct_lookups or decoder._engine.placement == "host"
-    assert decoder._engine.placement == place[0]
+    assert stats.lookups >= stats.distinct_lookups or decoder._search.engine.placement == "host"
+    assert decoder._search.engine.placement == place[0]
 
 
 @pytest.mark.parametrize("shape", [replace(search_plan.CLUSTER, cluster=blocks) for blocks in (8, 4, 2)], ids=repr)

@@ -75,9 +75,14 @@ def callables():
     """Public functions, classes and methods, by name."""
     for name, value in PUBLIC.items():
         yield name, value
-        for method in vars(value) if inspect.isclass(value) else ():
+        for method in members(value) if inspect.isclass(value) else ():
             if not method.startswith("_") and callable(getattr(value, method)):
                 yield f"{name}.{method}", getattr(value, method)
+
+
+def members(kind):
+    """The names in a class and in its bases, as far as they are arcbeam's."""
+    return sorted({name for base in kind.__mro__ if base.__module__.startswith("arcbeam") for name in vars(base)})
 
 
 def parameters(function):

@@ -28,8 +28,8 @@ class Answering:
 
     def __init__(self, gpu: EmulatedGpu, decoder: CtcDecoder, every: int, polls: int = 0) -> None:
         self.every, self.polls = every, polls
-        self.lookups = decoder._engine.host_lookups
-        self.is_kenlm = decoder._engine.placement == "cpu"
+        self.lookups = decoder._search.engine.host_lookups
+        self.is_kenlm = decoder._search.engine.placement == "cpu"
         self.counts = (ctypes.c_uint64 * 4)()
         self.gpu, self.all = gpu, None
         gpu.sources_beside = SOURCES

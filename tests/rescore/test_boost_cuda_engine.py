@@ -7,6 +7,7 @@ import pytest
 
 from arcbeam import Boost, CapacityError, CtcDecoder, UnsupportedError
 from arcbeam.ctc.gpu.models import _models
+from arcbeam.ctc.gpu.searches.kernels import all_kernels
 from arcbeam.gpu.tuned import search_plan
 from tests.decode.equality import same
 from tests.decode.language_models import WORDS
@@ -117,9 +118,9 @@ def test_n_best_lists_have_boosts(gpu):
 
 
 def test_a_boost_alone_takes_the_shared_memory_of_the_plain_search():
-    for name in ("boosted", "boosted_lattice"):
-        assert search_plan.shared_bytes(name, True) == search_plan.shared_bytes("search", False)
-    assert search_plan.shared_bytes("boosted_rescore", True) == search_plan.RESCORING_SHARED_BYTES
+    found = {one.name: search_plan.shared_bytes(one.rescores, one.has_model) for one in all_kernels()}
+    assert found["boosted"] == found["boosted_lattice"] == found["new_words"] == found["search"]
+    assert found["boosted_rescore"] == found["host_lookup"] == search_plan.RESCORING_SHARED_BYTES
 
 
 def test_more_beginnings_than_a_history_has_room_for(gpu, monkeypatch):

@@ -34,7 +34,7 @@ def on_gpu(model, cache="1MB"):
 def test_numbers_and_the_cache_live_on(gpu, model):
     decoder = on_gpu(model)
     first = decoder.decode(BATCH)
-    lookups = decoder._engine.host_lookups
+    lookups = decoder._search.engine.host_lookups
     histories, questions = lookups.histories, lookups.questions
     assert histories > 20
     check_same(decoder.decode(BATCH), first)
@@ -45,10 +45,10 @@ def test_numbers_and_the_cache_live_on(gpu, model):
 def test_without_an_arc_cache_nothing_is_numbered_twice(gpu, model):
     decoder = on_gpu(model, cache=0)
     first = decoder.decode(BATCH)
-    histories = decoder._engine.host_lookups.histories
+    histories = decoder._search.engine.host_lookups.histories
     for _ in range(3):
         check_same(decoder.decode(BATCH), first)
-    lookups = decoder._engine.host_lookups
+    lookups = decoder._search.engine.host_lookups
     assert histories <= lookups.histories <= histories + 8, "but for numbers that two threads took for one history"
 
 
@@ -63,14 +63,14 @@ def test_many_batches_stay_within_bounds(gpu, model, wanted, monkeypatch, first_
         for batch, want in zip(OTHERS, wanted, strict=True):
             check_same(decoder.decode(batch), want)
             pinned.append(decoder.memory().pinned)
-            most = max(most, decoder._engine.host_lookups.histories)
+            most = max(most, decoder._search.engine.host_lookups.histories)
     assert pinned[-1] == pinned[len(OTHERS) - 1], "nothing grows for batches that have been before"
     if bytes_for_all == 0:
         alone = []
         for batch in OTHERS:
             other = on_gpu(model)
             other.decode(batch)
-            alone.append(other._engine.host_lookups.histories)
+            alone.append(other._search.engine.host_lookups.histories)
         assert most <= max(*alone, first_room // 2) + max(alone) + 8
 
 
@@ -78,7 +78,7 @@ def test_room_is_made_before_lanes_need_it(gpu, model, wanted, monkeypatch):
     """Between batches; and where the host has no more, numbers begin anew instead."""
     monkeypatch.setattr(search_plan, "REQUEST_HISTORIES", 128)
     decoder = on_gpu(model)
-    lookups = decoder._engine.host_lookups
+    lookups = decoder._search.engine.host_lookups
     sizes = []
     for number, (batch, want) in enumerate(zip(OTHERS, wanted, strict=True)):
         if lookups.histories > 64:

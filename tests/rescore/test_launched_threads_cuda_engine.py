@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder
+from arcbeam.ctc.gpu.searches import kernels
+from arcbeam.ctc.gpu.searches.kernels import ARCS_REQUESTED, BUCKETED, RESIDENT, WORDS_REQUESTED, all_kernels
 from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
-from tests.decode.emulated_gpu import SHAPES, SOURCES
+from tests.decode.emulated_gpu import SHAPES
 from tests.decode.equality import same
 from tests.decode.lattices import lattices, packed
 from tests.decode.small_search import ROOMY
@@ -20,28 +22,28 @@ from tests.rescore.searches import CLOSED_OVER, LARGE, OPEN_OVER, SMALL, known_w
 BATCH = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((7, 3))]
 LAUNCHES = {"wide": search_plan.WIDE, "dense": search_plan.DENSE, "cluster": search_plan.RESCORING_CLUSTER}
 KNOWN, NEW = known_words(len(BATCH)), new_words(OPEN_OVER, len(BATCH))
-# Of a search without lattices: where the large model is, and the boosts.
-TAKES = {
-    "search": (None, None),
-    "rescore": ("resident", None),
-    "host_lookup": ("kenlm", None),
-    "host_arcs": ("arcs requested", None),
-    "bucketed": ("bucketed", None),
-    "boosted": (None, KNOWN),
-    "boosted_rescore": ("resident", KNOWN),
-    "boosted_host": ("arcs requested", NEW),
-    "new_words": (None, NEW),
-    "new_words_rescore": ("resident", NEW),
-}
+LARGE_MODELS = {
+    None: None, RESIDENT: "resident", BUCKETED: "bucketed", WORDS_REQUESTED: "kenlm", ARCS_REQUESTED: "arcs requested",
+}  # fmt: skip
+BOOSTS = {None: None, kernels.KNOWN: KNOWN, kernels.NEW: NEW}
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 
 
-@pytest.mark.parametrize(("name", "kernel"), [(name, kernel) for name in SOURCES for kernel in SHAPES[name]])
-def test_equal_bytes(emulated_gpu, name, kernel):
+def test_the_table_is_that_of_the_files():
+    assert {kernel.name: set(kernel.entries) for kernel in all_kernels()} == {
+        name: set(entries) for name, entries in SHAPES.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("search", "kernel"),
+    [pytest.param(one, entry, id=f"{one.name}-{entry}") for one in all_kernels() for entry in one.entries],
+)
+def test_equal_bytes(emulated_gpu, search, kernel):
     emulated_gpu.begin_with(ROOMY)
     emulated_gpu.launch_as(LAUNCHES[kernel])
     emulated_gpu.threads, emulated_gpu.schedule = None, {}
-    place, boost = TAKES[name.removesuffix("_lattice").removesuffix("_stream")]
+    name, place, boost = search.name, LARGE_MODELS[search.models[-1]], BOOSTS[search.boosts[-1]]
     graph = OPEN_OVER if boost is NEW else CLOSED_OVER
     options = {"beam": 5.0, "max_active": 40}
     if place is not None:

@@ -24,7 +24,7 @@ def test_a_model_many_times_the_budget(gpu, of_kenlm, times):
     large = kenlm() if of_kenlm else LARGE
     size = large.nbytes if of_kenlm else LARGE.info().bytes
     one = decoder("cuda", large, gpu_budget=size // times)
-    assert one._engine.placement == ("cpu" if of_kenlm else "host-direct")
+    assert one._search.engine.placement == ("cpu" if of_kenlm else "host-direct")
     wanted = decoder("cpu", large).decode(BATCH)
     for _ in range(2):
         check_same(one.decode(BATCH), wanted)
@@ -54,7 +54,8 @@ def test_a_file_that_shrinks_during_a_search(gpu, tmp_path, place, size):
     assert path.stat().st_size > 4 * 16384
     where = {"device": "cpu"} if place == "cpu" else {"device": "cuda", "arc_cache": 0}
     one = decoder(large=LanguageModel.load(path), placement=place, **where)
-    one._engine = Shrinking(one._engine, path, size)
+    intake = one._search.intake
+    intake.engine = Shrinking(intake.engine, path, size)
     with pytest.raises(FormatError, match=rf"the file shrank from \d+ to {size} bytes"):
         one.decode(BATCH)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from arcbeam import CapacityError, CtcDecoder, CudaError, FormatError, LanguageModel, UnsupportedError
+from arcbeam.ctc.search import BeamSearch
 from arcbeam.gpu.tuned import search_plan
 from tests.decode.emulated_gpu import TIGHT, DeviceArray
 from tests.rescore import test_rescore_cuda_engine as resident
@@ -180,14 +181,14 @@ def test_a_file_that_shrinks_while_lanes_ask(gpu, tmp_path, monkeypatch):
     resident.LARGE.save(tmp_path / "large.lm")
     models = {"language_model": LanguageModel.load(tmp_path / "large.lm"), "graph_language_model": SMALL}
     decoder = on_gpu(models, placement="host", arc_cache=0)
-    check = CtcDecoder._check_files
+    check = BeamSearch.check_files
     checks = []
 
     def check_then_shrink(self):
         check(self)
         checks.append(os.truncate(tmp_path / "large.lm", 64))
 
-    monkeypatch.setattr(CtcDecoder, "_check_files", check_then_shrink)
+    monkeypatch.setattr(BeamSearch, "check_files", check_then_shrink)
     with pytest.raises(FormatError, match="shrank from"):
         decoder.decode(BATCH)
     assert len(checks) == 1 and gpu.errors == []
@@ -195,7 +196,7 @@ def test_a_file_that_shrinks_while_lanes_ask(gpu, tmp_path, monkeypatch):
 
 def test_what_does_not_go_together(gpu, requested):
     if requested["placement"] == "cpu":
-        assert on_gpu(requested, placement="auto")._engine.placement == "cpu"
+        assert on_gpu(requested, placement="auto")._search.engine.placement == "cpu"
         for placement in ("auto", "cpu"):
             assert on_gpu(requested, device="auto", placement=placement).device == "cuda:0"
         with pytest.raises(UnsupportedError, match=r"placement: expected .* because KenLM.s files"):
@@ -253,7 +254,7 @@ def test_memory_that_runs_out_while_decoding(gpu, placed):
 @pytest.mark.parametrize("placed", ["resident", "host-direct", "host"], indirect=True)
 def test_pickled_decoders(gpu, placed):
     again = pickle.loads(pickle.dumps(on_gpu(placed, arc_cache="1kB")))
-    assert (again._engine.placement, again.device) == (placed["placement"], "cuda:0")
+    assert (again._search.engine.placement, again.device) == (placed["placement"], "cuda:0")
     check_same(again.decode(BATCH), on_cpu(placed))
 
 

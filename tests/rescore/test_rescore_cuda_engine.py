@@ -96,9 +96,9 @@ def test_placements_of_other_devices(gpu):
 
 
 def test_a_budget_chooses(gpu):
-    assert on_gpu()._engine.placement == "resident"
+    assert on_gpu()._search.engine.placement == "resident"
     decoder = on_gpu(gpu_budget=4096)
-    assert decoder._engine.placement == "host-direct"
+    assert decoder._search.engine.placement == "host-direct"
     check_same(decoder.decode(BATCH), on_cpu())
     with pytest.raises(CapacityError, match=r"gpu_budget: the language model and its cache take .* as placement="):
         on_gpu(gpu_budget=4096, placement="resident")
@@ -116,7 +116,7 @@ def test_pinned_memory_that_is_refused(gpu):
     gpu.fake.fail("host_allocate", 2)
     with pytest.warns(UserWarning, match="the host does not pin .* kept on the GPU"):
         decoder = on_gpu(placement="host-direct")
-    assert decoder._engine.placement == "resident"
+    assert decoder._search.engine.placement == "resident"
     check_same(decoder.decode(BATCH), on_cpu())
 
 
@@ -155,7 +155,7 @@ def test_a_second_decoder_of_a_resident_model(gpu, monkeypatch):
     gc.collect()
     on_gpu(language_model=LanguageModel(dict(LARGE.columns), LARGE.about))
     assert seen[1] - seen[2] == 1 << 16, "the memory of the model, in the pool's grains"
-    assert first._engine.placement == "resident"
+    assert first._search.engine.placement == "resident"
 
 
 def test_counters_of_an_empty_batch(gpu):
@@ -182,7 +182,7 @@ def test_pinned_memory_that_is_refused_within_a_budget(gpu):
     gpu.fake.fail("host_allocate", 2)
     with pytest.warns(UserWarning, match="keeps its index and requests the rest from the host, as 'host'"):
         decoder = on_gpu(placement="host-direct", gpu_budget=index + 100)
-    assert decoder._engine.placement == "host"
+    assert decoder._search.engine.placement == "host"
     check_same(decoder.decode(BATCH), on_cpu())
 
 

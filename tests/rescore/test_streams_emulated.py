@@ -269,7 +269,7 @@ def test_numbers_of_kenlm_begin_anew(gpu, monkeypatch, first_room, boosted):
     decoders, rng = pair("kenlm"), np.random.default_rng(2)
     boosts = BOOSTS[:4] if boosted else [None] * 4
     streams = [[decoder.stream(boost=one) for one in boosts] for decoder in decoders]
-    numbers, sizes = decoders[0]._engine.host_lookups, []
+    numbers, sizes = decoders[0]._search.engine.host_lookups, []
     for number in range(24):
         chosen = rng.permutation(4)[: rng.integers(1, 4)].tolist()
         parts = [SPEECH[7 * (number + i) :][:5] for i in chosen]

@@ -71,7 +71,7 @@ cdef extern from "decode/lane.hpp" namespace "arcbeam::twin" nogil:
         float run "operator()"(const Buffer[Token]&, uint32_t, const Cutoff&) except +
 
     cdef cppclass StateTable:
-        void begin_frame(size_t, size_t) except +
+        void begin_frame(size_t) except +
 
     cdef cppclass Closure:
         void begin(const GraphView&) except +
@@ -277,7 +277,7 @@ def recombine(candidates, float bound):
     cdef Frontier frontier
     cdef Work work
     fill_candidates(buffer, candidates)
-    table.begin_frame(0, buffer.size())
+    table.begin_frame(buffer.size())
     cpp_recombine(buffer, bound, table, frontier, work)
     return copy_out(frontier.begin(), frontier.size(), CANDIDATE)
 
@@ -291,7 +291,7 @@ def closure(graph, frontier, float bound, uint32_t first_log):
     cdef Closure stage
     cdef GraphView view = view_of(graph)
     fill_candidates(buffer, frontier)
-    table.begin_frame(0, buffer.size())
+    table.begin_frame(buffer.size())
     cpp_recombine(buffer, bound, table, closed, work)
     stage.begin(view)
     stage.run(view, bound, first_log, table, closed)

@@ -22,7 +22,7 @@ inline void reach(const GraphView& graph, const Buffer<Candidate>& candidates, f
     StateTable table;
     Closure closure;
     Work work;
-    table.begin_frame(0, candidates.size());
+    table.begin_frame(candidates.size());
     recombine(candidates, bound, table, frontier, work, reached);
     closure.begin(graph);
     closure(graph, bound, first_log, table, frontier, reached);

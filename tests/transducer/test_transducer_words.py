@@ -49,7 +49,7 @@ class Written:
 
 def words_of(pieces, tokens, durations=None, confidence=None, **options):
     decoder = decoder_of(tokenizer=[*pieces, *["x"] * (12 - len(pieces))], **options)
-    return decoder._form.spelled().words(Written(decoder, tokens, durations, confidence))
+    return decoder._search.form.spelled().words(Written(decoder, tokens, durations, confidence))
 
 
 def plain(words):
@@ -135,7 +135,7 @@ def test_any_pieces(pieces, tokens, cuts):
     """Texts are those of the tokenizer, words follow the rule, and what is closed stays; in any order of reads."""
     decoder = decoder_of(tokenizer=pieces)
     written = Written(decoder, tokens)
-    shared = decoder._form.spelled()
+    shared = decoder._search.form.spelled()
     for count in [*cuts, len(tokens), *cuts]:
         one = Written(decoder, tokens[:count])
         words = shared.words(one)
@@ -246,14 +246,14 @@ def test_long_sentences_take_each_word_once(monkeypatch):
     """A chunk costs what is new: each token is read once, each word made once."""
     one = decoder_of()
     taken, made = [], []
-    parts = one._form.detokenize.parts
+    parts = one._search.form.detokenize.parts
 
     class Counting(list):
         def __getitem__(self, token):
             taken.append(token)
             return super().__getitem__(token)
 
-    one._form.detokenize.__dict__["parts"] = Counting(parts)
+    one._search.form.detokenize.__dict__["parts"] = Counting(parts)
     monkeypatch.setattr("arcbeam.transducer.growing_words.Word", lambda *fields: made.append(fields) or Word(*fields))
     stream, frames, reads = one.stream(), random_frames(9, 600), 0
     for at in range(0, len(frames), 4):
@@ -269,7 +269,7 @@ def test_a_look_that_is_interrupted_leaves_what_was_there():
     one = decoder_of()
     stream = one.stream()
     before, whole = stream.decode_chunk(BATCH[0][:20]), stream.decode_chunk(BATCH[0][20:])
-    parts, taken = one._form.detokenize.parts, []
+    parts, taken = one._search.form.detokenize.parts, []
 
     class Interrupted(list):
         def __getitem__(self, token):
@@ -278,7 +278,7 @@ def test_a_look_that_is_interrupted_leaves_what_was_there():
                 raise KeyboardInterrupt
             return super().__getitem__(token)
 
-    one._form.detokenize.__dict__["parts"] = Interrupted(parts)
+    one._search.form.detokenize.__dict__["parts"] = Interrupted(parts)
     with pytest.raises(KeyboardInterrupt):
         _ = whole.words
     assert [found.words for found in (whole, before)] == [

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.arrays.batches import Utterances
+from arcbeam.arrays.batches import Inputs
 from arcbeam.core.errors import InputError
 
 ERRORS = ("raise", "return")
@@ -41,26 +41,22 @@ def _first(is_bad: npt.NDArray[np.bool_], values: Values) -> tuple[int, int, Any
     return frame, column, values[frame, column]
 
 
-def log_prob_errors(
-    bad: Sequence[tuple[Any, ...]], utterances: Utterances | None, errors: str
-) -> dict[int, InputError]:
+def log_prob_errors(bad: Sequence[tuple[Any, ...]], inputs: Inputs | None, errors: str) -> dict[int, InputError]:
     """The errors by utterance; "raise": raises the first. `bad`: engines' (utterance, frame, column[, value])."""
     found = {}
     for i, frame, column, *reported in bad:
-        value = reported[0] if reported or utterances is None else utterances.value(i, frame, column)
+        value = reported[0] if reported or inputs is None else inputs.value(i, frame, column)
         reason = f"expected finite values or -inf, got {value}"
         found[i] = InputError("log_probs", reason, utterance=i, frame=frame, column=column)
     return _raised(found, errors)
 
 
-def encoder_output_errors(
-    bad: Sequence[tuple[Any, ...]], utterances: Utterances | None, errors: str
-) -> dict[int, InputError]:
+def encoder_output_errors(bad: Sequence[tuple[Any, ...]], inputs: Inputs | None, errors: str) -> dict[int, InputError]:
     """`log_prob_errors` for transducers; `bad` has (utterance, frame) if the network's output was not finite."""
     found = {}
     for i, frame, *column in bad:
         if column:
-            value = column[1] if len(column) > 1 or utterances is None else utterances.value(i, frame, column[0])
+            value = column[1] if len(column) > 1 or inputs is None else inputs.value(i, frame, column[0])
             reason = f"expected finite values, got {value}"
             found[i] = InputError("encoder_output", reason, utterance=i, frame=frame, feature=column[0])
         else:

@@ -1,17 +1,22 @@
-"""Turns log-probs from anywhere into addresses: the only place where a foreign host array becomes a pointer."""
+"""Arrays from anywhere, checked: the only place where a foreign host array becomes a pointer."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from arcbeam.arrays._log_softmax import log_softmax
 from arcbeam.arrays._plain_rows import even_rows, plain_rows
+from arcbeam.arrays.engine import Table
+from arcbeam.gpu._memory import read_ranges
+
+if TYPE_CHECKING:
+    from arcbeam.gpu._launch import Stream
 
 FLOAT_TYPES = (np.dtype(np.float32), np.dtype(np.float16))
 ROUNDED_TYPES = ("float64", "bfloat16")  # that are rounded to float32
@@ -29,12 +34,28 @@ class InputSpec:
 
 
 @dataclass(frozen=True)
-class Utterances:
-    """A batch as the engines take it."""
+class Inputs:
+    """The utterances of a batch, or the chunks of streams, as the engines take them."""
 
-    table: np.ndarray  # int64[batch, 4]: address, row stride in values, frames, 1 for float16
+    table: Table
     columns: int
     arrays: Any  # [batch, frames, columns] or list of [frames, columns]: keeps the memory
+    reader: Stream | None = None  # of the GPU that the arrays lie on; None: they are in the host's memory
+
+    @property
+    def on_host(self) -> bool:
+        """Whether the arrays are in the host's memory."""
+        return self.reader is None
+
+    def at(self, places: Sequence[int]) -> Inputs:
+        """Some of them, in this order."""
+        return replace(self, table=self.table[places])
+
+    def without(self, places: Sequence[int]) -> Inputs:
+        """All of them, with no frames at these places."""
+        table = self.table.copy()
+        table[places, 2] = 0
+        return replace(self, table=table)
 
     def value(self, utterance: int, frame: int, column: int) -> np.floating[Any]:
         """A value of a batch in the host's memory."""
@@ -46,6 +67,8 @@ class Utterances:
 
     def rows(self, utterance: int, first: int, columns: int) -> np.ndarray:
         """float32[frames, columns]: a copy of the first columns of the frames from `first` on, in the host's memory."""
+        if not self.on_host:
+            return self.at([utterance]).copied_to_host().rows(0, first, columns)
         address, row_stride, frames, is_half = self.table[utterance].tolist()
         kind = np.dtype(np.float16 if is_half else np.float32)
         copied = np.empty((frames - first, columns), np.float32)
@@ -54,8 +77,23 @@ class Utterances:
             copied[place] = np.frombuffer(ctypes.string_at(at, kind.itemsize * columns), kind)
         return copied
 
+    def copied_to_host(self) -> Inputs:
+        """These, or a copy of those on a GPU in the host's memory."""
+        if self.reader is None:
+            return self
+        table = self.table.copy()
+        value_bytes = np.where(table[:, 3] != 0, 2, 4)
+        last_row = (table[:, 2] - 1) * table[:, 1]  # in values from the first; rows may be in reverse order
+        before = np.where(table[:, 2] > 0, np.minimum(last_row, 0), 0) * value_bytes
+        sizes = np.where(table[:, 2] > 0, (np.abs(last_row) + self.columns) * value_bytes, 0)
+        places = np.append(0, np.cumsum((sizes + 7) // 8)) * 8
+        memory = np.empty(int(places[-1]) // 8, np.int64)
+        read_ranges(self.reader, table[:, 0] + before, sizes, places[:-1], memory.view(np.uint8))
+        table[:, 0] = memory.ctypes.data + places[:-1] - before
+        return Inputs(table, self.columns, memory)
 
-def as_utterances(log_probs: Any, lengths: Any, spec: InputSpec) -> Utterances:
+
+def as_inputs(log_probs: Any, lengths: Any, spec: InputSpec) -> Inputs:
     """Checks a batch in CPU memory and describes it by addresses; copied only if a row is not contiguous."""
     columns, exact = spec.columns, spec.exact
     name, axis, values = spec.name, spec.axis, spec.values
@@ -65,29 +103,29 @@ def as_utterances(log_probs: Any, lengths: Any, spec: InputSpec) -> Utterances:
         batch = batch if _is_readable(batch) else _native_copy(batch)
         address, half = batch.ctypes.data, batch.dtype == np.float16
         steps = (batch.strides[0], batch.strides[1] // batch.itemsize)
-        return Utterances(table_of_batch(address, batch.shape, steps, half, lengths), batch.shape[2], batch)
+        return Inputs(table_of_batch(address, batch.shape, steps, half, lengths), batch.shape[2], batch)
     table = np.empty((len(log_probs), 4), dtype=np.int64)
     plain = plain_rows(log_probs, np.ndarray, table, columns, exact)
     if plain is not None:
-        return Utterances(table_of(table, lengths), plain[0], plain[1])
+        return Inputs(table_of(table, lengths), plain[0], plain[1])
     arrays = [_as_numpy(item, f"{name}[{i}]", values) for i, item in enumerate(log_probs)]
     for i, array in enumerate(arrays):
         check_shape(array.shape, f"{name}[{i}]", ("frames", axis), columns, exact)
     arrays = [array if _is_readable(array) else _native_copy(array) for array in arrays]
     rows = [(a.ctypes.data, a.strides[0] // a.itemsize, len(a), a.dtype == np.float16) for a in arrays]
     widths = {array.shape[1] for array in arrays}
-    return Utterances(table_of(np.array(rows, dtype=np.int64), lengths), one_width(widths, columns), arrays)
+    return Inputs(table_of(np.array(rows, dtype=np.int64), lengths), one_width(widths, columns), arrays)
 
 
 def host_width(item: Any, name: str, spec: InputSpec) -> int:
-    """The columns of one array of a list, which is checked as `as_utterances` checks it."""
+    """The columns of one array of a list, which is checked as `as_inputs` checks it."""
     array = _as_numpy(item, name, spec.values)
     check_shape(array.shape, name, ("frames", spec.axis), spec.columns, spec.exact)
     return int(array.shape[1])
 
 
 def as_copy(chunk: Any, spec: InputSpec) -> np.ndarray:
-    """A copy of an array [frames, columns] in the host's memory, which is checked as `as_utterances` checks it."""
+    """A copy of an array [frames, columns] in the host's memory, which is checked as `as_inputs` checks it."""
     array = _as_numpy(chunk, spec.name, spec.values)
     check_shape(array.shape, spec.name, ("frames", spec.axis), spec.columns, spec.exact)
     return _native_copy(array)
@@ -176,14 +214,15 @@ def _dimensions(array: Any) -> int | None:
     return len(shape) if isinstance(shape, tuple) else None
 
 
-def normalised(logits: Utterances) -> Utterances:
-    """Log-probs of logits in the host's memory, where they are copied."""
+def normalised(logits: Inputs) -> Inputs:
+    """Log-probs of logits, in the host's memory."""
+    logits = logits.copied_to_host()
     rows = log_softmax(logits.table, logits.columns)
     table = logits.table.copy()
     frames = table[:, 2]
     table[:, 0] = rows.ctypes.data + 4 * logits.columns * (np.cumsum(frames) - frames)
     table[:, 1], table[:, 3] = logits.columns, 0
-    return Utterances(table, logits.columns, rows)
+    return Inputs(table, logits.columns, rows)
 
 
 def check_shape(shape: tuple[int, ...], name: str, axes: Sequence[str], columns: int, exact: bool) -> None:

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from arcbeam.arrays.bad_values import check_errors, fault_of_log_probs, log_prob_errors
-from arcbeam.arrays.batches import InputSpec, Utterances, as_copy, as_utterances, host_width, normalised, table_of
+from arcbeam.arrays.bad_values import fault_of_log_probs, log_prob_errors
+from arcbeam.arrays.batches import Inputs, InputSpec, as_copy, as_inputs, host_width, normalised, table_of
 from arcbeam.arrays.engine import Bad, Engine
 from arcbeam.arrays.input_warnings import InputWarnings, TimeFirstCheck
-from arcbeam.arrays.on_device import (
-    as_device_utterances,
-    copied_to_host,
-    device_width,
-    is_on_device,
-    refuse_capture,
-)
+from arcbeam.arrays.on_device import as_device_inputs, device_width, is_on_device, refuse_capture
 from arcbeam.core.errors import Fault, InputError
 
 Answers = TypeVar("Answers")
@@ -27,18 +21,15 @@ LogProbEngine: TypeAlias = Engine[..., tuple[Answers, dict[str, Any], list[Bad]]
 """Its `decode` takes a Table, columns, whether it is in host memory, InputChecks or None, and options of its own."""
 
 
-def take_batch(
-    batch: Any, lengths: Any, spec: InputSpec, engine: Engine[..., Any], cuda_stream: Any = None
-) -> tuple[Utterances, bool]:
-    """A batch as the engine takes it, and whether it is in host memory; errors as of `as_(device_)utterances`."""
+def take_batch(batch: Any, lengths: Any, spec: InputSpec, engine: Engine[..., Any], cuda_stream: Any = None) -> Inputs:
+    """A batch as the engine takes it; errors as of `as_(device_)inputs`."""
     reader = engine.stream
-    on_device = reader is not None and is_on_device(batch)
-    if on_device:
-        return as_device_utterances(batch, lengths, spec, reader=reader, cuda_stream=cuda_stream), False
+    if reader is not None and is_on_device(batch):
+        return as_device_inputs(batch, lengths, spec, reader=reader, cuda_stream=cuda_stream)
     _refuse_stream(spec, cuda_stream)
     if reader is not None:
         refuse_capture(reader)
-    return as_utterances(batch, lengths, spec), True
+    return as_inputs(batch, lengths, spec)
 
 
 def _refuse_stream(spec: InputSpec, cuda_stream: Any) -> None:
@@ -46,30 +37,24 @@ def _refuse_stream(spec: InputSpec, cuda_stream: Any) -> None:
         raise ValueError(f"cuda_stream: expected None, because {spec.name} or the decoder is not on a GPU")
 
 
-class Chunks(NamedTuple):
-    """The chunks of some streams, as the engine takes them."""
-
-    utterances: Utterances  # chunks with a fault have no frames
-    on_host: bool
-    faults: dict[int, Fault]  # by place
-
-
 def take_chunks(
     chunks: Any, lengths: Any, streams: int, spec: InputSpec, engine: Engine[..., Any], cuda_stream: Any, errors: str
-) -> Chunks:
-    """Takes chunks as `take_batch`; ValueError for a wrong number. "return": each array of a list has its own fault."""
-    taken = _chunks_of(chunks, lengths, spec, engine, cuda_stream, errors)
-    if len(taken.utterances.table) != streams:
-        got = len(taken.utterances.table)
-        raise ValueError(f"{spec.name}: expected a chunk for each stream, {streams}, got {got}")
-    return taken
+) -> tuple[Inputs, dict[int, Fault]]:
+    """The chunks of so many streams, as `take_batch` takes them, and the faults by place; these have no frames.
+
+    ValueError for a wrong number. "return": each array of a list has its own fault.
+    """
+    taken, faults = _chunks_of(chunks, lengths, spec, engine, cuda_stream, errors)
+    if len(taken.table) != streams:
+        raise ValueError(f"{spec.name}: expected a chunk for each stream, {streams}, got {len(taken.table)}")
+    return taken, faults
 
 
 def _chunks_of(
     chunks: Any, lengths: Any, spec: InputSpec, engine: Engine[..., Any], cuda_stream: Any, errors: str
-) -> Chunks:
+) -> tuple[Inputs, dict[int, Fault]]:
     try:
-        return Chunks(*take_batch(chunks, lengths, spec, engine, cuda_stream), {})
+        return take_batch(chunks, lengths, spec, engine, cuda_stream), {}
     except (TypeError, ValueError) as error:
         if errors == "raise" or not isinstance(chunks, (list, tuple)):
             raise
@@ -78,14 +63,11 @@ def _chunks_of(
     if not faults:
         raise of_all
     sound = [at for at in range(len(chunks)) if at not in faults]
-    cuda_stream = cuda_stream if sound else None
-    utterances, on_host = take_batch([chunks[at] for at in sound], None, spec, engine, cuda_stream)
+    taken = take_batch([chunks[at] for at in sound], None, spec, engine, cuda_stream if sound else None)
     table = np.zeros((len(chunks), 4), np.int64)
-    table[sound] = utterances.table
+    table[sound] = taken.table
     table[list(faults), 2] = ANY_FRAMES  # a length fits
-    table = table_of(table, lengths)
-    table[list(faults), 2] = 0
-    return Chunks(replace(utterances, table=table), on_host, faults)
+    return replace(taken, table=table_of(table, lengths)).without(list(faults)), faults
 
 
 def _faults_of(chunks: Sequence[Any], spec: InputSpec, engine: Engine[..., Any]) -> dict[int, Fault]:
@@ -127,7 +109,7 @@ def kept_chunk(
     max_frames: int,
     fault_of: Callable[[np.ndarray], InputError | None],
 ) -> KeptChunk:
-    """Checks a chunk now, so that another thread can decode it later; errors as of `as_(device_)utterances`."""
+    """Checks a chunk now, so that another thread can decode it later; errors as of `as_(device_)inputs`."""
     # The caller may overwrite a chunk in host memory. One on a GPU is not copied; the engine's later work waits for
     # what writes it, as if it were decoded now. A chunk of more than `max_frames` is copied in any case, and `fault_of`
     # checks it, because an engine would find bad values after earlier pieces were decoded.
@@ -135,11 +117,11 @@ def kept_chunk(
         chunk = np.empty((0, spec.columns), np.float32)
     reader = engine.stream
     if reader is not None and is_on_device([chunk]):
-        taken = as_device_utterances([chunk], None, spec, reader=reader, cuda_stream=cuda_stream)
+        taken = as_device_inputs([chunk], None, spec, reader=reader, cuda_stream=cuda_stream)
         frames = int(taken.table[0, 2])
         if frames <= max_frames:
             return KeptChunk(chunk, frames, taken.columns, False)
-        copy = copied_to_host(taken, reader).rows(0, 0, taken.columns)
+        copy = taken.rows(0, 0, taken.columns)
     else:
         _refuse_stream(spec, cuda_stream)
         copy = as_copy(chunk, spec)
@@ -148,79 +130,41 @@ def kept_chunk(
     return KeptChunk(copy, frames, columns, True, is_long, fault_of(copy) if is_long else None)
 
 
-@dataclass(frozen=True)
-class Decoded:
-    """The results of an engine for a batch of log-probs."""
-
-    answers: Any  # of all utterances, in the engine's form
-    work: dict[str, Any]  # counters
-    errors: dict[int, InputError]  # by utterance: why it could not be decoded
-    utterances: Utterances  # as the engine took them
-    on_host: bool  # whether they are in host memory
-    reader: Any  # the engine's `stream`, which copies from a GPU
-
-    def rows(self, utterance: int, first: int, columns: int) -> np.ndarray:
-        """float32[frames, columns]: a copy of the first columns of the frames from `first` on, in the host's memory."""
-        if self.on_host:
-            return self.utterances.rows(utterance, first, columns)
-        one = replace(self.utterances, table=self.utterances.table[utterance : utterance + 1])
-        return copied_to_host(one, self.reader).rows(0, first, columns)
-
-    @property
-    def frames(self) -> list[int]:
-        """The number of frames of each utterance."""
-        frames: list[int] = self.utterances.table[:, 2].tolist()
-        return frames
-
-
 class LogProbIntake:
-    """Takes in the batches of one decoder, checks some of their frames, and warns of unlikely input."""
+    """Takes in the batches of one engine, checks some of their frames, and warns of unlikely input."""
 
-    def __init__(self, columns: int, exact: bool, blank: int | None, token: Callable[[int], str]) -> None:
-        self._spec = InputSpec(columns, exact)
+    def __init__(
+        self, engine: LogProbEngine[Any], columns: int, exact: bool, blank: int | None, token: Callable[[int], str]
+    ) -> None:
+        self.engine, self._spec = engine, InputSpec(columns, exact)
         self._check_axes = TimeFirstCheck(self._spec.name, self._spec.axis)
         self._warnings = InputWarnings(columns, blank, exact, token)
 
-    def keep(self, engine: LogProbEngine[Any], chunk: Any, cuda_stream: Any, max_frames: int) -> KeptChunk:
+    def keep(self, chunk: Any, cuda_stream: Any, max_frames: int) -> KeptChunk:
         """A chunk that will be decoded later: `kept_chunk`."""
-        return kept_chunk(chunk, self._spec, engine, cuda_stream, max_frames, fault_of_log_probs)
+        return kept_chunk(chunk, self._spec, self.engine, cuda_stream, max_frames, fault_of_log_probs)
 
-    def decode(
-        self,
-        engine: LogProbEngine[Any],
-        log_probs: Any,
-        lengths: Any,
-        errors: str,
-        cuda_stream: Any = None,
-        logits: bool = False,
-        **outputs: Any,
-    ) -> Decoded:
-        """Decodes a batch with any further `outputs`; ValueError for a value that is no log-prob, unless "return".
-
-        With `logits` the host makes log-probs of the values, which are copied to it from a GPU.
-        """
-        check_errors(errors)
-        utterances, on_host = take_batch(log_probs, lengths, self._spec, engine, cuda_stream)
-        self._check_axes(utterances.arrays, lengths)
-        if logits:
-            utterances = normalised(utterances if on_host else copied_to_host(utterances, engine.stream))
-            on_host = True
-        found = self.decode_taken(engine, Chunks(utterances, on_host, {}), errors, **outputs)
-        self.warn()
-        return found
+    def take(self, log_probs: Any, lengths: Any, cuda_stream: Any = None, logits: bool = False) -> Inputs:
+        """A batch: `take_batch`. With `logits` the host makes log-probs of the values."""
+        taken = take_batch(log_probs, lengths, self._spec, self.engine, cuda_stream)
+        self._check_axes(taken.arrays, lengths)
+        return normalised(taken) if logits else taken
 
     def take_chunks(
-        self, engine: LogProbEngine[Any], log_probs: Any, lengths: Any, streams: int, errors: str, cuda_stream: Any
-    ) -> Chunks:
+        self, log_probs: Any, lengths: Any, streams: int, errors: str, cuda_stream: Any
+    ) -> tuple[Inputs, dict[int, Fault]]:
         """The next chunk of each of so many streams: `take_chunks`."""
-        return take_chunks(log_probs, lengths, streams, self._spec, engine, cuda_stream, errors)
+        return take_chunks(log_probs, lengths, streams, self._spec, self.engine, cuda_stream, errors)
 
-    def decode_taken(self, engine: LogProbEngine[Any], chunks: Chunks, errors: str, **outputs: Any) -> Decoded:
-        """Decodes, as `decode` does, what has been taken in; the caller calls `warn` afterwards."""
-        utterances, checks = chunks.utterances, self._warnings.checks
-        answers, work, bad = engine.decode(utterances.table, utterances.columns, chunks.on_host, checks, **outputs)
-        found = log_prob_errors(bad, utterances, errors)
-        return Decoded(answers, work, found, utterances, chunks.on_host, engine.stream)
+    def decode(self, inputs: Inputs, errors: str, **outputs: Any) -> tuple[Any, dict[str, Any], dict[int, InputError]]:
+        """Decodes with any further `outputs`: what the engine found, its counters, and errors by utterance.
+
+        ValueError for a value that is no log-prob, unless "return". The caller calls `warn` afterwards.
+        """
+        found, work, bad = self.engine.decode(
+            inputs.table, inputs.columns, inputs.on_host, self._warnings.checks, **outputs
+        )
+        return found, work, log_prob_errors(bad, inputs, errors)
 
     def warn(self) -> None:
         """Warns of what the last checks have found, which may raise an error."""

@@ -14,9 +14,8 @@ import numpy as np
 from arcbeam.arrays._array_memory import DeviceMemory, why_not
 from arcbeam.arrays._dlpack import Import
 from arcbeam.arrays._plain_rows import plain_rows
-from arcbeam.arrays.batches import InputSpec, Utterances, check_shape, one_width, rounded, table_of, table_of_batch
+from arcbeam.arrays.batches import Inputs, InputSpec, check_shape, one_width, rounded, table_of, table_of_batch
 from arcbeam.core.errors import CudaError
-from arcbeam.gpu._memory import read_ranges
 
 _VALUE_BYTES = {"float32": 4, "float16": 2}
 _CUDA, _CUDA_HOST, _CUDA_MANAGED = 2, 3, 13  # DLPack's device types
@@ -50,9 +49,7 @@ def is_on_device(log_probs: Any) -> bool:
     return _device_of(first) is not None
 
 
-def as_device_utterances(
-    log_probs: Any, lengths: Any, spec: InputSpec, *, reader: Any, cuda_stream: Any = None
-) -> Utterances:
+def as_device_inputs(log_probs: Any, lengths: Any, spec: InputSpec, *, reader: Any, cuda_stream: Any = None) -> Inputs:
     """Checks a batch on a GPU and describes it by addresses, without a copy and without waiting for it."""
     # `reader`, the stream that will read, waits later for the producers: for `cuda_stream`, or the one that each
     # reports.
@@ -71,7 +68,7 @@ def as_device_utterances(
         reader.refuse_capture()
         steps = (batch.strides[0] * _VALUE_BYTES[batch.dtype], batch.strides[1])
         table = table_of_batch(batch.address, batch.shape, steps, batch.dtype == "float16", lengths)
-        return Utterances(table, batch.shape[2], batch)
+        return Inputs(table, batch.shape[2], batch, reader)
     # Thousands of utterances may come in the time of a decode of a few milliseconds: little is done for each.
     table = np.empty((len(log_probs), 4), np.int64)
     with reader.context:
@@ -95,29 +92,15 @@ def as_device_utterances(
             producers.finish()
             table = np.array(rows, np.int64)
     reader.refuse_capture()
-    return Utterances(table_of(table, lengths), one_width(widths, columns), owners)
+    return Inputs(table_of(table, lengths), one_width(widths, columns), owners, reader)
 
 
 def device_width(item: Any, name: str, spec: InputSpec, reader: Any) -> int:
-    """The columns of one array of a list, checked as `as_device_utterances` checks it."""
+    """The columns of one array of a list, checked as `as_device_inputs` checks it."""
     array = import_array(item, name, reader, False, spec.values)
     check_shape(array.shape, name, ("frames", spec.axis), spec.columns, spec.exact)
     _check_values_together(array.shape, array.strides, name)
     return array.shape[1]
-
-
-def copied_to_host(utterances: Utterances, reader: Any) -> Utterances:
-    """A copy of a batch in the host's memory, made once by the stream `reader`."""
-    table = utterances.table.copy()
-    value_bytes = np.where(table[:, 3] != 0, 2, 4)
-    last_row = (table[:, 2] - 1) * table[:, 1]  # in values from the first; rows may be in reverse order
-    before = np.where(table[:, 2] > 0, np.minimum(last_row, 0), 0) * value_bytes
-    sizes = np.where(table[:, 2] > 0, (np.abs(last_row) + utterances.columns) * value_bytes, 0)
-    places = np.append(0, np.cumsum((sizes + 7) // 8)) * 8
-    memory = np.empty(int(places[-1]) // 8, np.int64)
-    read_ranges(reader, table[:, 0] + before, sizes, places[:-1], memory.view(np.uint8))
-    table[:, 0] = memory.ctypes.data + places[:-1] - before
-    return Utterances(table, utterances.columns, memory)
 
 
 def refuse_capture(reader: Any) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
+from arcbeam.arrays.bad_values import check_errors
 from arcbeam.arrays.batches import one_or_many
 from arcbeam.arrays.input_warnings import named
 from arcbeam.arrays.intake import LogProbEngine, LogProbIntake
@@ -93,8 +94,6 @@ class BaselineDecoder:
     ) -> None:
         options = self._options
         self._lm, self._sil = lm, None if silence == NO_TOKEN else silence
-        token = functools.partial(named, self.tokens)
-        self._intake = LogProbIntake(len(self.tokens), True, self.tokens.blank, token)
         threads = options.threads or usable_cores()
         indices = np.zeros(len(words), np.uint32) if lm is None else lm.indices(words)
         lexicon = None
@@ -108,6 +107,8 @@ class BaselineDecoder:
             options, lexicon=lexicon, lm=None if lm is None else lm.model, words=indices, blank=self._blank,
             silence=silence, separator=separator, collect_above=COLLECT_ABOVE, threads=threads,
         )  # fmt: skip
+        token = functools.partial(named, self.tokens)
+        self._intake = LogProbIntake(self._engine, len(self.tokens), True, self.tokens.blank, token)
 
     def _made_by(self) -> Any:
         """The callable and arguments that make an equal decoder, for pickles."""
@@ -174,12 +175,15 @@ class BaselineDecoder:
         """
         check_bool("logits", logits)
         log_probs, lengths, is_one = one_or_many(log_probs, lengths)
-        found = self._intake.decode(self._engine, log_probs, lengths, errors, logits=logits)
+        check_errors(errors)
+        inputs = self._intake.take(log_probs, lengths, logits=logits)
+        found, _, refused = self._intake.decode(inputs, errors)
+        self._intake.warn()
         results = [
-            undecoded(found.errors[i])
-            if i in found.errors
+            undecoded(refused[i])
+            if i in refused
             else Result([self._hypothesis(frames, *answer) for answer in answers], complete)
-            for i, (frames, (complete, answers)) in enumerate(zip(found.frames, found.answers, strict=True))
+            for i, (frames, (complete, answers)) in enumerate(zip(inputs.table[:, 2].tolist(), found, strict=True))
         ]
         return results[0] if is_one else results
 

@@ -6,16 +6,15 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from arcbeam.baseline.base import NO_TOKEN, BaselineDecoder, StrPath
 from arcbeam.baseline.lexicon import Spellings
-from arcbeam.baseline.options import LexiconFreeOptions, LexiconOptions
-from arcbeam.core.calls import lists_options
+from arcbeam.baseline.options import LexiconFreeKeywords, LexiconFreeOptions, LexiconKeywords, LexiconOptions
+from arcbeam.core.calls import explains, lists_options
 from arcbeam.core.pieces import join_pieces
 from arcbeam.graph.symbols import TokenTable
 from arcbeam.lm.kenlm import KenLM
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 UNKNOWN = "<unk>"
 
 
+@explains(LexiconOptions)
 class LexiconDecoder(BaselineDecoder):
     """Beam search over the words of a lexicon.
 
@@ -50,39 +50,8 @@ class LexiconDecoder(BaselineDecoder):
         The blank is by default a token with a usual name. The silence token is by default the lexicon's separator, or
         else the token that stands for the space between words; it may be repeated freely between words. None: there is
         no silence token.
-    beam_size : int
-        Hypotheses kept after each frame.
-    beam_size_token : int or None
-        The number of best tokens of a frame that may extend hypotheses; None for all tokens.
-    beam_threshold : float
-        A hypothesis that scores this much less than the best is dropped; ``math.inf`` drops none.
-    lm_weight : float
-        Factor on the language model's log10 probabilities; 2.3 would weigh them like natural logs.
-    sil_score : float
-        Added in every frame that reads the silence token.
-    log_add : bool
-        Sum the probabilities of the paths to one hypothesis, instead of taking the best.
-    criterion : str
-        Only ``"ctc"``.
-    nbest : int
-        The most answers for each utterance.
-    frame_shift : float or None
-        Seconds from one frame of the log-probs to the next; needed for times in seconds only.
-    threads : int or None
-        CPU threads, one utterance each; None for one per usable core.
-    word_score : float
-        Added for every word.
-    unk_score : float
-        Added for every word that the lexicon does not have; ``-math.inf`` allows none.
-    smearing : str
-        The score that a word in progress already has: ``"max"``, that of the best word below its trie node;
-        ``"logadd"``, their sum; ``"none"``, 0. The scores are the language model's at the beginning of a sentence.
-    repeat_last_token : bool
-        CTC's rule for the last token of a word: it may last several frames, and follows an equal token only after a
-        blank. False does as Flashlight, where neither is so.
-    final_separator : bool
-        Whether the separator that ends a spelling has to be read after the last word, too, as in Flashlight. The
-        separator is the lexicon's, or else the silence token.
+    **options
+        Those of :class:`LexiconOptions`, by keyword.
 
     Attributes
     ----------
@@ -105,7 +74,7 @@ class LexiconDecoder(BaselineDecoder):
     which decode without the GIL. Pickled or copied, it is made anew; the language model is pickled by its path.
     """
 
-    @lists_options()
+    @lists_options(LexiconOptions)
     def __init__(
         self,
         lexicon: Lexicon | Mapping[str, Sequence[str]] | StrPath,
@@ -114,40 +83,10 @@ class LexiconDecoder(BaselineDecoder):
         *,
         blank: str | int | None = None,
         sil: str | int | None = "auto",
-        beam_size: int = 500,
-        beam_size_token: int | None = None,
-        beam_threshold: float = 50.0,
-        lm_weight: float = 2.0,
-        sil_score: float = 0.0,
-        log_add: bool = False,
-        criterion: str = "ctc",
-        nbest: int = 1,
-        frame_shift: float | None = None,
-        threads: int | None = None,
-        word_score: float = 0.0,
-        unk_score: float = -math.inf,
-        smearing: str = "max",
-        repeat_last_token: bool = False,
-        final_separator: bool = True,
+        **options: Unpack[LexiconKeywords],
     ) -> None:
         super().__init__(tokens, blank)
-        self._options: LexiconOptions = LexiconOptions(
-            beam_size=beam_size,
-            beam_size_token=beam_size_token,
-            beam_threshold=beam_threshold,
-            lm_weight=lm_weight,
-            sil_score=sil_score,
-            log_add=log_add,
-            criterion=criterion,
-            nbest=nbest,
-            frame_shift=frame_shift,
-            threads=threads,
-            word_score=word_score,
-            unk_score=unk_score,
-            smearing=smearing,
-            repeat_last_token=repeat_last_token,
-            final_separator=final_separator,
-        )
+        self._options: LexiconOptions = LexiconOptions(**options)
         self._spellings = Spellings.of(lexicon, self.tokens)
         self.words = self._spellings.words
         separator = self._spellings.separator_column
@@ -173,6 +112,7 @@ class LexiconDecoder(BaselineDecoder):
         return [(self.words[label] if label < known else UNKNOWN, start, end) for label, start, end, _ in words]
 
 
+@explains(LexiconFreeOptions)
 class LexiconFreeDecoder(BaselineDecoder):
     """Beam search over tokens, with a language model over tokens.
 
@@ -184,26 +124,8 @@ class LexiconFreeDecoder(BaselineDecoder):
         A model of sentences whose words are the tokens.
     blank, sil : str, int or None
         As in :class:`LexiconDecoder`; by default silence is the token that stands for the space between words.
-    beam_size : int
-        Hypotheses kept after each frame.
-    beam_size_token : int or None
-        The number of best tokens of a frame that may extend hypotheses; None for all tokens.
-    beam_threshold : float
-        A hypothesis that scores this much less than the best is dropped; ``math.inf`` drops none.
-    lm_weight : float
-        Factor on the language model's log10 probabilities; 2.3 would weigh them like natural logs.
-    sil_score : float
-        Added in every frame that reads the silence token.
-    log_add : bool
-        Sum the probabilities of the paths to one hypothesis, instead of taking the best.
-    criterion : str
-        Only ``"ctc"``.
-    nbest : int
-        The most answers for each utterance.
-    frame_shift : float or None
-        Seconds from one frame of the log-probs to the next; needed for times in seconds only.
-    threads : int or None
-        CPU threads, one utterance each; None for one per usable core.
+    **options
+        Those of :class:`LexiconFreeOptions`, by keyword.
 
     Raises
     ------
@@ -216,7 +138,7 @@ class LexiconFreeDecoder(BaselineDecoder):
         The language model lacks most of the tokens.
     """
 
-    @lists_options()
+    @lists_options(LexiconFreeOptions)
     def __init__(
         self,
         tokens: TokenTable | Sequence[str] | StrPath,
@@ -224,32 +146,12 @@ class LexiconFreeDecoder(BaselineDecoder):
         *,
         blank: str | int | None = None,
         sil: str | int | None = "auto",
-        beam_size: int = 500,
-        beam_size_token: int | None = None,
-        beam_threshold: float = 50.0,
-        lm_weight: float = 2.0,
-        sil_score: float = 0.0,
-        log_add: bool = False,
-        criterion: str = "ctc",
-        nbest: int = 1,
-        frame_shift: float | None = None,
-        threads: int | None = None,
+        **options: Unpack[LexiconFreeKeywords],
     ) -> None:
         from arcbeam.recipe.lexicon import find_separator
 
         super().__init__(tokens, blank)
-        self._options: LexiconFreeOptions = LexiconFreeOptions(
-            beam_size=beam_size,
-            beam_size_token=beam_size_token,
-            beam_threshold=beam_threshold,
-            lm_weight=lm_weight,
-            sil_score=sil_score,
-            log_add=log_add,
-            criterion=criterion,
-            nbest=nbest,
-            frame_shift=frame_shift,
-            threads=threads,
-        )
+        self._options: LexiconFreeOptions = LexiconFreeOptions(**options)
         self._separator = find_separator(self.tokens)
         own = self._separator is not None and self._separator in self.tokens
         silence = self._silence(sil, self.tokens.column(str(self._separator)) if own else None)

@@ -6,8 +6,9 @@ import math
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
-from arcbeam.core.calls import lists_fields
+from arcbeam.core.calls import explains, lists_fields
 from arcbeam.core.checks import (
     as_float,
     check_float32,
@@ -19,31 +20,70 @@ from arcbeam.core.checks import (
 )
 
 
+class LexiconFreeKeywords(TypedDict, total=False):
+    """Keywords of `LexiconFreeOptions`, for checks of types and for editors."""
+
+    beam_size: int
+    beam_size_token: int | None
+    beam_threshold: float
+    lm_weight: float
+    sil_score: float
+    log_add: bool
+    criterion: str
+    nbest: int
+    frame_shift: float | None
+    threads: int | None
+
+
+class LexiconKeywords(LexiconFreeKeywords, total=False):
+    """Keywords of `LexiconOptions`, for checks of types and for editors."""
+
+    word_score: float
+    unk_score: float
+    smearing: str
+    repeat_last_token: bool
+    final_separator: bool
+
+
 @lists_fields
 @dataclass(frozen=True, kw_only=True)
 class LexiconFreeOptions:
-    """Options of :class:`LexiconFreeDecoder`, by Flashlight's names. Scores: larger is better."""
+    """Options of :class:`LexiconFreeDecoder`, by Flashlight's names. Scores: larger is better.
+
+    Parameters
+    ----------
+    beam_size : int
+        Hypotheses kept after each frame.
+    beam_size_token : int or None
+        The number of best tokens of a frame that may extend hypotheses; None for all tokens.
+    beam_threshold : float
+        A hypothesis that scores this much less than the best is dropped; ``math.inf`` drops none.
+    lm_weight : float
+        Factor on the language model's log10 probabilities; 2.3 would weigh them like natural logs.
+    sil_score : float
+        Added in every frame that reads the silence token.
+    log_add : bool
+        Sum the probabilities of the paths to one hypothesis, instead of taking the best.
+    criterion : str
+        Only ``"ctc"``.
+    nbest : int
+        The most answers for each utterance.
+    frame_shift : float or None
+        Seconds from one frame of the log-probs to the next; needed for times in seconds only.
+    threads : int or None
+        CPU threads, one utterance each; None for one per usable core.
+    """
 
     beam_size: int = 500
-    """Hypotheses kept after each frame."""
     beam_size_token: int | None = None
-    """The number of best tokens of a frame that may extend hypotheses; None for all tokens."""
     beam_threshold: float = 50.0
-    """A hypothesis that scores this much less than the best is dropped; ``math.inf`` drops none."""
     lm_weight: float = 2.0
-    """Factor on the language model's log10 probabilities; 2.3 would weigh them like natural logs."""
     sil_score: float = 0.0
-    """Added in every frame that reads the silence token."""
     log_add: bool = False
-    """Sum the probabilities of the paths to one hypothesis, instead of taking the best."""
     criterion: str = "ctc"
-    """Only ``"ctc"``."""
     nbest: int = 1
-    """The most answers for each utterance."""
     frame_shift: float | None = None
-    """Seconds from one frame of the log-probs to the next; needed for times in seconds only."""
     threads: int | None = None
-    """CPU threads, one utterance each; None for one per usable core."""
 
     def __post_init__(self) -> None:
         self._check()
@@ -65,23 +105,35 @@ class LexiconFreeOptions:
 
 
 @lists_fields
+@explains(LexiconFreeOptions)
 @dataclass(frozen=True, kw_only=True)
 class LexiconOptions(LexiconFreeOptions):
-    """Options of :class:`LexiconDecoder`: those of :class:`LexiconFreeOptions`, and some for words."""
+    """Options of :class:`LexiconDecoder`: those of :class:`LexiconFreeOptions`, and some for words.
+
+    Parameters
+    ----------
+    word_score : float
+        Added for every word.
+    unk_score : float
+        Added for every word that the lexicon does not have; ``-math.inf`` allows none.
+    smearing : str
+        The score that a word in progress already has: ``"max"``, that of the best word below its trie node;
+        ``"logadd"``, their sum; ``"none"``, 0. The scores are the language model's at the beginning of a sentence.
+    repeat_last_token : bool
+        CTC's rule for the last token of a word: it may last several frames, and follows an equal token only after a
+        blank. False does as Flashlight, where neither is so.
+    final_separator : bool
+        Whether the separator that ends a spelling has to be read after the last word, too, as in Flashlight. The
+        separator is the lexicon's, or else the silence token.
+    **options
+        Those of :class:`LexiconFreeOptions`, by keyword.
+    """
 
     word_score: float = 0.0
-    """Added for every word."""
     unk_score: float = -math.inf
-    """Added for every word that the lexicon does not have; ``-math.inf`` allows none."""
     smearing: str = "max"
-    """The score that a word in progress already has: ``"max"``, that of the best word below its trie node;
-    ``"logadd"``, their sum; ``"none"``, 0. The scores are the language model's at the beginning of a sentence."""
     repeat_last_token: bool = False
-    """CTC's rule for the last token of a word: it may last several frames, and follows an equal token only after a
-    blank. False does as Flashlight, where neither is so."""
     final_separator: bool = True
-    """Whether the separator that ends a spelling has to be read after the last word, too, as in Flashlight. The
-    separator is the lexicon's, or else the silence token."""
 
     def _check(self) -> None:
         super()._check()

@@ -2,6 +2,8 @@
 
 from typing import Any, Self, TypeAlias
 
+from arcbeam.core.calls import lists_options
+
 Fault: TypeAlias = TypeError | ValueError
 """What is wrong with one utterance or chunk, and harms no other."""
 
@@ -14,6 +16,7 @@ class _Placed:
     stream: int | None = None
     frame: int | None
 
+    @lists_options()
     def at(self, *, utterance: int | str | None = None) -> Self:
         """A copy with the name of the utterance in place of its place in the call, or with neither."""
         copy = type(self)(*self.args)

@@ -1,71 +1,43 @@
-"""What is read from lattices: n-best lists, confidences, minimum Bayes risk, and the lattices themselves."""
+"""What is read from lattices: n-best lists, confidences, minimum Bayes risk."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from arcbeam.core.threads import usable_cores
 from arcbeam.ctc.boost.boost import Boosts, graphs_of
 from arcbeam.ctc.lattice._lattice import AnswerEngine
-from arcbeam.ctc.lattice.arrays import LatticeBatch
-from arcbeam.ctc.results import Outputs, Results
 
 if TYPE_CHECKING:
     from arcbeam.ctc.lattice._lattices import Lattices
     from arcbeam.ctc.lattice.answers import LatticeAnswers
-    from arcbeam.ctc.options import DecoderOptions
-    from arcbeam.ctc.rescoring import Rescoring
+    from arcbeam.ctc.results import Outputs, Results
     from arcbeam.graph.graph import Graph
 
 
 class LatticeReader:
     """Reads the lattices that a decoder's searches leave, with threads that last as long as the decoder."""
 
-    def __init__(self, graph: Graph, options: DecoderOptions, rescoring: Rescoring | None) -> None:
-        self._graph, self._options, self._rescoring = graph, options, rescoring
+    def __init__(self, graph: Graph, threads: int) -> None:
+        self._graph, self._threads = graph, threads
         self._engine: AnswerEngine | None = None
 
     def new_engine(self) -> AnswerEngine:
         """Threads of one's own."""
-        return AnswerEngine(self._graph, threads=self._options.threads or usable_cores())
+        return AnswerEngine(self._graph, threads=self._threads)
 
     def release(self) -> None:
         """Ends the threads; they are made anew when they are needed."""
         if self._engine is not None:
             self._engine.release()
 
-    def outputs(
-        self, results: Results, lattices: Lattices, outputs: Outputs, engine: AnswerEngine | None = None
-    ) -> Results:
+    def answered(self, results: Results, engine: AnswerEngine | None = None) -> Results:
         """The results with all outputs that are read from lattices, by an engine of one's own or the decoder's."""
-        scale = self._options.scale
-        answers = self.answers(lattices, results.boosts, outputs, scale, engine) if outputs.needs_answers else None
-        return replace(self._with_lattices(results, lattices, outputs), answers=answers)
-
-    def outputs_alone(self, results: Results, lattices: Lattices) -> Results:
-        """Those of one chunk; where memory is too short, they raise that error when they are read."""
-        try:
-            return self.outputs(results, lattices, results.outputs)
-        except MemoryError as error:
-            return replace(self._with_lattices(results, lattices, results.outputs), answers=error)
-
-    def _with_lattices(self, results: Results, lattices: Lattices, outputs: Outputs) -> Results:
-        """The results with the lattices themselves, if these are an output."""
-        options, batch = self._options, None
-        if outputs.lattice:
-            batch = LatticeBatch(
-                self._graph,
-                lattices,
-                options.frame_shift,
-                self._rescoring,
-                options.acoustic_scale,
-                options.scale,
-                options.lattice_beam,
-                boosts=results.boosts,
-                before=results.before,
-            )
-        return replace(results, lattices=batch, outputs=outputs)
+        lattices, outputs, answers = results.paths.lattices, results.outputs, None
+        if lattices is None:
+            return results
+        if outputs.needs_answers:
+            answers = self.answers(lattices, results.boosts, outputs, results.options.scale, engine)
+        return results.with_answers(answers)
 
     def answers(
         self,

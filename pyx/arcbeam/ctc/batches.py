@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from arcbeam.ctc.boost.boost import Boosts
     from arcbeam.ctc.hypothesis import Hypotheses
     from arcbeam.ctc.lattice._lattice import AnswerEngine
-    from arcbeam.ctc.lattice._lattices import Lattices
     from arcbeam.ctc.results import Outputs, Results
-    from arcbeam.ctc.stats import DecodeStats
 
 THREAD_NAME = "arcbeam-answers"
 
@@ -44,15 +42,6 @@ class DecodeCall(NamedTuple):
     cuda_stream: Any
     errors: str
     logits: bool
-
-
-class Searched(NamedTuple):
-    """A batch that has been decoded and whose lattice outputs are still to be computed. It keeps no log-probs."""
-
-    results: Results
-    lattices: Lattices | None
-    outputs: Outputs
-    stats: DecodeStats
 
 
 def check_batches(batches: Any) -> None:
@@ -92,8 +81,8 @@ def log_probs_and_lengths(batch: Any) -> tuple[Any, Any]:
 
 def pipelined(
     batches: Iterable[Any],
-    search: Callable[[Any], Searched],
-    answer: Callable[[Searched, AnswerEngine], Hypotheses],
+    search: Callable[[Any], Results],
+    answer: Callable[[Results, AnswerEngine], Hypotheses],
     make_engine: Callable[[], AnswerEngine],
 ) -> Generator[Hypotheses, None, None]:
     """Yields, in order, what `answer` makes of what `search` finds, with the next batch searched in the meantime."""

@@ -3,52 +3,43 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import threading
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, overload
 
-from arcbeam.arrays.bad_values import check_errors
 from arcbeam.arrays.batches import one_or_many
 from arcbeam.arrays.input_warnings import named
 from arcbeam.arrays.intake import LogProbIntake
 from arcbeam.core.calls import explains, lists_options
-from arcbeam.core.checks import check_bool
-from arcbeam.core.confidence import ConfidenceMethod, measure, resolve
+from arcbeam.core.confidence import ConfidenceMethod
 from arcbeam.core.show import changed, shown_as
 from arcbeam.core.threads import usable_cores
 from arcbeam.ctc.answering import LatticeReader
-from arcbeam.ctc.batches import DecodeCall, DecodeKeywords, Searched, check_batches, log_probs_and_lengths, pipelined
+from arcbeam.ctc.batches import DecodeKeywords, check_batches, log_probs_and_lengths, pipelined
 from arcbeam.ctc.boost.beyond_beam import BeamCheck
 from arcbeam.ctc.boost.boost import Boost, Boosts, check_boost, compiled_for
 from arcbeam.ctc.confidence.frame_measurer import FrameMeasurer
 from arcbeam.ctc.engines import make_engine
 from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
 from arcbeam.ctc.options import DecoderKeywords, DecoderOptions
-from arcbeam.ctc.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
-from arcbeam.ctc.results import Outputs, Paths
+from arcbeam.ctc.rescoring import LargeModel, rescoring_device, rescoring_of_decoder
+from arcbeam.ctc.results import Outputs, Results
+from arcbeam.ctc.search import BeamSearch
 from arcbeam.ctc.stats import NOTHING, DecoderMemory, DecodeStats
 from arcbeam.ctc.streams.chunks import CtcChunkDecoder
-from arcbeam.ctc.streams.stream import Stream
+from arcbeam.ctc.streams.streaming import StreamingDecoder
 from arcbeam.gpu.devices import resolve_device
 from arcbeam.graph.graph import Graph
 from arcbeam.lm.language_model import LanguageModel
-from arcbeam.lm.loading import as_language_model, as_large_model
-from arcbeam.streams.endpoints import Endpoint, check_endpoint
 
 if TYPE_CHECKING:
     import os
-
-    from arcbeam.ctc.lattice._lattice import AnswerEngine
-    from arcbeam.ctc.streams.partial import Partial
-    from arcbeam.streams.partials import Partials
 
     StrPath: TypeAlias = str | os.PathLike[str]
 
 
 @explains(DecoderOptions)
-class CtcDecoder:
+class CtcDecoder(StreamingDecoder):
     """Best paths through a decoding graph, by beam search over CTC log-probs.
 
     The search is exact for its beam: a frame's cut-off is known before anything is admitted, ties are settled by arc
@@ -111,71 +102,54 @@ class CtcDecoder:
         if not isinstance(graph, Graph):
             without = "; without one, arcbeam.ctc_decoder(tokens) decodes greedily" if graph is None else ""
             raise TypeError(f"graph: expected an arcbeam.Graph, got {type(graph).__name__}{without}")
-        self._given = self._options = DecoderOptions(**options)
-        if self._options.blank_penalty != 0.0 and graph.blank is None:
+        self._given = given = DecoderOptions(**options)
+        if given.blank_penalty != 0.0 and graph.blank is None:
             raise ValueError("blank_penalty: the graph has no blank; give blank= when it is loaded")
         graph.check_file()
-        self._graph = graph
-        self._of_thread = threading.local()
-        self._width = max(graph.num_columns, 1 + (-1 if graph.blank is None else graph.blank))
-        token = functools.partial(named, graph.tokens)
-        self._intake = LogProbIntake(self._width, graph.width_is_exact, graph.blank, token)
-        self._rescoring = self._make_rescoring(language_model, graph_language_model)
-        if self._rescoring is None:
-            self._ordinal = resolve_device(self._options.device)
+        rescoring = rescoring_of_decoder(graph, language_model, graph_language_model, given)
+        if rescoring is None:
+            self._ordinal = resolve_device(given.device)
         else:
-            self._ordinal = rescoring_device(self._options.device, self._options.placement, self._rescoring.large)
-        self._options = self._given.resolved(usable_cores() if self._ordinal is None else None)
-        self._engine = make_engine(graph, self._options, self._rescoring, self._ordinal)
-        self._reader = LatticeReader(graph, self._options, self._rescoring)
-        self._check_beam = BeamCheck(self._options.beam)
-        self._measurer = FrameMeasurer(self._options.threads or usable_cores(), self._options.confidence_aggregation)
-        self._chunks = CtcChunkDecoder(
-            graph, self._options, self._rescoring, self._engine, self._intake, self._measurer, self._reader,
-            self._width, self._of_thread,
-        )  # fmt: skip
+            self._ordinal = rescoring_device(given.device, given.placement, rescoring.large)
+        resolved = given.resolved(usable_cores() if self._ordinal is None else None)
+        width = max(graph.num_columns, 1 + (-1 if graph.blank is None else graph.blank))
+        engine = make_engine(graph, resolved, rescoring, self._ordinal)
+        threads = resolved.threads or usable_cores()
+        self._search = BeamSearch(
+            graph,
+            resolved,
+            rescoring,
+            engine,
+            LogProbIntake(engine, width, graph.width_is_exact, graph.blank, functools.partial(named, graph.tokens)),
+            FrameMeasurer(threads, resolved.confidence_aggregation),
+            LatticeReader(graph, threads),
+            BeamCheck(resolved.beam),
+            width,
+            threading.local(),
+        )
+        self._chunks = CtcChunkDecoder(self._search)
 
     def __reduce__(self) -> Any:
         models: dict[str, Any] = {}
-        if self._rescoring is not None:
-            models = {"language_model": self._rescoring.large, "graph_language_model": self._rescoring.small}
-        return functools.partial(type(self), **models, **vars(self._given)), (self._graph,)
+        if (rescoring := self._search.rescoring) is not None:
+            models = {"language_model": rescoring.large, "graph_language_model": rescoring.small}
+        return functools.partial(type(self), **models, **vars(self._given)), (self.graph,)
 
     def __repr__(self) -> str:
-        graph = f"{self._graph.num_states:,} states, {self._graph.num_arcs:,} arcs"
-        models = () if self._rescoring is None else (f"language_model={self._rescoring.large!r}",)
-        return shown_as(f"CtcDecoder of {graph} on {self.device}", *models, *changed(self._given, "device"))
-
-    def _make_rescoring(
-        self, large: LargeModel | StrPath | None, small: LanguageModel | StrPath | None
-    ) -> Rescoring | None:
-        if large is None:
-            if small is not None:
-                raise ValueError("graph_language_model: this needs a language_model, too")
-            changed = [name for name in OPTIONS if getattr(self._options, name) != getattr(DecoderOptions, name)]
-            if changed:
-                raise ValueError(
-                    f"{', '.join(changed)}: this needs a language_model, the large one that rescores; the scale of the "
-                    "model in a graph is an option of its build, and acoustic_scale weighs against it"
-                )
-            return None
-        if small is None:
-            raise ValueError(
-                "language_model: give graph_language_model, too, the model that the graph was built with "
-                "(LanguageModel.build of the same ARPA): its scores are in the graph and have to be subtracted"
-            )
-        large, small = as_large_model("language_model", large), as_language_model("graph_language_model", small)
-        return Rescoring(self._graph, large, small, self._options)
+        graph, rescoring = self.graph, self._search.rescoring
+        models = () if rescoring is None else (f"language_model={rescoring.large!r}",)
+        what = f"CtcDecoder of {graph.num_states:,} states, {graph.num_arcs:,} arcs on {self.device}"
+        return shown_as(what, *models, *changed(self._given, "device"))
 
     @property
     def graph(self) -> Graph:
         """The decoding graph."""
-        return self._graph
+        return self._search.graph
 
     @property
     def options(self) -> DecoderOptions:
         """The options, as validated; `threads` of a CPU and `posterior_scale` are numbers, also if None was given."""
-        return self._options
+        return self._search.options
 
     @property
     def device(self) -> str:
@@ -185,9 +159,10 @@ class CtcDecoder:
     @property
     def stats(self) -> DecodeStats:
         """Work of this thread's last finished :meth:`decode`: the ``stats`` of what that returned."""
-        found = getattr(self._of_thread, "stats", NOTHING)
+        of_thread = self._search.of_thread
+        found = getattr(of_thread, "stats", NOTHING)
         if not isinstance(found, DecodeStats):  # of a round of chunks, which few read
-            self._of_thread.stats = found = DecodeStats(**found)
+            of_thread.stats = found = DecodeStats(**found)
         return found
 
     def finished(self) -> int:
@@ -195,11 +170,11 @@ class CtcDecoder:
 
         It is 0 between batches, and on a GPU, which decodes the utterances of a batch together.
         """
-        return self._engine.finished()
+        return self._search.engine.finished()
 
     def memory(self) -> DecoderMemory:
         """The memory that the decoder holds on its device."""
-        return DecoderMemory(**self._engine.memory())
+        return DecoderMemory(**self._search.engine.memory())
 
     def release(self) -> None:
         """Gives back the memory that grows with batches; the decoder can still be used, and grows it again.
@@ -213,9 +188,9 @@ class CtcDecoder:
         CudaError
             In a process forked from one that used CUDA, or after the device was lost.
         """
-        self._engine.release()
-        self._measurer.release()
-        self._reader.release()
+        self._search.engine.release()
+        self._search.measurer.release()
+        self._search.reader.release()
 
     @overload
     def decode(
@@ -320,10 +295,10 @@ class CtcDecoder:
             Once for each decoder and list: a phrase has a score above the beam. Once for each decoder: an array in host
             memory seems to be [frames, batch, columns]. And what `Boost.compiled` warns of.
         """
-        outputs = Outputs(nbest, confidence, lattice, mbr)
-        call = self._call(boost, outputs, frame_confidence, cuda_stream, errors, logits)
+        search, outputs = self._search, Outputs(nbest, confidence, lattice, mbr)
+        call = search.call(boost, outputs, frame_confidence, cuda_stream, errors, logits)
         log_probs, lengths, is_one = one_or_many(log_probs, lengths)
-        found = self._answered(self._searched(log_probs, lengths, call))
+        found = search.answered(search.searched(log_probs, lengths, call))
         return found[0] if is_one else found
 
     @lists_options()
@@ -387,237 +362,17 @@ class CtcDecoder:
         ...     print([hypothesis.text for hypothesis in hypotheses])
         """
         check_boost(boost)
-        check_errors(errors)
-        outputs = Outputs(nbest, confidence, lattice, mbr)
-        call = self._call(boost, outputs, frame_confidence, cuda_stream, errors, logits)
-        compiled_for(self._graph, boost)
+        search, outputs = self._search, Outputs(nbest, confidence, lattice, mbr)
+        call = search.call(boost, outputs, frame_confidence, cuda_stream, errors, logits)
+        compiled_for(self.graph, boost)
         check_batches(batches)
 
-        def search(batch: Any) -> Searched:
-            return self._searched(*log_probs_and_lengths(batch), call)
+        def searched(batch: Any) -> Results:
+            return search.searched(*log_probs_and_lengths(batch), call)
 
         if not outputs.needs_answers:
-            return (self._answered(found) for found in map(search, batches))
-        return pipelined(batches, search, self._answered, self._reader.new_engine)
-
-    def _call(
-        self,
-        boost: Boosts,
-        outputs: Outputs,
-        frame_confidence: str | ConfidenceMethod | None,
-        cuda_stream: Any,
-        errors: str,
-        logits: bool,
-    ) -> DecodeCall:
-        """The options of a call, checked."""
-        check_bool("logits", logits)
-        return DecodeCall(boost, outputs, self._method(frame_confidence), cuda_stream, errors, logits)
-
-    def _method(self, frame_confidence: str | ConfidenceMethod | None) -> ConfidenceMethod | None:
-        method = resolve(frame_confidence, "frame_confidence")
-        if method is not None and self._graph.blank is None:
-            raise ValueError("frame_confidence: the graph has no blank; give blank= when it is loaded")
-        return method
-
-    def _searched(self, log_probs: Any, lengths: Any, call: DecodeCall) -> Searched:
-        """A batch, with all that has to be read of its log-probs; what is read from lattices is still to come."""
-        self._check_files()
-        beam = self._options.lattice_beam if call.outputs.needs_lattices else None
-        boosts = compiled_for(self._graph, call.boost, self._options.threads or usable_cores())
-        self._check_beam(call.boost)
-        found = self._intake.decode(
-            self._engine, log_probs, lengths, call.errors, call.cuda_stream, call.logits, lattice_beam=beam,
-            boosts=boosts,
-        )  # fmt: skip
-        self._check_files()
-        self._of_thread.stats = stats = DecodeStats(**found.work)
-        *paths, lattices = (*found.answers, None) if beam is None else found.answers
-        results = replace(
-            self._chunks.results(Paths(*paths), found.errors),
-            frames=None if call.method is None else self._measurer.of_batch(found, call.method),
-            boosts=call.boost,
-        )
-        return Searched(results, lattices, call.outputs, stats)
-
-    def _answered(self, found: Searched, engine: AnswerEngine | None = None) -> Hypotheses:
-        """The hypotheses of a batch, with what is read from lattices: by an engine of one's own, or the decoder's."""
-        results = found.results
-        if found.lattices is not None:
-            results = self._reader.outputs(results, found.lattices, found.outputs, engine)
-        return Hypotheses(map(Hypothesis, itertools.repeat(results), range(len(results.paths.begins))), found.stats)
-
-    @lists_options()
-    def stream(
-        self,
-        *,
-        boost: Boost | None = None,
-        endpoint: Endpoint | None = None,
-        nbest: int | None = None,
-        confidence: bool = False,
-        lattice: bool = False,
-        mbr: bool = False,
-        interim_answers: bool = False,
-        posteriors: bool = False,
-        frame_confidence: str | ConfidenceMethod | None = None,
-    ) -> Stream:
-        """Begins a stream of speech, which arrives in chunks.
-
-        Parameters
-        ----------
-        boost : Boost, optional
-            Words and phrases that are made likelier.
-        endpoint : Endpoint, optional
-            Rules that end sentences. Where one holds, the result is final and names it, and the frames after it wait
-            for :meth:`Stream.reset`. They need ``frame_shift``. By default a sentence ends with the last chunk alone.
-        nbest : int, optional
-            How many of the best distinct word sequences of each sentence to return: ``partial.nbest`` of its final
-            result, with the bytes that :meth:`decode` gives for its frames; times count from the beginning of the
-            stream. With this or any of the next three, the stream keeps the sentence's lattice so far.
-        confidence, lattice, mbr : bool
-            As of :meth:`decode`, for the final result of each sentence.
-        interim_answers : bool
-            Whether results before the end of a sentence have these four outputs, too, for the frames so far. Each
-            chunk then costs more the longer its sentence has become; :attr:`Stream.interim_answers` changes it between
-            chunks.
-        posteriors : bool
-            Whether each result has ``partial.posteriors``: how likely its words are, by the paths that are alive. Each
-            round then copies these paths.
-        frame_confidence : str, ConfidenceMethod or None
-            ``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.ConfidenceMethod`: how to measure how sure the model is
-            of each frame, ``partial.frame_confidence`` of each result, and of the labels and words so far. The stream
-            then keeps a float32 for each frame of its sentence. The CPU computes them before the chunk is decoded, and
-            copies a chunk on a GPU to the host for this.
-
-        Raises
-        ------
-        UnsupportedError
-            On a GPU: :meth:`decode` does not take the boost there.
-        ValueError
-            An `endpoint`, but the decoder was given no ``frame_shift``, or the graph does not name its blank;
-            `interim_answers` without any of the outputs that it concerns; or a `frame_confidence` that is no method,
-            cannot be computed for so many columns, or needs a blank that the graph does not name.
-        TypeError, GraphError
-            As of :meth:`decode`.
-
-        Warns
-        -----
-        UserWarning
-            As :meth:`decode` does of a `boost`.
-        """
-        check_boost(boost)
-        check_endpoint(endpoint)
-        check_bool("posteriors", posteriors)
-        self._check_beam(boost)
-        outputs, method = Outputs(nbest, confidence, lattice, mbr), self._method(frame_confidence)
-        if method is not None:
-            measure(method, self._width)
-        kept = outputs if outputs.needs_lattices else None
-        return Stream(self._chunks, boost, endpoint, kept, posteriors, interim_answers, method)
-
-    @lists_options()
-    def restore(self, data: bytes, *, boost: Boost | None = None, posteriors: bool = False) -> Stream:
-        """Continues a stream that :meth:`Stream.save` has saved, here or anywhere else.
-
-        All later results have the bytes that the saved stream would have given, and the same outputs.
-
-        Parameters
-        ----------
-        data : bytes
-        boost : Boost, optional
-            The list that the stream was saved with, if it had one.
-        posteriors : bool
-            As of :meth:`stream`, whatever the saved stream had.
-
-        Raises
-        ------
-        FormatError
-            The bytes are no saved stream, or one that is damaged, cut short or of another version.
-        ValueError
-            The stream was decoded with another graph, language model, option or boost: the message names it.
-        UnsupportedError, TypeError, GraphError, MemoryError, CapacityError
-            As of :meth:`stream` and :meth:`decode_chunks`.
-
-        Examples
-        --------
-        >>> data = stream.save()
-        >>> stream = other_decoder.restore(data)
-        """
-        check_boost(boost)
-        check_bool("posteriors", posteriors)
-        self._check_files()
-        return Stream.restored(self._chunks, data, boost, posteriors)
-
-    @lists_options()
-    def decode_chunks(
-        self,
-        streams: Sequence[Stream],
-        log_probs: Any,
-        lengths: Any = None,
-        *,
-        last: bool | Sequence[bool] | None = None,
-        cuda_stream: Any = None,
-        errors: str = "raise",
-    ) -> Partials[Partial]:
-        """Decodes the next chunk of each of some streams.
-
-        Any streams of this decoder may be decoded together, with chunks of any lengths, 0 included: results do not
-        depend on it. A stream whose sentence has ended at an endpoint keeps its chunk for :meth:`Stream.reset`, and has
-        the same result again.
-
-        Parameters
-        ----------
-        streams : sequence of Stream
-            Each once.
-        log_probs : array [streams, frames, columns], or sequence of arrays [frames, columns]
-            The chunks, as :meth:`decode` takes utterances.
-        lengths : sequence or array of int [streams], optional
-            Frames of each chunk; the frames beyond are not read.
-        last : bool, or sequence of bool [streams]; optional
-            Whether this is the last chunk: of all, or of each. Its result is the final one, unless the sentence has
-            ended at an endpoint before.
-        cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
-            As of :meth:`decode`.
-        errors : "raise" or "return"
-            What happens to a chunk that is refused, which leaves its stream as it was: a chunk with NaN or +inf, after
-            the last one, of another decoder's stream, of a stream that is listed twice (the second time), an array of
-            a list with a wrong type, shape or place, and one with more columns than its stream's `frame_confidence` can
-            be computed for. "raise": an :class:`InputError` for values and streams, or else a ValueError or TypeError.
-            For NaN or +inf the other streams have taken their chunks, and have the results as ``partial``; anything
-            else is found before any chunk is decoded. "return": its place has a result without words, whose ``error``
-            is that exception; the other results do not change.
-
-        Returns
-        -------
-        Partials
-            A sequence of :class:`Partial`, in the order of the streams.
-
-        Raises
-        ------
-        TypeError, ValueError, FormatError, MemoryError, CapacityError
-            As of :meth:`decode`; and what `errors` says. After a MemoryError, a CapacityError or an interrupt, streams
-            whose chunks were decoded in part, or did not get their results, cannot go on and say so, until
-            :meth:`Stream.reset` begins another sentence; the others have their chunks, or are as before. Where memory
-            is too short for a chunk's n-best list, confidences or minimum Bayes risk, reading these raises a
-            MemoryError.
-
-        Warns
-        -----
-        InputWarning
-            As of :meth:`decode`; streams have their chunks, also if it is made an error.
-
-        Examples
-        --------
-        >>> stream = decoder.stream()
-        >>> for chunk in np.array_split(log_probs, 10):
-        ...     [partial] = decoder.decode_chunks([stream], [chunk])
-        ...     print(partial.stable_text, "|", partial.text)
-        >>> hypothesis = stream.finish()
-        """
-        return self._chunks.decode(streams, log_probs, lengths, last, cuda_stream, errors)
-
-    def _check_files(self) -> None:
-        """FormatError if a file that the graph or a model is mapped from has been changed in place."""
-        self._chunks.check_files()
+            return (search.answered(found) for found in map(searched, batches))
+        return pipelined(batches, searched, search.answered, search.reader.new_engine)
 
 
 __all__: Sequence[str] = ["CtcDecoder", "DecodeStats", "DecoderMemory"]

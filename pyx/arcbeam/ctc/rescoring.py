@@ -16,8 +16,11 @@ from arcbeam.graph.new_words import first_new_word
 from arcbeam.graph.symbols import is_far_beyond
 from arcbeam.lm.kenlm import KenLM, case_hint
 from arcbeam.lm.language_model import SENTENCE_END, SENTENCE_START, UNKNOWN_WORDS, LanguageModel
+from arcbeam.lm.loading import as_language_model, as_large_model
 
 if TYPE_CHECKING:
+    import os
+
     from arcbeam.graph.graph import Graph
     from arcbeam.lm._kenlm import KenLmModel
 
@@ -109,6 +112,32 @@ class Rescoring:
         """Bytes of both models."""
         large = self.large.nbytes if isinstance(self.large, KenLM) else self.large.info().bytes
         return large + self.small.info().bytes
+
+
+def rescoring_of_decoder(
+    graph: Graph,
+    large: LargeModel | str | os.PathLike[str] | None,
+    small: LanguageModel | str | os.PathLike[str] | None,
+    options: DecoderOptions,
+) -> Rescoring | None:
+    """The rescoring of a decoder, None without a large model; ValueError for options and models that lack another."""
+    if large is None:
+        if small is not None:
+            raise ValueError("graph_language_model: this needs a language_model, too")
+        changed = [name for name in OPTIONS if getattr(options, name) != getattr(DecoderOptions, name)]
+        if changed:
+            raise ValueError(
+                f"{', '.join(changed)}: this needs a language_model, the large one that rescores; the scale of the "
+                "model in a graph is an option of its build, and acoustic_scale weighs against it"
+            )
+        return None
+    if small is None:
+        raise ValueError(
+            "language_model: give graph_language_model, too, the model that the graph was built with "
+            "(LanguageModel.build of the same ARPA): its scores are in the graph and have to be subtracted"
+        )
+    large, small = as_large_model("language_model", large), as_language_model("graph_language_model", small)
+    return Rescoring(graph, large, small, options)
 
 
 # The words of each graph in the models that have rescored a lattice of it last.

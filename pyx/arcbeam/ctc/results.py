@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,8 @@ import numpy.typing as npt
 from arcbeam.core.checks import check_bool, check_count, keep_plain_values
 from arcbeam.ctc.boost.boost import Boost, Boosts, boost_of
 from arcbeam.ctc.lattice.alternatives import Alternative, Nbest
+from arcbeam.ctc.lattice.arrays import LatticeBatch
+from arcbeam.ctc.stats import NOTHING, DecodeStats
 from arcbeam.ctc.streams.sentences import STREAM_START, SentenceStart
 
 if TYPE_CHECKING:
@@ -19,8 +22,9 @@ if TYPE_CHECKING:
 
     from arcbeam.core.errors import Fault
     from arcbeam.ctc.confidence.frame_confidences import FrameConfidences
+    from arcbeam.ctc.lattice._lattices import Lattices
     from arcbeam.ctc.lattice.answers import LatticeAnswers, Mbr
-    from arcbeam.ctc.lattice.arrays import LatticeBatch
+    from arcbeam.ctc.options import DecoderOptions
     from arcbeam.ctc.rescoring import Rescoring
     from arcbeam.graph.graph import Graph
 
@@ -34,6 +38,7 @@ class Paths(NamedTuple):
     total_costs: npt.NDArray[np.float64]  # float64[batch]
     reached_final: npt.NDArray[np.bool_]  # bool[batch]
     complete: npt.NDArray[np.bool_]  # bool[batch]
+    lattices: Lattices | None = None  # where they were requested
 
 
 @dataclass(frozen=True)
@@ -75,18 +80,39 @@ class Results:
     """What the hypotheses of a batch share."""
 
     graph: Graph
-    frame_shift: float | None
+    options: DecoderOptions
     rescoring: Rescoring | None
-    paths: Paths
+    paths: Paths  # with lattices until these have been read, and longer if they are an output
     errors: Mapping[int, Fault]
-    lattices: LatticeBatch | None = None
     outputs: Outputs = NO_OUTPUTS
-    answers: LatticeAnswers | Exception | None = None  # or why they could not be made
-    frames: FrameConfidences | None = None
     boosts: Boosts = None
     before: Mapping[int, SentenceStart] = field(default_factory=dict)  # of sentences of streams
+    frames: FrameConfidences | None = None
+    stats: DecodeStats = NOTHING  # of a batch
+    answers: LatticeAnswers | Exception | None = None  # or why they could not be made
     # Of streams with posteriors: what their search() returned after the chunk, or its error.
     live: dict[int, dict[str, Any] | Exception] = field(default_factory=dict)
+
+    def with_answers(self, answers: LatticeAnswers | Exception | None) -> Results:
+        """These with what lattices answer."""
+        paths = self.paths if self.outputs.lattice else self.paths._replace(lattices=None)
+        return replace(self, paths=paths, answers=answers)
+
+    @property
+    def frame_shift(self) -> float | None:
+        """Seconds a frame."""
+        return self.options.frame_shift
+
+    @cached_property
+    def lattices(self) -> LatticeBatch | None:
+        """What the lattices share; None if they were not requested."""
+        if self.paths.lattices is None or not self.outputs.lattice:
+            return None
+        options = self.options
+        return LatticeBatch(
+            self.graph, self.paths.lattices, options.frame_shift, self.rescoring, options.acoustic_scale,
+            options.scale, options.lattice_beam, boosts=self.boosts, before=self.before,
+        )  # fmt: skip
 
     def boost(self, index: int) -> Boost | None:
         """The boost of an utterance."""

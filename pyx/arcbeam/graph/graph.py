@@ -5,17 +5,16 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-import numpy as np
 import numpy.typing as npt
 
 from arcbeam.core.calls import lists_options
 from arcbeam.core.errors import FormatError, GraphError
 from arcbeam.core.show import shown_as
 from arcbeam.files.reading import naming
-from arcbeam.files.section_file import Mapped
 from arcbeam.graph import _graph, graph_file, openfst
 from arcbeam.graph._words import WordReader
 from arcbeam.graph.build_options import BuildKeywords, BuildOptions
+from arcbeam.graph.compiled_graph import CompiledGraph
 from arcbeam.graph.info import GraphInfo
 from arcbeam.graph.inputs import (
     Arcs,
@@ -26,17 +25,14 @@ from arcbeam.graph.inputs import (
     Words,
     as_tokens,
     as_words,
-    blank_column,
     check_width,
-    check_words,
-    separator_column,
     unzip,
 )
 from arcbeam.graph.k2 import compile_k2, is_k2
 from arcbeam.graph.open_slot import OpenSlot, deepen
 from arcbeam.graph.pronunciations import Pronunciations
 from arcbeam.graph.spelling import spell
-from arcbeam.graph.symbols import SymbolTable, TokenTable, check_same
+from arcbeam.graph.symbols import TokenTable, check_same
 
 __all__ = ["Graph", "GraphInfo", "OpenSlot", "Pronunciations"]
 
@@ -45,14 +41,8 @@ if TYPE_CHECKING:
     from arcbeam.lm.language_model import LanguageModel
     from arcbeam.recipe.lexicon import Lexicon
 
-#: The arguments of `Graph` besides its columns; each is an attribute, too.
-FIELDS = (
-    "start", "max_depth", "num_columns", "width_is_exact", "tokens", "word_symbols", "blank", "pronunciations", "join",
-    "separator", "separator_column", "meta", "open_slot",
-)  # fmt: skip
 
-
-class Graph:
+class Graph(CompiledGraph):
     """A decoding graph, compiled and checked; immutable, safe to share among threads and decoders.
 
     Made by `from_arcs`, `from_fst`, `load` or `build`. Costs are negative natural logs in float32.
@@ -92,65 +82,6 @@ class Graph:
     open_slot : OpenSlot or None
         Where words of a request that the graph lacks may stand.
     """
-
-    states: npt.NDArray[Any]
-    targets: npt.NDArray[Any]
-    columns: npt.NDArray[np.uint16]
-    words: npt.NDArray[np.uint32]
-    finals: npt.NDArray[np.float32]
-
-    @lists_options(Wording)
-    def __init__(
-        self,
-        columns: Mapping[str, npt.NDArray[Any]],
-        *,
-        start: int,
-        max_depth: int,
-        num_columns: int,
-        width_is_exact: bool = False,
-        tokens: TokenTable | None = None,
-        word_symbols: SymbolTable | None = None,
-        blank: str | int | None = None,
-        open_slot: OpenSlot | None = None,
-        **wording: Unpack[WordingKeywords],
-    ) -> None:
-        said = Wording(**wording)
-        for name in _graph.COLUMNS:
-            array = columns[name]
-            array.flags.writeable = False
-            setattr(self, name, array)
-        self.start = int(start)
-        self.num_states = len(self.finals)
-        self.num_arcs = len(self.words)
-        self.max_depth = int(max_depth)
-        self.num_columns = int(num_columns)
-        self.width_is_exact = bool(width_is_exact)
-        self.tokens = tokens
-        self.word_symbols = word_symbols
-        self.blank = blank_column(tokens, blank, self.num_columns, self.width_is_exact)
-        self.pronunciations = pronunciations = said.pronunciations
-        self.join = said.join
-        self.separator = said.separator
-        found = said.separator_column
-        self.separator_column = separator_column(tokens, self.separator) if found is None else found
-        self.meta: dict[str, str | int | float] = dict(said.meta or {})
-        self.open_slot = open_slot
-        self._file: tuple[str, bytes] | None = None  # path and head of the file that the graph is mapped from
-        self._map: Mapped | None = None
-        if tokens is not None and len(tokens) != self.num_columns:
-            raise ValueError(f"tokens: expected {self.num_columns} columns, got {len(tokens)}")
-        if pronunciations is not None:
-            pronunciations.check(self.num_columns)
-            for array in (pronunciations.words, pronunciations.offsets, pronunciations.columns):
-                array.flags.writeable = False
-        if word_symbols is not None:
-            check_words(self._columns(), word_symbols)
-        if open_slot is not None:
-            if word_symbols is None or self.join == "pieces":
-                raise GraphError("open_slot: expected a graph of words with word symbols, got one without")
-            open_slot.check(self.states, self.num_states)
-            for array in (open_slot.entrances, open_slot.weights, open_slot.exits):
-                array.flags.writeable = False
 
     @classmethod
     @lists_options(Wording)
@@ -467,29 +398,10 @@ class Graph:
         self.check_file()
         graph_file.write(path, self)
 
-    def check_file(self) -> None:
-        """FormatError if the file that the graph is mapped from has been changed in place."""
-        if self._map is not None:
-            self._map.check()
-
     @cached_property
     def word_reader(self) -> WordReader:
         """Reads the words of paths; made once for all hypotheses."""
         return WordReader(self)
-
-    @cached_property
-    def word_marks(self) -> npt.NDArray[np.uint8]:
-        """uint8 [num_arcs / 8, rounded up]: a bit for each arc, the lowest first, that says whether it writes a word.
-
-        Few arcs do, and the bits of all lie in a cache, which `words` does not.
-        """
-        return np.packbits(self.words != 0, bitorder="little")
-
-    @property
-    def weights(self) -> npt.NDArray[np.float32]:
-        """float32 [num_arcs]: the weights of the arcs."""
-        weights: npt.NDArray[np.float32] = self.targets["weight"]
-        return weights
 
     def info(self) -> GraphInfo:
         """Sizes and kinds of states and arcs; ``print(graph.info())`` shows them."""
@@ -508,13 +420,6 @@ class Graph:
         if self._file is not None:
             return load_same, self._file
         return restore, (self.fields(),)
-
-    def fields(self) -> dict[str, Any]:
-        """The arguments that make an equal graph."""
-        return {"columns": self._columns()} | {name: getattr(self, name) for name in FIELDS}
-
-    def _columns(self) -> dict[str, npt.NDArray[Any]]:
-        return {name: getattr(self, name) for name in _graph.COLUMNS}
 
 
 def load_same(path: str, head: bytes) -> Graph:

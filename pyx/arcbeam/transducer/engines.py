@@ -10,10 +10,9 @@ from arcbeam.core.threads import usable_cores
 from arcbeam.transducer._transducer import CpuEngine, Network
 from arcbeam.transducer.network import Joint, LstmPrediction, StatelessPrediction
 from arcbeam.transducer.options import TransducerOptions
-from arcbeam.transducer.precision import rounded
 from arcbeam.transducer.states import State
 from arcbeam.transducer.token_automaton import Fusions
-from arcbeam.transducer.weights import device_weights
+from arcbeam.transducer.weights import device_weights, rounded
 
 TransducerEngine: TypeAlias = Engine[[Table, list[State | None], bool, Fusions], tuple[list[Any], list[Bad]]]
 

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from arcbeam.arrays.bad_values import encoder_output_errors
-from arcbeam.arrays.batches import InputSpec, Utterances, as_utterances
+from arcbeam.arrays.batches import Inputs, InputSpec, as_inputs
 from arcbeam.transducer.boosting_tree import BoostingTree
 from arcbeam.transducer.fusion import Boosts, fusions_of, trees_of
-from arcbeam.transducer.hypothesis import HypothesisForm, TransducerHypothesis, TransducerState
-from arcbeam.transducer.states import states_of
+from arcbeam.transducer.hypothesis import FIELDS, HypothesisForm, TransducerHypothesis, TransducerState
+from arcbeam.transducer.states import State, states_of
 
 if TYPE_CHECKING:
     from arcbeam.transducer.engines import TransducerEngine
     from arcbeam.transducer.network import Joint, LstmPrediction, StatelessPrediction
     from arcbeam.transducer.options import TransducerOptions
     from arcbeam.transducer.token_automaton import TokenAutomaton
+
+NO_TOKENS = tuple(np.empty(0, dtype) for dtype in FIELDS.values())
 
 
 @dataclass(eq=False)
@@ -35,35 +38,34 @@ class GreedySearch:
     ngram_lm: TokenAutomaton | None
 
     def decode(
-        self,
-        utterances: Utterances,
-        on_host: bool,
-        state: Sequence[TransducerState | None] | None,
-        boost: Boosts,
-        errors: str,
+        self, inputs: Inputs, state: Sequence[TransducerState | None] | None, boost: Boosts, errors: str
     ) -> list[TransducerHypothesis]:
         """The hypotheses of a batch that has been taken in, as ``TransducerDecoder.decode`` says."""
-        batch = len(utterances.table)
+        batch = len(inputs.table)
         states = states_of(state, batch, self.form.state_shapes, self.tokens)
         trees = trees_of(boost, batch, self.tokens, self.options.blank_id)
         fusions, digests = fusions_of(trees, self.ngram_lm, [None] * batch if state is None else state)
-        results, bad = self.engine.decode(utterances.table, states, on_host, fusions)
-        errors_found = encoder_output_errors(bad, utterances, errors)
-        if errors_found:  # as if they had no frames: then their states are what they were
-            empty = utterances.table[list(errors_found)]
-            empty[:, 2] = 0
-            untouched, _ = self.engine.decode(
-                empty,
-                [states[i] for i in errors_found],
-                on_host,
-                None if fusions is None else [fusions[i] for i in errors_found],
-            )
-            for i, result in zip(errors_found, untouched, strict=True):
-                results[i] = result
+        results, bad = self.engine.decode(inputs.table, states, inputs.on_host, fusions)
+        refused = encoder_output_errors(bad, inputs, errors)
+        for i in refused:
+            hidden, cell, context, *passed = states[i] or self.fresh
+            state_before = hidden.copy(), cell.copy(), np.array(context, np.int32), *passed
+            fused = (0, 0) if fusions is None else fusions[i].states
+            results[i] = [(*NO_TOKENS, (*state_before, fused))].__getitem__, 0
         return [
-            TransducerHypothesis(take, place, self.form, errors_found.get(i), digests[i])
+            TransducerHypothesis(take, place, self.form, refused.get(i), digests[i])
             for i, (take, place) in enumerate(results)
         ]
+
+    @cached_property
+    def fresh(self) -> State:
+        """The networks' state before the first frame of a stream."""
+        [(take, place)], _ = self.engine.decode(self._no_frames().table, [None], True, None)
+        *_, (hidden, cell, context, skip, frames, _) = take(place)
+        return hidden, cell, context, skip, frames
+
+    def _no_frames(self) -> Inputs:
+        return as_inputs(np.empty((1, 0, self.spec.columns), np.float32), None, self.spec)
 
     def tree(self, boost: BoostingTree | None) -> BoostingTree | None:
         """The tree of a stream, checked."""
@@ -73,6 +75,5 @@ class GreedySearch:
 
     def start(self, tree: BoostingTree | None, frames: int) -> TransducerState:
         """The state at the start of a sentence, after some frames of its stream."""
-        nothing = np.empty((1, 0, self.spec.columns), np.float32)
-        [start] = self.decode(as_utterances(nothing, None, self.spec), True, None, tree, "raise")
+        [start] = self.decode(self._no_frames(), None, tree, "raise")
         return replace(start.state, frames=frames)

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "common/avx2.hpp"
 #include "shared/transducer_math.hpp"
 #include "transducer/confidence.hpp"
 
@@ -30,25 +31,12 @@ ARCBEAM_INLINED void normalise(float* row, std::size_t n) {
 
 void anywhere(float* row, std::size_t n) { normalise(row, n); }
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#pragma GCC optimize("no-trapping-math")  // otherwise selects stay branches; no value depends on it
-void by_avx2(float* row, std::size_t n) { normalise(row, n); }
-#pragma GCC pop_options
-
-auto fastest() {
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? by_avx2 : anywhere;
-}
-#else
-auto fastest() { return anywhere; }
-#endif
+ARCBEAM_WITH_AVX2 void by_avx2(float* row, std::size_t n) { normalise(row, n); }
 
 }  // namespace
 
 void log_softmax(const std::vector<twin::LogProbs>& logits, float* into) {
-    const auto normalise_row = fastest();
+    const auto normalise_row = has_avx2() ? by_avx2 : anywhere;
     for (const twin::LogProbs& utterance : logits) {
         for (std::uint32_t frame = 0; frame < utterance.frames; ++frame) {
             for (std::uint32_t column = 0; column < utterance.columns; ++column) {

@@ -160,8 +160,8 @@ def right_words(reference: Sequence[str], hypothesis: Sequence[str]) -> Rights:
 def _confidences(decoder: CtcDecoder, results: Results, scale: float) -> Confidences:
     """float64 [words of all hypotheses]: with another scale, from the same lattices."""
     outputs = Outputs(confidence=True)
-    assert results.lattices is not None
-    answers = decoder._reader.answers(results.lattices.lattices, results.boosts, outputs, scale)
+    assert results.paths.lattices is not None
+    answers = decoder._search.reader.answers(results.paths.lattices, results.boosts, outputs, scale)
     again = replace(results, outputs=outputs, answers=answers)
     hypotheses = [Hypothesis(again, index) for index in range(len(again.paths.begins))]
     return np.array([word.confidence for hypothesis in hypotheses for word in hypothesis.words], np.float64)

@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.arrays.intake import Decoded
+from arcbeam.arrays.batches import Inputs
 from arcbeam.core.confidence import ConfidenceMethod
 from arcbeam.ctc.boost.boost import Boost
 from arcbeam.ctc.confidence.frame_confidences import ChunkConfidences
@@ -82,7 +82,7 @@ class Round:
         lattices: Lattices | None,
         refused: dict[int, Partial],
         last: list[bool],
-        found: Decoded,
+        inputs: Inputs,
         columns: int,
         confidences: ChunkConfidences | None,
     ) -> None: ...

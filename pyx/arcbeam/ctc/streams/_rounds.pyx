@@ -133,20 +133,20 @@ cdef class Round:
     cdef dict with_outputs  # the Results of chunks that have more than those
     cdef list streams, last  # until all have taken their chunks, as what follows
     cdef dict lattices  # of the sentences that end here
-    cdef object found
+    cdef object inputs
     cdef const int64_t[:, ::1] table  # of the chunks
     cdef size_t columns
     cdef const float[::1] of_frames  # confidences
     cdef const int64_t[::1] begins  # of each chunk among them
 
-    def __init__(self, list streams, kind, results, set later, lattices, dict refused, list last, found, size_t columns,
+    def __init__(self, list streams, kind, results, set later, lattices, dict refused, list last, inputs, size_t columns,
                  confidences):
         cdef size_t i, n = len(streams)
         self.kind, self.results, self.with_outputs = kind, results, {}
         self.items, self.sentences = [None] * n, [None] * n
         self.places.resize(n)
-        self.streams, self.last, self.found, self.columns, self.lattices = streams, last, found, columns, {}
-        self.table = found.utterances.table
+        self.streams, self.last, self.inputs, self.columns, self.lattices = streams, last, inputs, columns, {}
+        self.table = inputs.table
         if confidences is not None:
             self.of_frames, self.begins = confidences
         for i in range(n):
@@ -165,7 +165,7 @@ cdef class Round:
         for i in with_outputs:
             self._take(<SentenceStream?> self.streams[i], i)
         self.of_frames = self.begins = self.table = None
-        self.streams = self.last = self.found = self.lattices = None
+        self.streams = self.last = self.inputs = self.lattices = None
 
     cdef int _keep_lattice(self, SentenceStream stream, size_t i, lattices) except -1:
         """Copies the lattice of a sentence that ends here."""
@@ -183,7 +183,7 @@ cdef class Round:
         cdef bint last = self.last[i]
         waiting = None
         if taken < frames:
-            waiting = Waiting(self.found.rows(i, taken, self.columns),
+            waiting = Waiting(self.inputs.rows(i, taken, self.columns),
                               None if stream._method is None else self.rest_of(i, taken, frames))
         lattice = self.lattices.get(i) if self.lattices else None
         if stream._posteriors and not last and fired == 0:

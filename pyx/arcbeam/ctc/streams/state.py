@@ -38,7 +38,7 @@ from arcbeam.streams.saved import (
 if TYPE_CHECKING:
     from arcbeam.core.confidence import ConfidenceMethod
     from arcbeam.ctc.boost._boost import BoostList
-    from arcbeam.ctc.streams.chunks import CtcChunkDecoder
+    from arcbeam.ctc.search import BeamSearch
     from arcbeam.graph.graph import Graph
     from arcbeam.graph.new_words import NewWords
 
@@ -122,7 +122,7 @@ def sections_of(outputs: Outputs | None, end: dict[str, Any] | None) -> Dtypes:
     return SEARCH | (GOES_ON if end is None else ENDED)
 
 
-def write(state: StreamState, decoder: CtcChunkDecoder, boost: Boost | None) -> bytes:
+def write(state: StreamState, search: BeamSearch, boost: Boost | None) -> bytes:
     """The state as bytes, with what the stream was decoded with."""
     arrays = {name: state.search[name] for name in sections_of(state.outputs, state.end)}
     arrays |= {
@@ -143,11 +143,11 @@ def write(state: StreamState, decoder: CtcChunkDecoder, boost: Boost | None) -> 
         "end": state.end,
         "frame_confidence": None if state.method is None else facts_of_method(state.method),
     }
-    return pack(KIND, arrays, about | _made_with(decoder, boost, state.outputs, state.method))
+    return pack(KIND, arrays, about | _made_with(search, boost, state.outputs, state.method))
 
 
 def read(
-    data: object, decoder: CtcChunkDecoder, boost: Boost | None
+    data: object, search: BeamSearch, boost: Boost | None
 ) -> tuple[StreamState, SavedSearch | None, SavedEnd | None]:
     """A state with its search or its ended sentence; TypeError, FormatError, or ValueError for another decoder's."""
     arrays, about = unpack(KIND, data)
@@ -156,28 +156,28 @@ def read(
     if method is not None:
         expected.add("confidences")
     check_sections(arrays, expected)
-    _check_made_with(about, decoder, boost, outputs, method)
-    state = _state(arrays, about, decoder, outputs, method)
+    _check_made_with(about, search, boost, outputs, method)
+    state = _state(arrays, about, search, outputs, method)
     if not state.has_begun:
         if state.search["frames"] or state.search["fired"] or state.last_came or len(state.settled):
             raise FormatError(f"{NAME}: expected tokens, because the stream has begun, got none")
         return state, None, None
-    new_words: NewWords | None = None if boost is None else boost.compiled(decoder.graph).new_words
+    new_words: NewWords | None = None if boost is None else boost.compiled(search.graph).new_words
     fields = state.search | {"settled": state.settled}
-    beam = decoder.options.lattice_beam
+    beam = search.options.lattice_beam
     if state.end is None:
-        return state, checked_search(fields, decoder.graph, new_words, None if outputs is None else beam), None
-    log = checked_log(fields | {"settled": state.settled[:0]}, decoder.graph, new_words)
+        return state, checked_search(fields, search.graph, new_words, None if outputs is None else beam), None
+    log = checked_log(fields | {"settled": state.settled[:0]}, search.graph, new_words)
     end = checked_end(fields, state.end, log, beam)
     if not np.array_equal(end.path[: len(state.settled)], state.settled):
         raise FormatError(f"{NAME}: the settled arcs are not the first of the best path")
     if any(len(fields[name]) for name in ("states", "costs", "entries")):
         raise FormatError(f"{NAME}: expected no tokens, because the sentence has ended, got {len(fields['states'])}")
     dead_frames = checked_dead_frames(fields, log.frames[-1:])
-    search = SavedSearch(
+    saved = SavedSearch(
         **{name: fields[name] for name in SavedSearch._fields if name in fields}, dead_frames=dead_frames, ended=True
     )
-    return state, search, end
+    return state, saved, end
 
 
 def _outputs_of(facts: dict[str, Any] | None) -> Outputs | None:
@@ -195,7 +195,7 @@ def _outputs_of(facts: dict[str, Any] | None) -> Outputs | None:
 def _state(
     arrays: dict[str, npt.NDArray[Any]],
     about: dict[str, Any],
-    decoder: CtcChunkDecoder,
+    search: BeamSearch,
     outputs: Outputs | None,
     method: ConfidenceMethod | None,
 ) -> StreamState:
@@ -208,10 +208,10 @@ def _state(
     for name in ("frames", "first_frame"):
         if not 0 <= about[name] < MOST_FRAMES:
             raise FormatError(f"{NAME}: expected a number of frames as {name}, got {about[name]}")
-    if columns != decoder.columns:
-        raise FormatError(f"{NAME}: expected waiting frames of {decoder.columns} columns, got {columns}")
+    if columns != search.columns:
+        raise FormatError(f"{NAME}: expected waiting frames of {search.columns} columns, got {columns}")
     waiting = waiting_of(arrays, about, endpoint, columns, lambda values: values < np.inf, "finite values or -inf")
-    words, rescoring = arrays["lm_context"], decoder.rescoring
+    words, rescoring = arrays["lm_context"], search.rescoring
     known = 0 if rescoring is None else len(rescoring.large_labels)
     most = 0 if rescoring is None else rescoring.large.order - 1
     if len(words) > most or np.any(words >= known) or np.any(words == 0):
@@ -219,7 +219,7 @@ def _state(
     confidences = None
     if method is not None:
         confidences = arrays["confidences"].copy()
-        check_confidences(confidences, about["frames"] + len(waiting), method, decoder.graph, columns)
+        check_confidences(confidences, about["frames"] + len(waiting), method, search.graph, columns)
     state = StreamState(
         arrays["settled"].copy(),
         {name: about[name] for name in ("frames", "alive", "offset", "fired")},
@@ -239,10 +239,10 @@ def _state(
 
 
 def _made_with(
-    decoder: CtcChunkDecoder, boost: Boost | None, outputs: Outputs | None, method: ConfidenceMethod | None
+    search: BeamSearch, boost: Boost | None, outputs: Outputs | None, method: ConfidenceMethod | None
 ) -> dict[str, Any]:
     """What answers depend on besides the log-probs, as a state names it."""
-    rescoring, options = decoder.rescoring, decoder.options
+    rescoring, options = search.rescoring, search.options
     names = OPTIONS + (RESCORING_OPTIONS if rescoring is not None else ())
     names += LATTICE_OPTIONS if outputs is not None else ()
     names += FRAME_OPTIONS if method is not None else ()
@@ -253,22 +253,22 @@ def _made_with(
         large = rescoring.large
         models = [large.mark if isinstance(large, KenLM) else large.digest, rescoring.small.digest]
     return {
-        "graph": _digest_of_graph(decoder.graph),
+        "graph": _digest_of_graph(search.graph),
         "models": models,
         "options": found,
-        "boost": None if boost is None else _facts_of(boost, decoder.graph),
+        "boost": None if boost is None else _facts_of(boost, search.graph),
     }
 
 
 def _check_made_with(
     about: dict[str, Any],
-    decoder: CtcChunkDecoder,
+    search: BeamSearch,
     boost: Boost | None,
     outputs: Outputs | None,
     method: ConfidenceMethod | None,
 ) -> None:
     """ValueError that names what the stream was decoded with, if it is something else than what this decoder has."""
-    ours = _made_with(decoder, boost, outputs, method)
+    ours = _made_with(search, boost, outputs, method)
     if about["graph"] != ours["graph"]:
         raise ValueError(
             f"{NAME}: expected a stream of this decoder's graph (digest {ours['graph']}), got one of another "

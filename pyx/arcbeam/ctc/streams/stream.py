@@ -64,7 +64,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
         confidences: npt.NDArray[np.float32] | None = None,
     ) -> None:
         self._decoder, self._endpoint, self._posteriors, self._method = decoder, endpoint, posteriors, method
-        options, graph = decoder.options, decoder.graph
+        options, graph = decoder.search.options, decoder.search.graph
         sentence = Sentence(
             lambda: opened(graph, boost).word_reader,
             boost,
@@ -79,7 +79,9 @@ class Stream(SentenceStream, SpeechStream[Partial]):
         )
         rules = None if endpoint is None else EndpointRules.of(endpoint, graph, options.frame_shift)
         search = decoder.new_sentence(boost, rules, lm_context, saved, outputs)
-        self._begin_sentence(search, sentence, 0 if saved is None else saved.frames, decoder.results(NO_PATH, {}))
+        self._begin_sentence(
+            search, sentence, 0 if saved is None else saved.frames, decoder.search.results(NO_PATH, {})
+        )
         self.interim_answers = interim_answers
 
     @property
@@ -167,13 +169,13 @@ class Stream(SentenceStream, SpeechStream[Partial]):
         check_boost(boost)
         check_bool("keep_history", keep_history)
         decoder = self._decoder
-        rescoring = decoder.rescoring
+        rescoring = decoder.search.rescoring
         if keep_history and rescoring is None:
             raise ValueError(
                 "keep_history: expected False, because the decoder has no large language model whose history could go "
                 "on; make it as CtcDecoder(graph, language_model=..., graph_language_model=...)"
             )
-        decoder.check_files()
+        decoder.search.check_files()
         with decoder.decoding_lock():
             lm_context = NO_CONTEXT
             if keep_history and rescoring is not None:
@@ -222,7 +224,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
                 self._method,
                 self._saved_confidences(),
             )
-            return write(state, self._decoder, self.boost)
+            return write(state, self._decoder.search, self.boost)
 
     def _saved_search(self) -> tuple[npt.NDArray[np.uint32], dict[str, Any], dict[str, Any] | None]:
         """What is settled before the log, the search, and the end of a sentence, as a `StreamState` has them."""
@@ -247,7 +249,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
     @classmethod
     def restored(cls, decoder: CtcChunkDecoder, data: bytes, boost: Boost | None, posteriors: bool) -> Self:
         """As :meth:`CtcDecoder.restore` says."""
-        state, search, end = read(data, decoder, boost)
+        state, search, end = read(data, decoder.search, boost)
         frames = state.search["frames"]
         of_sentence = of_waiting = None
         if state.confidences is not None:
@@ -276,17 +278,21 @@ class Stream(SentenceStream, SpeechStream[Partial]):
     def _end(self, search: SavedSearch, end: SavedEnd) -> None:
         """Has the result of a sentence that had ended with its lattice when it was saved."""
         unsettled, lattice = end.path[len(search.settled) :], end.lattice
+        lattices = Lattices.of_arrays([lattice])
         paths = NO_PATH._replace(
             arcs=unsettled,
             lengths=np.array([len(unsettled)]),
             total_costs=np.array([lattice["total_cost"]]),
             reached_final=np.array([lattice["reached_final"]]),
             complete=np.array([lattice["complete"]]),
+            lattices=lattices,
         )
-        lattices = Lattices.of_arrays([lattice])
         self._lattice = lattices.copied(0)
-        groups = by_outputs(self._decoder.results(paths, {}), lattices, [self._sentence])
-        self._end_sentence(self._decoder.outputs(groups, lattices)[0], search.fired)
+        sentences = [self._sentence]
+        outputs = self._decoder.outputs(
+            self._decoder.search.results(paths, {}), by_outputs(paths, sentences), sentences
+        )
+        self._end_sentence(outputs[0], search.fired)
 
     def _fault(self) -> str | None:
         """Why the stream cannot take another chunk; None if it can."""

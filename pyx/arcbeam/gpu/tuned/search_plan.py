@@ -14,7 +14,6 @@ RESCORING_SHARED_BYTES = 100 << 10
 """`SHARED_BYTES` with a large language model, whose kernel spills more registers to that cache."""
 BOOSTED_SHARED_BYTES = SHARED_BYTES
 """`SHARED_BYTES` with a boost and without a model, whose kernel spills no more than the plain search."""
-BOOSTED_KERNELS = ("boosted", "boosted_lattice", "new_words", "new_words_lattice")
 RESERVED_SHARED_BYTES = 1024
 """Bytes of a multiprocessor's shared memory that the device keeps for itself, for each block."""
 
@@ -79,11 +78,11 @@ RESCORING_TEAM_TOKENS, RESCORING_HOT_TOKENS, RESCORING_HOT_LANES = 512, 128, 32
 """The three figures above with a large language model, for batches of any size."""
 
 
-def shared_bytes(kernel: str, has_histories: bool) -> int:
-    """Bytes that the blocks of a multiprocessor take together."""
-    if kernel in BOOSTED_KERNELS:
-        return BOOSTED_SHARED_BYTES
-    return RESCORING_SHARED_BYTES if has_histories else SHARED_BYTES
+def shared_bytes(has_histories: bool, has_model: bool) -> int:
+    """Bytes that the blocks of a multiprocessor take together; histories without a model are those of a boost."""
+    if has_model:
+        return RESCORING_SHARED_BYTES
+    return BOOSTED_SHARED_BYTES if has_histories else SHARED_BYTES
 
 
 def hot_tokens(utterances: int, multiprocessors: int) -> int:

@@ -35,16 +35,12 @@ class TransducerChunkDecoder(ChunkDecoder[SentenceStream, TransducerPartial]):
             refused = {at: fault_of_stream(at, streams, fault) for at, fault in faults.items()} | dict(call.wrong)
             if call.errors == "raise" and refused:
                 raise refused[min(refused)]
-            taken = take_chunks(
+            inputs, unusable = take_chunks(
                 call.chunks, call.lengths, len(streams), search.spec, search.engine, call.cuda_stream, call.errors
             )
             before = [stream._sentence for stream in streams]
-            after, wrong = Round(search, before, taken.utterances, taken.on_host).decoded(
-                call.last, taken.faults | refused
-            )
-            partials = [
-                one.refused(wrong[at]) if at in wrong else one.partial for at, one in enumerate(after)
-            ]  # fmt: skip
+            after, wrong = Round(search, before, inputs).decoded(call.last, unusable | refused)
+            partials = [one.refused(wrong[at]) if at in wrong else one.partial for at, one in enumerate(after)]
             for at, stream in enumerate(streams):
                 if at not in wrong:
                     stream._sentence = after[at]  # one step: the stream has its chunk, or is as before

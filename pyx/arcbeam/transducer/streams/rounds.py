@@ -5,18 +5,16 @@ Chunks are decoded whole; frames up to an end are decoded again for the state th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from arcbeam.arrays.bad_values import encoder_output_errors
-from arcbeam.arrays.batches import Utterances
-from arcbeam.arrays.on_device import copied_to_host
+from arcbeam.arrays.batches import Inputs
 from arcbeam.core.errors import Fault
 from arcbeam.streams.waiting import Waiting
-from arcbeam.transducer.hypothesis import TransducerHypothesis, TransducerState
+from arcbeam.transducer.hypothesis import TransducerHypothesis
 from arcbeam.transducer.search import GreedySearch
 from arcbeam.transducer.streams.endpoint import End
 from arcbeam.transducer.streams.sentence import Sentence
@@ -25,11 +23,8 @@ from arcbeam.transducer.streams.sentence import Sentence
 class Round:
     """The chunks of streams that are in these sentences, as the engine takes them."""
 
-    def __init__(
-        self, search: GreedySearch, sentences: Sequence[Sentence], utterances: Utterances, on_host: bool
-    ) -> None:
-        self._search, self._sentences = search, sentences
-        self._utterances, self._on_host = utterances, on_host
+    def __init__(self, search: GreedySearch, sentences: Sequence[Sentence], inputs: Inputs) -> None:
+        self._search, self._sentences, self._inputs = search, sentences, inputs
 
     def decoded(self, ends: Sequence[bool], refused: dict[int, Fault]) -> tuple[list[Sentence], dict[int, Fault]]:
         """The sentences after their chunks, which are as before for chunks that are refused; and why those are."""
@@ -60,44 +55,32 @@ class Round:
                 fired = sentence_ends[at].fired if at in sentence_ends else 0
                 sentence = sentence.after(found[at], ends[at], fired)
             if at in waits_from:
-                waits = waits_from[at] < self._utterances.table[at, 2]
+                waits = waits_from[at] < self._inputs.table[at, 2]
                 sentence = sentence.with_waiting([Waiting(self._rows(at, waits_from[at]))] if waits else [], ends[at])
             after[at] = sentence
         return after, {at: wrong[at] for at in sorted(wrong)}
 
     def _found(self, stopped: Sequence[int], refused: Collection[int]) -> list[TransducerHypothesis]:
         """The hypotheses of all chunks: of nothing for those that were refused, and for streams that have stopped."""
-        utterances = self._utterances
-        if stopped or refused:
-            table = utterances.table.copy()
-            table[[*stopped, *refused], 2] = 0
-            utterances = replace(utterances, table=table)
+        inputs = self._inputs.without([*stopped, *refused]) if stopped or refused else self._inputs
         states = [None if at in refused else one.state for at, one in enumerate(self._sentences)]
         boosts = [None if at in refused else one.boost for at, one in enumerate(self._sentences)]
-        return self._search.decode(utterances, self._on_host, states, boosts, "return")
+        return self._search.decode(inputs, states, boosts, "return")
 
-    def _of(self, at: int, first: int, end: int, state: TransducerState | None) -> TransducerHypothesis:
-        """That of some frames of one chunk."""
-        row = self._utterances.table[at : at + 1].copy()
-        row[0, 0] += (2 if row[0, 3] else 4) * row[0, 1] * first
-        row[0, 2] = end - first
-        one = replace(self._utterances, table=row)
-        return self._search.decode(one, self._on_host, [state], [self._sentences[at].boost], "return")[0]
+    def _beginnings(self, frames: Mapping[int, int]) -> list[TransducerHypothesis]:
+        """Those of so many frames of the chunks at these places."""
+        inputs, sentences = self._inputs.at(list(frames)), [self._sentences[at] for at in frames]
+        inputs.table[:, 2] = list(frames.values())
+        states, boosts = [one.state for one in sentences], [one.boost for one in sentences]
+        return self._search.decode(inputs, states, boosts, "return")
 
     def _cut(self, ends: dict[int, End], found: list[TransducerHypothesis]) -> None:
         """Decodes the frames before the ends once more, all together, where frames follow."""
         taken = {at: end.frames - self._sentences[at].frames for at, end in ends.items()}
-        cut = [at for at, frames in taken.items() if frames < self._utterances.table[at, 2]]
-        if not cut:
-            return
-        table = self._utterances.table[cut]
-        table[:, 2] = [taken[at] for at in cut]
-        again = self._search.decode(
-            replace(self._utterances, table=table), self._on_host, [self._sentences[at].state for at in cut],
-            [self._sentences[at].boost for at in cut], "return",
-        )  # fmt: skip
-        for at, one in zip(cut, again, strict=True):
-            found[at] = one
+        cut = {at: frames for at, frames in taken.items() if frames < self._inputs.table[at, 2]}
+        if cut:
+            for at, one in zip(cut, self._beginnings(cut), strict=True):
+                found[at] = one
 
     def _decoded_by_checks(
         self,
@@ -110,10 +93,10 @@ class Round:
         sentence = self._sentences[at]
         if sentence.rules is None or self._not_finite(at) is not None:
             return
-        frames = int(self._utterances.table[at, 2])
+        frames = int(self._inputs.table[at, 2])
         every, before = sentence.rules.every, sentence.frames
         for checked_at in range((before // every + 1) * every - before, frames + 1, every):
-            one = self._of(at, 0, checked_at, sentence.state)
+            [one] = self._beginnings({at: checked_at})
             if one.error is not None:
                 return
             if (end := sentence.first_end(one)) is not None:
@@ -123,11 +106,7 @@ class Round:
 
     def _rows(self, at: int, first: int) -> npt.NDArray[np.float32]:
         """A copy of the frames of a chunk from one on, in the host's memory."""
-        features = self._search.spec.columns
-        if self._on_host:
-            return self._utterances.rows(at, first, features)
-        one = replace(self._utterances, table=self._utterances.table[at : at + 1])
-        return copied_to_host(one, self._search.engine.stream).rows(0, first, features)
+        return self._inputs.rows(at, first, self._search.spec.columns)
 
     def _not_finite(self, at: int) -> ValueError | None:
         """What is wrong with a chunk that waits, as the engine would say it."""
@@ -136,5 +115,4 @@ class Round:
         if not len(places):
             return None
         frame, column = places[0].tolist()
-        bad = [(at, frame, column, rows[frame, column])]
-        return encoder_output_errors(bad, self._utterances, "return")[at]
+        return encoder_output_errors([(at, frame, column, rows[frame, column])], None, "return")[at]

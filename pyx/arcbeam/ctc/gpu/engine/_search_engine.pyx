@@ -23,6 +23,7 @@ from arcbeam.ctc.gpu.engine._window cimport Window
 
 from arcbeam.gpu.tuned import search_plan
 from arcbeam.ctc.gpu.searches._search import TooManyTokens
+from arcbeam.ctc.gpu.searches import kernels
 from arcbeam.core.errors import CapacityError, CudaOutOfMemoryError
 
 
@@ -42,7 +43,6 @@ cdef class CudaEngine(BatchEngine):
 
     def __init__(self, graph, int ordinal, options, *, size_t threads, size_t lookup_threads, rescoring=None):
         cdef size_t memory_limit = options.memory_limit or 0, taken
-        cdef bint requests_arcs = False, bucketed = False
         self.open(ordinal)
         self.all_streams = weakref.WeakSet()
         self.graph = device_graph(graph, self.context)
@@ -55,12 +55,14 @@ cdef class CudaEngine(BatchEngine):
                                              lookup_threads=lookup_threads)
             taken += self.rescoring.device_bytes()
         self.pool = MemoryPool(self.context, memory_limit, taken)
+        model = None
         if self.rescoring is not None:
             self.requests = self.rescoring.open_requests(self.pool, self.stream)
-            requests_arcs = self.rescoring.large is not None
-            bucketed = self.rescoring.bucketed_bytes() != 0
-        self.searches = Searches(self.pool, self.stream, self.rescoring is not None, self.requests is not None,
-                                 requests_arcs, bucketed)
+            if self.requests is not None:
+                model = kernels.WORDS_REQUESTED if self.rescoring.large is None else kernels.ARCS_REQUESTED
+            else:
+                model = kernels.RESIDENT if self.rescoring.bucketed_bytes() == 0 else kernels.BUCKETED
+        self.searches = Searches(self.pool, self.stream, model)
         self.window = Window(self.graph, options, self.pool, self.stream, self.copies, self.rescoring, self.requests, threads)
         self.device_input_checks = DeviceInputChecks(self.stream)
         self.room = search_plan.first_room(options.max_active or 0)

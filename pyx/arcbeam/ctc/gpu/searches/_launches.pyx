@@ -18,8 +18,9 @@ cdef class Launches:
     def __cinit__(self, Context context not None, SearchKind kind not None):
         self.context, self.kind = context, kind
         self.fits = {}
-        module = load_module(context, kind.name)
-        self.entries = {name: module.function(f"arcbeam_{kind.name}_{name}") for name in kind.entries}
+        kernel = kind.kernel
+        module = load_module(context, kernel.name)
+        self.entries = {name: module.function(f"arcbeam_{kernel.name}_{name}") for name in kernel.entries}
         with context:
             for entry in self.entries.values():
                 (<Function> entry).allow_shared(context.state.shared_per_block)
@@ -70,7 +71,7 @@ cdef class Launches:
         """(states of a frame in shared memory, lanes at once)."""
         cdef uint32_t step = shared_states or search_plan.SHARED_STEP
         cdef uint32_t capacity = 0
-        of_all = search_plan.shared_bytes(self.kind.name, self.kind.rescores)
+        of_all = search_plan.shared_bytes(self.kind.rescores, self.kind.kernel.has_model)
         cdef uint64_t most = self._shared_bytes_of(shape, of_all)
         cdef LaunchShape one
         cdef Function entry

@@ -10,18 +10,13 @@ from arcbeam.ctc.gpu.searches._search_view cimport DeviceGraphView, LaneState
 
 
 cdef class SearchKind:
-    cdef readonly str name
-    cdef readonly tuple entries
+    cdef readonly object kernel
     cdef bint rescores
     cdef uint64_t tokens_bytes(self, uint64_t capacity) noexcept nogil
     cdef uint64_t table_bytes(self, uint64_t capacity) noexcept nogil
     cdef uint64_t workspace_bytes(self, uint64_t capacity) noexcept nogil
     cdef uint64_t shared_bytes(self, uint64_t threads, uint64_t columns, uint64_t capacity) noexcept nogil
     cdef uint64_t spill_bytes(self, uint64_t capacity) noexcept nogil
-
-cdef SearchKind PLAIN, RESCORING, REQUESTING, REQUESTING_ARCS, BUCKETED, BOOSTED, BOOSTED_RESCORING, BOOSTED_REQUESTING, NEW_WORDS
-cdef SearchKind NEW_WORDS_RESCORING
-cdef SearchKind with_lattices(SearchKind kind, bint streams)
 
 
 cdef class DeviceGraph:

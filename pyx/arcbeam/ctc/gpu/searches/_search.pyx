@@ -74,10 +74,10 @@ cpdef DeviceGraph device_graph(graph, Context context):
 
 @cython.final
 cdef class SearchKind:
-    """A search kernel: its entries, and a lane's memory by the tokens of a frame; twice as many candidates fit."""
+    """A `SearchKernel`, and a lane's memory by the tokens of a frame; twice as many candidates fit."""
 
-    def __cinit__(self, str name not None, tuple entries not None, bint rescores):
-        self.name, self.entries, self.rescores = name, entries, rescores
+    def __cinit__(self, kernel):
+        self.kernel, self.rescores = kernel, kernel.rescores
 
     cdef uint64_t tokens_bytes(self, uint64_t capacity) noexcept nogil:
         return rescoring_tokens_bytes(capacity) if self.rescores else tokens_bytes(capacity)
@@ -99,25 +99,6 @@ cdef class SearchKind:
 
     cdef uint64_t spill_bytes(self, uint64_t capacity) noexcept nogil:
         return self.tokens_bytes(capacity) + self.workspace_bytes(capacity)
-
-
-PLAIN = SearchKind("search", ("wide", "dense", "cluster"), False)
-RESCORING = SearchKind("rescore", ("wide", "dense", "cluster"), True)
-REQUESTING = SearchKind("host_lookup", ("wide", "dense"), True)
-REQUESTING_ARCS = SearchKind("host_arcs", ("wide", "dense"), True)
-BUCKETED = SearchKind("bucketed", ("wide", "dense", "cluster"), True)
-BOOSTED = SearchKind("boosted", ("wide", "dense", "cluster"), True)
-BOOSTED_RESCORING = SearchKind("boosted_rescore", ("wide",), True)
-BOOSTED_REQUESTING = SearchKind("boosted_host", ("wide",), True)  # with new words or without
-NEW_WORDS = SearchKind("new_words", ("wide", "dense", "cluster"), True)
-NEW_WORDS_RESCORING = SearchKind("new_words_rescore", ("wide",), True)
-
-
-cdef SearchKind with_lattices(SearchKind kind, bint streams):
-    """The kind that also gives lattices; the plain search has one for whole utterances and one for chunks of streams."""
-    if streams and not kind.rescores:
-        return SearchKind("search_stream_lattice", kind.entries, False)
-    return SearchKind(f"{kind.name}_lattice", ("wide",) if kind.rescores else kind.entries, kind.rescores)
 
 
 @cython.no_gc

@@ -20,8 +20,9 @@ cdef class Search:
 cdef class Searches:
     cdef MemoryPool pool
     cdef Stream stream
-    cdef SearchKind boosted_kind, opened_kind
+    cdef object model
     cdef Search plain, boosted, opened  # the last two are None until a batch needs them
+    cdef Search search(self, boosts)
     cdef Search of(self, bint boosted, bint opens)
     cdef list all(self)
     cdef int clear(self) except -1

@@ -4,10 +4,7 @@
 cimport cython
 from libc.stddef cimport size_t
 
-from arcbeam.ctc.gpu.searches._search cimport (
-    REQUESTING, REQUESTING_ARCS, BOOSTED, BOOSTED_REQUESTING, BOOSTED_RESCORING, BUCKETED, NEW_WORDS, NEW_WORDS_RESCORING, PLAIN,
-    RESCORING, with_lattices,
-)
+from arcbeam.ctc.gpu.searches.kernels import KNOWN, NEW, kernel_for
 
 
 @cython.final
@@ -18,44 +15,36 @@ cdef class Search:
     def __cinit__(self, SearchKind kind not None, MemoryPool pool not None, Stream stream not None):
         self.kind, self.pool = kind, pool
         self.lanes = Lanes(kind, pool, stream)
-        self.loaded = {kind.name: Launches(pool.context, kind)}
+        self.loaded = {kind.kernel.name: Launches(pool.context, kind)}
 
     cdef Launches entries(self, bint lattices, bint streams):
         """They are loaded when they are first used."""
-        cdef SearchKind kind = with_lattices(self.kind, streams) if lattices else self.kind
-        if kind.name not in self.loaded:
-            self.loaded[kind.name] = Launches(self.pool.context, kind)
-        return <Launches> self.loaded[kind.name]
+        kernel = self.kind.kernel.with_lattices(streams) if lattices else self.kind.kernel
+        if kernel.name not in self.loaded:
+            self.loaded[kernel.name] = Launches(self.pool.context, SearchKind(kernel))
+        return <Launches> self.loaded[kernel.name]
 
 
 @cython.final
 @cython.no_gc
 cdef class Searches:
-    """All search kinds of an engine: without boost lists, with them, with new words. `bucketed`: arcs in buckets."""
+    """All search kinds of an engine with a `model` of kernels.py: without boosts, with them, with new words."""
 
-    def __cinit__(self, MemoryPool pool not None, Stream stream not None, bint rescores, bint requests, bint requests_arcs,
-                  bint bucketed):
-        cdef SearchKind kind = PLAIN
-        self.pool, self.stream = pool, stream
-        self.boosted_kind, self.opened_kind = BOOSTED, NEW_WORDS
-        if rescores:
-            kind = BUCKETED if bucketed else RESCORING
-            self.boosted_kind, self.opened_kind = BOOSTED_RESCORING, NEW_WORDS_RESCORING
-        if requests:
-            kind = REQUESTING_ARCS if requests_arcs else REQUESTING
-            self.opened_kind = BOOSTED_REQUESTING
-        self.plain = Search(kind, pool, stream)
+    def __cinit__(self, MemoryPool pool not None, Stream stream not None, model):
+        self.pool, self.stream, self.model = pool, stream, model
+        self.plain = self.search(None)
+
+    cdef Search search(self, boosts):
+        return Search(SearchKind(kernel_for(self.model, boosts)), self.pool, self.stream)
 
     cdef Search of(self, bint boosted, bint opens):
         """That of a batch: whether it has boost lists, and whether the kernel reads new words."""
         if not boosted:
             return self.plain
         if opens:
-            if self.opened is None:
-                self.opened = Search(self.opened_kind, self.pool, self.stream)
+            self.opened = self.opened or self.search(NEW)
             return self.opened
-        if self.boosted is None:
-            self.boosted = Search(self.boosted_kind, self.pool, self.stream)
+        self.boosted = self.boosted or self.search(KNOWN)
         return self.boosted
 
     cdef list all(self):
