@@ -16,6 +16,7 @@ from arcbeam.arrays.intake import LogProbIntake
 from arcbeam.core.calls import explains, lists_options
 from arcbeam.core.checks import check_bool
 from arcbeam.core.confidence import ConfidenceMethod, measure, resolve
+from arcbeam.core.fixed import Fixed
 from arcbeam.core.show import changed, shown_as
 from arcbeam.core.threads import usable_cores
 from arcbeam.ctc.answering import LatticeReader
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
 
 @explains(DecoderOptions)
-class CtcDecoder:
+class CtcDecoder(Fixed):
     """Best paths through a decoding graph, by beam search over CTC log-probs.
 
     The search is exact for its beam: a frame's cut-off is known before anything is admitted, ties are settled by arc

@@ -14,6 +14,7 @@ from arcbeam.arrays.batches import InputSpec, one_or_many
 from arcbeam.arrays.input_warnings import TimeFirstCheck
 from arcbeam.arrays.intake import take_batch
 from arcbeam.core.calls import explains, lists_options
+from arcbeam.core.fixed import Fixed
 from arcbeam.core.show import changed, shown_as
 from arcbeam.core.threads import usable_cores
 from arcbeam.streams.endpoints import Endpoint, check_endpoint
@@ -36,7 +37,7 @@ Tokenizer: TypeAlias = str | os.PathLike[str] | Sequence[str] | Callable[[list[i
 
 
 @explains(TransducerOptions)
-class TransducerDecoder:
+class TransducerDecoder(Fixed):
     """Greedy decoding of RNN-T and TDT models from their encoder's output (Bataev et al. 2024, *Label-Looping*).
 
     The prediction network runs after labels only, the projections into the joint network are computed once, several
