@@ -24,7 +24,7 @@ def test_the_arpa_is_not_replaced(run, tmp_path):
     for output in ("lm.arpa", "link"):
         result = run("build-lm", tmp_path / "lm.arpa", "-o", tmp_path / output)
         assert result.exit_code == 1
-        assert "the model would replace its ARPA" in result.stderr
+        assert "is one of the files to read; name another file" in result.stderr
     assert (tmp_path / "lm.arpa").read_text() == "what took days to make\n"
 
 

@@ -103,6 +103,15 @@ def test_bad_boosts(run, tmp_path, option, text, message):
     assert message in result.stderr
 
 
+def test_a_list_without_phrases(run, tmp_path):
+    (tmp_path / "empty.txt").write_text("\n")
+    (tmp_path / "map.txt").write_text("one empty.txt\n")
+    result = run("decode", "graph.arc", "in.npz", "--boost", tmp_path / "empty.txt")
+    assert result.exit_code == 0
+    assert f"note: --boost: {tmp_path / 'empty.txt'} has no phrases" in result.stderr
+    assert "no phrases" not in run("decode", "graph.arc", "in.npz", "--boost-map", tmp_path / "map.txt").stderr
+
+
 def test_lattices_in_an_archive(run, tmp_path):
     rows = lines_of(run("decode", "graph.arc", "in.npz", "--lattice", str(tmp_path / "l.ark")))
     found = dict(arcbeam.read_lattices(tmp_path / "l.ark"))
@@ -370,6 +379,10 @@ BAD = [
     (["graph.arc", "in.npz", "--label-to-column", "words.txt"], "words.txt:1: expected 'label column', got '<eps> 0'"),
 ]
 BAD_ARRAYS = [
+    (
+        {"logits": GOOD, "lengths": np.array([len(GOOD)])},
+        "expected an array 'log_probs' of all utterances, because there is 'lengths', got 'logits'",
+    ),
     ({"x": GOOD[:, :3]}, "utterance 'x' has 3 columns, the graph expects 4"),
     ({"x": np.zeros((3, 5), np.float32)}, "the graph expects 4; was a line missing from the tokens of the graph"),
     ({"x": np.zeros((4, 9), np.float32)}, "the graph expects 4; is it [columns, frames]? Transpose it"),
@@ -406,7 +419,7 @@ def test_bad_arrays_are_told_in_one_line(run, arrays, message, tmp_path):
 
 def test_the_graph_comes_first(run, tmp_path):
     (tmp_path / "my.arcbeam").touch()
-    assert is_one_error(run("decode", "graph.arc", tmp_path / "my.arcbeam"), "give the graph first, then the log-probs")
+    assert is_one_error(run("decode", "graph.arc", tmp_path / "my.arcbeam"), "commands that take a graph take it first")
 
 
 def test_bad_label_tables(run, tmp_path):

@@ -364,6 +364,17 @@ def test_options_that_are_refused(spoken, name):
     assert name.split("__")[-1] in str(error.value)
 
 
+def test_milliseconds_are_no_seconds(spoken):
+    with pytest.raises(ValueError, match="frame_shift_seconds: expected at most 1 second, got 20; write 20 millisec"):
+        decoder(spoken, frame_shift_seconds=20.0)
+
+
+def test_a_graph_of_arcbeam_is_none_of_rivas(spoken, tmp_path):
+    spoken.graph.save(tmp_path / "TLG.arcbeam")
+    with pytest.raises(ValueError, match=r"wfst_path: expected an OpenFst .*, got .*TLG\.arcbeam, a graph of arcbeam"):
+        riva.BatchedMappedDecoderCuda(config(), tmp_path / "TLG.arcbeam", spoken.words, 29, device="cpu")
+
+
 def test_options_that_need_parts_that_are_scaled_alike(spoken):
     for name, value in (
         ("decoder_opts__length_penalty", -0.5),

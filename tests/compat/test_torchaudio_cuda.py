@@ -119,6 +119,17 @@ def test_wrong_input_is_refused(change, lengths, said):
         cuda_ctc_decoder(TOKENS)(change(np.log(probabilities(0))[None]), lengths)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_what_is_no_log_prob_is_warned_of(dtype, recwarn):
+    decoder = cuda_ctc_decoder(TOKENS)
+    decoder(np.log(probabilities(0))[None].astype(dtype), [5])
+    assert not recwarn.list
+    for _ in range(2):
+        decoder(probabilities(0)[None].astype(dtype), [5])
+    (warning,) = recwarn.list
+    assert "log_probs: expected natural logs of probabilities, got 0." in str(warning.message)
+
+
 def test_a_file_of_two_columns_is_refused(tmp_path):
     (tmp_path / "tokens.txt").write_text("<blank> 0\na 1\n")
     with pytest.raises(FormatError, match=r"tokens.txt, line 1: expected one token, got '<blank> 0'"):

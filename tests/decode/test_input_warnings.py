@@ -91,6 +91,16 @@ def test_values_that_were_scaled():
     )
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_zeros_after_an_utterance_are_padding(device, dtype):
+    batch = np.stack([GOOD, np.concatenate([GOOD[:4], np.zeros_like(GOOD[4:])])]).astype(dtype)
+    decoder = make(device)
+    assert told(decoder.decode, batch, [12, 4]) == []
+    (message,) = told(decoder.decode, batch)
+    assert message.startswith(f"{SUM}12 in utterance 1, frame ")
+    assert message.endswith(": all columns are 0. Is it padding (say where utterances end with lengths=)?")
+
+
 def random_softmax(rng, frames, columns, sharpness):
     logits = rng.normal(size=(frames, columns)) * sharpness
     return logits - np.log(np.exp(logits).sum(1, keepdims=True))

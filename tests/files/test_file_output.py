@@ -37,6 +37,13 @@ def test_a_file_is_complete_or_what_it_was(tmp_path, before):
     assert os.listdir(tmp_path) == ["file"]
 
 
+@pytest.mark.parametrize("keep", [False, True])
+def test_the_name_of_a_folder_is_refused(tmp_path, keep):
+    with pytest.raises(IsADirectoryError, match="new/"), beside(f"{tmp_path}/new/", keep=keep):
+        raise AssertionError
+    assert os.listdir(tmp_path) == []
+
+
 def test_what_was_done_can_be_kept(tmp_path):
     path = tmp_path / "file"
     for text in ("newer", "new"):  # what the one before has left is no part of it

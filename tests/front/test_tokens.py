@@ -66,6 +66,11 @@ def test_labels_without_a_blank(lm):
         arcbeam.ctc_decoder(labels, lm, blank=6)
 
 
+def test_a_second_blank_after_the_last_token(lm):
+    with pytest.raises(ValueError, match=r"blank: expected column 2, whose token is '<blank>', got 5, the column"):
+        arcbeam.ctc_decoder(["a", "b", "<blank>", "c", " "], lm, blank=5)
+
+
 def test_several_that_look_like_the_blank(lm):
     labels = ["<blank>", "<pad>", *CHARACTERS, "|"]
     with pytest.raises(ValueError, match=r"'<blank>' .* and '<pad>' .* both look like the blank.*blank="):

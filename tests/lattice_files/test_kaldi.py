@@ -309,6 +309,8 @@ def test_what_is_no_lattice(tmp_path):
     ]:
         with pytest.raises(TypeError, match=message):
             arcbeam.write_lattices(tmp_path / "a.ark", wrong)
+    with pytest.raises(TypeError, match="path: expected the name of an archive, got dict; the path comes first"):
+        arcbeam.write_lattices({"a": lattice}, tmp_path / "a.ark")
     assert list(tmp_path.iterdir()) == []
 
 

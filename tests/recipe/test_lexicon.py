@@ -130,6 +130,14 @@ def test_words_of_arpa(tmp_path):
         words_of_arpa(write(tmp_path, "\\1-grams:\n-1\n"))
 
 
+def test_an_arpa_in_the_place_of_another_file(tmp_path):
+    arpa = write(tmp_path, "\n\\data\\\nngram 1=1\n\n\\1-grams:\n-1 a\n\n\\end\\\n")
+    with pytest.raises(FormatError, match=r"line 2: expected lines 'word token token \.\.\.', got an ARPA"):
+        Lexicon.from_file(arpa, TOKENS)
+    with pytest.raises(FormatError, match="expected lines of text of another kind, got an ARPA language model"):
+        TokenTable.read(arpa)
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     sentencepiece = pytest.importorskip("sentencepiece")

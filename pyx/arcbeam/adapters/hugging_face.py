@@ -12,6 +12,7 @@ import numpy as np
 from arcbeam.adapters.options import check_pieces, default_device, refuse_transducer, transducer_options
 from arcbeam.core.calls import lists_options
 from arcbeam.core.errors import UnsupportedError
+from arcbeam.core.fixed import Fixed
 from arcbeam.core.packages import require
 from arcbeam.ctc.hypothesis import Hypotheses
 from arcbeam.ctc.options import DecoderKeywords, DecoderOptions
@@ -57,18 +58,17 @@ WEIGHTS = {
 LSTM = "decoder.lstm."
 
 
-class TransformersDecoder:
-    """Decodes the logits of a CTC model of Transformers; made by `from_transformers`.
-
-    Attributes
-    ----------
-    decoder : CtcDecoder
-        What decodes, with everything that it offers: streams, batches, n-best lists.
-    """
+class TransformersDecoder(Fixed):
+    """Decodes the logits of a CTC model of Transformers; made by `from_transformers`."""
 
     def __init__(self, decoder: CtcDecoder, model: Any) -> None:
-        self.decoder = decoder
+        self._decoder = decoder
         self._model = model
+
+    @property
+    def decoder(self) -> CtcDecoder:
+        """What decodes, with everything that it offers: streams, batches, n-best lists."""
+        return self._decoder
 
     @lists_options()
     def decode(

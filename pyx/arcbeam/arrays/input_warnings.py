@@ -24,6 +24,7 @@ class InputWarnings:
 
     def __init__(self, columns: int, blank: int | None, is_exact: bool, token: Callable[[int], str]) -> None:
         self.checks = InputChecks(columns, -1 if blank is None else blank, is_exact)
+        self._columns = columns
         self._blank = blank
         self._token = token
 
@@ -58,6 +59,8 @@ class InputWarnings:
         )
 
     def _sums_above(self) -> InputWarning:
+        if self.checks.sight(SUMS_ABOVE)[2] == self._columns:  # each column has the probability 1
+            return self._sums(SUMS_ABOVE, "all columns are 0. Is it padding (say where utterances end with lengths=)?")
         return self._sums(
             SUMS_ABOVE,
             "are they logs to base 10 (multiply by 2.302585), logits (take log_softmax; in Python "

@@ -21,6 +21,7 @@ from arcbeam.baseline.options import LexiconFreeOptions
 from arcbeam.baseline.results import Hypothesis, Result, undecoded
 from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import check_bool, shown
+from arcbeam.core.fixed import Fixed
 from arcbeam.core.show import changed, shown_as
 from arcbeam.core.threads import usable_cores
 from arcbeam.core.warn import warn
@@ -41,7 +42,7 @@ SHOWN = 5  # words that a warning names
 StrPath: TypeAlias = str | os.PathLike[str]
 
 
-class BaselineDecoder:
+class BaselineDecoder(Fixed):
     """The part that both decoders share: tokens, options, the engine."""
 
     _options: LexiconFreeOptions
@@ -59,7 +60,12 @@ class BaselineDecoder:
             raise ValueError("blank: expected a token with a usual name of the blank, got none; name the blank")
         if len(tokens) >= NO_TOKEN:
             raise ValueError(f"tokens: expected fewer than {NO_TOKEN} tokens, got {len(tokens)}")
-        self.tokens, self._blank = tokens, tokens.blank
+        self._tokens, self._blank = tokens, tokens.blank
+
+    @property
+    def tokens(self) -> TokenTable:
+        """The tokens of the columns."""
+        return self._tokens
 
     def _shown(self, what: str) -> str:
         lm = () if self._lm is None else (f"lm={self._lm!r}",)

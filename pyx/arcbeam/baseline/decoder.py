@@ -53,11 +53,6 @@ class LexiconDecoder(BaselineDecoder):
     **options
         Those of :class:`LexiconOptions`, by keyword.
 
-    Attributes
-    ----------
-    words : tuple of str
-        Those of the lexicon, in the order of their labels.
-
     Raises
     ------
     TypeError, ValueError
@@ -88,7 +83,6 @@ class LexiconDecoder(BaselineDecoder):
         super().__init__(tokens, blank)
         self._options: LexiconOptions = LexiconOptions(**options)
         self._spellings = Spellings.of(lexicon, self.tokens)
-        self.words = self._spellings.words
         separator = self._spellings.separator_column
         silence = self._silence(sil, self._space() if separator is None and sil == "auto" else separator)
         model = as_kenlm("lm", lm)
@@ -100,6 +94,11 @@ class LexiconDecoder(BaselineDecoder):
     def options(self) -> LexiconOptions:
         """The options, as validated."""
         return self._options
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words of the lexicon, in the order of their labels."""
+        return self._spellings.words
 
     def __repr__(self) -> str:
         return self._shown(f"LexiconDecoder of {len(self.words):,} words, {len(self.tokens):,} tokens")

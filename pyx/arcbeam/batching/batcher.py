@@ -15,6 +15,7 @@ from arcbeam.batching.waiting import Chunk, ChunkFuture, WaitingChunks
 from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import check_bool, check_count, check_real
 from arcbeam.core.errors import BatcherClosedError, InputError
+from arcbeam.core.fixed import Fixed
 from arcbeam.core.show import shown_as
 from arcbeam.streams.partials import check_last
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 LAST_WAIT_S = 1.0  # for the end of a round that is being interrupted
 
 
-class Batcher:
+class Batcher(Fixed):
     """Decodes the chunks of many streams together, as they come, for any number of threads or asyncio tasks.
 
     One thread takes rounds: the next chunk of each of the streams that have been ready longest, at most `max_batch` of

@@ -1,6 +1,6 @@
 """Boost lists on the command line: one for all utterances, or a file that names one for each."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from arcbeam.ctc.boost.boost import Boost
     from arcbeam.graph.graph import Graph
 
-List = TypeVar("List")
+List = TypeVar("List", bound=Sized)
 
 
 class BoostFiles(Generic[List]):
@@ -23,6 +23,8 @@ class BoostFiles(Generic[List]):
         self._reader = read  # of a list; `common` is that of utterances that `by_utterance` does not name
         self._read: dict[Path, List] = {}
         self._common = None if common is None else self._list(common)
+        if self._common is not None and not len(self._common):
+            note(f"note: --boost: {common} has no phrases")
         entries: dict[str, _Entry] = {} if by_utterance is None else _read_map(by_utterance)
         self._paths = {utterance: entry.path for utterance, entry in entries.items()}
         self._waiting = set(self._paths)

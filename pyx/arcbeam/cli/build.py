@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from arcbeam.cli import options as opt
-from arcbeam.cli.console import Failure, check_output, guarded
+from arcbeam.cli.console import check_output, guarded
 from arcbeam.cli.parameters import choices
 from arcbeam.cli.terminal import note
 
@@ -156,8 +156,6 @@ def build_lm(
 ) -> None:
     """Build a language model for rescoring from its ARPA file."""
     check_output(output, "a language model of arcbeam")
-    if output.exists() and arpa.exists() and output.samefile(arpa):
-        raise Failure(f"{output}: the model would replace its ARPA; give --output another name")
     from arcbeam.cli.models import build_model
 
     model = build_model(arpa, max_bytes)

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import typer
 
+from arcbeam.cli.overwrites import check_overwrites
 from arcbeam.cli.parameters import parse_values
 from arcbeam.cli.terminal import note, tell_error
 from arcbeam.core.errors import ArcbeamError, InputWarning
@@ -87,6 +88,7 @@ def guarded(command: Command) -> Command:
         try:
             with warnings.catch_warnings(), _told_to_end():
                 warnings.showwarning = _note_warning
+                check_overwrites(kwargs)
                 result = command(*args, **kwargs)
             sys.stdout.flush()
             return result

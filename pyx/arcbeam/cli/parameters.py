@@ -11,10 +11,13 @@ import typing
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.models import OptionInfo
+
+from arcbeam.cli.overwrites import OUTPUTS
 
 
 def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
@@ -50,10 +53,24 @@ def parse_values(command: Callable[..., Any]) -> None:
         for info in details:
             if isinstance(info, OptionInfo) and kinds in ({int}, {float}):
                 info.parser = partial(number, kinds.pop(), info.min, info.max)
+            elif (
+                isinstance(info, OptionInfo)
+                and kinds == {Path}
+                and parameter.name in OUTPUTS
+                and info.metavar == "FILE"
+            ):
+                info.parser = file_name
             elif isinstance(info, OptionInfo) and len(kinds) == 1 and issubclass(next(iter(kinds)), StrEnum):
                 names = kinds.pop()
                 info.parser, info.autocompletion = partial(choice, names), _completion(names)
                 info.metavar = info.metavar or "|".join(names)
+
+
+def file_name(text: str) -> Path:
+    """The name of a file to write; a usage error for that of a folder, from which a path would drop the slash."""
+    if text.endswith("/") and not Path(text).is_dir():  # a folder that exists may be meant
+        raise typer.BadParameter(f"expected the name of a file, got that of a folder, {text!r}")
+    return Path(text)
 
 
 def choices(names: type[StrEnum]) -> str:

@@ -12,6 +12,7 @@ from arcbeam.arrays.input_warnings import named
 from arcbeam.arrays.intake import LogProbIntake
 from arcbeam.core.calls import explains, lists_options
 from arcbeam.core.confidence import ConfidenceMethod
+from arcbeam.core.fixed import Fixed
 from arcbeam.core.show import changed, shown_as
 from arcbeam.core.threads import usable_cores
 from arcbeam.ctc.answering import LatticeReader
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @explains(DecoderOptions)
-class CtcDecoder(StreamingDecoder):
+class CtcDecoder(StreamingDecoder, Fixed):
     """Best paths through a decoding graph, by beam search over CTC log-probs.
 
     The search is exact for its beam: a frame's cut-off is known before anything is admitted, ties are settled by arc

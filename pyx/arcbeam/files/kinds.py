@@ -21,13 +21,14 @@ BEGINNINGS = {
     b"\xfe\xff": "text in UTF-16, which a text editor can save as UTF-8",
     b"%PDF": "a PDF document",
 }
+ARPA = b"\\data\\"  # how an ARPA begins
 KALDI_NAME = 256
 """The bytes in which the name of the first utterance of a binary archive ends."""
 
 
 def known_kind(head: bytes) -> str | None:
     """A name for a file with these first bytes, with its article; None for one of no known kind."""
-    if head.lstrip().startswith(b"\\data\\"):
+    if head.lstrip().startswith(ARPA):
         return "an ARPA language model, which build-lm and build-graph --lm take"
     if b" \0B" in head[:KALDI_NAME]:
         return "an archive of Kaldi (ark:FILE)"

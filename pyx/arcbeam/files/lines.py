@@ -7,8 +7,9 @@ import stat
 from collections.abc import Iterator
 
 from arcbeam.core.errors import FormatError
-from arcbeam.files.kinds import kind_of, not_text
+from arcbeam.files.kinds import ARPA, kind_of, not_text
 
+BEGINNING = 512  # bytes by which a file is recognised
 MOST_OF_A_PIPE = 64 << 20
 """The most bytes that are read of what has no size, such as a pipe, which may never end."""
 
@@ -27,6 +28,12 @@ def read_text(path: str | os.PathLike[str]) -> bytes:
     return data
 
 
+def refuse_arpa(path: str | os.PathLike[str], data: bytes) -> None:
+    """FormatError for a text file that is an ARPA, whose lines would be errors of another kind of file."""
+    if data[:BEGINNING].lstrip().startswith(ARPA):
+        raise FormatError(f"{os.fspath(path)}: expected lines of text of another kind, got {kind_of(data[:BEGINNING])}")
+
+
 def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
     """Lines of a UTF-8 file with their numbers from 1; only a line feed ends a line, as symbols may hold the rest."""
     data = read_text(path)
@@ -36,5 +43,6 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
         number = data.count(b"\n", 0, error.start) + 1
         got = kind_of(data) if error.start < 8 else not_text(data, error)
         raise FormatError(f"{path}, line {number}: expected text in UTF-8, got {got}") from None
+    refuse_arpa(path, data)
     for number, line in enumerate(text.split("\n"), 1):
         yield number, line.removesuffix("\r")

@@ -22,6 +22,7 @@ from arcbeam.files.numpy_files import Archive, map_npy
 SUFFIXES = (".npz", ".npy", ".ark", ".scp")
 AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".aac", ".webm", ".sph", ".mp4")
 MODELS = (".onnx", ".nemo", ".pt", ".pth", ".ckpt", ".safetensors")
+PACKED = ("lengths", "ids")  # arrays that an .npz has besides the log-probs of all utterances
 GRAPH_SUFFIXES = (".arcbeam", ".fst")
 
 
@@ -158,7 +159,7 @@ def _find(path: str) -> Iterator[tuple[Path, Reader]]:
     else:
         suffix, swapped = file.suffix.lower(), ""
         if file.suffix in GRAPH_SUFFIXES:
-            swapped = "; give the graph first, then the log-probs"
+            swapped = "; commands that take a graph take it first, then the log-probs; greedy takes none"
         elif suffix in AUDIO or suffix in MODELS:
             kind = "audio" if suffix in AUDIO else "an acoustic model"
             raise FormatError(
@@ -220,7 +221,14 @@ def _read_npz(path: Path, max_bytes: str | None) -> Iterator[tuple[str, np.ndarr
             yield from _read_packed(path, archive)
             return
         for name in archive.names:
-            yield name, _matrix(archive.read(name), path, f"array {name!r}")
+            array = archive.read(name)
+            if array.ndim == 1 and name in PACKED:
+                others = ", ".join(repr(other) for other in archive.names if other not in PACKED)
+                raise FormatError(
+                    f"{path}: expected an array 'log_probs' of all utterances, because there is {name!r}, got "
+                    f"{others or 'no other'}"
+                )
+            yield name, _matrix(array, path, f"array {name!r}")
 
 
 def _is_packed(names: list[str]) -> bool:

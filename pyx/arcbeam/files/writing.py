@@ -21,6 +21,8 @@ def beside(path: str | os.PathLike[str], *, keep: bool = False) -> Iterator[str]
     """The name of a file to write, which becomes `path` if there is no error; that of a pipe or device stays."""
     # After an error the file is removed; with `keep` it is called PATH.partial and stays, unless it is empty.
     given = os.fsdecode(path)
+    if given.endswith(os.sep):  # the name of a folder, whether or not it exists
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), given)
     if given.startswith(("/dev/", "/proc/")) or (os.path.exists(given) and not os.path.isfile(given)):
         if os.path.isdir(given):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), given)

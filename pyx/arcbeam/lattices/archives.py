@@ -77,6 +77,10 @@ def write_lattices(
     TypeError
         What is no lattice.
     """
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise TypeError(
+            f"path: expected the name of an archive, got {type(path).__name__}; the path comes first, then the lattices"
+        )
     if not isinstance(lattices, Iterable):
         raise TypeError(f"lattices: expected {EXPECTED}, got {type(lattices).__name__}")
     with lattice_archive(path, text=text, acoustic_scale=acoustic_scale, determinize=determinize, scp=scp) as add:

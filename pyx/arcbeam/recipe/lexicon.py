@@ -427,6 +427,8 @@ def _entries(path: str | os.PathLike[str], max_bytes: int | str | None) -> Itera
     """Numbers and fields of the lines that are not empty."""
     for number, line in files.lines(path, max_bytes):
         if parts := files.fields(line):
+            if parts == ["\\data\\"]:
+                raise FormatError(f"{path}, line {number}: expected lines 'word token token ...', got an ARPA")
             yield number, parts
 
 

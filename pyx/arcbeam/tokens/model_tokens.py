@@ -46,6 +46,11 @@ def table_of(tokens: ModelTokens, blank: str | int | None) -> TokenTable:
     names, source = tokens.names, tokens.source
     blank = tokens.blank if blank is None else blank
     if blank == len(names) and not isinstance(blank, str):
+        if NAMED_BLANK in names:
+            raise ValueError(
+                f"blank: expected column {names.index(NAMED_BLANK)}, whose token is {NAMED_BLANK!r}, got {blank}, the "
+                "column after the last token"
+            )
         return TokenTable.from_list([*names, NAMED_BLANK], len(names))
     return TokenTable.from_list(names, _blank_of(names, source) if blank is None else blank)
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias, Unpack
 from arcbeam.arrays.batches import InputSpec
 from arcbeam.arrays.input_warnings import TimeFirstCheck
 from arcbeam.core.calls import explains, lists_options
+from arcbeam.core.fixed import Fixed
 from arcbeam.core.show import changed, shown_as
 from arcbeam.core.threads import usable_cores
 from arcbeam.transducer.decoding import GreedyDecoder
@@ -29,7 +30,7 @@ Tokenizer: TypeAlias = str | os.PathLike[str] | Sequence[str] | Callable[[list[i
 
 
 @explains(TransducerOptions)
-class TransducerDecoder(GreedyDecoder):
+class TransducerDecoder(GreedyDecoder, Fixed):
     """Greedy decoding of RNN-T and TDT models from their encoder's output (Bataev et al. 2024, *Label-Looping*).
 
     The prediction network runs after labels only, the projections into the joint network are computed once, several

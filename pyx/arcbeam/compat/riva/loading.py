@@ -12,9 +12,11 @@ import numpy.typing as npt
 from arcbeam.compat.riva.settings import Settings
 from arcbeam.core.checks import check_count
 from arcbeam.ctc.decoder import CtcDecoder
+from arcbeam.graph import graph_file
 from arcbeam.graph.graph import Graph
 
 EPSILON_COLUMN = 0xFFFF
+MOST_OF_A_HEAD = 64  # bytes of a file by which a graph of arcbeam is recognised
 
 
 def loaded(
@@ -31,6 +33,13 @@ def loaded(
         raise ValueError(
             f"blank_ilabel: expected a column below {num_tokens_including_blank}, got {settings.blank}; it counts "
             "columns from 0, despite its name"
+        )
+    with open(wfst_path, "rb") as file:
+        is_own = graph_file.KIND.begins(file.read(MOST_OF_A_HEAD))
+    if is_own:
+        raise ValueError(
+            f"wfst_path: expected an OpenFst vector or const file, as riva reads, got {os.fspath(wfst_path)}, a graph "
+            "of arcbeam; arcbeam.CtcDecoder decodes with it, and arcbeam build-graph --openfst writes the other"
         )
     graph = Graph.load(
         wfst_path, words=symbol_table_path, num_columns=num_tokens_including_blank, blank=settings.blank, force=True

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from arcbeam.compat.riva.config import (
+    NOT_SET,
     BatchedMappedOnlineDecoderCudaConfig,
     CudaDecoderConfig,
     LatticePostprocessorConfig,
@@ -47,6 +48,10 @@ class Settings:
         check_count("max_batch_size", config.max_batch_size, or_none="")
         shift = config.frame_shift_seconds
         check_real("frame_shift_seconds", shift, "of seconds above 0", above=0.0, infinite=True)
+        if shift > 1.0 and shift != NOT_SET:
+            raise ValueError(
+                f"frame_shift_seconds: expected at most 1 second, got {shift:g}; write 20 milliseconds as 0.02"
+            )
         if not config.det_opts.word_determinize:
             raise ValueError(
                 "det_opts.word_determinize: expected True, because a determinised lattice has one path for each word "

@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from arcbeam.arrays.batches import InputSpec, as_inputs
+from arcbeam.arrays.input_warnings import InputWarnings
+from arcbeam.arrays.input_warnings import named as named_column
 from arcbeam.baseline._prefix import PrefixEngine
 from arcbeam.compat.tensors import on_host
 from arcbeam.compat.torchaudio.tokens import columns_of
@@ -99,6 +103,7 @@ class CUCTCDecoder:
         # To the search, each token is a word that is spelled by its number.
         spelled = [str(column).encode() for column in range(len(self.vocab_list))]
         kinds = ["blank" if column == blank_id else "start" for column in range(len(spelled))]
+        self._warnings = InputWarnings(len(spelled), self.blank_id, True, partial(named_column, self.vocab_list))
         self._engine = PrefixEngine(
             symbols=[(i, kind, text, text, False) for i, (kind, text) in enumerate(zip(kinds, spelled, strict=True))],
             lm=None,
@@ -138,12 +143,22 @@ class CUCTCDecoder:
             raise TypeError(f"encoder_out_lens: expected {len(array)} integers, one for each utterance, got {got}")
         if len(wrong := lengths[(lengths < 0) | (lengths > array.shape[1])]):
             raise ValueError(f"encoder_out_lens: expected at most {array.shape[1]} frames, got {wrong[0]}")
+        self._warn(array, lengths)
         found = self._engine.decode(
             [self._tokens_of(i, one[:length]) for i, (one, length) in enumerate(zip(array, lengths, strict=True))],
             alpha=0.0, beta=0.0, unknown=0.0, to_natural=0.0, boundary=False, beam_width=self.beam_size,
             beam_prune=-math.inf, prune_history=False, nbest=self.nbest, hotwords=[], hotword_weight=0.0, start=b"",
         )  # fmt: skip
         return [[self._hypothesis(text, score) for text, _, score, *_ in answers] for answers in found]
+
+    def _warn(self, log_probs: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> None:
+        """Warns of values that seem to be no log-probs, and of a blank that is seldom the best."""
+        if log_probs.dtype.itemsize > 4:
+            log_probs = log_probs.astype(np.float32)
+        batch = as_inputs(log_probs, lengths, InputSpec(len(self.vocab_list), True))
+        self._warnings.checks.check(batch.table)
+        if self._warnings.checks.has_news:
+            self._warnings.warn()
 
     def _hypothesis(self, text: str, score: float) -> CUCTCHypothesis:
         tokens = [int(number) for number in text.split()]

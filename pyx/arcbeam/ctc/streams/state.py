@@ -285,8 +285,9 @@ def _check_made_with(
     if about["boost"] is None:
         raise ValueError(f"{NAME}: expected boost=None, because the stream was saved without a boost, got {boost!r}")
     phrases = about["boost"].get("phrases")
+    count = f"{phrases} phrase" if phrases == 1 else f"{phrases} phrases"
     raise ValueError(
-        f"{NAME}: expected the boost of {phrases} phrases that the stream was saved with, got "
+        f"{NAME}: expected the boost of {count} that the stream was saved with, got "
         f"{'none' if boost is None else f'another one: {boost!r}'}; give it as decoder.restore(data, boost=...)"
     )
 
