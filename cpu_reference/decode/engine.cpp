@@ -1,6 +1,7 @@
 #include "decode/engine.hpp"
 
 #include <memory>
+#include <utility>
 
 namespace arcbeam::twin {
 
@@ -36,8 +37,9 @@ void decode_boosted(RescoringLane<BoostedModels<Models>>& lane, const GraphView&
 
 class PlainLane final : public AnyLane {
   public:
-    PlainLane(const GraphView& graph, const DecodeOptions& options, const float& lattice_beam)
-        : graph_(graph), options_(options), lattice_beam_(lattice_beam) {}
+    PlainLane(const GraphView& graph, std::shared_ptr<const WideStates> wide, const DecodeOptions& options,
+              const float& lattice_beam)
+        : graph_(graph), wide_(std::move(wide)), options_(options), lattice_beam_(lattice_beam) {}
 
   private:
     void decode(const Utterance& utterance, const std::atomic<bool>& cancel, Result& result) override {
@@ -51,23 +53,25 @@ class PlainLane final : public AnyLane {
     }
 
     const GraphView graph_;
+    const std::shared_ptr<const WideStates> wide_;
     const DecodeOptions options_;
     const float& lattice_beam_;
-    Lane lane_;
-    RescoringLane<BoostedModels<NoModels>> boosted_{NoModels::View{}};
+    Lane lane_{*wide_};
+    RescoringLane<BoostedModels<NoModels>> boosted_{*wide_, NoModels::View{}};
 };
 
 template <typename Models>
 class LaneWithModels final : public AnyLane {
   public:
-    LaneWithModels(const GraphView& graph, const DecodeOptions& options, const typename Models::View& lms,
-                   const RescoringOptions& rescoring, const float& lattice_beam)
+    LaneWithModels(const GraphView& graph, std::shared_ptr<const WideStates> wide, const DecodeOptions& options,
+                   const typename Models::View& lms, const RescoringOptions& rescoring, const float& lattice_beam)
         : graph_(graph),
+          wide_(std::move(wide)),
           options_(options),
           rescoring_(rescoring),
           lattice_beam_(lattice_beam),
-          lane_(lms),
-          boosted_(lms) {}
+          lane_(*wide_, lms),
+          boosted_(*wide_, lms) {}
 
   private:
     void decode(const Utterance& utterance, const std::atomic<bool>& cancel, Result& result) override {
@@ -79,6 +83,7 @@ class LaneWithModels final : public AnyLane {
     }
 
     const GraphView graph_;
+    const std::shared_ptr<const WideStates> wide_;
     const DecodeOptions options_;
     const RescoringOptions rescoring_;
     const float& lattice_beam_;
@@ -89,13 +94,15 @@ class LaneWithModels final : public AnyLane {
 }  // namespace
 
 Engine::Engine(const GraphView& graph, const DecodeOptions& options, std::size_t threads)
-    : BatchEngine([=] { return std::make_unique<PlainLane>(graph, options, lattice_beam_); }, threads) {}
+    : BatchEngine([=, wide = std::make_shared<const WideStates>(
+                          graph)] { return std::make_unique<PlainLane>(graph, wide, options, lattice_beam_); },
+                  threads) {}
 
 Engine::Engine(const GraphView& graph, const DecodeOptions& options, const RescoringView& lms,
                const RescoringOptions& rescoring, std::size_t threads)
     : BatchEngine(
-          [=] {
-              return std::make_unique<LaneWithModels<AutomatonModels>>(graph, options, lms, rescoring,
+          [=, wide = std::make_shared<const WideStates>(graph)] {
+              return std::make_unique<LaneWithModels<AutomatonModels>>(graph, wide, options, lms, rescoring,
                                                                        lattice_beam_);
           },
           threads) {}
@@ -103,8 +110,9 @@ Engine::Engine(const GraphView& graph, const DecodeOptions& options, const Resco
 Engine::Engine(const GraphView& graph, const DecodeOptions& options, const KenLmView& lms,
                const RescoringOptions& rescoring, std::size_t threads)
     : BatchEngine(
-          [=] {
-              return std::make_unique<LaneWithModels<KenLmModels>>(graph, options, lms, rescoring, lattice_beam_);
+          [=, wide = std::make_shared<const WideStates>(graph)] {
+              return std::make_unique<LaneWithModels<KenLmModels>>(graph, wide, options, lms, rescoring,
+                                                                   lattice_beam_);
           },
           threads) {}
 

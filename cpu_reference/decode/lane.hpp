@@ -41,6 +41,9 @@ struct Result {
 
 class Lane {
   public:
+    // The wide states are those of the graph; they must outlive the lane.
+    explicit Lane(const WideStates& wide) : wide_(wide) {}
+
     void decode(const GraphView& graph, const DecodeOptions& options, float lattice_beam, const LogProbs& logp,
                 const std::atomic<bool>& cancel, Result& result) {
         result = Result{};
@@ -104,6 +107,9 @@ class Lane {
     // NaN and +inf are errors; -inf means "never".
     static bool check(const LogProbs& logp, Result& result) {
         for (std::uint32_t frame = 0; frame < logp.frames; ++frame) {
+            if (logp.is_sound(frame)) {
+                continue;
+            }
             for (std::uint32_t column = 0; column < logp.columns; ++column) {
                 if (!(logp.at(frame, column) <= std::numeric_limits<float>::max())) {
                     result.outcome = Outcome::kBadLogProb;
@@ -165,8 +171,8 @@ class Lane {
     bool step(const GraphView& graph, const DecodeOptions& options, Work& work) {
         cutoff(search_.tokens, options.beam, options.max_active, PlainEnds{graph, search_.tokens}, cut_);
         const auto first_log = search_.log.size() - static_cast<std::uint32_t>(search_.tokens.size());
-        const float bound =
-            Expand(graph, acoustic_, options.beam, candidates_, work)(search_.tokens, first_log, cut_);
+        const float bound = Expand(graph, wide_, acoustic_, options.beam, cheap_, candidates_, work)(
+            search_.tokens, first_log, cut_);
         if (candidates_.empty()) {
             return false;
         }
@@ -196,8 +202,10 @@ class Lane {
         work.tokens += search_.tokens.size();
     }
 
+    const WideStates& wide_;
     SearchState search_;
     Acoustic acoustic_;
+    CheapColumns cheap_;
     Buffer<Candidate> candidates_;
     Cutoff cut_;
     StateTable table_;

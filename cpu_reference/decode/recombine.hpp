@@ -31,22 +31,23 @@ class StateTable {
 
     void look_ahead(std::uint32_t state) const { prefetch(&entries_[home(state)]); }
 
-    // The slot of the state in the frontier. A new state is added at its end, with only its state set.
-    [[gnu::always_inline]] std::uint32_t find_or_add(std::uint32_t state, Frontier& frontier, bool& added) {
+    // The slot of the candidate's state in the frontier. A new state is added at its end, with the candidate as
+    // winner.
+    [[gnu::always_inline]] std::uint32_t find_or_add(const Candidate& candidate, Frontier& frontier, bool& added) {
         if (frontier.size() * 2 >= size_) {
             rehash(frontier);
         }
         const auto count = static_cast<std::uint32_t>(frontier.size());
-        for (std::size_t i = home(state);; i = (i + 1) & (size_ - 1)) {
+        for (std::size_t i = home(candidate.state);; i = (i + 1) & (size_ - 1)) {
             Entry& entry = entries_[i];
             const std::uint32_t slot = entry.slot - first_slot_;
             if (slot >= count) {
-                entry = {state, first_slot_ + count};
-                frontier.add({0.0F, 0, state, 0});
+                entry = {candidate.state, first_slot_ + count};
+                frontier.add(candidate);
                 added = true;
                 return count;
             }
-            if (entry.state == state) {
+            if (entry.state == candidate.state) {
                 added = false;
                 return slot;
             }
@@ -75,14 +76,15 @@ class StateTable {
         }
     }
 
-    // Doubles the table within a frame. Every entry is emptied, because probes would meet entries placed for the
-    // old size.
+    // Doubles the table within a frame. The slots get new numbers, so that every entry for the old size counts as
+    // empty: probes would meet it.
     void rehash(const Frontier& frontier) {
         set_size(size_ * 2);
-        entries_.fill(entries_.size(), Entry{0, 0xffffffffU});
-        for (std::uint32_t slot = 0; slot < frontier.size(); ++slot) {
+        const auto count = static_cast<std::uint32_t>(frontier.size());
+        first_slot_ += count;
+        for (std::uint32_t slot = 0; slot < count; ++slot) {
             std::size_t i = home(frontier[slot].state);
-            while (entries_[i].slot != 0xffffffffU) {
+            while (entries_[i].slot - first_slot_ < count) {
                 i = (i + 1) & (size_ - 1);
             }
             entries_[i] = {frontier[slot].state, first_slot_ + slot};
@@ -109,11 +111,10 @@ void recombine(const Buffer<Candidate>& candidates, float bound, StateTable& tab
         }
         ++work.admitted;
         bool added;
-        const std::uint32_t slot = table.find_or_add(candidate.state, frontier, added);
+        const std::uint32_t slot = table.find_or_add(candidate, frontier, added);
         links.add(candidate, slot);
-        Candidate& winner = frontier[slot];
-        if (added || wins(candidate.cost, candidate.arc, winner)) {
-            winner = candidate;
+        if (!added && wins(candidate.cost, candidate.arc, frontier[slot])) {
+            frontier[slot] = candidate;
         }
     }
 }

@@ -74,7 +74,8 @@ struct RescoredEnds {
 template <typename Models>
 class RescoringLane {
   public:
-    explicit RescoringLane(const typename Models::View& view) : search_(Models(view)) {}
+    // The wide states are those of the graph; they must outlive the lane.
+    RescoringLane(const WideStates& wide, const typename Models::View& view) : wide_(wide), search_(Models(view)) {}
 
     // Of the next utterance; a stream begins with a copy.
     [[nodiscard]] Models& models() { return search_.models; }
@@ -201,8 +202,8 @@ class RescoringLane {
         const RescoredEnds<Models, Graph> order{graph, search_.models, search_.tokens, search_.histories};
         cutoff(search_.tokens, options.beam, options.max_active, order, cut_);
         const auto first_log = search_.log.size() - static_cast<std::uint32_t>(search_.tokens.size());
-        const float kept =
-            Expand(graph, acoustic_, options.beam, candidates_, work)(search_.tokens, first_log, cut_);
+        const float kept = Expand(graph, wide_, acoustic_, options.beam, cheap_, candidates_, work)(
+            search_.tokens, first_log, cut_);
         lookup(graph, search_.models, kept, search_.histories, first_log, cache_, candidates_, addends_, work);
         bool alive;
         const float bound = rescore(addends_, options.beam, candidates_, alive);
@@ -255,8 +256,10 @@ class RescoringLane {
         return true;
     }
 
+    const WideStates& wide_;
     HistoryState<Models> search_;
     Acoustic acoustic_;
+    CheapColumns cheap_;
     Buffer<Candidate> candidates_;
     Buffer<typename Models::Addend> addends_;  // of the candidates
     Cutoff cut_;
