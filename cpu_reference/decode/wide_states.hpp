@@ -50,18 +50,17 @@ ARCBEAM_CLONES
         there[num_there] = columns[i];
         num_there += (row[columns[i] / 64U * 2U] >> (columns[i] % 64U)) & 1U;
     }
-    const auto* const before = reinterpret_cast<const std::uint16_t*>(row + std::size_t{2} * words);
-    const auto* const steps =
-        reinterpret_cast<const std::uint8_t*>(row + (std::size_t{2} * words + (words + 3U) / 4U));
+    const std::uint64_t* const before = row + std::size_t{2} * words;
+    const auto* const steps = reinterpret_cast<const unsigned char*>(before + (words + 3U) / 4U);
     std::size_t count = 0;
     for (std::size_t i = 0; i < num_there; ++i) {
         const std::uint32_t word = there[i] / 64U;
         const std::uint32_t bit = there[i] % 64U;
         const std::uint64_t pairs = row[word * 2U + 1U];
         const std::uint64_t below = (std::uint64_t{1} << bit) - 1U;
-        const std::uint32_t arc =
-            before[word] + static_cast<std::uint32_t>(__builtin_popcountll(row[word * 2U] & below) +
-                                                      __builtin_popcountll(pairs & below));
+        const std::uint32_t arc = static_cast<std::uint32_t>((before[word / 4U] >> (word % 4U * 16U)) & 0xffffU) +
+                                  static_cast<std::uint32_t>(__builtin_popcountll(row[word * 2U] & below) +
+                                                             __builtin_popcountll(pairs & below));
         const float a = acoustic[there[i]];
         found[count] = {arc, a};
         count += extend(cost, a, coarse_weight(smallest_weight, steps[arc])) <= bound ? 1U : 0U;
@@ -131,8 +130,8 @@ class WideStates {
         const std::size_t first = rows_.size();
         rows_.resize(first + std::size_t{2} * words_ + (words_ + 3U) / 4U + (count + 8U) / 8U, 0U);
         std::uint64_t* const row = rows_.data() + first;
-        auto* const before = reinterpret_cast<std::uint16_t*>(row + std::size_t{2} * words_);
-        auto* const steps = reinterpret_cast<std::uint8_t*>(row + (std::size_t{2} * words_ + (words_ + 3U) / 4U));
+        std::uint64_t* const before = row + std::size_t{2} * words_;
+        auto* const steps = reinterpret_cast<unsigned char*>(before + (words_ + 3U) / 4U);
         for (std::uint32_t i = 0; i < count; ++i) {
             const bool is_second = i > 0U && columns[i - 1U] == columns[i];
             row[columns[i] / 64U * 2U + (is_second ? 1U : 0U)] |= std::uint64_t{1} << (columns[i] % 64U);
@@ -141,19 +140,19 @@ class WideStates {
             while (step > 0U && coarse_weight(smallest_weight, step) > targets[i].weight) {
                 --step;
             }
-            steps[i] = static_cast<std::uint8_t>(step);
+            steps[i] = static_cast<unsigned char>(step);
         }
-        for (std::uint32_t word = 1; word < words_; ++word) {
-            before[word] =
-                static_cast<std::uint16_t>(before[word - 1U] + __builtin_popcountll(row[word * 2U - 2U]) +
-                                           __builtin_popcountll(row[word * 2U - 1U]));
+        std::uint64_t arcs = 0;
+        for (std::uint32_t word = 0; word < words_; ++word) {
+            before[word / 4U] |= arcs << (word % 4U * 16U);
+            arcs += static_cast<std::uint64_t>(__builtin_popcountll(row[word * 2U]) +
+                                               __builtin_popcountll(row[word * 2U + 1U]));
         }
     }
 
     std::uint32_t words_;  // of 64 columns
     std::vector<std::uint64_t> rows_;
-    std::vector<std::uint32_t>
-        rows_of_blocks_;  // [blocks of arcs]: where the row of the state that begins there is
+    std::vector<std::uint32_t> rows_of_blocks_;  // [blocks of arcs]: the row of the state that begins there
 };
 
 }  // namespace arcbeam::twin
