@@ -9,7 +9,7 @@ of them, so that a list that comes again is cheaper; ``forget_hotwords`` drops t
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -24,18 +24,19 @@ TOKEN_MIN_LOGP = -5.0
 
 
 @cache
-def built(files: GraphFiles) -> Any:
+def built(files: GraphFiles, build: Callable[..., Any]) -> Any:
     """The decoder of a graph's LM and words, one for all settings; its weights are set before each call."""
     tokens = files.tokens
     labels = ["" if column == tokens.blank else token for column, token in enumerate(tokens.tokens)]
     if files.graph.separator_column is not None:
         labels[files.graph.separator_column] = " "
-    return pyctcdecode.build_ctcdecoder(labels, str(files.arpa()), sorted({word for word, _ in files.lexicon()}))
+    return build(labels, str(files.arpa()), sorted({word for word, _ in files.lexicon()}))
 
 
 class PyCtcDecode:
     name = "pyctcdecode"
     device = "cpu"
+    build = staticmethod(pyctcdecode.build_ctcdecoder)
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class PyCtcDecode:
         self.weights = {"alpha": options.lm_weight, "beta": options.word_score}
         named = ", ".join(f"{name} {value:,g}" for name, value in (self.beams | self.weights).items())
         self.settings = f"{named}, acoustic scale {options.acoustic_scale:g}"
-        self.decoder = built(files)
+        self.decoder = built(files, self.build)
 
     def prepare(self, utterances: Sequence[npt.NDArray[np.floating]]) -> list[npt.NDArray[np.float32]]:
         return [np.ascontiguousarray(u, np.float32) * self.scale for u in utterances]
