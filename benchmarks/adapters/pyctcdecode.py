@@ -1,4 +1,4 @@
-"""pyctcdecode: prefix beam search in Python, its LM by KenLM; one core.
+"""pyctcdecode: prefix beam search in Python, its LM by KenLM; one core. ``build`` takes another package of its calls.
 
 Its log-probs come scaled, so that ``alpha`` 1 weighs LM and model as a graph does. Words outside the LM's unigrams are
 not forbidden but pay ``unk_score_offset``; its unigrams are the lexicon. It keeps ``beam_width`` prefixes and looks at
@@ -36,7 +36,6 @@ def built(files: GraphFiles, build: Callable[..., Any]) -> Any:
 class PyCtcDecode:
     name = "pyctcdecode"
     device = "cpu"
-    build = staticmethod(pyctcdecode.build_ctcdecoder)
 
     def __init__(
         self,
@@ -44,6 +43,7 @@ class PyCtcDecode:
         options: SearchOptions,
         beam_width: int | None = None,
         token_min_logp: float = TOKEN_MIN_LOGP,
+        build: Callable[..., Any] = pyctcdecode.build_ctcdecoder,
     ) -> None:
         self.scale = np.float32(options.acoustic_scale)
         self.beams = {
@@ -54,7 +54,7 @@ class PyCtcDecode:
         self.weights = {"alpha": options.lm_weight, "beta": options.word_score}
         named = ", ".join(f"{name} {value:,g}" for name, value in (self.beams | self.weights).items())
         self.settings = f"{named}, acoustic scale {options.acoustic_scale:g}"
-        self.decoder = built(files, self.build)
+        self.decoder = built(files, build)
 
     def prepare(self, utterances: Sequence[npt.NDArray[np.floating]]) -> list[npt.NDArray[np.float32]]:
         return [np.ascontiguousarray(u, np.float32) * self.scale for u in utterances]
