@@ -371,7 +371,7 @@ MAY_INCLUDE = {
     "cpu_reference/kenlm": {"kenlm"},
     "cpu_reference/lattice": {"lattice", "decode", "graph", "pool", "shared"},
     "cpu_reference/boost": {"boost", "shared"},
-    "cpu_reference/decode": {"decode", "graph", "kenlm", "lattice", "pool", "shared"},
+    "cpu_reference/decode": {"common", "decode", "graph", "kenlm", "lattice", "pool", "shared"},
     "cpu_reference/decode/streams": {"decode", "graph", "lattice", "pool", "shared"},
     "cpu_reference/baseline": {"baseline", "decode", "kenlm", "pool", "shared"},
     "cpu_reference/prefix": {"prefix", "baseline", "kenlm", "pool"},

@@ -1,4 +1,4 @@
-"""pyctcdecode: prefix beam search in Python, its LM by KenLM; one core.
+"""pyctcdecode: prefix beam search in Python, its LM by KenLM; one core. ``build`` takes another package of its calls.
 
 Its log-probs come scaled, so that ``alpha`` 1 weighs LM and model as a graph does. Words outside the LM's unigrams are
 not forbidden but pay ``unk_score_offset``; its unigrams are the lexicon. It keeps ``beam_width`` prefixes and looks at
@@ -9,7 +9,7 @@ of them, so that a list that comes again is cheaper; ``forget_hotwords`` drops t
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -24,13 +24,13 @@ TOKEN_MIN_LOGP = -5.0
 
 
 @cache
-def built(files: GraphFiles) -> Any:
+def built(files: GraphFiles, build: Callable[..., Any]) -> Any:
     """The decoder of a graph's LM and words, one for all settings; its weights are set before each call."""
     tokens = files.tokens
     labels = ["" if column == tokens.blank else token for column, token in enumerate(tokens.tokens)]
     if files.graph.separator_column is not None:
         labels[files.graph.separator_column] = " "
-    return pyctcdecode.build_ctcdecoder(labels, str(files.arpa()), sorted({word for word, _ in files.lexicon()}))
+    return build(labels, str(files.arpa()), sorted({word for word, _ in files.lexicon()}))
 
 
 class PyCtcDecode:
@@ -43,6 +43,7 @@ class PyCtcDecode:
         options: SearchOptions,
         beam_width: int | None = None,
         token_min_logp: float = TOKEN_MIN_LOGP,
+        build: Callable[..., Any] = pyctcdecode.build_ctcdecoder,
     ) -> None:
         self.scale = np.float32(options.acoustic_scale)
         self.beams = {
@@ -53,7 +54,7 @@ class PyCtcDecode:
         self.weights = {"alpha": options.lm_weight, "beta": options.word_score}
         named = ", ".join(f"{name} {value:,g}" for name, value in (self.beams | self.weights).items())
         self.settings = f"{named}, acoustic scale {options.acoustic_scale:g}"
-        self.decoder = built(files)
+        self.decoder = built(files, build)
 
     def prepare(self, utterances: Sequence[npt.NDArray[np.floating]]) -> list[npt.NDArray[np.float32]]:
         return [np.ascontiguousarray(u, np.float32) * self.scale for u in utterances]

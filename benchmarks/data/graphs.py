@@ -1,12 +1,12 @@
 """The decoding graphs of the experiments, built once into the cache, and those that a user brings.
 
-``char-3gram`` spells the 211 k words of the books 3-gram letter by letter; ``spm512-3gram`` and ``spm1024-3gram`` spell
-the LibriSpeech vocabulary by the SentencePiece models of the workloads, with a pruned 3-gram. All have the compact
-topology; with ``-normal`` behind the name, the normal one. With ``-open`` behind it they have a slot for new words,
-but no OpenFst file. ``char-large`` has 12 million states, from a larger LM, and
-``spm512-5gram`` no lexicon, its LM being one of pieces; `data/make_lm.py` makes both LMs, for the folder ``lm`` of the
-cache. Each other graph has arcbeam's own file and the OpenFst file that it was compiled from. A path names a graph of
-your own, see :func:`own`.
+``char-3gram`` spells the 211 k words of the books 3-gram letter by letter; ``spm256-3gram``, ``spm512-3gram`` and
+``spm1024-3gram`` spell the LibriSpeech vocabulary by the SentencePiece models of the workloads, with a pruned 3-gram.
+All have the compact topology; with ``-normal`` behind the name, the normal one. With ``-open`` behind it they have a
+slot for new words, but no OpenFst file. ``char-large`` has 12 million states, from a larger LM, and ``spm512-5gram`` no
+lexicon, its LM being one of pieces; `data/make_lm.py` makes both LMs, for the folder ``lm`` of the cache. Each other
+graph has arcbeam's own file and the OpenFst file that it was compiled from. A path names a graph of your own, see
+:func:`own`.
 """
 
 import fcntl
@@ -28,7 +28,7 @@ from data import arpa_prune, workload
 from data.make_bpe_graph import PRUNE_THRESHOLD, bpe_graph
 
 FOLDER = CACHE / "graphs"
-NAMES = ("char-3gram", "spm512-3gram", "spm1024-3gram", "char-large", "spm512-5gram")
+NAMES = ("char-3gram", "spm256-3gram", "spm512-3gram", "spm1024-3gram", "char-large", "spm512-5gram")
 LMS = {"char-large": CACHE / "lm" / "large.3gram.arpa.xz", "spm512-5gram": CACHE / "lm" / "spm512.5gram.arpa.xz"}
 PIECES_LM_SCALE = 0.6  # of spm512-5gram, tuned on a workload of another seed
 NORMAL = "-normal"  # of a name: the same graph with the normal topology

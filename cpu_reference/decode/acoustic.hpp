@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "decode/buffer.hpp"
+#include "decode/rows.hpp"
 #include "shared/cost.hpp"
 #include "shared/half.hpp"
 
@@ -17,6 +18,13 @@ struct LogProbs {
     std::uint32_t frames;
     std::uint32_t columns;
     bool is_half;
+
+    // Whether a frame has neither NaN nor +inf, which are errors; -inf means "never".
+    [[nodiscard]] bool is_sound(std::uint32_t frame) const {
+        const std::int64_t row = static_cast<std::int64_t>(frame) * row_stride;
+        return is_half ? twin::is_sound(static_cast<const std::uint16_t*>(data) + row, columns)
+                       : twin::is_sound(static_cast<const float*>(data) + row, columns);
+    }
 
     [[nodiscard]] float at(std::uint32_t frame, std::uint32_t column) const {
         const std::int64_t i = static_cast<std::int64_t>(frame) * row_stride + column;
@@ -36,33 +44,30 @@ class Acoustic {
     }
 
     void load(const LogProbs& logp, std::uint32_t frame) {
-        costs_.resize(logp.columns);
+        const std::size_t n = logp.columns;
+        costs_.resize(n);
         const std::int64_t row = static_cast<std::int64_t>(frame) * logp.row_stride;
         if (logp.is_half) {
-            score(static_cast<const std::uint16_t*>(logp.data) + row, half_to_float);
+            widen(static_cast<const std::uint16_t*>(logp.data) + row, n, costs_.begin());
         } else {
-            score(static_cast<const float*>(logp.data) + row, [](float value) { return value; });
+            std::copy_n(static_cast<const float*>(logp.data) + row, n, costs_.begin());
+        }
+        for (float& cost : costs_) {
+            cost = acoustic_cost(cost, scale_);
         }
         if (blank_column_ >= 0) {
             float& blank = costs_[static_cast<std::size_t>(blank_column_)];
             blank = penalise(blank, blank_penalty_);
         }
-        smallest_ = *std::min_element(costs_.begin(), costs_.end());
+        smallest_ = smallest_of(costs_.begin(), n);
     }
 
     float operator[](std::uint32_t column) const { return costs_[column]; }
+    [[nodiscard]] std::size_t size() const { return costs_.size(); }
     [[nodiscard]] float smallest() const { return smallest_; }
     [[nodiscard]] const float* costs() const { return costs_.begin(); }
 
   private:
-    template <typename T, typename Load>
-    void score(const T* row, Load to_float) {
-        const std::size_t n = costs_.size();
-        for (std::size_t c = 0; c < n; ++c) {
-            costs_[c] = acoustic_cost(to_float(row[c]), scale_);
-        }
-    }
-
     Buffer<float> costs_;
     float smallest_ = 0.0F;
     float scale_ = 1.0F;

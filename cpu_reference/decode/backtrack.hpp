@@ -4,8 +4,7 @@
 //      whether the search is alive
 // out  Path
 // rule with final weights added, the smallest (cost, state) among final tokens; if none is final, or the search
-// died
-//      before the last frame, the smallest (cost, state) among all tokens, and reached_final is false
+//      died before the last frame, the smallest (cost, state) among all tokens, and reached_final is false
 #pragma once
 
 #include <algorithm>

@@ -16,7 +16,7 @@ namespace arcbeam::twin {
 
 class Closure {
   public:
-    void begin(const GraphView& graph) { first_of_depth_.fill(graph.max_depth + std::size_t{1}, kNone); }
+    void begin(const GraphView& graph) { first_of_depth_.fill(graph.max_depth + std::size_t{2}, kNone); }
 
     template <typename Links = NoLinks>
     void operator()(const GraphView& graph, float bound, std::uint32_t first_log, StateTable& table,
@@ -45,18 +45,18 @@ class Closure {
   private:
     static constexpr std::uint32_t kNone = 0xffffffffU;
 
-    // Puts the slot on the list of its state's depth if there is anything to follow.
+    // Puts the slot on the list of its state's depth, or on the last one if there is nothing to follow.
     void enlist(const GraphView& graph, std::uint32_t state, std::uint32_t slot) {
         const StateRecord& record = graph.states[state];
-        std::uint32_t next = kNone;
-        if (record.first_arc != record.first_emitting) {
-            prefetch(graph.targets + record.first_arc);
-            next = first_of_depth_[record.depth];
-            first_of_depth_[record.depth] = slot;
-            deepest_ = std::max(deepest_, record.depth);
-        }
-        prefetch(graph.columns + record.first_emitting);  // for the next frame
-        next_.add(next);
+        // Without a branch, because it would be hard to predict: the list after the last depth is never followed.
+        const bool has_epsilons = record.first_arc != record.first_emitting;
+        const std::uint32_t depth = has_epsilons ? record.depth : graph.max_depth + 1;
+        deepest_ = std::max(deepest_, has_epsilons ? record.depth : 0U);
+        next_.add(first_of_depth_[depth]);
+        first_of_depth_[depth] = slot;
+        prefetch(graph.targets + record.first_arc);
+        prefetch(graph.columns + record.first_emitting);  // for the next frame, as the end of the arcs
+        prefetch(graph.states + state + 1);
     }
 
     static void look_ahead(const GraphView& graph, std::uint32_t state) {
@@ -90,7 +90,7 @@ class Closure {
         }
     }
 
-    Buffer<std::uint32_t> first_of_depth_;  // [max_depth + 1]: first slot of each list
+    Buffer<std::uint32_t> first_of_depth_;  // [max_depth + 2]: first slot of each list
     Buffer<std::uint32_t> next_;            // [slots]: the next slot of the same list
     std::uint32_t deepest_ = 0;
 };

@@ -24,13 +24,15 @@ void decode_with(SearchLane& lane, const Graph& graph, const DecodeOptions& opti
 template <typename SearchLane, typename Models>
 class EngineLane final : public AnyLane {
   public:
-    EngineLane(const GraphView& graph, const DecodeOptions& options, const float& lattice_beam, SearchLane lane,
-               const typename Models::View& lms, const RescoringOptions& rescoring)
+    EngineLane(const GraphView& graph, std::shared_ptr<const WideStates> wide, const DecodeOptions& options,
+               const float& lattice_beam, SearchLane lane, const typename Models::View& lms,
+               const RescoringOptions& rescoring)
         : graph_(graph),
+          wide_(std::move(wide)),
           options_(options),
           lattice_beam_(lattice_beam),
           lane_(std::move(lane)),
-          boosted_(lms, rescoring) {}
+          boosted_(*wide_, lms, rescoring) {}
 
   private:
     void decode(const Utterance& utterance, const std::atomic<bool>& cancel, Result& result) override {
@@ -47,6 +49,7 @@ class EngineLane final : public AnyLane {
     }
 
     const GraphView graph_;
+    const std::shared_ptr<const WideStates> wide_;
     const DecodeOptions options_;
     const float& lattice_beam_;
     SearchLane lane_;
@@ -54,29 +57,41 @@ class EngineLane final : public AnyLane {
 };
 
 template <typename Models>
-std::unique_ptr<AnyLane> lane_with(const GraphView& graph, const DecodeOptions& options, const float& lattice_beam,
+std::unique_ptr<AnyLane> lane_with(const GraphView& graph, const std::shared_ptr<const WideStates>& wide,
+                                   const DecodeOptions& options, const float& lattice_beam,
                                    const typename Models::View& lms, const RescoringOptions& rescoring) {
     return std::make_unique<EngineLane<RescoringLane<Models>, Models>>(
-        graph, options, lattice_beam, RescoringLane<Models>(lms, rescoring), lms, rescoring);
+        graph, wide, options, lattice_beam, RescoringLane<Models>(*wide, lms, rescoring), lms, rescoring);
+}
+
+std::shared_ptr<const WideStates> wide_of(const GraphView& graph) {
+    return std::make_shared<const WideStates>(graph);
 }
 
 }  // namespace
 
 Engine::Engine(const GraphView& graph, const DecodeOptions& options, std::size_t threads)
     : BatchEngine(
-          [=]() -> std::unique_ptr<AnyLane> {
-              return std::make_unique<EngineLane<Lane, NoModels>>(graph, options, lattice_beam_, Lane{},
+          [=, wide = wide_of(graph)]() -> std::unique_ptr<AnyLane> {
+              return std::make_unique<EngineLane<Lane, NoModels>>(graph, wide, options, lattice_beam_, Lane(*wide),
                                                                   NoModels::View{}, kAllHypotheses);
           },
           threads) {}
 
 Engine::Engine(const GraphView& graph, const DecodeOptions& options, const RescoringView& lms,
                const RescoringOptions& rescoring, std::size_t threads)
-    : BatchEngine([=] { return lane_with<AutomatonModels>(graph, options, lattice_beam_, lms, rescoring); },
-                  threads) {}
+    : BatchEngine(
+          [=, wide = wide_of(graph)] {
+              return lane_with<AutomatonModels>(graph, wide, options, lattice_beam_, lms, rescoring);
+          },
+          threads) {}
 
 Engine::Engine(const GraphView& graph, const DecodeOptions& options, const KenLmView& lms,
                const RescoringOptions& rescoring, std::size_t threads)
-    : BatchEngine([=] { return lane_with<KenLmModels>(graph, options, lattice_beam_, lms, rescoring); }, threads) {}
+    : BatchEngine(
+          [=, wide = wide_of(graph)] {
+              return lane_with<KenLmModels>(graph, wide, options, lattice_beam_, lms, rescoring);
+          },
+          threads) {}
 
 }  // namespace arcbeam::twin

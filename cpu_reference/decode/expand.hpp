@@ -1,22 +1,25 @@
 // Stage expand: the emitting arcs of the tokens within the cut-off. A graph is a GraphView or an OpenGraph.
 //
 // in   tokens[n] with log indices first_log + i, the cut-off (a token of the best cost is within it), the frame's
-//      acoustic costs, the beam
+//      acoustic costs, the beam, the graph's wide states; `cheap` is memory
 // out  candidates: every arc whose cost is within the bound of the next frame, and some above it;
 //      the bound: best + beam, where best is the exact smallest finite cost over all arcs (+inf where there is
 //      none)
 // rule cost = ((token cost + acoustic) + arc weight). The bound only falls while arcs are read, so a cost that is
 //      above it at any time is above it at the end. Arcs are skipped unread iff ((token cost + acoustic) + the
-//      state's smallest weight) is above the bound: rounding is monotone, so this is exact.
+//      state's smallest weight) is above the bound: rounding is monotone, so this is exact. In a wide state the
+//      same holds for whole levels of columns, and of an arc with its coarse weight.
 #pragma once
 
 #include <algorithm>
 #include <limits>
 
 #include "decode/acoustic.hpp"
+#include "decode/cheap_columns.hpp"
 #include "decode/cutoff.hpp"
 #include "decode/scan.hpp"
 #include "decode/tokens.hpp"
+#include "decode/wide_states.hpp"
 #include "shared/graph_view.hpp"
 
 namespace arcbeam::twin {
@@ -24,8 +27,9 @@ namespace arcbeam::twin {
 template <typename Graph>
 class Expand {
   public:
-    Expand(const Graph& graph, const Acoustic& acoustic, float beam, Buffer<Candidate>& out, Work& work)
-        : graph_(graph), acoustic_(acoustic), beam_(beam), out_(out), work_(work) {}
+    Expand(const Graph& graph, const WideStates& wide, const Acoustic& acoustic, float beam, CheapColumns& cheap,
+           Buffer<Candidate>& out, Work& work)
+        : graph_(graph), wide_(wide), acoustic_(acoustic), beam_(beam), cheap_(cheap), out_(out), work_(work) {}
 
     // Returns the bound of the next frame.
     float operator()(const Buffer<Token>& tokens, std::uint32_t first_log, const Cutoff& cut) {
@@ -37,11 +41,22 @@ class Expand {
         };
         if (leaves(best)) {
             leave(tokens[best], first_log + static_cast<std::uint32_t>(best));
-            follow_all();  // gives a good bound before the other tokens leave
+            follow_all();
         }
+        // The tokens that may reach the best of the next frame leave before the others, whose bound is then nearly
+        // final.
+        const float early = best_ - acoustic_.smallest();
         for (std::size_t i = 0; i < n; ++i) {
-            look_ahead(tokens, i);
-            if (leaves(i) && i != best) {
+            if (tokens[i].cost <= early && i != best && leaves(i)) {
+                leave(tokens[i], first_log + static_cast<std::uint32_t>(i));
+            }
+        }
+        follow_all();
+        for (std::size_t i = 0; i < n; ++i) {
+            if (i + kStateAhead < n) {
+                prefetch(graph_.states + tokens[i + kStateAhead].state);
+            }
+            if (!(tokens[i].cost <= early) && i != best && leaves(i)) {
                 leave(tokens[i], first_log + static_cast<std::uint32_t>(i));
             }
         }
@@ -59,10 +74,9 @@ class Expand {
         std::uint32_t source;
     };
 
-    static constexpr std::uint32_t kFewArcs = 16;  // states with more arcs are scanned in vectors
-    static constexpr std::uint32_t kScan = 512;    // arcs at a time
+    static constexpr std::uint32_t kFewArcs = WideStates::kBlock;  // states with more arcs are scanned in vectors
+    static constexpr std::uint32_t kScan = 512;                    // arcs at a time
     static constexpr std::uint32_t kMostPending = 32;
-    static constexpr std::size_t kArcsAhead = 4;
     static constexpr std::size_t kStateAhead = 12;
 
     static std::size_t best_token(const Buffer<Token>& tokens) {
@@ -70,15 +84,6 @@ class Expand {
             std::min_element(tokens.begin(), tokens.end(),
                              [](const Token& a, const Token& b) { return a.cost < b.cost; }) -
             tokens.begin());
-    }
-
-    void look_ahead(const Buffer<Token>& tokens, std::size_t i) const {
-        if (i + kStateAhead < tokens.size()) {
-            prefetch(graph_.states + tokens[i + kStateAhead].state);
-        }
-        if (i + kArcsAhead < tokens.size()) {
-            prefetch(graph_.columns + graph_.states[tokens[i + kArcsAhead].state].first_emitting);
-        }
     }
 
     // Inlined by order, as are the other functions so marked: left alone, the compiler stops where it meets many
@@ -93,13 +98,15 @@ class Expand {
             return;
         }
         if (end - begin <= kFewArcs) {
-            for (std::uint32_t arc = begin; arc < end; ++arc) {
-                const float acoustic = acoustic_[graph_.columns[arc]];
-                if (extend(token.cost, acoustic, state.smallest_weight) <= bound_) {
-                    postpone({token.cost, acoustic, arc, source});
-                }
-            }
+            look_at_few(token.cost, state.smallest_weight, begin, end, source);
             return;
+        }
+        if (const std::uint64_t* const row = wide_.row(begin); row != nullptr) {
+            const std::size_t affordable = cheap_columns().affordable(token.cost, state.smallest_weight, bound_);
+            if (affordable != CheapColumns::kAll) {
+                look_up(token.cost, state.smallest_weight, begin, row, affordable, source);
+                return;
+            }
         }
         for (std::uint32_t first = begin; first < end; first += kScan) {
             std::uint32_t found[kScan];
@@ -112,10 +119,54 @@ class Expand {
         }
     }
 
+    // Without branches, because which arcs are affordable is hard to predict.
+    [[gnu::always_inline]] void look_at_few(float cost, float smallest_weight, std::uint32_t begin,
+                                            std::uint32_t end, std::uint32_t source) {
+        const std::uint16_t* const columns = graph_.columns + begin;
+        const float* const acoustic = acoustic_.costs();
+        const float bound = bound_;
+        prefetch(graph_.targets + begin);
+        prefetch(graph_.targets + (end - 1U));
+        std::uint32_t count = num_pending_;
+        for (std::uint32_t i = 0; i < end - begin; ++i) {
+            const float a = acoustic[columns[i]];
+            pending_[count] = {cost, a, begin + i, source};
+            count += extend(cost, a, smallest_weight) <= bound ? 1U : 0U;
+        }
+        num_pending_ = count;
+        if (num_pending_ >= kMostPending) {
+            follow_all();
+        }
+    }
+
+    // Of a wide state, the arcs of the first `affordable` of the frame's cheap columns.
+    void look_up(float cost, float smallest_weight, std::uint32_t begin, const std::uint64_t* row,
+                 std::size_t affordable, std::uint32_t source) {
+        FoundArc found[kColumnsAtOnce * 2];
+        for (std::size_t first = 0; first < affordable; first += kColumnsAtOnce) {
+            const std::size_t count = find_arcs(row, wide_.words(), cheap_.columns() + first,
+                                                std::min(kColumnsAtOnce, affordable - first), acoustic_.costs(),
+                                                cost, smallest_weight, bound_, found);
+            for (std::size_t i = 0; i < count; ++i) {
+                postpone({cost, found[i].acoustic, begin + found[i].arc, source});
+            }
+        }
+    }
+
+    // Sorted when a frame first needs them.
+    const CheapColumns& cheap_columns() {
+        if (!is_sorted_) {
+            is_sorted_ = true;
+            cheap_.sort(acoustic_.costs(), std::min<std::size_t>(acoustic_.size(), wide_.columns()),
+                        acoustic_.smallest(), beam_);
+        }
+        return cheap_;
+    }
+
     void postpone(const Pending& pending) {
         prefetch(graph_.targets + pending.arc);
         pending_[num_pending_++] = pending;
-        if (num_pending_ == kMostPending) {
+        if (num_pending_ >= kMostPending) {
             follow_all();
         }
     }
@@ -141,14 +192,17 @@ class Expand {
     }
 
     const Graph& graph_;
+    const WideStates& wide_;
     const Acoustic& acoustic_;
     const float beam_;
+    CheapColumns& cheap_;
     Buffer<Candidate>& out_;
     Work& work_;
     float best_ = std::numeric_limits<float>::infinity();
     float bound_ = std::numeric_limits<float>::infinity();
+    bool is_sorted_ = false;
     std::uint32_t num_pending_ = 0;
-    Pending pending_[kMostPending];
+    Pending pending_[kMostPending + kFewArcs];
 };
 
 }  // namespace arcbeam::twin

@@ -49,7 +49,8 @@ enum class Step : std::uint8_t { kAlive, kDead, kFull };
 template <typename Self, typename State>
 class LaneLoop {
   public:
-    explicit LaneLoop(State search = State()) : search_(std::move(search)) {}
+    // The wide states are those of the graph; they must outlive the lane.
+    explicit LaneLoop(const WideStates& wide, State search = State()) : wide_(wide), search_(std::move(search)) {}
 
     // `graph` is a GraphView, or an OpenGraph with the new words of the utterance.
     template <typename Graph>
@@ -116,8 +117,10 @@ class LaneLoop {
     [[nodiscard]] std::size_t log_bytes() const { return search_.log.bytes(); }
 
   protected:
+    const WideStates& wide_;
     State search_;
     Acoustic acoustic_;
+    CheapColumns cheap_;
     Buffer<Candidate> candidates_;
     Cutoff cut_;
     bool keeps_links_ = false;
@@ -126,6 +129,9 @@ class LaneLoop {
     // NaN and +inf are errors; -inf means "never".
     static bool check(const LogProbs& logp, Result& result) {
         for (std::uint32_t frame = 0; frame < logp.frames; ++frame) {
+            if (logp.is_sound(frame)) {
+                continue;
+            }
             for (std::uint32_t column = 0; column < logp.columns; ++column) {
                 if (!(logp.at(frame, column) <= std::numeric_limits<float>::max())) {
                     result.outcome = Outcome::kBadLogProb;
@@ -190,6 +196,10 @@ class LaneLoop {
 class Lane : public LaneLoop<Lane, SearchState> {
     friend LaneLoop;
 
+  public:
+    using LaneLoop::LaneLoop;
+
+  private:
     void prepare(const GraphView& graph) { closure_.begin(graph); }
 
     void start(const GraphView& graph, const DecodeOptions& options, const LmContext& /*without a model*/,
@@ -205,8 +215,8 @@ class Lane : public LaneLoop<Lane, SearchState> {
         }
         cutoff(search_.tokens, options.beam, options.max_active, ends(graph), cut_);
         const auto first_log = search_.log.size() - static_cast<std::uint32_t>(search_.tokens.size());
-        const float bound =
-            Expand(graph, acoustic_, options.beam, candidates_, work)(search_.tokens, first_log, cut_);
+        const float bound = Expand(graph, wide_, acoustic_, options.beam, cheap_, candidates_, work)(
+            search_.tokens, first_log, cut_);
         if (candidates_.empty()) {
             return Step::kDead;
         }

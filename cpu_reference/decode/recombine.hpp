@@ -1,9 +1,8 @@
 // Stage recombine: admission, and one winner for each state.
 //
 // in   candidates, the bound
-// out  frontier: for every state with a finite candidate within the bound, the smallest by (cost, arc id); every
-// such
-//      candidate with its slot also to `links` (lattice.hpp)
+// out  frontier: for every state with a finite candidate within the bound, the smallest by (cost, arc id);
+//      every such candidate with its slot also to `links` (lattice.hpp)
 #pragma once
 
 #include <algorithm>

@@ -78,8 +78,8 @@ class RescoringLane : public LaneLoop<RescoringLane<Models>, HistoryState<Models
     friend Loop;
 
   public:
-    RescoringLane(const typename Models::View& view, const RescoringOptions& rescoring)
-        : Loop(HistoryState<Models>(Models(view))), rescoring_(rescoring) {}
+    RescoringLane(const WideStates& wide, const typename Models::View& view, const RescoringOptions& rescoring)
+        : Loop(wide, HistoryState<Models>(Models(view))), rescoring_(rescoring) {}
 
     // Of the next utterance; a stream begins with a copy.
     [[nodiscard]] Models& models() { return search_.models; }
@@ -87,9 +87,11 @@ class RescoringLane : public LaneLoop<RescoringLane<Models>, HistoryState<Models
   private:
     using Loop::acoustic_;
     using Loop::candidates_;
+    using Loop::cheap_;
     using Loop::cut_;
     using Loop::keeps_links_;
     using Loop::search_;
+    using Loop::wide_;
 
     template <typename Graph>
     void prepare(const Graph& graph) {
@@ -116,8 +118,8 @@ class RescoringLane : public LaneLoop<RescoringLane<Models>, HistoryState<Models
     Step step(const Graph& graph, const DecodeOptions& options, Work& work) {
         cutoff(search_.tokens, options.beam, options.max_active, ends(graph), cut_);
         const auto first_log = search_.log.size() - static_cast<std::uint32_t>(search_.tokens.size());
-        const float kept =
-            Expand(graph, acoustic_, options.beam, candidates_, work)(search_.tokens, first_log, cut_);
+        const float kept = Expand(graph, wide_, acoustic_, options.beam, cheap_, candidates_, work)(
+            search_.tokens, first_log, cut_);
         lookup(graph, search_.models, kept, search_.histories, first_log, cache_, candidates_, addends_, work);
         bool alive;
         const float bound = rescore(addends_, options.beam, candidates_, alive);

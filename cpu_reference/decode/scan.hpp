@@ -6,16 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "common/clones.hpp"
 #include "shared/cost.hpp"
-
-// One body is compiled for several instruction sets, and the loader picks one. All give the same bytes, because the
-// sums are the same and no version may contract them.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define ARCBEAM_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define ARCBEAM_CLONES
-#endif
 
 namespace arcbeam::twin {
 

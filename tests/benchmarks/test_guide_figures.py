@@ -123,6 +123,33 @@ def of_not_yet():
     yield f"the default makes [{rnnt:.0f} to {tdt:.0f} false alarms in a hundred utterances]"
 
 
+def compat(key, labels, decoder="arcbeam.compat.pyctcdecode", **where):
+    return figure("cpu/compat_pyctcdecode", key, labels=labels, decoder=decoder, **where)
+
+
+def of_from_pyctcdecode():
+    widths = (20, 100, 500)
+    for labels in ("letters", "256 pieces", "512 pieces"):
+        times = " | ".join(f"{compat('cpu_ratio', labels, width=width):.1f}" for width in widths)
+        fewer = [compat("wer", labels, width=w) <= compat("wer", labels, "pyctcdecode", width=w) for w in widths]
+        yield if_so(all(fewer), f"| {labels} | {times} |")
+    narrow, enough, wide = (
+        partial(compat, labels="512 pieces", decoder="CtcDecoder", beam=beam) for beam in (8.0, 12.0, 17.0)
+    )
+    peer = compat("wer", "512 pieces", "pyctcdecode", width=100)
+    rtfx = float(f"{narrow('rtfx'):.2g}")
+    yield if_so(
+        narrow("wer") <= peer,
+        f"with 512 pieces, `beam=8` and `max_active=5000` give {narrow('wer'):.2f} % word errors where pyctcdecode "
+        f"with 100 beams gives {peer:.2f} %, and decode {narrow('cpu_ratio'):.0f} times as fast (RTFx {rtfx:,.0f}). "
+        f"`beam=12` gives {enough('wer'):.2f} % and is {enough('cpu_ratio'):.1f} times as fast",
+    )
+    yield if_so(
+        wide("wer") == enough("wer"),
+        f"the default of 17 has the same errors and is {wide('cpu_ratio'):.1f} times as fast.",
+    )
+
+
 def of_beam_and_scales():
     one, more, two = (figure("cpu/wer", f"scale_{scale}", set="ljspeech-200") for scale in ("1", "1.5", "2"))
     yield f"the errors on ljspeech-200 are {one:.2f}, {more:.2f} and {two:.2f} % at scales 1, 1.5 and 2"
@@ -247,6 +274,7 @@ def of_streams():
 QUOTES = {
     "transducers.md": of_transducers,
     "not-yet.md": of_not_yet,
+    "from-pyctcdecode.md": of_from_pyctcdecode,
     "beam-and-scales.md": of_beam_and_scales,
     "boosting.md": of_boosting,
     "gpu.md": of_gpu,

@@ -75,7 +75,8 @@ int main() {
         logp[i] = -6.0F * any_share();
     }
     const std::atomic<bool> cancel{false};
-    twin::Lane lane;
+    const twin::WideStates wide(graph);
+    twin::Lane lane(wide);
     twin::Result result;
     for (const float lattice_beam : {twin::kNoLattice, 2.0F}) {
         for (const std::uint32_t frames : {4000U, 4000U, 40U, 400U, 4000U}) {

@@ -98,6 +98,72 @@ def test_states_of_high_degree(dtype, columns):
         assert work["read_arcs"] < 0.5 * work["leaving_arcs"]
 
 
+def wide_graph(rng, columns, pairs=0.2, weights=None):
+    """State 0 has an arc or two for most columns, state 1 for few, state 2 three of one column."""
+    label = np.sort(rng.choice(np.arange(1, columns + 1), columns * 3 // 4, replace=False))
+    label = np.concatenate([label, rng.choice(label, int(pairs * len(label)), replace=False)])
+    weight = rng.gamma(4.0, 1.5, len(label)) if weights is None else weights(len(label))
+    arcs = [(0, int(rng.integers(0, 4)), int(at), 0, float(w)) for at, w in zip(label, weight, strict=True)]
+    arcs += [(1, 0, int(at), 0, float(at % 3)) for at in rng.choice(np.arange(1, columns + 1), 20, replace=False)]
+    arcs += [(2, 0, int(at), 0, 1.0) for at in range(1, columns + 1)] + [(2, 1, 5, 0, 0.5), (2, 2, 5, 0, 0.25)]
+    return Graph.from_arcs(arcs, start=0, finals={0: 0.0}, num_states=4, num_columns=columns)
+
+
+WEIGHTS = {
+    "usual": None,
+    "equal": lambda n: np.full(n, 2.0),
+    "far apart": lambda n: np.geomspace(1e-3, 1e30, n),
+    "negative": lambda n: np.linspace(-40.0, 40.0, n),
+    "some infinite": lambda n: np.where(np.arange(n) % 3 == 0, np.inf, 1.0),
+}
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("columns", [65, 128, 513, 1500])
+@pytest.mark.parametrize("beam", [0.0, 4.0, 17.0, 1e30, math.inf])
+def test_wide_states(weights, columns, beam):
+    """Found by their rows or read one by one, the arcs are the same; the second frame's columns are mostly cheap."""
+    rng = np.random.default_rng(columns)
+    graph = wide_graph(rng, columns, weights=WEIGHTS[weights])
+    assert _stages.WideStates(graph).bytes > 0
+    rows = [graphs.random_log_probs(columns, 1, columns)[0], rng.uniform(-3.0, 0.0, columns).astype(f32)]
+    rows[0][::7] = -np.inf
+    some = tokens([(0, 1.25), (1, 0.0), (2, 0.5), (0, 7.0), (3, 0.25), (0, 300.0), (2, 9.0)])
+    for row in rows:
+        check(graph, some, math.inf, row, beam, blank_penalty=-0.5, blank=3)
+
+
+def test_a_frame_of_more_columns_than_the_graph_reads():
+    rng = np.random.default_rng(7)
+    graph = wide_graph(rng, 130)
+    row = np.full(1000, -0.01, f32)
+    check(graph, tokens([(0, 0.0), (2, 1.0)]), 17.0, row, 8.0)
+
+
+def test_few_arcs_of_wide_states_are_read():
+    """Weights within a state differ, so that most arcs of a cheap column are too dear: their targets are not read."""
+    rng = np.random.default_rng(9)
+    graph = wide_graph(rng, 513)
+    row = np.full(513, -30.0, f32)
+    row[rng.choice(513, 60, replace=False)] = -rng.uniform(0.0, 12.0, 60).astype(f32)
+    got, work = check(graph, tokens([(1, 0.0), (0, 0.0), (0, 3.0), (0, 6.0)]), 17.0, row, 10.0)
+    assert work["leaving_arcs"] > 1000
+    assert work["read_arcs"] < 1.1 * len(got) + 16
+
+
+def test_rows_are_made_of_wide_states_alone():
+    def rows_of(num_arcs, columns):
+        arcs = [(0, 1, at % columns + 1, 0, 1.0) for at in range(num_arcs - 1)] + [(0, 1, columns, 0, 1.0)]
+        graph = Graph.from_arcs(arcs, start=0, finals={1: 0.0}, num_states=2, num_columns=columns)
+        return _stages.WideStates(graph).bytes > 0
+
+    assert [rows_of(n, 100) for n in (32, 33, 200, 202)] == [False, True, True, False]
+    assert rows_of(80, 80)
+    assert not rows_of(64, 64)
+    assert not rows_of(300, 6000)
+    assert rows_of(400, 400)
+
+
 @given(graphs.log_probs(max_frames=1).filter(len), st.sampled_from([0.5, 1.0, 1.7]), st.sampled_from([0.0, -0.5, 2.0]))
 def test_acoustic_costs(rows, scale, penalty):
     row = rows[0]

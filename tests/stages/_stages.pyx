@@ -8,7 +8,9 @@ import numpy as np
 
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
+from cython.operator cimport dereference as deref
 from libcpp cimport bool as cbool
+from libcpp.memory cimport unique_ptr
 from libcpp.vector cimport vector
 
 from arcbeam.graph._graph_view cimport GraphView, view_of
@@ -66,8 +68,15 @@ cdef extern from "decode/lane.hpp" namespace "arcbeam::twin" nogil:
         void load(const LogProbs&, uint32_t) except +
         float operator[](uint32_t)
 
+    cdef cppclass CppWideStates "arcbeam::twin::WideStates":
+        CppWideStates(const GraphView&) except +
+        size_t bytes()
+
+    cdef cppclass CheapColumns:
+        pass
+
     cdef cppclass Expand "arcbeam::twin::Expand<arcbeam::GraphView>":
-        Expand(const GraphView&, Acoustic&, float, Buffer[Candidate]&, Work&)
+        Expand(const GraphView&, const CppWideStates&, Acoustic&, float, CheapColumns&, Buffer[Candidate]&, Work&)
         float run "operator()"(const Buffer[Token]&, uint32_t, const Cutoff&) except +
 
     cdef cppclass StateTable:
@@ -218,21 +227,36 @@ def cutoff(tokens, float beam, uint32_t max_active, histories=None):
     return cut.cost, leave
 
 
-def expand(graph, tokens, uint32_t first_log, leave, AcousticCosts acoustic, float beam):
-    """Returns (candidates, bound, work); `leave` is the second result of `cutoff`."""
+cdef class WideStates:
+    """The wide states of a graph, as an engine makes them."""
+
+    cdef unique_ptr[CppWideStates] states
+
+    def __init__(self, graph):
+        self.states.reset(new CppWideStates(view_of(graph)))
+
+    @property
+    def bytes(self):
+        return deref(self.states).bytes()
+
+
+def expand(graph, tokens, uint32_t first_log, leave, AcousticCosts acoustic, float beam, WideStates wide=None):
+    """Returns (candidates, bound, work); `leave` is the second result of `cutoff`; `wide` are the graph's states."""
     cdef Buffer[Token] buffer
     cdef Cutoff cut
     cdef Buffer[Candidate] candidates
+    cdef CheapColumns cheap
     cdef Work work
     cdef GraphView view = view_of(graph)
     cdef size_t i
+    wide = wide or WideStates(graph)
     fill_tokens(buffer, tokens)
     cut.cost = np.inf
     cut.breaks_ties = True
     cut.excluded.resize(len(leave))
     for i in range(cut.excluded.size()):
         cut.excluded.begin()[i] = 0 if leave[i] else 1
-    cdef Expand* stage = new Expand(view, acoustic.acoustic, beam, candidates, work)
+    cdef Expand* stage = new Expand(view, deref(wide.states), acoustic.acoustic, beam, cheap, candidates, work)
     try:
         bound = stage.run(buffer, first_log, cut)
     finally:
