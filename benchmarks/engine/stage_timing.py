@@ -34,6 +34,7 @@ class Frame:
     """One frame, stage by stage: the output of each is the input of the next."""
 
     graph: arcbeam.Graph
+    wide: Any  # states of many arcs, as an engine has them
     log_probs: npt.NDArray[np.float32]  # [frames, columns] before and with this frame
     acoustic: Any  # costs of this frame
     log: Any  # token log of the frames before
@@ -92,8 +93,8 @@ def frame() -> Frame:
         winners = _stages.recombine(candidates, bound)
         frontier = _stages.closure(graph, winners, bound, entries)
     return Frame(
-        graph, log_probs, acoustic, log, tokens, first_log, leave, candidates, bound, winners, frontier,
-        work["leaving_arcs"],
+        graph, _stages.WideStates(graph), log_probs, acoustic, log, tokens, first_log, leave, candidates, bound,
+        winners, frontier, work["leaving_arcs"],
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from benchmarks.engine.stage_timing import BEAM, Case, Frame
 
 def case(frame: Frame) -> Case:
     def call() -> object:
-        return _stages.expand(frame.graph, frame.tokens, frame.first_log, frame.leave, frame.acoustic, BEAM)
+        return _stages.expand(frame.graph, frame.tokens, frame.first_log, frame.leave, frame.acoustic, BEAM, frame.wide)
 
     return call, frame.leaving_arcs, "arcs leaving"
 
