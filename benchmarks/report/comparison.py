@@ -44,6 +44,13 @@ def _of_decoders(ours: str, peer: str, error: str = "wer") -> Callable[[list[Any
     return pair
 
 
+def _graph_search(rows: list[Any]) -> Pair | None:
+    """The graph search at beam 12, and pyctcdecode with its default of 100 beams."""
+    return _of_decoders("CtcDecoder", PYCTC)(
+        [row for row in rows if row.get("beam") == 12.0 or row.get("width") == 100]
+    )
+
+
 def _first(rows: list[Any]) -> Pair | None:
     return next((_beside(row) for row in rows if row.get("peer_rtfx")), None)
 
@@ -102,10 +109,8 @@ TASKS = (
     Task("words", "512 pieces, a 3-gram", KALDI, "faster_decoder", False,
          {"graph": "spm512-3gram", "search": WIDE}),
     Task("words", "letters, a 3-gram", KALDI, "faster_decoder", False, {"graph": "char-3gram", "search": WIDE}),
-    Task("words", "letters, a 3-gram", PYCTC, "gk23_table3", False, {"graph": "char-3gram"},
-         _of_decoders("arcbeam cpu, 1 core", f"{PYCTC}, 1 core")),
-    Task("words", "512 pieces, a 3-gram", PYCTC, "gk23_table3", False, {"graph": "spm512-3gram"},
-         _of_decoders("arcbeam cpu, 1 core", f"{PYCTC}, 1 core")),
+    Task("words", "letters, a 3-gram", PYCTC, "compat_pyctcdecode", False, {"labels": "letters"}, _graph_search),
+    Task("words", "512 pieces, a 3-gram", PYCTC, "compat_pyctcdecode", False, {"labels": "512 pieces"}, _graph_search),
     Task("words, pyctcdecode's search", "letters, a 3-gram, 100 beams", PYCTC, "compat_pyctcdecode", False,
          {"labels": "letters", "width": 100}, _of_decoders("arcbeam.compat.pyctcdecode", PYCTC)),
     Task("words, pyctcdecode's search", "512 pieces, a 3-gram, 100 beams", PYCTC, "compat_pyctcdecode", False,
