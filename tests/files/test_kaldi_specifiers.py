@@ -43,6 +43,8 @@ def test_written(given, expected):
         ("ark,scp:a", "expected the names of an archive and its index"),
         ("ark,scp:-,b", "expected the names of an archive and its index"),
         ("ark:|gzip -c", "has a shell command, and arcbeam runs none"),
+        ("l.ark.gz", "expected a name such as lattices.ark, got l.ark.gz; compress the archive"),
+        ("ark,scp:l.ark.gz,l.scp", "expected a name such as lattices.ark"),
     ],
 )
 def test_not_written(given, message):

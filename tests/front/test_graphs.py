@@ -188,6 +188,16 @@ def test_most_words_cannot_be_spelled(tmp_path):
     assert str(decoder.decode(SPOKEN)) == "cab dad"
 
 
+def test_words_of_the_callers_that_are_lost(tmp_path):
+    (tmp_path / "words.txt").write_text("cab\nDad\n")
+    for words, message in [
+        (["cab", "dad", "cab dad"], r"words: the graph lacks 'cab dad', which .*of a phrase give each word"),
+        (tmp_path / "words.txt", r"words: the graph lacks 'Dad', which the tokens cannot write .*lexicon="),
+    ]:
+        with pytest.warns(UserWarning, match=message):
+            arcbeam.ctc_decoder(LABELS, words=words, cache=False)
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True

@@ -325,3 +325,8 @@ def test_numbers_are_no_paths(read):
     with pytest.raises(TypeError, match="not int"):
         read(file)
     os.close(file)
+
+
+def test_a_path_is_loaded():
+    with pytest.raises(TypeError, match=r"columns: got the path 'graph\.arcbeam', which Graph\.load opens"):
+        Graph("graph.arcbeam")

@@ -58,6 +58,10 @@ def test_options_that_are_given_come_first(tmp_path):
     assert found.options == expected.options and decoded(found) == decoded(expected)
     with pytest.raises(ValueError, match=r"^activation: expected one of tanh, relu, sigmoid, got 'gelu'"):
         TransducerDecoder.from_arrays(path, 12, tokenizer=None, **{**given, "activation": "gelu"})
+    with pytest.raises(ValueError, match=r"^blank_id: expected 12, which .*n\.npz has, or None, got 0"):
+        TransducerDecoder.from_arrays(write(tmp_path / "n.npz", random_arrays(6, blank=12), blank_id=12), blank_id=0)
+    with pytest.raises(TypeError, match=r"prediction: got the path 'm\.npz', which TransducerDecoder\.from_arrays, "):
+        TransducerDecoder("m.npz")
     with pytest.raises(ValueError, match=r"^blank_id: expected one of 13 tokens, 0 to 12, got 13"):
         TransducerDecoder.from_arrays(path, 13, tokenizer=None, **given)
 

@@ -176,8 +176,6 @@ def check_lattice_file(lattice: str | None, output: str) -> str | None:
         wrong = "expected the name of a file, got -; ark:- is the standard output"
     elif archive == STDOUT and output == STDOUT:
         wrong = "lattices and words cannot both go to the standard output; name a file for the words with --output"
-    elif archive.endswith(".gz"):
-        wrong = f"expected a name such as lattices.ark, got {lattice}; compress the archive when it is written"
     elif output != STDOUT and os.path.realpath(archive) == os.path.realpath(output) and not _is_pipe(archive):
         wrong = f"expected another file than that of --output, got {lattice} for both"
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import os
 import re
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
@@ -18,9 +19,12 @@ _REST = re.compile(r"^\*\*options\n(?:    .*\n)+", re.MULTILINE)
 
 
 def lists_options(
-    kind: type[Any] | None = None, /, **hints: str
+    kind: type[Any] | None = None, /, *, opened_by: str = "", **hints: str
 ) -> Callable[[Callable[P, Returned]], Callable[P, Returned]]:
-    """Decorates a function: TypeError that lists known options; `kind`'s fields go into signature and docstring."""
+    """Decorates a function: TypeError that lists known options; `kind`'s fields go into signature and docstring.
+
+    `opened_by` names what takes a path, which a constructor does not.
+    """
 
     def decorate(function: Callable[P, Returned]) -> Callable[P, Returned]:
         signature = inspect.signature(function)
@@ -36,6 +40,8 @@ def lists_options(
         def call(*arguments: P.args, **options: P.kwargs) -> Returned:
             if not names.issuperset(options):
                 raise TypeError(_message(sorted(options.keys() - names), known, hints))
+            if opened_by and len(arguments) > 1 and isinstance(arguments[1], (str, os.PathLike)):
+                raise TypeError(f"{known[0]}: got the path {os.fspath(arguments[1])!r}, which {opened_by} opens")
             return function(*arguments, **options)
 
         call.__signature__ = signature  # type: ignore[attr-defined]

@@ -26,17 +26,24 @@ def written(given: str) -> Written:
             raise FormatError(
                 f"expected an archive, got the index {given}; ark,scp:{given[:-4]}.ark,{given} writes both"
             )
-        return Written(_no_command(given, given))
+        return Written(_archive(given, given))
     kinds = [word for word in words if word in ("ark", "scp")]
     if kinds == ["scp"]:
         raise FormatError(f"expected ark:FILE or ark,scp:ARCHIVE,INDEX, got {given!r}")
     _check_options(given, words, WRITTEN)
     if kinds == ["ark"]:
-        return Written(_no_command(target, given), None, "t" in words)
+        return Written(_archive(target, given), None, "t" in words)
     archive, comma, index = target.partition(",")
     if not comma or not archive or not index or STANDARD in (archive, index):
         raise FormatError(f"expected the names of an archive and its index after ark,scp:, got {given!r}")
-    return Written(_no_command(archive, given), _no_command(index, given), "t" in words)
+    return Written(_archive(archive, given), _no_command(index, given), "t" in words)
+
+
+def _archive(name: str, given: str) -> str:
+    """The name of an archive, which is not compressed."""
+    if name.endswith(".gz"):
+        raise FormatError(f"expected a name such as lattices.ark, got {given}; compress the archive when it is written")
+    return _no_command(name, given)
 
 
 def read(given: str) -> tuple[str, str] | None:

@@ -130,7 +130,7 @@ def _lexicon(parts: Parts, separator: str | None, arpa: StrPath | None) -> Lexic
         assert arpa is not None
         words: Iterable[str] = words_of_arpa(arpa)
     else:
-        words = read_words(parts.words) if isinstance(parts.words, (str, os.PathLike)) else parts.words
+        words = list(read_words(parts.words) if isinstance(parts.words, (str, os.PathLike)) else parts.words)
     source = "words" if arpa is None or parts.words is not None else os.fsdecode(arpa)
     try:
         if cutter is not None:
@@ -141,10 +141,22 @@ def _lexicon(parts: Parts, separator: str | None, arpa: StrPath | None) -> Lexic
         raise
     except ValueError as error:
         raise ValueError(f"{source}: {error}; or {GIVE_LEXICON}") from None
-    if sum(lexicon.skipped.values()) > len(lexicon):
+    if parts.words is not None:
+        _warn_of_lost(source, words, lexicon)
+    elif sum(lexicon.skipped.values()) > len(lexicon):
         left_out = ", ".join(f"{count:,} {reason}" for reason, count in lexicon.skipped.items())
         warn(f"{source}: {len(lexicon):,} words can be written; left out are {left_out}: {GIVE_LEXICON}")
     return lexicon
+
+
+def _warn_of_lost(source: str, words: Iterable[str], lexicon: Lexicon) -> None:
+    """Warns of words of the caller's that the graph will not have."""
+    kept = set(lexicon.words)
+    if lost := [word for word in dict.fromkeys(words) if word not in kept]:
+        named = ", ".join(map(repr, lost[:5])) + (f" and {len(lost) - 5:,} more" if len(lost) > 5 else "")
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in lexicon.skipped.items())
+        phrase = "; of a phrase give each word" if any(len(word.split()) > 1 for word in lost) else ""
+        warn(f"{source}: the graph lacks {named}, which the tokens cannot write ({reasons}){phrase}; or {GIVE_LEXICON}")
 
 
 def _write_equal(path: str, words: Iterable[str]) -> None:

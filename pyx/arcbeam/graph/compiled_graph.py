@@ -33,7 +33,7 @@ class CompiledGraph:
     words: npt.NDArray[np.uint32]
     finals: npt.NDArray[np.float32]
 
-    @lists_options(Wording)
+    @lists_options(Wording, opened_by="Graph.load")
     def __init__(
         self,
         columns: Mapping[str, npt.NDArray[Any]],

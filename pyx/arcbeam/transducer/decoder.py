@@ -77,7 +77,7 @@ class TransducerDecoder(GreedyDecoder, Fixed):
 
     _frame_looping = False
 
-    @lists_options(TransducerOptions)
+    @lists_options(TransducerOptions, opened_by="TransducerDecoder.from_arrays, from_nemo or from_icefall")
     def __init__(
         self,
         prediction: LstmPrediction | StatelessPrediction,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -90,7 +90,7 @@ def calibrate_confidence(
     """
     if not isinstance(decoder, CtcDecoder):
         raise TypeError(f"decoder: expected an arcbeam.CtcDecoder, got {type(decoder).__name__}")
-    listed = isinstance(references, Iterable) and not isinstance(references, str)
+    listed = isinstance(references, Iterable) and not isinstance(references, (str, Mapping))
     if not listed or not all(isinstance(reference, str) for reference in references):
         raise TypeError(f"references: expected a list of str, one an utterance, got {shown(references):.80}")
     if decoder.graph.word_symbols is None:
@@ -111,7 +111,8 @@ def calibrate_confidence(
     if right.all() or not right.any():
         raise ValueError(
             f"references: expected hypotheses with right and wrong words, got {len(right):,} words that are all "
-            f"{'right' if right.all() else 'wrong'}; give more speech"
+            f"{'right' if right.all() else 'wrong'}; give more speech, and references in the order of the utterances, "
+            "written as the words of the graph are (capitals?)"
         )
 
     def measure(scale: float) -> float:

@@ -64,6 +64,9 @@ def read_arrays(source: Any, given: dict[str, Any], max_bytes: int | str | None)
     # A mapping's arrays are those of the caller, whose errors need no other name.
     names = set() if made_of.budget is None else {"arrays", *arrays} - given.keys()
     stored = {name: arrays.pop(name) for name in OPTIONS if name in arrays}
+    own, blank = np.asarray(stored.get("blank_id")), given.get("blank_id")
+    if own.dtype.kind in "iu" and own.ndim == 0 and blank is not None and own != blank:
+        raise ValueError(f"blank_id: expected {own}, which {made_of.name} has, or None, got {blank}")
     with named_file(made_of, names):
         options = {name: _value(name, value) for name, value in stored.items() if name not in given} | given
         activation, relu = options.pop("activation", "tanh"), options.pop("relu", False)
