@@ -12,6 +12,9 @@ torch = pytest.importorskip("torch", reason="torch is missing")
 transformers = pytest.importorskip("transformers", reason="transformers is missing")
 
 from arcbeam.adapters import hugging_face  # noqa: E402
+from benchmarks.experiments import gpu_transformers  # noqa: E402
+from benchmarks.harness.registry import Context  # noqa: E402
+from data import synthetic_transducer as synthetic  # noqa: E402
 from tests.package.test_guide import examples  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:log_probs. expected the blank:UserWarning")
@@ -193,6 +196,18 @@ def test_the_tokens_of_generate(kind):
         assert " ".join(word.word for word in one.words) == one.text
         written |= set(own)
     assert len(written) > 1
+
+
+@pytest.mark.parametrize("model", ["RNN-T", "TDT"])
+def test_what_the_benchmark_compares(model, monkeypatch):
+    """On the CPU, with a small network: the decoder writes the tokens that were put in, and generate() the same."""
+    sizes = synthetic.Sizes(tokens=17, units=120, joint=120, features=96)
+    monkeypatch.setattr(synthetic, "Sizes", lambda: sizes)
+    monkeypatch.setattr(gpu_transformers, "FRAMES", 12)
+    monkeypatch.setattr(gpu_transformers, "BATCHES", (1, 3))
+    rows = list(gpu_transformers.every_batch(Context(1), model, "cpu"))
+    assert [(row["batch"], row["equal"]) for row in rows] == [(1, 100.0), (3, 100.0)]
+    assert all(row["ratio"] > 0 for row in rows)
 
 
 def test_what_does_not_fit(processor):
