@@ -91,8 +91,7 @@ gpu-large: gpu-carried
 
 # In a process of its own, which riva may end.
 gpu-riva: gpu-carried
-	$(call timed,riva,$(GPU_TESTS) tests/gpu/test_riva_on_gpu.py tests/gpu/test_riva_classes_on_gpu.py \
-		tests/gpu/test_torchaudio_on_gpu.py $(PYTEST_ARGS))
+	$(call timed,riva,$(GPU_TESTS) tests/gpu/test_riva_on_gpu.py tests/gpu/test_riva_classes_on_gpu.py $(PYTEST_ARGS))
 
 gpu-graphs: gpu-carried
 	$(GPU_RUN) $(GPU_PYTHON) -m benchmarks.build_graphs $(GRAPHS)

@@ -150,6 +150,57 @@ def of_from_pyctcdecode():
     )
 
 
+def of_from_transformers():
+    alone, many = (partial(figure, "h200/gpu_transformers", batch=batch) for batch in (1, 128))
+    ours, peers = (
+        [f"{alone(key, model=model):.{digits}f}" for model in ("RNN-T", "TDT")]
+        for key, digits in (("ms", 1), ("peer_ms", 0))
+    )
+    yield (
+        f"an utterance alone takes {ours[0]} ms with an RNN-T and {ours[1]} ms with a TDT, and `generate()` {peers[0]} "
+        f"and {peers[1]} ms; batches of 128 are decoded {many('ratio', model='RNN-T'):.0f} and "
+        f"{many('ratio', model='TDT'):.0f} times as fast"
+    )
+
+
+def of_from_flashlight():
+    letters, pieces = (
+        partial(figure, "cpu/baseline_speed", lexicon=lexicon, beam_size=500) for lexicon in ("letters", "pieces 256")
+    )
+    yield f"it is {letters('ratio'):.0f} times as fast as flashlight-text with letters and a beam size of 500"
+    yield f"and {pieces('ratio'):.0f} times with 256 pieces"
+
+
+def of_from_torchaudio():
+    ratios = [row["ratio"] for row in rows_of("cpu/baseline_speed")]
+    yield f"one core of this one is [{min(ratios):.0f} to {max(ratios):.0f} times as fast](from-flashlight.md)"
+
+
+def of_from_riva_and_kaldi():
+    letters, pieces = (
+        figure("h100/gpu_riva", "ratio", graph=graph, search="17 / 10,000") for graph in ("char-3gram", "spm512-3gram")
+    )
+    yield f"{letters:.0f} times as fast as riva-asrlib-decoder with letters and {pieces:.0f} times with 512 pieces"
+    rows = rows_of("cpu/faster_decoder")
+    yield if_so(
+        all(row["answers"].endswith("equal") for row in rows),
+        f"on one core {min(row['ratio'] for row in rows):.0f} to {max(row['ratio'] for row in rows):.0f} times as fast "
+        "as kaldi-decoder, with the same paths",
+    )
+
+
+def of_from_nemo():
+    where = {"batch": 128, "precision": "float32"}
+    rnnt, tdt = (figure("h200/gpu_ll24", "ratio", model=model, **where) for model in ("RNN-T", "TDT"))
+    yield f"is {rnnt:.1f} times as fast as NeMo's label-looping with an RNN-T and {tdt:.1f} times with a TDT"
+    narrow = partial(figure, "h200/gpu_nemo", peer_beam=4)
+    yield if_so(
+        narrow("wer") < narrow("peer_wer"),
+        f"the graph search is {narrow('ratio'):.0f} times as fast as NeMo's beam search with a beam of 4, with fewer "
+        "word errors",
+    )
+
+
 def of_beam_and_scales():
     one, more, two = (figure("cpu/wer", f"scale_{scale}", set="ljspeech-200") for scale in ("1", "1.5", "2"))
     yield f"the errors on ljspeech-200 are {one:.2f}, {more:.2f} and {two:.2f} % at scales 1, 1.5 and 2"
@@ -275,6 +326,11 @@ QUOTES = {
     "transducers.md": of_transducers,
     "not-yet.md": of_not_yet,
     "from-pyctcdecode.md": of_from_pyctcdecode,
+    "from-transformers.md": of_from_transformers,
+    "from-flashlight.md": of_from_flashlight,
+    "from-torchaudio.md": of_from_torchaudio,
+    "from-riva-and-kaldi.md": of_from_riva_and_kaldi,
+    "from-nemo.md": of_from_nemo,
     "beam-and-scales.md": of_beam_and_scales,
     "boosting.md": of_boosting,
     "gpu.md": of_gpu,
