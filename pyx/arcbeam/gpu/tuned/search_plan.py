@@ -109,7 +109,7 @@ class Room:
     links: int = 1 << 17  # of a lane that lost, 16 bytes each, where lattices are requested
     lattice_bytes: int = 1 << 10  # host memory for each frame of the batch
     path_entries: int | None = None  # arcs of all paths, 4 bytes each; None: estimated from the frames
-    window_bytes: int = 2 << 30  # log-probs from host memory that are on the device at a time
+    window_bytes: int = 2 << 30  # log-probs from host memory, or made of logits, that are on the device at a time
     shared_states: int | None = None  # tokens of a frame in shared memory; None: as many as fit
 
 
