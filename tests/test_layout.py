@@ -365,6 +365,7 @@ MAY_INCLUDE = {
     "cuda/rescore/requests": {"rescore", "decode", "shared"},
     "cuda/rescore/kernels": {"rescore"},
     "cuda/transducer": {"transducer", "shared"},
+    "cuda/arrays": {"arrays", "shared", "transducer"},
     "cpu_reference/common": {"common"},
     "cpu_reference/pool": {"pool", "common"},
     "cpu_reference/graph": {"graph", "common", "shared"},

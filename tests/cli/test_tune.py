@@ -120,7 +120,7 @@ def point(speed, by_utterance):
 
 
 def advice(capsys, *points):
-    _advise(list(points), "g.arc", ["in.npz"], word_loop(0.0), "RTFx")
+    _advise(list(points), ["g.arc", "in.npz"], word_loop(0.0), "RTFx")
     return capsys.readouterr().out
 
 

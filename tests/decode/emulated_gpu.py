@@ -24,6 +24,8 @@ PARAMETER_BYTES = {
     name: 208 if "SearchParams" in text else 608 if "WithNewWords" in text else 576 for name, text in _TEXTS.items()
 }
 
+LOG_SOFTMAX = "arcbeam_log_softmax"  # runs before a search of logits
+
 # Frames and logs that fit nowhere: everything grows, and is redone.
 TIGHT = search_plan.Room(
     spill_states=8, log_entries=64, links=8, lattice_bytes=1, path_entries=1, window_bytes=1 << 20, shared_states=8
@@ -64,7 +66,7 @@ class EmulatedGpu(emulated_gpu.EmulatedGpu):
         f"arcbeam_{name}_{shape}": Entry(str(source), PARAMETER_BYTES[name])
         for name, source in SOURCES.items()
         for shape in SHAPES[name]
-    }
+    } | {LOG_SOFTMAX: Entry(str(ROOT / "cuda" / "arrays" / "log_softmax.cu"), 32)}
 
     def __init__(self, fake: Any, monkeypatch: Any) -> None:
         super().__init__(fake, monkeypatch)
@@ -73,15 +75,19 @@ class EmulatedGpu(emulated_gpu.EmulatedGpu):
 
     @property
     def searches(self) -> list[str]:
-        return [name.removeprefix("arcbeam_").rpartition("_")[0] for name, _ in self.launches]
+        return [name.removeprefix("arcbeam_").rpartition("_")[0] for name, _ in self._of_searches()]
 
     @property
     def launched(self) -> list[tuple[str, int]]:
-        return [(name.rpartition("_")[2], shape.cluster) for name, shape in self.launches]
+        return [(name.rpartition("_")[2], shape.cluster) for name, shape in self._of_searches()]
 
     @property
     def shapes(self) -> list[tuple[int, int, int]]:
-        return [(shape.blocks, shape.threads, shape.shared_bytes) for _, shape in self.launches]
+        return [(shape.blocks, shape.threads, shape.shared_bytes) for _, shape in self._of_searches()]
+
+    def _of_searches(self) -> list[tuple[str, emulated_gpu.LaunchShape]]:
+        """The launches of searches."""
+        return [launch for launch in self.launches if launch[0] != LOG_SOFTMAX]
 
     def begin_with(self, room: search_plan.Room) -> None:
         """Decoders made from now on begin with this room."""

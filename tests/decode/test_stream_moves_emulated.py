@@ -224,3 +224,4 @@ def test_little_memory(gpu, requested):
 def test_what_runs_under_the_sanitizers(gpu, room):
     gpu.begin_with(room)
     sanitized.streams()
+    sanitized.logits()

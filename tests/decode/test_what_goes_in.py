@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder, InputError
-from arcbeam.arrays.batches import InputSpec, as_inputs, normalised
+from arcbeam.arrays.batches import InputSpec, as_inputs, as_log_probs
 from tests.decode import graphs
 from tests.decode.emulated_gpu import DeviceArray
 from tests.decode.equality import same
@@ -58,7 +58,7 @@ def test_log_probs_of_logits_obey_the_rule_of_transducers(kind, columns):
     logits = rng.normal(0, 4, (7, columns)).astype(kind)
     logits[2, : columns // 2] = -np.inf
     logits[3, 0] = 60000.0
-    taken = normalised(as_inputs([logits[::-1], logits[:2]], None, InputSpec(columns, True)))
+    taken = as_log_probs(as_inputs([logits[::-1], logits[:2]], None, InputSpec(columns, True)), np.ones(2, np.bool_))
     assert taken.rows(0, 0, columns).tobytes() == log_softmax(logits[::-1]).tobytes()
     assert taken.rows(1, 1, columns).tobytes() == log_softmax(logits[1:2]).tobytes()
 

@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from arcbeam import CtcDecoder
 from arcbeam.gpu.tuned import search_plan
+from benchmarks.adapters.gpu import send
 from tests.decode.equality import same
 from tests.decode.lattices import lattices, packed
 from tests.decode.moving import beside
@@ -43,6 +44,15 @@ def step(what: object) -> bool:
         return False
     print(f"{time.monotonic() - BEGAN:7.1f} s  {what}", file=sys.stderr, flush=True)
     return True
+
+
+def logits() -> None:
+    """That lie on the GPU, in rows of any alignment; a batch of several parts where little memory is taken."""
+    graph, rng = random_graph(4, states=200, columns=37), np.random.default_rng(2)
+    for kind in (np.float32, np.float16):
+        batch = [rng.normal(0, 4, (frames, 37)).astype(kind) for frames in (5, 0, 9, 1, 30)]
+        gpu, cpu = (CtcDecoder(graph, device=on, beam=5.0) for on in ("cuda", "cpu"))
+        same(gpu.decode(send(batch, kind), logits=True), cpu.decode(batch, logits=True))
 
 
 def streams() -> None:
@@ -99,7 +109,7 @@ def main() -> None:
             same(gpu.decode(batch), cpu.decode(batch))
             of_gpu, of_cpu = lattices(gpu, batch), lattices(cpu, batch)
             assert [packed(lattice) for lattice in of_gpu] == [packed(lattice) for lattice in of_cpu]
-        for job in (streams, stream_lattices, endpoints):
+        for job in (streams, stream_lattices, endpoints, logits):
             if step(f"{shape}, {job.__name__}"):
                 job()
     print(

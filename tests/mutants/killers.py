@@ -10,6 +10,7 @@ import numpy as np
 from arcbeam import Boost, LanguageModel
 from tests.decode import graphs, kenlm_files
 from tests.decode import test_lattice_emulated as lattice_emulated
+from tests.decode import test_log_softmax_emulated as log_softmax_emulated
 from tests.decode import test_stream_lattices_emulated as stream_lattices_emulated
 from tests.decode import test_streams_emulated as streams_emulated
 from tests.decode.both_engines import check
@@ -177,6 +178,13 @@ def stages():
             stages_emulated.check(
                 graph, models, rows, stages_emulated.ROOMY, schedule=schedule, frames={2, 3, 4, 5}, turns=2, **options
             )
+
+
+def log_probs_of_logits():
+    """Of rows of all kinds, whose values lie apart or not."""
+    for kind in ("float32", "float16"):
+        for columns in (1, 33, 70):
+            log_softmax_emulated.check(columns, kind, {})
 
 
 def fused_labels():

@@ -102,7 +102,7 @@ def test_arrays_and_lengths():
 
 def test_the_names_are_those_of_ctc():
     """Who writes for one kind of stream has written for the other. Greedy search has one path, of tokens."""
-    lacking = {"arcs", "frame_confidence", "interim_answers", "num_settled", "posteriors"}
+    lacking = {"arcs", "frame_confidence", "interim_answers", "logits", "num_settled", "posteriors"}
     for ours, theirs in ((TransducerStream, Stream), (TransducerPartial, Partial), (TransducerDecoder, CtcDecoder)):
         names = {"decode_chunks", "restore", "stream"} if ours is TransducerDecoder else {*vars(theirs)}
         names |= {*vars(SentenceStream)} if theirs is Stream else set()

@@ -90,7 +90,8 @@ class TransformersDecoder(Fixed):
         Parameters
         ----------
         logits : tensor [batch, frames, columns]
-            As the model returns them, on any device, in any of its dtypes.
+            As the model returns them, in any of its dtypes: on the decoder's GPU, where they stay, or in the host's
+            memory.
         attention_mask : tensor [batch, samples or features], optional
             The mask that the model was given, of ones and zeros; without it all frames are decoded.
         boost, nbest, confidence, lattice, mbr, frame_confidence, cuda_stream, errors

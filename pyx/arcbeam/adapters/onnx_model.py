@@ -64,7 +64,7 @@ class OnnxModel:
         -------
         float32 [frames, columns or features], or a list of them
             Of a CTC model natural-log probabilities; of a transducer the encoder's output. An array for one recording,
-            a list for a list.
+            a list for a list, in the host's memory wherever the model runs.
 
         Raises
         ------

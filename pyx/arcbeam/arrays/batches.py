@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from arcbeam.arrays._log_softmax import log_softmax
 from arcbeam.arrays._plain_rows import even_rows, plain_rows
@@ -41,6 +42,7 @@ class Inputs:
     columns: int
     arrays: Any  # [batch, frames, columns] or list of [frames, columns]: keeps the memory
     reader: Stream | None = None  # of the GPU that the arrays lie on; None: they are in the host's memory
+    logits: npt.NDArray[np.bool_] | None = None  # [batch]: which are logits, on a GPU alone; None: all are log-probs
 
     @property
     def on_host(self) -> bool:
@@ -49,7 +51,7 @@ class Inputs:
 
     def at(self, places: Sequence[int]) -> Inputs:
         """Some of them, in this order."""
-        return replace(self, table=self.table[places])
+        return replace(self, table=self.table[places], logits=None if self.logits is None else self.logits[places])
 
     def without(self, places: Sequence[int]) -> Inputs:
         """All of them, with no frames at these places."""
@@ -66,7 +68,7 @@ class Inputs:
         return value
 
     def rows(self, utterance: int, first: int, columns: int) -> np.ndarray:
-        """float32[frames, columns]: a copy of the first columns of the frames from `first` on, in the host's memory."""
+        """float32[frames, columns]: a copy of the first columns of the frames from `first` on, on the host."""
         if not self.on_host:
             return self.at([utterance]).copied_to_host().rows(0, first, columns)
         address, row_stride, frames, is_half = self.table[utterance].tolist()
@@ -78,7 +80,7 @@ class Inputs:
         return copied
 
     def copied_to_host(self) -> Inputs:
-        """These, or a copy of those on a GPU in the host's memory."""
+        """These, or a copy of those on a GPU in the host's memory, with the log-probs of logits."""
         if self.reader is None:
             return self
         table = self.table.copy()
@@ -90,7 +92,8 @@ class Inputs:
         memory = np.empty(int(places[-1]) // 8, np.int64)
         read_ranges(self.reader, table[:, 0] + before, sizes, places[:-1], memory.view(np.uint8))
         table[:, 0] = memory.ctypes.data + places[:-1] - before
-        return Inputs(table, self.columns, memory)
+        copied = Inputs(table, self.columns, memory)
+        return copied if self.logits is None else as_log_probs(copied, self.logits)
 
 
 def as_inputs(log_probs: Any, lengths: Any, spec: InputSpec) -> Inputs:
@@ -214,15 +217,16 @@ def _dimensions(array: Any) -> int | None:
     return len(shape) if isinstance(shape, tuple) else None
 
 
-def normalised(logits: Inputs) -> Inputs:
-    """Log-probs of logits, in the host's memory."""
-    logits = logits.copied_to_host()
-    rows = log_softmax(logits.table, logits.columns)
-    table = logits.table.copy()
-    frames = table[:, 2]
-    table[:, 0] = rows.ctypes.data + 4 * logits.columns * (np.cumsum(frames) - frames)
-    table[:, 1], table[:, 3] = logits.columns, 0
-    return Inputs(table, logits.columns, rows)
+def as_log_probs(inputs: Inputs, logits: npt.NDArray[np.bool_]) -> Inputs:
+    """With log-probs in place of the utterances that are logits, made now on the host or when an engine reads a GPU."""
+    if not inputs.on_host:
+        return replace(inputs, logits=logits)
+    table = inputs.table.copy()
+    frames = table[logits, 2]
+    rows = log_softmax(table[logits], inputs.columns)
+    table[logits, 0] = rows.ctypes.data + 4 * inputs.columns * (np.cumsum(frames) - frames)
+    table[logits, 1], table[logits, 3] = inputs.columns, 0
+    return replace(inputs, table=table, arrays=(inputs.arrays, rows))
 
 
 def check_shape(shape: tuple[int, ...], name: str, axes: Sequence[str], columns: int, exact: bool) -> None:

@@ -43,7 +43,7 @@ class InputWarnings:
         utterance, frame, value = self.checks.sight(ABOVE_ZERO)
         return InputWarning(
             f"log_probs: expected natural logs of probabilities, got {value:g} in",
-            ": are they probabilities (take the log), or logits (take log_softmax; in Python logits=True does)?",
+            ": are they probabilities (take the log), or logits (decode them with logits=True, or --logits)?",
             utterance=utterance,
             frame=frame,
         )
@@ -63,14 +63,14 @@ class InputWarnings:
             return self._sums(SUMS_ABOVE, "all columns are 0. Is it padding (say where utterances end with lengths=)?")
         return self._sums(
             SUMS_ABOVE,
-            "are they logs to base 10 (multiply by 2.302585), logits (take log_softmax; in Python "
-            "logits=True does), or were small ones clipped?",
+            "are they logs to base 10 (multiply by 2.302585), logits (decode them with logits=True, or --logits), or "
+            "were small ones clipped?",
         )
 
     def _sums_below(self) -> InputWarning:
         return self._sums(
             SUMS_BELOW,
-            "are they logits (take log_softmax; in Python logits=True does), logs to base 2, were they scaled (use "
+            "are they logits (decode them with logits=True, or --logits), logs to base 2, were they scaled (use "
             "acoustic_scale), or are columns missing?",
         )
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from arcbeam.arrays.bad_values import fault_of_log_probs, log_prob_errors
-from arcbeam.arrays.batches import Inputs, InputSpec, as_copy, as_inputs, host_width, normalised, table_of
+from arcbeam.arrays.batches import Inputs, InputSpec, as_copy, as_inputs, as_log_probs, host_width, table_of
 from arcbeam.arrays.engine import Bad, Engine
 from arcbeam.arrays.input_warnings import InputWarnings, TimeFirstCheck
 from arcbeam.arrays.on_device import as_device_inputs, device_width, is_on_device, refuse_capture
@@ -145,22 +145,29 @@ class LogProbIntake:
         return kept_chunk(chunk, self._spec, self.engine, cuda_stream, max_frames, fault_of_log_probs)
 
     def take(self, log_probs: Any, lengths: Any, cuda_stream: Any = None, logits: bool = False) -> Inputs:
-        """A batch: `take_batch`. With `logits` the host makes log-probs of the values."""
+        """A batch: `take_batch`. With `logits` the engine reads the log-probs of the values: `as_log_probs`."""
         taken = take_batch(log_probs, lengths, self._spec, self.engine, cuda_stream)
         self._check_axes(taken.arrays, lengths)
-        return normalised(taken) if logits else taken
+        return as_log_probs(taken, np.ones(len(taken.table), np.bool_)) if logits else taken
 
     def take_chunks(
-        self, log_probs: Any, lengths: Any, streams: int, errors: str, cuda_stream: Any
+        self, log_probs: Any, lengths: Any, streams: int, errors: str, cuda_stream: Any, logits: Sequence[int] = ()
     ) -> tuple[Inputs, dict[int, Fault]]:
-        """The next chunk of each of so many streams: `take_chunks`."""
-        return take_chunks(log_probs, lengths, streams, self._spec, self.engine, cuda_stream, errors)
+        """The next chunk of each of so many streams: `take_chunks`. `logits`: the places of those that are logits."""
+        taken, faults = take_chunks(log_probs, lengths, streams, self._spec, self.engine, cuda_stream, errors)
+        if logits:
+            are_logits = np.zeros(streams, np.bool_)
+            are_logits[logits] = True
+            taken = as_log_probs(taken, are_logits)
+        return taken, faults
 
     def decode(self, inputs: Inputs, errors: str, **outputs: Any) -> tuple[Any, dict[str, Any], dict[int, InputError]]:
         """Decodes with any further `outputs`: what the engine found, its counters, and errors by utterance.
 
         ValueError for a value that is no log-prob, unless "return". The caller calls `warn` afterwards.
         """
+        if inputs.logits is not None:
+            outputs["logits"] = inputs.logits
         found, work, bad = self.engine.decode(
             inputs.table, inputs.columns, inputs.on_host, self._warnings.checks, **outputs
         )

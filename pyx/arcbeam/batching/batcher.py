@@ -130,9 +130,9 @@ class Batcher(Fixed):
         stream : Stream or TransducerStream
             Of the Batcher's decoder.
         chunk : array [frames, columns], or None
-            Log-probs or encoder output, as ``decode_chunks`` takes them; None for no frames. In the host's memory it is
-            copied, so that the array may be written to again. An array on a GPU must stay as it is until the future is
-            done.
+            Log-probs, logits or encoder output, as ``decode_chunks`` takes them for this stream; None for no frames. In
+            the host's memory it is copied, so that the array may be written to again. An array on a GPU must stay as it
+            is until the future is done.
         last : bool
             Whether it is the stream's last chunk, so that the result is the final one.
         cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional

@@ -39,6 +39,7 @@ def decode(
     *,
     graph: opt.GraphFile,
     inputs: opt.LogProbs,
+    logits: opt.Logits = False,
     output: opt.Output = STDOUT,
     format: opt.FormatOfOutput = Format.text,
     scoring: opt.Scoring,
@@ -86,7 +87,7 @@ def decode(
     opt.check_gpu_memory(context, decoder.device)
     if scorer is not None:
         scorer.compare_with_greedy(loaded)
-    requested = answers.requested() | {"lattice": lattice is not None}
+    requested = answers.requested() | {"lattice": lattice is not None, "logits": logits}
     _decode_files(
         decoder, found, output, format, batch_size, requested, scorer=scorer, lattice=lattice, raw_lattice=raw_lattice,
         boosts=boosts,
@@ -101,6 +102,7 @@ def greedy(
     context: typer.Context,
     *,
     inputs: opt.LogProbs,
+    logits: opt.Logits = False,
     tokens: Annotated[Path, typer.Option(
         "--tokens", metavar="FILE", help="The tokens of the model's columns, in lines of 'token id' or 'token'.")],
     output: opt.Output = STDOUT,
@@ -134,7 +136,8 @@ def greedy(
         tokens, blank=opt.parse_blank(blank), separator=None if separator == "none" else separator
     )  # fmt: skip
     decoder = CtcDecoder(graph, **dataclasses.asdict(settings))
-    _decode_files(decoder, found, output, format, batch_size, answers.requested(), scorer=scorer)
+    requested = answers.requested() | {"logits": logits}
+    _decode_files(decoder, found, output, format, batch_size, requested, scorer=scorer)
 
 
 def _check_format(format: Format, frame_shift: float | None, answers: opt.Answers) -> None:

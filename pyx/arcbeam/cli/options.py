@@ -115,6 +115,8 @@ GraphFile = Annotated[str, typer.Argument(metavar="GRAPH",
     help="Graph of arcbeam, or an OpenFst vector or const file.")]
 LogProbs = Annotated[list[str], typer.Argument(
     metavar="INPUT", help="Log-probs (natural logs): .npz, .npy, Kaldi .ark or .scp, or a folder of them.")]
+Logits = Annotated[bool, typer.Option(
+    "--logits", help="The inputs are logits: make log-probs of them, each frame by a log-softmax.")]
 Output = Annotated[str, typer.Option(
     "--output", "-o", metavar="FILE", help="Where the transcripts go; - is the standard output.")]
 FormatOfOutput = Annotated[Format, typer.Option(

@@ -30,6 +30,7 @@ def stream(
     inputs: Annotated[list[str], typer.Argument(
         metavar="INPUT", help="Log-probs (natural logs): .npz, .npy, Kaldi .ark or .scp, or a folder of them; or - for "
         "the standard input: float32 values of the graph's columns, one frame after the other, without a header.")],
+    logits: opt.Logits = False,
     output: opt.Output = STDOUT,
     format: Annotated[Format, typer.Option(
         "--format", "-f", help="At the end of each utterance or sentence, text: 'id words'; trn: 'words (id)'; ctm: a "
@@ -107,7 +108,7 @@ def stream(
     def begin(name: str) -> "Stream":
         return decoder.stream(
             boost=None if boosts is None else boosts(name), endpoint=rules, interim_answers=interim_answers,
-            posteriors=posteriors, **answers.requested(),
+            posteriors=posteriors, logits=logits, **answers.requested(),
         )  # fmt: skip
 
     chunks = cut(found, chunk_frames, width=loaded.num_columns, check=check, seconds=frame_shift if real_time else None)

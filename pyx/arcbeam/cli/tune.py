@@ -66,6 +66,7 @@ def tune(
     *,
     graph: opt.GraphFile,
     inputs: opt.LogProbs,
+    logits: opt.Logits = False,
     reference: Annotated[list[Path], typer.Option(
         "--reference", "-r", metavar="FILE",
         help="Reference transcripts: .tsv (id, tab, words), .trn, Kaldi text, .trans.txt or a folder of these.")],
@@ -121,14 +122,14 @@ def tune(
     grid = list(itertools.product(penalties, scales, beams))
     points: list[Point] = []
     with progress("tuning", lambda: len(grid), lambda: len(points), "combinations"):
-        for point, decoder in _measured(loaded, utterances, scorer, grid, options):
+        for point, decoder in _measured(loaded, utterances, scorer, grid, logits, options):
             points.append(point)
             device = describe_device(decoder)
     scorer.add_greedy(utterances)
     points.sort(key=lambda point: (point.wer, abs(point.word_insertion_penalty), -point.speed))
     unit = "frames a second" if frame_shift is None else "RTFx"
     _print(points, unit, device, scorer)
-    _advise(points, graph, inputs, loaded, unit)
+    _advise(points, [graph, *inputs, *["--logits"][:logits]], loaded, unit)
     if output is not None:
         _write(points, output, unit)
         note(f"wrote {output}: {len(points):,} combinations")
@@ -139,7 +140,7 @@ def tune(
 
 def _measured(
     graph: "Graph", utterances: "list[Utterance]", scorer: "Scorer", grid: list[tuple[float, float, float]],
-    options: dict[str, Any],
+    logits: bool, options: dict[str, Any],
 ) -> "Iterator[tuple[Point, CtcDecoder]]":  # fmt: skip
     """Each place of the grid with a decoder of it; the first decode warms the memory up and is not timed."""
     from arcbeam import CtcDecoder
@@ -154,8 +155,8 @@ def _measured(
         penalised = graph if not penalty else with_penalty(graph, penalty)
         for _, scale, beam in places:
             decoder = CtcDecoder(penalised, acoustic_scale=scale, beam=beam, **options)
-            found = decode_batch(decoder, utterances)
-            took = _seconds(partial(decode_batch, decoder, utterances))
+            decode = partial(decode_batch, decoder, utterances, logits=logits)
+            found, took = decode(), _seconds(decode)
             score = Score(ignore_case=scorer.ignore_case)
             score.add(said, [hypothesis.text for hypothesis in found])
             if score.wer is None:
@@ -212,7 +213,7 @@ def _print(points: list[Point], unit: str, device: str, scorer: "Scorer") -> Non
         print(f"greedy decoding: {scorer.greedy_score}")
 
 
-def _advise(points: list[Point], graph: str, inputs: list[str], loaded: "Graph", unit: str) -> None:
+def _advise(points: list[Point], given: list[str], loaded: "Graph", unit: str) -> None:
     """Prints the command lines of the best place, and of the fastest that is hardly worse, and how sure that is."""
     from arcbeam.cli.score import difference
 
@@ -228,7 +229,7 @@ def _advise(points: list[Point], graph: str, inputs: list[str], loaded: "Graph",
     for what, point in chosen:
         print(f"\n{what}: WER {100 * point.wer:.2f} %, {point.speed:,.0f} {unit}")
         scale, beam = f"--acoustic-scale {point.acoustic_scale:g}", f"--beam {point.beam:g}"
-        print(f"  arcbeam decode {shlex.join([graph, *inputs])} {scale} {beam}")
+        print(f"  arcbeam decode {shlex.join(given)} {scale} {beam}")
         if point.word_insertion_penalty:
             built = float(loaded.meta.get("word_insertion_penalty", 0.0))
             penalty = built + point.word_insertion_penalty

@@ -259,9 +259,9 @@ class CtcDecoder(StreamingDecoder, Fixed):
             is that InputError; the other results do not change. Any other fault raises an error.
 
         logits : bool
-            Whether the values are logits, of which the host makes log-probs in float32, by the same rule for every
-            device: each less the log of the sum of the powers of its frame. A decoder on a GPU copies them to the host
-            for this, and back.
+            Whether the values are logits, of which log-probs are made in float32, by one rule with the same bytes on
+            every device: each less the log of the sum of the powers of its frame. The host does this for arrays in its
+            memory. Arrays on a GPU stay there: the GPU does it before it decodes, in at most 2 GiB of its memory.
 
         Returns
         -------

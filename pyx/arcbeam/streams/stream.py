@@ -39,7 +39,8 @@ class Chunks(NamedTuple):
     cuda_stream: Any = None
     errors: str = "raise"
     wrong: Mapping[int, Fault] = MappingProxyType({})  # what is wrong with streams, by their places
-    confidences: npt.NDArray[np.float32] | None = None  # of the only chunk's frames, where these have waited
+    have_waited: bool = False  # the only chunk's frames, which are as engines read them: of logits the log-probs
+    confidences: npt.NDArray[np.float32] | None = None  # of these
 
 
 class ChunkDecoder(ABC, Generic[Kind, Result]):
@@ -146,12 +147,13 @@ class SpeechStream(AnyStream, Generic[Result]):
         ended, wrong = bool(pieces) and self._last_came, []
         while pieces and not fresh._is_stopped:
             rows, confidences = pieces.popleft()
-            [found] = decoder.decode_next([fresh], Chunks([rows], [False], errors="return", confidences=confidences))
+            call = Chunks([rows], [False], errors="return", have_waited=True, confidences=confidences)
+            [found] = decoder.decode_next([fresh], call)
             if found is not fresh.partial:
                 wrong.append(found.error)
         if ended and not pieces:
             nothing = None if confidences is None else confidences[:0]
-            decoder.decode_next([fresh], Chunks([rows[:0]], [True], confidences=nothing))
+            decoder.decode_next([fresh], Chunks([rows[:0]], [True], have_waited=True, confidences=nothing))
         self._become(fresh, list(pieces), ended)
         if wrong:
             raise wrong[0]

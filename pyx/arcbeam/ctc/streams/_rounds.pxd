@@ -44,6 +44,7 @@ cdef class SentenceStream(AnyStream):
     cdef public bint _posteriors  # whether results have those of their words
     cdef public bint _interim_answers  # whether results before the end have its outputs, too
     cdef public object _method  # arcbeam.ConfidenceMethod, or None where frames have no confidences
+    cdef public bint _logits  # whether its chunks are logits
     cdef object results  # of the batch that the latest place comes from, and its index there
     cdef size_t index
     cdef Place place

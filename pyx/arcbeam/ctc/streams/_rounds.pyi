@@ -57,6 +57,7 @@ class SentenceStream(AnyStream):
     _lattice: Lattices | None
     _posteriors: bool
     _method: ConfidenceMethod | None
+    _logits: bool
     @property
     def num_settled(self) -> int:
         """The arcs that all later results of the sentence begin with."""
@@ -92,4 +93,4 @@ class Round:
 
 def taking(
     streams: list[SentenceStream],
-) -> tuple[list[SearchState], list[Sentence], dict[int, str], bool, dict[ConfidenceMethod, list[int]]]: ...
+) -> tuple[list[SearchState], list[Sentence], dict[int, str], bool, dict[ConfidenceMethod, list[int]], list[int]]: ...

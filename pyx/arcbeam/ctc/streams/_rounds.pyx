@@ -257,13 +257,14 @@ cdef class Round:
 
 
 def taking(list streams):
-    """The states and sentences of streams; why some take no chunk; whether any has more outputs; places by method."""
+    """The states and sentences of streams; why some take no chunk; whether any has more outputs; places by method; and
+    places of those whose chunks are logits."""
     cdef size_t i, n = len(streams)
     cdef SentenceStream stream
     cdef bint has_outputs = False
     cdef list states = [None] * n, sentences = [None] * n
     cdef dict methods = {}, stopped = {}
-    cdef list of_method = None
+    cdef list of_method = None, logits = []
     cdef object method = None
     for i in range(n):
         stream = <SentenceStream?> streams[i]
@@ -276,5 +277,7 @@ def taking(list streams):
                 method = stream._method
                 of_method = methods.setdefault(method, [])
             of_method.append(i)
+        if stream._logits:
+            logits.append(i)
         has_outputs = has_outputs or stream._sentence.outputs is not None
-    return states, sentences, stopped, has_outputs, methods
+    return states, sentences, stopped, has_outputs, methods, logits

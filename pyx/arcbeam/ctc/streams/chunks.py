@@ -61,12 +61,14 @@ class CtcChunkDecoder(ChunkDecoder[SentenceStream, Partial]):
         search = self.search
         search.check_files()
         with self.decoding_lock():  # until what was found is with the streams
-            states, sentences, stopped, has_outputs, methods = taking(streams)
+            states, sentences, stopped, has_outputs, methods, logits = taking(streams)
             wrong = {at: fault_of_stream(at, streams, said) for at, said in stopped.items()} | dict(call.wrong)
             if call.errors == "raise" and wrong:
                 raise wrong[min(wrong)]
+            if call.have_waited:
+                logits = []
             inputs, unusable = search.intake.take_chunks(
-                call.chunks, call.lengths, len(streams), call.errors, call.cuda_stream
+                call.chunks, call.lengths, len(streams), call.errors, call.cuda_stream, logits
             )
             wrong = unusable | wrong
             known = None

@@ -81,6 +81,7 @@ KIND = section_file.Kind(
         "interim_answers": (bool,),
         "end": (dict, type(None)),
         "frame_confidence": (dict, type(None)),
+        "logits": (bool,),
     },
     again=AGAIN,
 )
@@ -101,13 +102,14 @@ class StreamState(NamedTuple):
     first_frame: int  # frames of the sentences before
     lm_context: LmContext
     endpoint: Endpoint | None
-    waiting: npt.NDArray[np.float32]  # [frames, columns]
+    waiting: npt.NDArray[np.float32]  # [frames, columns]: log-probs, also of logits
     last_came: bool
     outputs: Outputs | None
     interim_answers: bool
     end: dict[str, Any] | None  # the facts of `saved_lattice.ended`, of a sentence that has ended with its lattice
     method: ConfidenceMethod | None
     confidences: npt.NDArray[np.float32] | None  # of the sentence's frames, and then of those that wait
+    logits: bool  # whether later chunks are logits
 
     @property
     def has_begun(self) -> bool:
@@ -142,6 +144,7 @@ def write(state: StreamState, search: BeamSearch, boost: Boost | None) -> bytes:
         "interim_answers": state.interim_answers,
         "end": state.end,
         "frame_confidence": None if state.method is None else facts_of_method(state.method),
+        "logits": state.logits,
     }
     return pack(KIND, arrays, about | _made_with(search, boost, state.outputs, state.method))
 
@@ -233,6 +236,7 @@ def _state(
         about["end"],
         method,
         confidences,
+        about["logits"],
     )
     state.search.update((name, arrays[name].copy()) for name in sections_of(outputs, about["end"]))
     return state

@@ -58,12 +58,14 @@ class Stream(SentenceStream, SpeechStream[Partial]):
         posteriors: bool = False,
         interim_answers: bool = False,
         method: ConfidenceMethod | None = None,
+        logits: bool = False,
         first_frame: int = 0,
         lm_context: LmContext = NO_CONTEXT,
         saved: SavedSearch | None = None,
         confidences: npt.NDArray[np.float32] | None = None,
     ) -> None:
-        self._decoder, self._endpoint, self._posteriors, self._method = decoder, endpoint, posteriors, method
+        self._decoder, self._endpoint, self._posteriors = decoder, endpoint, posteriors
+        self._method, self._logits = method, logits
         options, graph = decoder.search.options, decoder.search.graph
         sentence = Sentence(
             lambda: opened(graph, boost).word_reader,
@@ -88,6 +90,11 @@ class Stream(SentenceStream, SpeechStream[Partial]):
     def boost(self) -> Boost | None:
         """The words and phrases that are made likelier."""
         return self._sentence.boost
+
+    @property
+    def logits(self) -> bool:
+        """Whether its chunks are logits, of which log-probs are made; otherwise they are log-probs."""
+        return self._logits
 
     @property
     def interim_answers(self) -> bool:
@@ -120,6 +127,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
         Parameters
         ----------
         log_probs : array [frames, columns]
+            Logits, if the stream was begun with ``logits=True``.
         last : bool
 
         Returns
@@ -188,6 +196,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
                 self._posteriors,
                 self.interim_answers,
                 self._method,
+                self.logits,
                 first_frame=self.num_frames,
                 lm_context=lm_context,
             )
@@ -223,6 +232,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
                 end,
                 self._method,
                 self._saved_confidences(),
+                self.logits,
             )
             return write(state, self._decoder.search, self.boost)
 
@@ -262,6 +272,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
             posteriors,
             state.interim_answers,
             state.method,
+            state.logits,
             first_frame=state.first_frame,
             lm_context=state.lm_context,
             saved=search,

@@ -37,6 +37,7 @@ class StreamingDecoder:
         interim_answers: bool = False,
         posteriors: bool = False,
         frame_confidence: str | ConfidenceMethod | None = None,
+        logits: bool = False,
     ) -> Stream:
         """Begins a stream of speech, which arrives in chunks.
 
@@ -65,6 +66,9 @@ class StreamingDecoder:
             of each frame, ``partial.frame_confidence`` of each result, and of the labels and words so far. The stream
             then keeps a float32 for each frame of its sentence. The CPU computes them before the chunk is decoded, and
             copies a chunk on a GPU to the host for this.
+        logits : bool
+            Whether the stream's chunks are logits, of which log-probs are made as by :meth:`decode`. Streams of logits
+            and of log-probs may be decoded together.
 
         Raises
         ------
@@ -85,18 +89,20 @@ class StreamingDecoder:
         check_boost(boost)
         check_endpoint(endpoint)
         check_bool("posteriors", posteriors)
+        check_bool("logits", logits)
         self._search.check_beam(boost)
         outputs, method = Outputs(nbest, confidence, lattice, mbr), self._search.method(frame_confidence)
         if method is not None:
             measure(method, self._search.columns)
         kept = outputs if outputs.needs_lattices else None
-        return Stream(self._chunks, boost, endpoint, kept, posteriors, interim_answers, method)
+        return Stream(self._chunks, boost, endpoint, kept, posteriors, interim_answers, method, bool(logits))
 
     @lists_options()
     def restore(self, data: bytes, *, boost: Boost | None = None, posteriors: bool = False) -> Stream:
         """Continues a stream that :meth:`Stream.save` has saved, here or anywhere else.
 
-        All later results have the bytes that the saved stream would have given, and the same outputs.
+        All later results have the bytes that the saved stream would have given, and the same outputs; later chunks are
+        logits if its chunks were.
 
         Parameters
         ----------
@@ -147,7 +153,7 @@ class StreamingDecoder:
         streams : sequence of Stream
             Each once.
         log_probs : array [streams, frames, columns], or sequence of arrays [frames, columns]
-            The chunks, as :meth:`decode` takes utterances.
+            The chunks, as :meth:`decode` takes utterances: logits for streams that were begun with ``logits=True``.
         lengths : sequence or array of int [streams], optional
             Frames of each chunk; the frames beyond are not read.
         last : bool, or sequence of bool [streams]; optional

@@ -28,6 +28,8 @@ ALONE_BYTES = 256 << 10
 """Up to this many bytes the calling thread copies alone: other threads would wake later than it is done."""
 GATHERING_THREADS = 8
 """More threads gain little, because they share the memory's bandwidth."""
+LOG_SOFTMAX_THREADS, LOG_SOFTMAX_BLOCKS = 256, 16
+"""Threads of a block that makes log-probs of logits, a warp for each row; the most such blocks of a multiprocessor."""
 WAIT_CYCLES = 1 << 28
 """Clock cycles (one or two tenths of a second) after which a lane stops if its log-probs have not arrived."""
 REQUEST_ENTRIES = 1 << 12
@@ -107,7 +109,7 @@ class Room:
     links: int = 1 << 17  # of a lane that lost, 16 bytes each, where lattices are requested
     lattice_bytes: int = 1 << 10  # host memory for each frame of the batch
     path_entries: int | None = None  # arcs of all paths, 4 bytes each; None: estimated from the frames
-    window_bytes: int = 2 << 30  # log-probs from host memory that are on the device at a time
+    window_bytes: int = 2 << 30  # log-probs from host memory, or made of logits, that are on the device at a time
     shared_states: int | None = None  # tokens of a frame in shared memory; None: as many as fit
 
 
@@ -144,6 +146,11 @@ def windows_of(utterance_bytes: np.ndarray, window_bytes: int) -> list[tuple[int
         windows.append((first, last))
         first, before = last, int(ends[last - 1])
     return windows
+
+
+def log_softmax_blocks(rows: int, multiprocessors: int) -> int:
+    """Blocks that make log-probs of so many rows of logits."""
+    return min(-(-rows * 32 // LOG_SOFTMAX_THREADS), LOG_SOFTMAX_BLOCKS * multiprocessors)
 
 
 def piece_frames(row_bytes: int, lanes: int) -> int:

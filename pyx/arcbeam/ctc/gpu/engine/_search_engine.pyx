@@ -11,6 +11,7 @@ from arcbeam.gpu._engine cimport BatchEngine
 from arcbeam.gpu._memory cimport MemoryPool
 from arcbeam.ctc.gpu.engine._batch_options cimport BatchOptions
 from arcbeam.ctc.gpu._device_input_checks cimport DeviceInputChecks
+from arcbeam.ctc.gpu._device_log_softmax cimport DeviceLogSoftmax
 from arcbeam.ctc.gpu.models._models cimport DeviceRescoring
 from arcbeam.ctc.lattice._lattices cimport Lattices
 from arcbeam.arrays._input_checks cimport InputChecks
@@ -36,6 +37,7 @@ cdef class CudaEngine(BatchEngine):
     cdef Searches searches
     cdef Window window
     cdef DeviceInputChecks device_input_checks
+    cdef DeviceLogSoftmax log_softmax  # None until a batch on the device has logits
     cdef object all_streams  # that are alive
     cdef object room
     cdef object tokens  # average tokens of a frame in the last batch; None: not known
@@ -68,19 +70,20 @@ cdef class CudaEngine(BatchEngine):
         self.room = search_plan.first_room(options.max_active or 0)
 
     def decode(self, utterances, uint32_t columns, bint on_host, InputChecks checks=None,
-               lattice_beam=None, boosts=None, streams=None, last=None):
+               lattice_beam=None, boosts=None, streams=None, last=None, logits=None):
         """Decodes a batch: (fields of Paths, any Lattices), counters, bad values: (utterance, frame, column, value)."""
         # `utterances`: int64[batch, 4], address, row stride in values, frames, is float16; the memory must stay. Device
         # arrays must be ordered before the engine's stream. With `streams`, utterances are their next chunks: paths
         # start after the settled part, lattices are those of streams that keep links and have ended now or show theirs,
-        # and a batch that fails leaves all streams as before. The paths of utterances with bad values are empty.
+        # and a batch that fails leaves all streams as before. The paths of utterances with bad values are empty. `logits`:
+        # bool[batch], those on the device that are logits.
         lock = self.decoding_lock()
         options = BatchOptions(len(utterances), lattice_beam, boosts, streams, last, self.requests is not None)
         if options.boosts is not None and self.rescoring is not None:
             self.rescoring.check_boosts(options.boosts)
         with lock:
             try:
-                return self.decode_with_retry((utterances, columns, on_host, checks, options))
+                return self.decode_with_retry((utterances, columns, on_host, checks, options, logits))
             finally:
                 self.window.end_batch()
 
@@ -94,7 +97,7 @@ cdef class CudaEngine(BatchEngine):
         return stream
 
     cdef object attempt(self, tuple batch):
-        found = self._decode(batch[0], batch[1], batch[2], batch[3], batch[4])
+        found = self._decode(batch[0], batch[1], batch[2], batch[3], batch[4], batch[5])
         self.lean = False
         return found
 
@@ -112,14 +115,18 @@ cdef class CudaEngine(BatchEngine):
         return True
 
     cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, InputChecks checks,
-                 BatchOptions options):
+                 BatchOptions options, logits):
         cdef Paths found = Paths(utterances.shape[0])
         cdef Lattices lattices = Lattices()
+        cdef const int64_t[:, ::1] checked = utterances
         cdef size_t with_links = options.with_links(utterances.shape[0])
         order = options.order(utterances)
         if options.lattice_beam >= 0:
             lattices.found.resize(utterances.shape[0])
         table = np.asarray(utterances)[order]
+        if logits is not None:
+            logits = logits[order]
+            self.log_softmax = self.log_softmax or DeviceLogSoftmax(self.pool, self.stream)
         room = search_plan.LEAN if self.lean else self.room
         self.window.num_lanes = max(1, <uint32_t> len(table) >> self.halvings)  # until it has been planned
         if checks is not None and on_host:
@@ -127,14 +134,17 @@ cdef class CudaEngine(BatchEngine):
             checks = None
         self.window.prepare(options, room, columns, on_host)
         search = self.searches.of(options.boosts is not None, options.opens)
-        for first, last in self._windows(table, columns, on_host, room, with_links):
+        for first, last in self._windows(table, columns, on_host, logits, room, with_links):
             beam = options.lattice_beam if first < with_links else -1.0
-            members = order[first:last]
+            members, part = order[first:last], table[first:last]
             try:
                 self.window.plan(search, last - first, beam, self.tokens, self.halvings, self.lean)
-                self.window.start(table[first:last], members, lattices)
+                if logits is not None:
+                    part = self.log_softmax.log_probs(part, logits[first:last], columns)
+                    checked = _at(members, part, utterances.shape[0])
+                self.window.start(part, members, lattices)
                 if checks is not None:
-                    self.device_input_checks.fetch(checks, utterances, options.streams is not None)
+                    self.device_input_checks.fetch(checks, checked, options.streams is not None)
                 self.window.finish()
                 if checks is not None:
                     self.device_input_checks.check(checks)
@@ -152,14 +162,17 @@ cdef class CudaEngine(BatchEngine):
         paths = found.paths
         return (paths if options.lattice_beam < 0 else (*paths, lattices)), work, sorted(found.bad)
 
-    def _windows(self, table, uint32_t columns, bint on_host, room, size_t with_links):
+    def _windows(self, table, uint32_t columns, bint on_host, logits, room, size_t with_links):
         """What is decoded together, as ``[first, last)``: lattices are made of the first utterances alone."""
         parts = [(begin, end) for begin, end in ((0, with_links), (with_links, len(table))) if begin < end]
-        if not on_host:
+        if on_host:  # the bytes that a batch takes on the device besides its lanes
+            bytes_of = table[:, 2] * columns * np.where(table[:, 3] != 0, 2, 4)
+        elif logits is not None:
+            bytes_of = np.where(logits, table[:, 2] * columns * 4, 0)
+        else:
             return parts
         windows = []
-        bytes_of = table[:, 2] * columns * np.where(table[:, 3] != 0, 2, 4)
-        half_of_the_room = (self.pool.room() + self.window.staging.device_bytes()) // 2
+        half_of_the_room = (self.pool.room() + self._log_prob_bytes()) // 2
         most = max(1, min(room.window_bytes >> self.halvings, half_of_the_room))
         for begin, end in parts:
             cuts = search_plan.windows_of(bytes_of[begin:end], most)
@@ -189,13 +202,22 @@ cdef class CudaEngine(BatchEngine):
         return BatchEngine.give_back(self)
 
     cdef int free(self) except -1:
+        if self.log_softmax is not None:
+            self.log_softmax.clear()
         return self.window.clear()
 
     cdef int free_pinned(self) except -1:
         self.lean = False
         self.window.release()
         self.device_input_checks.release()
+        if self.log_softmax is not None:
+            self.log_softmax.release()
         return 0
+
+    cdef size_t _log_prob_bytes(self):
+        """Bytes of the device for log-probs that do not lie there when a batch comes."""
+        cdef size_t made = 0 if self.log_softmax is None else self.log_softmax.device_bytes()
+        return self.window.staging.device_bytes() + made
 
     def memory(self):
         """dict : bytes on the device by purpose, and ``pinned`` bytes of the host."""
@@ -203,6 +225,8 @@ cdef class CudaEngine(BatchEngine):
         cdef size_t models = 0, bucketed = 0, boosts = 0, host
         with self.decoding_lock():
             host = window.pinned_bytes() + self.device_input_checks.pinned_bytes()
+            if self.log_softmax is not None:
+                host += self.log_softmax.pinned_bytes()
             if self.rescoring is not None:
                 models = self.rescoring.device_bytes()
                 host += self.rescoring.pinned_bytes()
@@ -211,7 +235,7 @@ cdef class CudaEngine(BatchEngine):
                 boosts = window.boosting.device_bytes()
             return {"graph": self.graph.bytes + window.graph_columns.capacity, "language_models": models,
                     "lanes": self.searches.room_bytes(), "token_log": self.searches.log_bytes(), "boosts": boosts,
-                    "paths": window.batch.path_bytes(), "log_probs": window.staging.device_bytes(),
+                    "paths": window.batch.path_bytes(), "log_probs": self._log_prob_bytes(),
                     "batch": window.batch.other_bytes() + window.lattices.device_bytes(), "pinned": host,
                     "bucketed": bucketed, "streams": sum([stream.nbytes for stream in self.all_streams])}
 
@@ -224,3 +248,10 @@ cdef class CudaEngine(BatchEngine):
     def host_lookups(self):
         """arcbeam.ctc.gpu.models._requests.HostLookups : the threads that answer lanes, for measurements, or None."""
         return None if self.requests is None else self.requests.lookups
+
+
+cdef object _at(members, part, size_t utterances):
+    """The table of a batch in which only these members have frames."""
+    whole = np.zeros((utterances, part.shape[1]), np.int64)
+    whole[members] = part
+    return whole
