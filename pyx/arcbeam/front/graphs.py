@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from arcbeam.core.errors import FormatError
+from arcbeam.core.show import few
 from arcbeam.core.warn import warn
 from arcbeam.files.reading import check_is_file
 from arcbeam.graph.graph import Graph
@@ -144,8 +145,7 @@ def _lexicon(parts: Parts, separator: str | None, arpa: StrPath | None) -> Lexic
     if parts.words is not None:
         _warn_of_lost(source, words, lexicon)
     elif sum(lexicon.skipped.values()) > len(lexicon):
-        left_out = ", ".join(f"{count:,} {reason}" for reason, count in lexicon.skipped.items())
-        warn(f"{source}: {len(lexicon):,} words can be written; left out are {left_out}: {GIVE_LEXICON}")
+        warn(f"{source}: {len(lexicon):,} words can be written; left out are {lexicon.tell_skipped()}: {GIVE_LEXICON}")
     return lexicon
 
 
@@ -153,10 +153,12 @@ def _warn_of_lost(source: str, words: Iterable[str], lexicon: Lexicon) -> None:
     """Warns of words of the caller's that the graph will not have."""
     kept = set(lexicon.words)
     if lost := [word for word in dict.fromkeys(words) if word not in kept]:
-        named = ", ".join(map(repr, lost[:5])) + (f" and {len(lost) - 5:,} more" if len(lost) > 5 else "")
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in lexicon.skipped.items())
         phrase = "; of a phrase give each word" if any(len(word.split()) > 1 for word in lost) else ""
-        warn(f"{source}: the graph lacks {named}, which the tokens cannot write ({reasons}){phrase}; or {GIVE_LEXICON}")
+        warn(
+            f"{source}: the graph lacks {few(lost)}, which the tokens cannot write ({reasons}){phrase}; or "
+            f"{GIVE_LEXICON}"
+        )
 
 
 def _write_equal(path: str, words: Iterable[str]) -> None:

@@ -212,7 +212,7 @@ def _closed_vocabulary(
         slot_cost = options.word_insertion_penalty - options.lm_scale * score
         meta["open_slot_score"] = score
     num_words = len(lexicon.words)
-    skipped = ", ".join(f"{count:,} {reason}" for reason, count in lexicon.skipped.items())
+    skipped = lexicon.tell_skipped()
     sizes = f"{num_words:,} words, {lexicon.num_pronunciations:,} pronunciations"
     reporter.say("lexicon", f"{sizes}; skipped {skipped}" if skipped else sizes)
     model = read_language_model(lm, lexicon.words, backoff_label=num_words + 1, **_weights(options, reporter))
