@@ -166,6 +166,38 @@ def test_an_unknown_option_is_told_the_known_ones(function):
         function(zebra=3)
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: arcbeam.CtcDecoder(), r"^graph: expected CtcDecoder\(graph, \.\.\.\), got no graph$"),
+        (
+            lambda: arcbeam.CtcDecoder.decode(None),
+            r"^log_probs: expected decode\(log_probs, \.\.\.\), got no log_probs$",
+        ),
+        (
+            lambda: arcbeam.Batcher.submit(None, object(), last=True),
+            r"^chunk: expected submit\(stream, chunk, \.\.\.\), got no chunk; chunk is an array .*, or None ",
+        ),
+        (lambda: arcbeam.Batcher.submit(None), r"got no stream and no chunk; chunk is"),
+        (
+            lambda: arcbeam.CtcDecoder.stream(None, object()),
+            r"^stream\(\.\.\.\): expected at most 0 arguments without a name, got 1; .* names: boost=, endpoint=, ",
+        ),
+        (
+            lambda: arcbeam.TokenTable.from_list(["a"], 0, 3),
+            r"^from_list\(tokens, blank\): expected at most 2 arguments without a name, got 3$",
+        ),
+        (
+            lambda: arcbeam.DecoderOptions(3),
+            r"^DecoderOptions\(\.\.\.\): expected at most 0 .* names: beam=, max_active=, ",
+        ),
+    ],
+)
+def test_missing_arguments_and_those_without_a_name(call, message):
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
 def test_kaldi_s_least_number_of_tokens_is_answered_by_the_beam():
     with pytest.raises(TypeError, match=r"^unknown option min_active: .*; min_active is .*: use a wider beam \(docs/"):
         arcbeam.CtcDecoder(None, min_active=200)

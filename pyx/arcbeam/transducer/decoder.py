@@ -117,6 +117,11 @@ class TransducerDecoder(GreedyDecoder, Fixed):
                 f"expected shape {[outputs, joint.output_weight.shape[1]]} for {made_of}, got "
                 f"{list(joint.output_weight.shape)}",
             )
+        if ngram_lm_model is None:
+            unused = {"ngram_lm_alpha": chosen.ngram_lm_alpha != TransducerOptions.ngram_lm_alpha}
+            unused |= {"ngram_lm_tokens": ngram_lm_tokens is not None}
+            for name in (name for name, is_given in unused.items() if is_given):
+                raise ValueError(f"{name}: expected ngram_lm_model, too, the model that it is for; or leave it out")
         detokenize = None if tokenizer is None else detokenizer(tokenizer, tokens)
         ngram_lm = (
             None
