@@ -128,6 +128,12 @@ def build_graph(
     if (lexicon is not None) + (word_list is not None) + lm_words > 1:
         raise typer.BadParameter("give at most one of --lexicon, --word-list and --lm-words")
     opt.check_needs(context, BUILD_NEEDS)
+    if output.suffix == ".fst":
+        raise typer.BadParameter(
+            f"writes a graph of arcbeam, and {output} is a name of OpenFst's; type --output "
+            f"{output.with_suffix('.arcbeam')}, and --openfst {output}, too, if you need that format",
+            param_hint="'--output'",
+        )
     check_output(output, "a graph of arcbeam")
     from arcbeam.cli.graphs import build
 

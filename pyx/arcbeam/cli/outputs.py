@@ -44,6 +44,22 @@ class Format(StrEnum):
 
 
 TIMED = (Format.ctm, Format.stm)  # the formats that need seconds
+NAMES = {
+    ".json": Format.json, ".jsonl": Format.json, ".ndjson": Format.json, ".ctm": Format.ctm, ".stm": Format.stm,
+    ".trn": Format.trn,
+}  # fmt: skip
+"""How the files of a format end."""
+
+
+def check_name(output: str, format: Format, is_chosen: bool) -> None:
+    """A usage error for a file whose name is of another format, unless the command line has the format, too."""
+    named = NAMES.get(os.path.splitext(output)[1].lower(), format)
+    if named is not format and not is_chosen:
+        raise typer.BadParameter(
+            f"the format is {format}, and {output} is a name of {named} files; type --format {named}, or --format "
+            f"{format} for {format} in a file of this name",
+            param_hint="'--output'",
+        )
 
 
 def check_format(
