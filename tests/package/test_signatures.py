@@ -178,6 +178,9 @@ def test_an_unknown_option_is_told_the_known_ones(function):
             lambda: arcbeam.Batcher.submit(None, object(), last=True),
             r"^chunk: expected submit\(stream, chunk, \.\.\.\), got no chunk; chunk is an array .*, or None ",
         ),
+        (lambda: Graph(), r"^columns: expected Graph\(columns, .*\), got no columns and no "),
+        (lambda: Graph.from_arcs([]), r"^finals: expected from_arcs\(arcs, finals, \.\.\.\), got no finals$"),
+        (lambda: arcbeam.Lattice.nbest(None), r"^n: expected nbest\(n\), got no n$"),
         (lambda: arcbeam.Batcher.submit(None), r"got no stream and no chunk; chunk is"),
         (
             lambda: arcbeam.CtcDecoder.stream(None, object()),
@@ -195,6 +198,23 @@ def test_an_unknown_option_is_told_the_known_ones(function):
 )
 def test_missing_arguments_and_those_without_a_name(call, message):
     with pytest.raises(TypeError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: arcbeam.ctc_decoder([], beam_width=5), r"; beam_width is .* beam= .* and max_active= "),
+        (lambda: arcbeam.ctc_decoder([], alpha=0.5, beta=1.0), r"; alpha is .* acoustic_scale= .*; beta is .*_penalty"),
+        (
+            lambda: TransducerDecoder.from_arrays({}, beam=5),
+            r"; beam is an option of CtcDecoder: .* greedily, without a",
+        ),
+        (lambda: TransducerDecoder.from_icefall({}, lm="x"), r"; lm is here ngram_lm_model"),
+    ],
+)
+def test_options_of_other_decoders_are_answered_by_those_of_this_one(call, message):
+    with pytest.raises(TypeError, match=rf"^unknown option .*{message}"):
         call()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, ValuesView
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -164,7 +164,11 @@ def _as_numpy(item: Any, name: str, values: str) -> np.ndarray:
         array = _from_dlpack(item, name, values)
     else:
         hint = "; arcbeam.read_log_probs reads files" if isinstance(item, (str, os.PathLike)) else ""
-        if isinstance(item, list):
+        if isinstance(item, Mapping):
+            hint = "; give a list, such as list(arrays.values())"
+        elif isinstance(item, Iterator | Set | ValuesView):
+            hint = "; give a list of arrays"
+        elif isinstance(item, list):
             hint = "; numpy.asarray(..., numpy.float32) makes one of it"
         raise TypeError(f"{name}: expected an array (numpy, or anything with DLPack), got {type(item).__name__}{hint}")
     array = rounded(array)

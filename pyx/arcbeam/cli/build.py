@@ -161,6 +161,12 @@ def build_lm(
     debug: opt.Debug = False,
 ) -> None:
     """Build a language model for rescoring from its ARPA file."""
+    if output.suffix in (".arpa", ".fst"):
+        raise typer.BadParameter(
+            f"writes a language model of arcbeam, and {output} is a name of another format; type --output "
+            f"{output.with_suffix('.lm')}",
+            param_hint="'--output'",
+        )
     check_output(output, "a language model of arcbeam")
     from arcbeam.cli.models import build_model
 

@@ -190,6 +190,10 @@ def check_lattice_file(lattice: str | None, output: str) -> str | None:
         raise typer.BadParameter(str(error), param_hint="'--lattice'") from None
     if lattice == STDOUT:
         wrong = "expected the name of a file, got -; ark:- is the standard output"
+    elif os.path.splitext(lattice)[1] in (".fst", ".txt", ".json"):
+        name, ending = os.path.splitext(lattice)
+        text = f", or ark,t:{lattice} for text" if ending == ".txt" else ""
+        wrong = f"expected the name of a Kaldi archive, got {lattice}; type --lattice {name}.ark{text}"
     elif archive == STDOUT and output == STDOUT:
         wrong = "lattices and words cannot both go to the standard output; name a file for the words with --output"
     elif output != STDOUT and os.path.realpath(archive) == os.path.realpath(output) and not _is_pipe(archive):

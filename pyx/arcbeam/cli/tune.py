@@ -16,6 +16,7 @@ import typer
 
 from arcbeam.cli import options as opt
 from arcbeam.cli.console import Failure, check_output, guarded
+from arcbeam.cli.outputs import NAMES
 from arcbeam.cli.parameters import takes_groups
 from arcbeam.cli.terminal import note, progress
 
@@ -100,6 +101,10 @@ def tune(
     """Find the options with the fewest word errors: use a tuning set, never the test set."""
     scales, beams = numbers("--acoustic-scale", acoustic_scale, 0.01), numbers("--beam", beam, 0.0)
     penalties = numbers("--word-insertion-penalty", word_insertion_penalty)
+    if output is not None and output.suffix.lower() in NAMES:
+        raise typer.BadParameter(
+            f"writes CSV, got {output}; type --output {output.with_suffix('.csv')}", param_hint="'--output'"
+        )
     for file in (output, plot):
         if file is not None:
             check_output(file)

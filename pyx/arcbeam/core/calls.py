@@ -39,9 +39,12 @@ def lists_options(
         )
         known = [name for name in signature.parameters if name not in ("self", "cls")]
         names = frozenset(known)
+        is_init = function.__name__ == "__init__"
         called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
         unnamed = [one for one in signature.parameters.values() if one.kind in UNNAMED]
-        needed = [one.name for one in unnamed if one.default is inspect.Parameter.empty]
+        required = [one for one in signature.parameters.values() if one.default is inspect.Parameter.empty]
+        needed = [one.name for one in required if one.kind in UNNAMED]
+        named = frozenset(one.name for one in required if one.kind is inspect.Parameter.KEYWORD_ONLY)
         fewest, most = len(needed), len(unnamed)
         if any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in signature.parameters.values()):
             most = sys.maxsize
@@ -52,8 +55,11 @@ def lists_options(
                 raise TypeError(_message(sorted(options.keys() - names), known, hints))
             if opened_by and len(arguments) > 1 and isinstance(arguments[1], (str, os.PathLike)):
                 raise TypeError(f"{known[0]}: got the path {os.fspath(arguments[1])!r}, which {opened_by} opens")
-            if len(arguments) < fewest and (missing := [one for one in needed[len(arguments) :] if one not in options]):
-                raise TypeError(_missing(missing, called, [one for one in needed if one in names], hints))
+            if len(arguments) < fewest or not named.issubset(options):
+                missing = [one for one in (*needed[len(arguments) :], *sorted(named)) if one not in options]
+                if missing:
+                    shown = type(arguments[0]).__name__ if is_init and arguments else called
+                    raise TypeError(_missing(missing, shown, known, [*needed, *named], hints))
             if len(arguments) > most:
                 raise TypeError(_too_many(called, len(arguments), [one.name for one in unnamed], known))
             return function(*arguments, **options)
@@ -95,10 +101,12 @@ def _message(unknown: list[str], known: list[str], hints: dict[str, str]) -> str
     return f"unknown option {', '.join(unknown)}: expected one of {', '.join(known)}{''.join(said)}"
 
 
-def _missing(missing: list[str], called: str, needed: list[str], hints: dict[str, str]) -> str:
+def _missing(missing: list[str], called: str, known: list[str], needed: list[str], hints: dict[str, str]) -> str:
     """The message of a call without some of the arguments that it needs."""
+    shown = [name for name in known if name in needed]
+    call = f"{called}({', '.join([*shown, '...'][: len(shown) + (len(known) > len(shown))])})"
     said = "".join(f"; {name} {hints[name]}" for name in missing if name in hints)
-    return f"{missing[0]}: expected {called}({', '.join(needed)}, ...), got no {' and no '.join(missing)}{said}"
+    return f"{missing[0]}: expected {call}, got no {' and no '.join(missing)}{said}"
 
 
 def _too_many(called: str, got: int, unnamed: list[str], known: list[str]) -> str:

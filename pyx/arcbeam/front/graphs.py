@@ -17,7 +17,7 @@ from arcbeam.graph.symbols import TokenTable
 from arcbeam.lm import kenlm_file, lm_file
 from arcbeam.lm.loading import arpa_of
 from arcbeam.recipe import cache
-from arcbeam.recipe.lexicon import Lexicon, find_separator, read_words, words_of_arpa
+from arcbeam.recipe.lexicon import Lexicon, check_lexicon, find_separator, read_words, words_of_arpa
 from arcbeam.recipe.progress import OnTerminal
 from arcbeam.tokens.model_tokens import WORD_START, ModelTokens, digest_of, with_marked_starts
 
@@ -49,14 +49,26 @@ def graph_of(parts: Parts, use_cache: bool) -> Graph:
     separator = _separator(parts)
     if parts.lm is None and parts.lexicon is None and parts.words is None:
         return Graph.greedy(with_marked_starts(parts.table), separator=separator)
+    check_lexicon(parts.lexicon)
     arpa = None if parts.lm is None else _checked(arpa_of(parts.lm))
     if parts.words is not None and not isinstance(parts.words, (str, os.PathLike)):
-        parts = replace(parts, words=tuple(parts.words))
+        parts = replace(parts, words=_words(parts.words))
 
     def build() -> Graph:
         return _built(parts, separator, arpa)
 
     return cache.kept(KIND, _key(parts, separator, arpa), build, warn) if use_cache else build()
+
+
+def _words(words: Iterable[str]) -> tuple[str, ...]:
+    """The words that the caller lists; TypeError for anything else."""
+    if isinstance(words, bytes) or not isinstance(words, Iterable):
+        raise TypeError(f"words: expected the path of a file with a word a line, or words, got {type(words).__name__}")
+    listed = tuple(words)
+    for word in listed:
+        if not isinstance(word, str):
+            raise TypeError(f"words: expected words as str, got {type(word).__name__} ({word!r})")
+    return listed
 
 
 def _separator(parts: Parts) -> str | None:

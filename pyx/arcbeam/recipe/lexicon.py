@@ -398,6 +398,15 @@ class _Builder:
         )
 
 
+def check_lexicon(lexicon: object) -> None:
+    """TypeError for what is neither a lexicon, nor its path, nor None."""
+    if lexicon is not None and not isinstance(lexicon, (str, os.PathLike, Lexicon)):
+        raise TypeError(
+            f"lexicon: expected a path, an arcbeam.recipe.lexicon.Lexicon or None, got {type(lexicon).__name__}; "
+            "Lexicon.spell(words, tokens) spells words in characters"
+        )
+
+
 def _listed(words: str | os.PathLike[str] | Iterable[str], max_bytes: int | str | None) -> Iterable[str]:
     return read_words(words, max_bytes) if isinstance(words, str | os.PathLike) else words
 

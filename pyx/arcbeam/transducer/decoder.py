@@ -28,6 +28,9 @@ from arcbeam.transducer.text import detokenizer
 
 Tokenizer: TypeAlias = str | os.PathLike[str] | Sequence[str] | Callable[[list[int]], str]
 
+GREEDILY = "is an option of CtcDecoder: a transducer is decoded greedily, without a beam"
+ELSEWHERE = {"beam": GREEDILY, "beam_size": GREEDILY, "lm": "is here ngram_lm_model, an n-gram model of tokens"}
+
 
 @explains(TransducerOptions)
 class TransducerDecoder(GreedyDecoder, Fixed):
@@ -77,7 +80,7 @@ class TransducerDecoder(GreedyDecoder, Fixed):
 
     _frame_looping = False
 
-    @lists_options(TransducerOptions, opened_by="TransducerDecoder.from_arrays, from_nemo or from_icefall")
+    @lists_options(TransducerOptions, opened_by="TransducerDecoder.from_arrays, from_nemo or from_icefall", **ELSEWHERE)
     def __init__(
         self,
         prediction: LstmPrediction | StatelessPrediction,
@@ -177,7 +180,7 @@ class TransducerDecoder(GreedyDecoder, Fixed):
         )
 
     @classmethod
-    @lists_options(TransducerOptions)
+    @lists_options(TransducerOptions, **ELSEWHERE)
     def from_arrays(
         cls,
         arrays: str | os.PathLike[str] | Mapping[str, Any],
@@ -263,7 +266,7 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             )
 
     @classmethod
-    @lists_options(TransducerOptions)
+    @lists_options(TransducerOptions, **ELSEWHERE)
     def from_nemo(
         cls,
         source: Any,
@@ -331,7 +334,7 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             )
 
     @classmethod
-    @lists_options(TransducerOptions)
+    @lists_options(TransducerOptions, **ELSEWHERE)
     def from_icefall(
         cls,
         source: str | os.PathLike[str] | Mapping[str, Any],
