@@ -294,6 +294,8 @@ def separator_of(tokens: TokenTable, separator: str | None) -> str | None:
     """The separator of pieces, which `find_separator` finds for "auto"; ValueError unless tokens begin with it."""
     if separator == "auto":
         return find_separator(tokens)
+    if separator is not None and not isinstance(separator, str):
+        raise TypeError(f'separator: expected a token, a mark, "auto" or None, got {type(separator).__name__}')
     if separator is not None and not (separator and any(token.startswith(separator) for token in tokens.tokens)):
         column_of_separator(tokens, separator)
     return separator
