@@ -105,6 +105,17 @@ def test_one_path_at_a_time(tmp_path):
         arcbeam.read_log_probs([tmp_path])
 
 
+def test_a_number_is_no_path():
+    """Python opens the file that the process has open under this number."""
+    for read in (
+        arcbeam.TokenTable.read,
+        arcbeam.SymbolTable.read,
+        lambda path: arcbeam.BoostingTree.read(path, ["a"]),
+    ):
+        with pytest.raises(TypeError, match=r"expected str, bytes or os.PathLike object, not int"):
+            read(0)
+
+
 def test_an_arpa_that_was_cut_short(tmp_path):
     (tmp_path / "arpa").write_text("\\data\\\nngram 1=3\n\n\\1-grams:\n-1 <s>\n-1 a\n")
     with pytest.raises(FormatError, match="got one that ends among its unigrams, at line 6: is the file complete"):
