@@ -205,7 +205,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "batching": ({"arrays", "core", "streams"}, {"ctc", "ctc/streams"} | OF_TRANSDUCERS),
     "baseline": ({"arrays", "core", "graph", "lm"}, {"recipe"}),
     "compat": ({"core"}, set()),
-    "compat/torchaudio": ({"arrays", "baseline", "compat", "core", "graph", "lm"}, {"recipe"}),
+    "compat/torchaudio": ({"arrays", "baseline", "compat", "core", "files", "graph", "lm"}, {"recipe"}),
     "compat/flashlight": ({"baseline", "core", "files", "lm"}, set()),
     "compat/pyctcdecode": ({"baseline", "core", "files", "lm"}, {"recipe"}),
     "compat/kaldi_decoder": ({"compat", "core", "ctc", "graph"}, {"ctc/lattice", "ctc/streams"}),

@@ -171,6 +171,28 @@ def test_bad_sources(run, sources, name, content, message):
     assert message in last
 
 
+def test_skipped_words_are_named(run, sources):
+    (sources / "words.txt").write_text("ab\nba\nxyz\nb4\n" + "".join(f"q{i}\n" for i in range(9)))
+    result, _ = build(run, sources, "--word-list", sources / "words.txt")
+    named = "11 words with a character that is no token ('xyz', 'b4', 'q0', 'q1', 'q2' and 6 more)"
+    assert result.exit_code == 0 and named in result.stderr
+    (sources / "words.txt").write_text("ab\nba\nxyz\n")
+    assert "1 words with a character that is no token ('xyz')" in build(
+        run, sources, "--word-list", sources / "words.txt"
+    )[0].stderr  # fmt: skip
+
+
+def test_a_name_of_openfst(run, sources):
+    given = ("--tokens", sources / "tokens.txt", "--lm", sources / "word.arpa", "--lm-words")
+    result = run("build-graph", *given, "-o", "TLG.fst")
+    said = " ".join(result.stderr.replace("│", " ").split())
+    assert result.exit_code == 2
+    assert (
+        "'--output': writes a graph of arcbeam, and TLG.fst is a name of OpenFst's; type --output TLG.arcbeam" in said
+    )
+    assert "--openfst TLG.fst, too" in said
+
+
 def test_outputs_that_cannot_be_written(run, sources):
     result = run("build-graph", "--tokens", "t", "--lm", "l", "-o", sources / "no" / "out.arc")
     assert result.exit_code == 1

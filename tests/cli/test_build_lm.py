@@ -2,6 +2,8 @@
 
 import lzma
 
+import pytest
+
 from arcbeam import LanguageModel
 from tests.lm.test_lm_automaton import GOOD
 
@@ -40,6 +42,15 @@ def test_errors_are_one_line(run, tmp_path):
         assert message in result.stderr.splitlines()[-1]
         assert result.stderr.splitlines()[-1].startswith("error: ")
         assert not (tmp_path / output).exists()
+
+
+@pytest.mark.parametrize("name", ["out.arpa", "out.fst"])
+def test_a_name_of_another_format(run, name):
+    result = run("build-lm", "in.arpa", "-o", name)
+    said = " ".join(result.stderr.replace("│", " ").split())
+    assert result.exit_code == 2
+    assert f"'--output': writes a language model of arcbeam, and {name} is a name of another" in said
+    assert "type --output out.lm" in said
 
 
 def test_a_file_of_another_kind_is_not_replaced(run, files, tmp_path):

@@ -41,6 +41,8 @@ def test_raw_lattices(run, files, tmp_path):
     [
         (["--lattice", "x.scp"], "ark,scp:x.ark,x.scp writes both"),
         (["--lattice", "scp:x"], "expected ark:FILE"),
+        (["--lattice", "x.fst"], "expected the name of a Kaldi archive, got x.fst; type --lattice x.ark"),
+        (["--lattice", "x.txt"], "got x.txt; type --lattice x.ark, or ark,t:x.txt for text"),
         (["--lattice", "ark,p:x"], "expected options among"),
         (["--lattice", "ark:-"], "name a file for the words with --output"),
         (["--raw-lattice"], "--lattice"),

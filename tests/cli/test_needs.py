@@ -30,6 +30,24 @@ def words_for(option):
 CASES = [(command, name) for command, (_, needs) in COMMANDS.items() for name in needs if name in parameters(command)]
 
 
+@pytest.mark.parametrize(
+    ("command", "option", "meant"),
+    [
+        ("decode", "--lm", "--language-model"),
+        ("decode", "--beam-width", "--beam, --max-active"),
+        ("stream", "--alpha", "--lm-scale"),
+        ("transduce", "--lm", "--ngram-lm"),
+        ("greedy", "--vocab", "--tokens"),
+        ("tune", "--ref", "--reference"),
+        ("decode", "--bem", "--beam"),
+    ],
+)
+def test_an_option_of_another_program(run, command, option, meant):
+    said = run(command, option, "1")
+    assert said.exit_code == 2
+    assert f"No such option: {option} (Possible options: {meant}" in " ".join(said.stderr.replace("│", " ").split())
+
+
 def test_every_name_is_one_of_a_parameter():
     known = {name for command in ("decode", "stream") for name in parameters(command)}
     assert {*options.NEEDS} | {other for others in options.NEEDS.values() for other in others} <= known

@@ -48,6 +48,43 @@ def test_json():
     assert (found["score"], found["partial_score"], found["complete"]) == (None, -1.25, False)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("decode", "graph.arc", "in.npz"),
+        ("greedy", "in.npz", "--tokens", "tokens.txt", "--separator", "none"),
+        ("stream", "graph.arc", "in.npz"),
+        ("transduce", "m.nemo", "in.npz"),
+    ],
+    ids=lambda command: command[0],
+)
+@pytest.mark.parametrize(
+    ("name", "options", "kind"),
+    [
+        ("said.json", (), "json"),
+        ("said.JSONL", (), "json"),
+        ("said.ndjson", (), "json"),
+        ("said.ctm", (), "ctm"),
+        ("said.stm", (), "stm"),
+        ("said.trn", (), "trn"),
+        ("said.txt", (), None),
+        ("said.json", ("--format", "text"), None),
+        ("said.json", ("--format", "json"), None),
+        ("said.txt", ("--format", "json"), None),
+    ],
+)
+def test_a_name_of_another_format(run, tmp_path, command, name, options, kind):
+    result = run(*command, "--output", tmp_path / name, *options)
+    said = " ".join(result.stderr.replace("│", " ").split())
+    if kind is None:
+        assert "is a name of" not in said
+        assert command[0] == "transduce" or (result.exit_code == 0 and (tmp_path / name).read_text())
+    else:
+        assert result.exit_code == 2 and not (tmp_path / name).exists()
+        assert "'--output': the format is text, and" in said
+        assert f"a name of {kind} files; type --format {kind}, or --format text for text in a file of this" in said
+
+
 @pytest.mark.parametrize("name", ["two words", "line\nfeed", ""])
 def test_ids_with_spaces_only_fit_json(name):
     for format in (Format.text, Format.trn, Format.ctm):

@@ -94,10 +94,10 @@ def test_summary():
 def test_capitals_are_pointed_out():
     referee = Scorer({k: v.upper() for k, v in REFERENCES.items()})
     decode(UTTERANCES, referee)
-    assert "--ignore-case" in referee.finish()[0]
+    assert "--ignore-case" in referee.remarks()[0]
     blind = Scorer({k: v.upper() for k, v in REFERENCES.items()}, ignore_case=True)
     decode(UTTERANCES, blind)
-    assert blind.finish() == []
+    assert blind.left_out() == blind.remarks() == []
     assert blind.score.errors == 1
     for references, transcript, note in (
         ({"u1": "a b"}, "A B", "the transcripts have capitals and the reference has none; --ignore-case ignores that"),
@@ -108,7 +108,7 @@ def test_capitals_are_pointed_out():
     ):
         referee = Scorer(references)
         referee.add({"u1": transcript})
-        assert [said.startswith(note) for said in referee.finish()] == [True] * (note is not None)
+        assert [said.startswith(note) for said in referee.remarks()] == [True] * (note is not None)
 
 
 def test_warnings_name_utterances_and_leave_names_of_files_alone(capsys):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import arcbeam
-from arcbeam.cli.score import difference
+from arcbeam.cli.score import Score, difference
 from arcbeam.cli.tune import Point, _advise, with_penalty
 from tests.cli.conftest import TOKENS, WORDS, arcs_of_a_word_loop, log_probs_of
 
@@ -99,6 +99,7 @@ def test_a_plot(run, tmp_path, reference):
         (("--acoustic-scale", "0"), 2, "'--acoustic-scale': expected numbers of at least 0.01"),
         (("--word-insertion-penalty", "inf"), 2, "'--word-insertion-penalty': expected numbers with commas"),
         (("--plot", "wer.xyz"), 1, "wer.xyz: --plot: expected a name such as wer.svg, wer.png or wer.pdf, got '.xyz'"),
+        (("--output", "grid.json"), 2, "'--output': writes CSV, got grid.json; type --output grid.csv"),
         (("--output", "nowhere/grid.csv"), 1, "nowhere/grid.csv: the folder does not exist"),
     ],
 )
@@ -111,12 +112,38 @@ def test_what_is_refused(run, reference, arguments, code, message):
 def test_a_reference_of_another_set(run, tmp_path):
     (tmp_path / "other.tsv").write_text("four\tah\n")
     result = run("tune", "graph.arc", "in.npz", "-r", tmp_path / "other.tsv")
-    assert result.exit_code == 1 and "no utterance in common" in result.stderr
+    assert result.exit_code == 1
+    assert "the reference lacks 3 utterances: one, two, three, all of them; its first is 'four'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("reference", "options", "code", "message"),
+    [
+        ({"one": "AH BEE", "two": "SEA SEA", "three": ""}, (), 0, "the reference is in capitals and the transcripts"),
+        ({"one": "AH BEE", "two": "SEA SEA", "three": ""}, ("--ignore-case",), 0, "tuning on 3 utterances of 3"),
+        ({"one": "ah bee"}, (), 1, "the reference lacks 2 utterances: two, three; --allow-missing scores the others"),
+        ({"one": "ah bee"}, ("--allow-missing",), 0, "not scored: 2 without a reference, 0 without a transcript"),
+        (WRONG | {"four": "ah"}, (), 1, "the input lacks utterances of the reference (1 utterance: four); --allow-mi"),
+        (WRONG | {"four": "ah"}, ("--allow-missing",), 0, "tuning on 3 utterances of 4 references"),
+        ({"one": "ah, bee.", "two": "sea sea.", "three": ""}, (), 0, "the reference has punctuation and the transcri"),
+    ],
+)
+def test_what_references_lack_is_told_as_decode_does(run, tmp_path, reference, options, code, message):
+    path = tmp_path / "some.tsv"
+    path.write_text("".join(f"{name}\t{words}\n" for name, words in reference.items()))
+    grid = ("--beam", "8", "--acoustic-scale", "1", "--word-insertion-penalty", "0")
+    result = run("tune", "graph.arc", "in.npz", "-r", path, *grid, *options)
+    assert result.exit_code == code
+    assert message in result.stderr
+    if not message.startswith("tuning"):
+        assert message in run("decode", "graph.arc", "in.npz", "-r", path, *options).stderr
+    assert ("in capitals" in result.stderr) == ("in capitals" in message)
 
 
 def point(speed, by_utterance):
-    wer = sum(errors for errors, _ in by_utterance) / sum(words for _, words in by_utterance)
-    return Point(1.0, 8.0, 0.0, wer, 0, 0, 0, speed, by_utterance)
+    errors, words = (sum(column) for column in zip(*by_utterance, strict=True))
+    score = Score(substitutions=errors, words=words, utterances=len(by_utterance), by_utterance=by_utterance)
+    return Point(1.0, 8.0, 0.0, score, speed)
 
 
 def advice(capsys, *points):

@@ -194,6 +194,12 @@ def test_dictionaries_are_those_of_flashlight(original, files, tmp_path):
         assert mine == theirs
 
 
+def test_entries_of_a_wrong_type():
+    for entries, message in [([1], "got int for entry 0"), (None, "an entry each, got NoneType"), ({"a"}, "got set")]:
+        with pytest.raises(TypeError, match=f"^entries: expected a sequence of str, .*{message}"):
+            ours.Dictionary(entries)
+
+
 def test_words_of_a_file_are_counted(files):
     assert list(ours.load_words(files["lexicon.txt"], 2)) == ["ab", "abc", "<unk>"]
     words = ours.create_word_dict(ours.load_words(files["lexicon.txt"]))

@@ -281,6 +281,13 @@ def test_weights(arpa):
         (lambda d: d.decode(logits(), token_min_logp=np.nan), "token_min_logp: expected a number that is a log-prob"),
         (lambda d: d.decode(logits(), hotwords=[3]), "hotwords: expected words as str, got int"),
         (lambda _: ours.build_ctcdecoder("abc"), "labels: expected a list of str, one for each column, got str"),
+        (lambda _: ours.build_ctcdecoder({"a": 1, "": 0}), "got dict; write sorted(labels, key=labels.get)"),
+        (lambda _: ours.build_ctcdecoder({"a", ""}), "labels: expected a list of str, one for each column, got set"),
+        (lambda d: d.decode_batch([logits()], None), "logits_list: expected a list of arrays [frames, columns], got N"),
+        (
+            lambda d: d.decode_beams_batch(None, {"a": logits()}),
+            "logits_list: expected a list of arrays [frames, columns], got dict",
+        ),
         (lambda _: ours.build_ctcdecoder(["a", None]), "labels: expected str, got NoneType"),
         (lambda _: ours.build_ctcdecoder(["a", "b", "a"]), "labels: expected each label once, got 'a' twice"),
         (lambda _: ours.build_ctcdecoder(["▁a", " "]), "labels: expected pieces without spaces"),

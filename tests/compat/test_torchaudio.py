@@ -138,6 +138,8 @@ def test_an_unknown_word_has_the_given_name(files):
         ({"beam_size": 0}, "beam_size: expected a whole number of at least 1, got 0"),
         ({"nbest": 0}, "nbest: expected a whole number of at least 1, got 0"),
         ({"lexicon": None, "lm_dict": "two"}, "lm_dict: expected the 5 tokens in their order, got others in two"),
+        ({"tokens": 3}, "tokens: expected a sequence of str, a column each, got int"),
+        ({"tokens": "model"}, r"model: expected lines of text of another kind, got an ARPA .*: give it as lm="),
         ({"tokens": "spelled"}, r"spelled, line 1: expected one token, got 'ab a b \|'"),
     ],
 )
@@ -145,6 +147,7 @@ def test_wrong_arguments_are_refused(files, tmp_path, monkeypatch, change, said)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "two").write_text("a\nb\n")
     (tmp_path / "spelled").write_text(LEXICON)
+    (tmp_path / "model").write_text("\\data\\\nngram 1=3\n")
     with pytest.raises((TypeError, ValueError), match=said):
         ctc_decoder(**{"lexicon": files["lexicon.txt"], "tokens": TOKENS} | change)
 

@@ -1,6 +1,7 @@
 """What a user can get wrong when decoding: the right exception, what was expected and got, a decoder that goes on."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -81,6 +82,20 @@ INPUTS = {
     "mask of other values": (GOOD[None], np.full((1, 12), 2), ValueError, r"mask of ones and then zeros"),
     "int": (np.zeros((1, 3, 32), int), None, TypeError, r"got int64"),
     "masked": ([np.ma.masked_less(GOOD, -5.0)], None, TypeError, r"log_probs\[0\]: expected an array without a mask"),
+    "mapping": (
+        {"a": None},
+        None,
+        TypeError,
+        r"expected an array .* got dict; give a list, such as list\(arrays.values",
+    ),
+    "generator": (iter([]), None, TypeError, r"expected an array .* got list_iterator; give a list of arrays$"),
+    "values": ({"a": None}.values(), None, TypeError, r"expected an array .* got dict_values; give a list of arrays$"),
+    "output of a model": (
+        SimpleNamespace(logits=GOOD),
+        None,
+        TypeError,
+        r"got SimpleNamespace; give its logits, with log",
+    ),
     "text": ("log_probs.npy", None, TypeError, r"expected an array .* got str; arcbeam.read_log_probs reads files"),
     "none": (None, None, TypeError, r"expected an array .* got NoneType"),
     "list of lists": ([[0.0]], None, TypeError, r"log_probs\[0\]: expected an array .* got list; numpy.asarray"),

@@ -108,5 +108,9 @@ def test_torch():
         (got,) = decoder.decode(batch, torch.tensor([20]))
         assert got.arcs.tobytes() == wanted.arcs.tobytes()
     assert decoder.decode([tensor.half()])[0].score == decoder.decode([logp.astype(np.float16)])[0].score
+    nested = torch.nested.nested_tensor([tensor.detach(), tensor.detach()[:5]], layout=torch.strided)
+    for other in (tensor.to("meta"), [tensor.to("meta")], nested, tensor.detach().to_sparse()):
+        with pytest.raises(TypeError, match=r"^log_probs.*: expected (an array in CPU memory|float32 or float16)"):
+            decoder.decode(other)
     for other in (tensor.bfloat16(), tensor.double()):
         assert decoder.decode(other).score == decoder.decode([other.detach().float().numpy()])[0].score

@@ -98,7 +98,10 @@ def test_files_that_are_no_model(tmp_path, binary):
     with pytest.raises(FileNotFoundError, match=r"none\.binary"):
         KenLM(tmp_path / "none.binary")
     whole = binary.read_bytes()
-    for size in (len(whole) - 4096, len(whole) // 2, 100, 40):
+    (tmp_path / "nothing").touch()
+    with pytest.raises(FormatError, match=r"nothing: expected an ARPA or KenLM's .*, got an empty file"):
+        KenLM(tmp_path / "nothing")
+    for size in (len(whole) * 9 // 10, len(whole) // 2, 100, 40):
         (tmp_path / "cut").write_bytes(whole[:size])
         with pytest.raises(FormatError, match="cut: KenLM cannot load it: "):
             KenLM(tmp_path / "cut")

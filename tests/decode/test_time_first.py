@@ -37,6 +37,13 @@ def test_time_first_is_warned_of_once(decoder, speech):
         decoder.decode(speech.transpose(1, 0, 2))
 
 
+def test_one_utterance_time_first(decoder, speech):
+    with pytest.warns(
+        UserWarning, match=r"got \[355, 1, 29\], which are utterances of one frame: is it \[frames, batch"
+    ):
+        decoder.decode(speech[:1].transpose(1, 0, 2))
+
+
 def test_lengths_say_so_at_once(decoder, speech):
     with pytest.raises(ValueError, match=r"got shape \(13,\); is the batch \[frames, batch, \.\.\.\]\? Transpose it"):
         decoder.decode(speech.transpose(1, 0, 2), [100] * 13)

@@ -38,6 +38,9 @@ def test_written(given, expected):
     [
         ("x.scp", "got the index x.scp; ark,scp:x.ark,x.scp writes both"),
         ("scp:x.scp", "expected ark:FILE or ark,scp:ARCHIVE,INDEX"),
+        ("ark:x.scp", "got the index x.scp; ark,scp:x.ark,x.scp writes both"),
+        ("ark,scp:x.scp,x.ark", "expected ark,scp:ARCHIVE,INDEX, the archive first, got 'ark,scp:x.scp,x.ark'"),
+        ("scp,ark:x.scp,x.ark", "expected ark,scp:ARCHIVE,INDEX, the archive first"),
         ("ark:", "expected a name after the colon"),
         ("ark,p:x", "expected options among b, f, nf, t in front of the colon"),
         ("ark,scp:a", "expected the names of an archive and its index"),
@@ -58,6 +61,9 @@ def test_read(tmp_path, monkeypatch):
         ("ark,scp:a,b", "expected ark:FILE or scp:FILE"),
         ("ark,p:x", "expected options among"),
         ("ark:cat x |", "a shell command"),
+        ("ark:x.scp", "expected an archive after ark:, got x.scp, an index; give scp:x.scp"),
+        ("ark,t:x.scp", "expected an archive after ark:, got x.scp, an index; give scp:x.scp"),
+        ("scp:x.ark", "expected an index of archives after scp:, got x.ark, an archive; give ark:x.ark"),
     ]:
         with pytest.raises(ValueError, match=message):
             read(given)

@@ -1,5 +1,6 @@
 """A file that stands where another belongs is called what it is."""
 
+import gzip
 import io
 import lzma
 
@@ -28,9 +29,18 @@ def test_where_a_graph_belongs(tmp_path):
     array = io.BytesIO()
     np.savez(array, x=np.zeros(3))
     for data, name in [
-        (array.getvalue(), "a zip archive, such as an .npz of NumPy"),
+        (array.getvalue(), "an .npz of NumPy"),
         (b"\n\\data\\\nngram 1=3\n", "an ARPA language model"),
-        (lzma.compress(b"\\data\\"), "a file packed by xz"),
+        (lzma.compress(b"\\data\\\nngram 1=3\n"), "a file packed by xz, an ARPA language model: give it as lm="),
+        (gzip.compress(b"\\data\\\nngram 1=3\n"), "a file packed by gzip, an ARPA language model: give it as lm="),
+        (gzip.compress(b"some text"), "a file packed by gzip$"),
+        (lzma.compress(b"\\data\\")[:9], "a file packed by xz$"),
+        (b"\x1f\x8bdamaged", "a file packed by gzip$"),
+        (b"<blank> 0\na 1\nb 2\n", "a table of symbols and their numbers: give it as tokens="),
+        (b"<eps> 1\na 2\n  3\n", "a table of symbols"),
+        (b"a 0\nb 2\nc 3\n", "a file that begins with"),
+        (b"0\n1\n2\n3\n", "a file that begins with"),
+        (b"a 0\nb 1\nc", "a file that begins with"),
         (b"\x93ARCBLM\n" + bytes(64), "a language model of arcbeam, which LanguageModel.load"),
     ]:
         (tmp_path / "graph").write_bytes(data)
@@ -49,7 +59,7 @@ def test_where_a_text_belongs_by_later_bytes(tmp_path):
     array = io.BytesIO()
     np.savez(array, x=np.full(9, -3.7))
     for data, name in [
-        (array.getvalue(), "a zip archive, such as an .npz of NumPy"),
+        (array.getvalue(), "an .npz of NumPy"),
         (b"utterance \0BFM \4\x9f\xff", r"an archive of Kaldi \(ark:FILE\)"),
         (b"a word of \xff", "the byte 0xff at byte 10"),
     ]:
@@ -69,10 +79,16 @@ def test_where_a_language_model_belongs(tmp_path):
     (tmp_path / "arpa").write_text("\\data\\\nngram 1=3\n" + 99 * "\n")
     with pytest.raises(FormatError, match=r"expected a language model of arcbeam, got a graph of arcbeam$"):
         arcbeam.LanguageModel.load(tmp_path / "graph")
-    with pytest.raises(FormatError, match="expected a language model of arcbeam, got an ARPA language model, which"):
+    with pytest.raises(FormatError, match=r"expected a language model of arcbeam, got an ARPA .*: give it as"):
         arcbeam.LanguageModel.load(tmp_path / "arpa")
     with pytest.raises(FormatError, match=r"expected an ARPA language model, got a graph of arcbeam$"):
         arcbeam.LanguageModel.build(tmp_path / "graph")
+    (tmp_path / "tokens").write_text("<blank> 0\na 1\nb 2\n")
+    for read in (arcbeam.LanguageModel.build, lambda path: arcbeam.ctc_decoder(["<blank>", "a"], path)):
+        with pytest.raises(
+            FormatError, match=r"expected an ARPA .*, got a table of symbols .* as tokens= \(--tokens\)"
+        ):
+            read(tmp_path / "tokens")
 
 
 def test_where_a_model_of_kenlm_belongs(tmp_path):
@@ -87,6 +103,17 @@ def test_where_a_model_of_kenlm_belongs(tmp_path):
 def test_one_path_at_a_time(tmp_path):
     with pytest.raises(TypeError, match="path: expected the path of one file or folder, got list"):
         arcbeam.read_log_probs([tmp_path])
+
+
+def test_a_number_is_no_path():
+    """Python opens the file that the process has open under this number."""
+    for read in (
+        arcbeam.TokenTable.read,
+        arcbeam.SymbolTable.read,
+        lambda path: arcbeam.BoostingTree.read(path, ["a"]),
+    ):
+        with pytest.raises(TypeError, match=r"expected str, bytes or os.PathLike object, not int"):
+            read(0)
 
 
 def test_an_arpa_that_was_cut_short(tmp_path):

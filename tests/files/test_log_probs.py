@@ -258,6 +258,8 @@ def test_bad_files(tmp_path):
     expect("empty.npy", b"", "empty.npy: expected an array, got something that does not begin like one")
     expect("a.wav", b"", "expected the log-probs that a model makes of audio, got audio; run the model first")
     expect("a.xyz", b"", "unknown kind of input '.xyz', expected one of .npz, .npy")
+    expect("a.txt", b"\\data\\\nngram 1=2\n", r"unknown kind of input '.txt', .* scp:FILE, got an ARPA language model")
+    expect("a.graph", b"\x93ARCBEAM", r"unknown kind of input '.graph', .*; commands that take a graph take it first")
     expect("empty.scp", b"only-an-id\n", r"empty.scp:1: expected 'id archive:offset'")
     expect("bytes.scp", b"\xff\xfe", "expected text in UTF-8")
     expect("pipe.scp", b"x cat /etc/passwd |\n", "is a shell command")

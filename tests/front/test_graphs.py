@@ -188,6 +188,24 @@ def test_most_words_cannot_be_spelled(tmp_path):
     assert str(decoder.decode(SPOKEN)) == "cab dad"
 
 
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"words": 3}, r"words: expected the path of a file with a word a line, or words, got int"),
+        ({"words": ["cab", 1]}, r"words: expected words as str, got int \(1\)"),
+        ({"words": b"cab"}, r"words: expected the path .* got bytes"),
+        (
+            {"lexicon": {"cab": ["c", "a", "b"]}},
+            r"lexicon: expected a path, .*Lexicon or None, got dict; Lexicon.spell",
+        ),
+        ({"lm": ["cab"]}, r"lm: expected the path of an ARPA, an arcbeam.LanguageModel or an arcbeam.KenLM, got list"),
+    ],
+)
+def test_parts_of_a_wrong_type(parts, message):
+    with pytest.raises(TypeError, match=f"^{message}"):
+        arcbeam.ctc_decoder(LABELS, cache=False, **parts)
+
+
 def test_words_of_the_callers_that_are_lost(tmp_path):
     (tmp_path / "words.txt").write_text("cab\nDad\n")
     for words, message in [

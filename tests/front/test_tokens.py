@@ -303,6 +303,13 @@ def test_what_has_no_tokens(tmp_path):
         read_tokens(3)
     with pytest.raises(TypeError, match="expected a sequence of str, got int for column 1"):
         read_tokens(["a", 1])
+    with pytest.raises(TypeError, match="expected a sequence of str, a column each, got set"):
+        read_tokens({"<blank>", "a"})  # which has no order
+    with pytest.raises(ValueError, match=r"expected one blank, got '' \(column 2\) and '<blank>' \(column 0\)"):
+        read_tokens(["<blank>", "a", ""])
+    with pytest.raises(ValueError, match="half of a surrogate pair"):
+        read_tokens(["<blank>", "\ud800"])
+    assert read_tokens({"<blank>": 0, "a": 0}.keys()).names == ("<blank>", "a")
     with pytest.raises(ValueError, match="tokens: expected the labels of the columns, got none"):
         read_tokens([])
     with pytest.raises(FileNotFoundError):

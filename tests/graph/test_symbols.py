@@ -111,6 +111,14 @@ def test_bad_symbol_files(tmp_path, text, message):
 def test_bad_symbol_lists(tmp_path):
     with pytest.raises(ValueError, match="symbol 'a' occurs twice"):
         SymbolTable.from_list(["a", "b", "a"])
+    for wrong, message in [
+        ({"a": 5}, "symbols: expected a sequence of str, an id each, got dict"),
+        ({"a"}, "symbols: expected a sequence of str, an id each, got set"),
+        (["a", 3], "symbols: expected a sequence of str, got int for id 1"),
+        (None, "got NoneType"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            SymbolTable.from_list(wrong)
     with pytest.raises(ValueError, match="id 3 occurs twice"):
         SymbolTable.from_ids([3, 3], ["a", "b"])
     with pytest.raises(ValueError, match="ids run from -1"):

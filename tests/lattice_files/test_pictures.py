@@ -153,6 +153,10 @@ def test_plot():
     _, given = pyplot.subplots()
     assert random_lattice(2, frame_shift=None).plot(given) is given and given.get_xlabel() == "frames"
     nothing(lattice._batch.graph).plot()
+    with pytest.raises(
+        TypeError, match=r"ax: expected axes of matplotlib, or None, got str; .*savefig\('x.png'\) writes"
+    ):
+        lattice.plot("x.png")
     assert [text.get_text() for text in pictures.plot(PICTURE).texts] == ['a"b\\', r"c\$d\$"]
     pyplot.close("all")
 

@@ -69,6 +69,22 @@ def test_transducers():
     assert np.isfinite(tdt.nbytes)
 
 
+def test_results_are_formatted_like_their_texts():
+    one = CtcDecoder(examples.example(), device="cpu").decode(np.log(np.full((3, 4), 0.25, np.float32)))
+    assert f"{one:>30}|{one}|{one:.2}" == f"{one!s:>30}|{one.text}|{one.text[:2]}" and one.text
+    stream = CtcDecoder(examples.example(), device="cpu").stream()
+    partial = stream.decode_chunk(np.log(np.full((3, 4), 0.25, np.float32)), last=True)
+    assert f"{partial:_<30}" == f"{one.text:_<30}"
+    frames = np.random.default_rng(0).standard_normal((9, len(random_arrays(0)["encoder_weight"][0])))
+    decoder = TransducerDecoder.from_arrays(random_arrays(0), 3, device="cpu", tokenizer=[*"abcdefghijklm"])
+    written, unsaid = decoder.decode(frames), TransducerDecoder.from_arrays(random_arrays(0), 3).decode(frames)
+    assert written.text and f"{written:^99}" == f"{written.text:^99}"
+    assert f"{decoder.stream().decode_chunk(frames, last=True):^99}" == f"{written.text:^99}"
+    assert f"{unsaid:>99}" == f"{unsaid!r:>99}"
+    found = baseline.LexiconDecoder(small.LEXICON, small.TOKENS).decode(np.zeros((4, 5), np.float32))
+    assert f"{found:>20}" == f"{found.text:>20}" and f"{found.best:>20}" == f"{found.best.text:>20}"
+
+
 def test_baseline():
     decoder = baseline.LexiconDecoder(small.LEXICON, small.TOKENS, nbest=3)
     assert repr(decoder) == "<LexiconDecoder of 4 words, 5 tokens, nbest=3>"

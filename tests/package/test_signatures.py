@@ -166,6 +166,58 @@ def test_an_unknown_option_is_told_the_known_ones(function):
         function(zebra=3)
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: arcbeam.CtcDecoder(), r"^graph: expected CtcDecoder\(graph, \.\.\.\), got no graph$"),
+        (
+            lambda: arcbeam.CtcDecoder.decode(None),
+            r"^log_probs: expected decode\(log_probs, \.\.\.\), got no log_probs$",
+        ),
+        (
+            lambda: arcbeam.Batcher.submit(None, object(), last=True),
+            r"^chunk: expected submit\(stream, chunk, \.\.\.\), got no chunk; chunk is an array .*, or None ",
+        ),
+        (lambda: Graph(), r"^columns: expected Graph\(columns, .*\), got no columns and no "),
+        (lambda: Graph.from_arcs([]), r"^finals: expected from_arcs\(arcs, finals, \.\.\.\), got no finals$"),
+        (lambda: arcbeam.Lattice.nbest(None), r"^n: expected nbest\(n\), got no n$"),
+        (lambda: arcbeam.Batcher.submit(None), r"got no stream and no chunk; chunk is"),
+        (
+            lambda: arcbeam.CtcDecoder.stream(None, object()),
+            r"^stream\(\.\.\.\): expected at most 0 arguments without a name, got 1; .* names: boost=, endpoint=, ",
+        ),
+        (
+            lambda: arcbeam.TokenTable.from_list(["a"], 0, 3),
+            r"^from_list\(tokens, blank\): expected at most 2 arguments without a name, got 3$",
+        ),
+        (
+            lambda: arcbeam.DecoderOptions(3),
+            r"^DecoderOptions\(\.\.\.\): expected at most 0 .* names: beam=, max_active=, ",
+        ),
+    ],
+)
+def test_missing_arguments_and_those_without_a_name(call, message):
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: arcbeam.ctc_decoder([], beam_width=5), r"; beam_width is .* beam= .* and max_active= "),
+        (lambda: arcbeam.ctc_decoder([], alpha=0.5, beta=1.0), r"; alpha is .* acoustic_scale= .*; beta is .*_penalty"),
+        (
+            lambda: TransducerDecoder.from_arrays({}, beam=5),
+            r"; beam is an option of CtcDecoder: .* greedily, without a",
+        ),
+        (lambda: TransducerDecoder.from_icefall({}, lm="x"), r"; lm is here ngram_lm_model"),
+    ],
+)
+def test_options_of_other_decoders_are_answered_by_those_of_this_one(call, message):
+    with pytest.raises(TypeError, match=rf"^unknown option .*{message}"):
+        call()
+
+
 def test_kaldi_s_least_number_of_tokens_is_answered_by_the_beam():
     with pytest.raises(TypeError, match=r"^unknown option min_active: .*; min_active is .*: use a wider beam \(docs/"):
         arcbeam.CtcDecoder(None, min_active=200)

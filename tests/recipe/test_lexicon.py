@@ -126,14 +126,18 @@ def test_words_of_arpa(tmp_path):
     assert words_of_arpa(write(tmp_path, text)) == ["b", "a"]
     with pytest.raises(FormatError, match="expected an ARPA model with unigrams"):
         words_of_arpa(write(tmp_path, "b\n"))
+    with pytest.raises(FormatError, match=r"with unigrams, got a table of symbols .*: give it as tokens= \(--tokens\)"):
+        words_of_arpa(write(tmp_path, "<blank> 0\na 1\nb 2\n"))
     with pytest.raises(FormatError, match="line 2: expected a unigram"):
         words_of_arpa(write(tmp_path, "\\1-grams:\n-1\n"))
 
 
 def test_an_arpa_in_the_place_of_another_file(tmp_path):
     arpa = write(tmp_path, "\n\\data\\\nngram 1=1\n\n\\1-grams:\n-1 a\n\n\\end\\\n")
-    with pytest.raises(FormatError, match=r"line 2: expected lines 'word token token \.\.\.', got an ARPA"):
+    with pytest.raises(FormatError, match=r"expected lines 'word token token \.\.\.', got an ARPA .* as lm= \(--lm\)"):
         Lexicon.from_file(arpa, TOKENS)
+    with pytest.raises(FormatError, match=r"expected a word a line, got an ARPA .*: give it as lm= \(--lm\)"):
+        read_words(arpa)
     with pytest.raises(FormatError, match="expected lines of text of another kind, got an ARPA language model"):
         TokenTable.read(arpa)
 
@@ -169,7 +173,7 @@ def test_sentencepiece_errors(model, tmp_path, monkeypatch):
     for content, got in (
         ("hello", "one that is damaged or cut short, or another file"),
         ("", "an empty file"),
-        ("\\data\\\n", "an ARPA language model, which build-lm and build-graph --lm take"),
+        ("\\data\\\n", "an ARPA language model: give it as lm= (--lm), or to LanguageModel.build (build-lm)"),
     ):
         with pytest.raises(FormatError) as caught:
             Lexicon.sentencepiece(["a"], write(tmp_path, content, "x.model"), TOKENS)

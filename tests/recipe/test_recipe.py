@@ -226,6 +226,13 @@ def test_progress_lines_go_to_stderr(files, capsys):
         assert capsys.readouterr() == ("", "")
 
 
+def test_progress_that_is_no_function(files):
+    with pytest.raises(TypeError, match=r"^progress: expected a function, a bool or None, got str"):
+        Graph.build(TOKENS, files / "lexicon.txt", files / "lm.arpa", progress="yes")
+    with pytest.raises(TypeError, match=r'^separator: expected a token, a mark, "auto" or None, got int'):
+        Graph.greedy(TOKENS, separator=3)
+
+
 def test_each_step_begins_before_it_ends(files):
     events = []
     Graph.build(TOKENS, files / "lexicon.txt", files / "lm.arpa", progress=events.append)

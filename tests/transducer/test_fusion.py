@@ -114,11 +114,12 @@ def test_any_network(tmp_path_factory, case, data, precision):
         st.lists(st.sampled_from(labels), min_size=1, max_size=4).map(tuple), SCORES, min_size=1, max_size=5
     )
     given_phrases = [data.draw(st.none() | phrases) for _ in frames]
-    alphas = {"boosting_tree_alpha": data.draw(st.sampled_from([1.0, 0.3])), "ngram_lm_alpha": 0.7}
+    alphas = {"boosting_tree_alpha": data.draw(st.sampled_from([1.0, 0.3]))}
     more, lm = {}, None
     if data.draw(st.booleans()):
         path = random_arpa(tmp_path_factory.mktemp("lm") / "a.arpa.gz", labels, data.draw(st.integers(1, 3)))
         more = {"ngram_lm_model": path}
+        alphas["ngram_lm_alpha"] = 0.7
         lm = lm_of(token_automaton(path, None, tokens, blank))
     trees = [None if one is None else BoostingTree(one, vocab_size=tokens) for one in given_phrases]
     expected = []

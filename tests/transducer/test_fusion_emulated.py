@@ -101,7 +101,7 @@ def test_states_with_more_arcs_than_a_warp_takes(kernel):
     arcs = np.diff(automaton.first_arcs.astype(np.int64))
     assert set(arcs[1:].tolist()) >= {300, 151, 61}  # 7 among them
     arrays = random_arrays(5, tokens=tokens, blank=300, blank_bias=1.0)
-    options = loop.options_of("rnnt", **ALPHAS | {"blank_id": 300})
+    options = loop.options_of("rnnt", boosting_tree_alpha=ALPHAS["boosting_tree_alpha"], blank_id=300)
     wanted, _ = check(arrays, options, BATCH, [tree, tree, None, tree], shape=Shape(kernel))
     labels = [pair for one in wanted for pair in zip(one.tokens.tolist(), one.tokens.tolist()[1:], strict=False)]
     assert {a % 3 for a, b in labels if (a, b) in phrases} == {0, 1, 2}

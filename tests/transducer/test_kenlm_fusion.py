@@ -84,8 +84,9 @@ def test_the_tokens_of_the_arpa(tmp_path, durations):
     arrays = random_arrays(3, tokens=13, blank=12, durations=len(durations or ()))
     arpa = random_arpa(tmp_path / "a.arpa", range(12), 4)
     binary = write_binary(arpa, tmp_path / "a.bin", TRIE)
-    options = {"durations": durations, "device": "cpu", "ngram_lm_alpha": 0.9}
+    options = {"durations": durations, "device": "cpu"}
     plain = TransducerDecoder.from_arrays(arrays, 12, **options).decode(FRAMES)
+    options["ngram_lm_alpha"] = 0.9
     expected = TransducerDecoder.from_arrays(arrays, 12, **options, ngram_lm_model=arpa).decode(FRAMES)
     for model in (binary, arcbeam.KenLM(binary), arcbeam.KenLM(arpa)):
         decoder = TransducerDecoder.from_arrays(arrays, 12, **options, ngram_lm_model=model)

@@ -2,12 +2,14 @@
 
 import io
 import pickle
+import re
 import zipfile
 
 import numpy as np
 import pytest
 
 from arcbeam import FormatError, TransducerDecoder
+from tests.transducer.archives import nemo_file, torch_file
 from tests.transducer.networks import NETWORKS, random_arrays
 from tests.transducer.test_loaders import arrays_of, decoded
 
@@ -191,6 +193,30 @@ def test_an_archive_in_memory_is_no_path():
         TransducerDecoder.from_arrays(io.BytesIO(b""), 0)
 
 
-def test_an_archive_of_arrays_is_none_of_nemo(demo_data):
-    with pytest.raises(FormatError, match=r"got an \.npz, which TransducerDecoder\.from_arrays reads"):
-        TransducerDecoder.from_nemo(demo_data / "transducer.npz")
+def test_models_of_another_kind(demo_data, tmp_path):
+    """Each constructor names the one that reads the file."""
+    of_torch = tmp_path / "m.pt"
+    of_torch.write_bytes(torch_file({"w": np.zeros(3, np.float32)}))
+    nemo = nemo_file(tmp_path / "m.nemo", "{}", None)
+    (tmp_path / "tokens.txt").write_text("a 0\nb 1\nc 2\n")
+    arrays, icefall, of_nemo = (getattr(TransducerDecoder, f"from_{name}") for name in ("arrays", "icefall", "nemo"))
+    for read, path, got in [
+        (of_nemo, demo_data / "transducer.npz", "an .npz of NumPy, which TransducerDecoder.from_arrays reads"),
+        (icefall, demo_data / "transducer.npz", "an .npz of NumPy, which TransducerDecoder.from_arrays reads"),
+        (arrays, of_torch, "a file of torch.save, which TransducerDecoder.from_icefall reads"),
+        (of_nemo, of_torch, "a file of torch.save, which TransducerDecoder.from_icefall reads"),
+        (icefall, nemo, "a tar archive, such as a .nemo, which TransducerDecoder.from_nemo reads"),
+        (arrays, nemo, "a tar archive, such as a .nemo, which TransducerDecoder.from_nemo reads"),
+        (icefall, demo_data / "0870.flac", "audio (FLAC)"),
+        (icefall, tmp_path / "tokens.txt", "a table of symbols and their numbers: give it as tokens= (--tokens) or "),
+    ]:
+        with pytest.raises(FormatError, match=rf"^{re.escape(str(path))}: expected .*, got {re.escape(got)}"):
+            read(path)
+
+
+def test_weights_of_a_language_model_that_is_not_there():
+    arrays = arrays_of("rnnt")
+    for option in ({"ngram_lm_alpha": 0.5}, {"ngram_lm_tokens": ["a"] * 12}):
+        with pytest.raises(ValueError, match=rf"^{next(iter(option))}: expected ngram_lm_model, too, .* leave it out"):
+            TransducerDecoder.from_arrays(arrays, 12, **option)
+    assert TransducerDecoder.from_arrays(arrays, 12, ngram_lm_alpha=0.2, device="cpu").options.ngram_lm_alpha == 0.2

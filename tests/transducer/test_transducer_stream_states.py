@@ -141,7 +141,7 @@ def test_numbers_of_numpy_are_kept_as_those_of_python():
     given = {
         "max_symbols": np.int64(9), "frame_shift": np.float32(0.02), "threads": np.uint8(1),
         "confidence": ConfidenceMethod("entropy", alpha=np.float32(0.4)),
-        "ngram_lm_alpha": np.float32(0.3),
+        "boosting_tree_alpha": np.float32(0.3),
     }  # fmt: skip
     plain = {name: value.item() for name, value in given.items() if name != "confidence"}
     plain["confidence"] = ConfidenceMethod("entropy", alpha=np.float32(0.4).item())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, ValuesView
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from arcbeam.gpu._launch import Stream
 
 FLOAT_TYPES = (np.dtype(np.float32), np.dtype(np.float16))
+LOG_PROBS = "log-probs"
 ROUNDED_TYPES = ("float64", "bfloat16")  # that are rounded to float32
 
 
@@ -31,7 +32,7 @@ class InputSpec:
     exact: bool  # more columns are an error
     name: str = "log_probs"
     axis: str = "columns"
-    values: str = "log-probs"
+    values: str = LOG_PROBS
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,13 @@ def _as_numpy(item: Any, name: str, values: str) -> np.ndarray:
         array = _from_dlpack(item, name, values)
     else:
         hint = "; arcbeam.read_log_probs reads files" if isinstance(item, (str, os.PathLike)) else ""
-        if isinstance(item, list):
+        if isinstance(item, Mapping):
+            hint = "; give a list, such as list(arrays.values())"
+        elif isinstance(item, Iterator | Set | ValuesView):
+            hint = "; give a list of arrays"
+        elif values == LOG_PROBS and hasattr(item, "logits"):
+            hint = "; give its logits, with logits=True"
+        elif isinstance(item, list):
             hint = "; numpy.asarray(..., numpy.float32) makes one of it"
         raise TypeError(f"{name}: expected an array (numpy, or anything with DLPack), got {type(item).__name__}{hint}")
     array = rounded(array)
@@ -177,7 +184,11 @@ def _as_numpy(item: Any, name: str, values: str) -> np.ndarray:
 
 
 def _from_dlpack(item: Any, name: str, values: str) -> np.ndarray:
-    kind = item.__dlpack_device__()[0]
+    try:
+        kind = item.__dlpack_device__()[0]
+    except (RuntimeError, BufferError, ValueError) as error:  # such as a tensor of torch without values
+        got = type(item).__name__
+        raise TypeError(f"{name}: expected an array in CPU memory, got {got} ({error})") from None
     if int(kind) not in (1, 3):  # plain and pinned host memory
         raise TypeError(f"{name}: expected an array in CPU memory, got DLPack device type {int(kind)}; copy it first")
     if getattr(item, "requires_grad", False):
@@ -210,7 +221,10 @@ def one_or_many(batch: Any, lengths: Any) -> tuple[Any, Any, bool]:
 
 def _dimensions(array: Any) -> int | None:
     """How many an array has, if it says so."""
-    shape = getattr(array, "shape", None)
+    try:
+        shape = getattr(array, "shape", None)
+    except RuntimeError:  # of a nested tensor of torch, which has none
+        return None
     if shape is None:  # a tensor of torch that requires grad has a shape, and refuses its interface
         interface = getattr(array, "__cuda_array_interface__", None)
         shape = interface.get("shape") if isinstance(interface, dict) else None

@@ -123,21 +123,32 @@ class TimeFirstCheck:
     def __call__(self, batch: Any, lengths: Any) -> None:
         """Warns of an array in host memory that has more utterances than frames, if these seem to be each other.
 
+        They seem so if neighbours are alike, or if all utterances have one frame.
+
         With lengths there is one for each utterance, so that the axes cannot be confused.
         """
         if self._is_done or lengths is not None or not isinstance(batch, np.ndarray) or batch.ndim != 3:
             return
         first, second = batch.shape[:2]
-        if first <= max(second, LEAST) or second < 2:
+        if first <= max(second, LEAST) or second < 1:
             return
         self._is_done = True
-        begin = (first - min(first, SAMPLE[0])) // 2
-        sample = np.maximum(batch[begin : begin + SAMPLE[0], : SAMPLE[1]].astype(np.float32), LOWEST)
-        with np.errstate(all="ignore"):  # NaN and infinities, which the engine refuses
-            along, across = (float(np.abs(np.diff(sample, axis=axis)).mean()) for axis in (0, 1))
-        if 0.0 < along < ALIKE * across:
+        why = ""
+        if second == 1:
+            why = "which are utterances of one frame"
+        elif _are_frames(batch):
+            why = "in which neighbours along the first axis are alike, as frames are"
+        if why:
             warn(
-                f"{self._name}: expected [batch, frames, {self._axis}], got {list(batch.shape)}, in which neighbours "
-                "along the first axis are alike, as frames are: is it [frames, batch, "
-                f"{self._axis}]? Transpose it, as in {self._name}.transpose(1, 0, 2)"
+                f"{self._name}: expected [batch, frames, {self._axis}], got {list(batch.shape)}, {why}: is it [frames, "
+                f"batch, {self._axis}]? Transpose it, as in {self._name}.transpose(1, 0, 2)"
             )
+
+
+def _are_frames(batch: np.ndarray) -> bool:
+    """Whether neighbours along the first axis of [first, second, columns] are more alike than along the second."""
+    begin = (len(batch) - min(len(batch), SAMPLE[0])) // 2
+    sample = np.maximum(batch[begin : begin + SAMPLE[0], : SAMPLE[1]].astype(np.float32), LOWEST)
+    with np.errstate(all="ignore"):  # NaN and infinities, which the engine refuses
+        along, across = (float(np.abs(np.diff(sample, axis=axis)).mean()) for axis in (0, 1))
+    return 0.0 < along < ALIKE * across

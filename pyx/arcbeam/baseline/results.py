@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arcbeam.core.show import Formatted
 from arcbeam.lm.kenlm import LN10
 from arcbeam.words import Word, finite
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Hypothesis:
+class Hypothesis(Formatted):
     """One answer to an utterance.
 
     Attributes
@@ -115,7 +116,7 @@ def _values(one: Hypothesis) -> tuple[object, ...]:
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Formatted):
     """The answers to one utterance, best first; they differ in their words (without a lexicon, in their tokens).
 
     Attributes

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     AnyStream: TypeAlias = Stream | TransducerStream
 
 
+CHUNK_HINT = "is an array [frames, columns], or None to end a stream without more frames"
 LAST_WAIT_S = 1.0  # for the end of a round that is being interrupted
 
 
@@ -115,7 +116,7 @@ class Batcher(Fixed):
         """The decoder, whose ``stream()`` begins streams."""
         return self._decoder
 
-    @lists_options()
+    @lists_options(chunk=CHUNK_HINT)
     def submit(self, stream: AnyStream, chunk: Any, *, last: bool = False, cuda_stream: Any = None) -> ChunkFuture:
         """Has the next chunk of a stream decoded, and returns at once. Any thread may call this.
 
@@ -174,7 +175,7 @@ class Batcher(Fixed):
             raise
         return waits.future
 
-    @lists_options()
+    @lists_options(chunk=CHUNK_HINT)
     async def decode_chunk(self, stream: AnyStream, chunk: Any, *, last: bool = False, cuda_stream: Any = None) -> Any:
         """Submits the next chunk of a stream, as :meth:`submit` does, and awaits its result.
 

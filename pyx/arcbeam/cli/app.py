@@ -1,6 +1,7 @@
 """The commands of ``arcbeam``: arguments in, calls to the layers below, results out."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ from arcbeam.cli import options as opt
 from arcbeam.cli.build import build_graph, build_lm
 from arcbeam.cli.console import guarded
 from arcbeam.cli.decode import decode, greedy
-from arcbeam.cli.parameters import takes_groups
+from arcbeam.cli.parameters import Command, takes_groups
 from arcbeam.cli.stream import stream
 from arcbeam.cli.transduce import transduce
 from arcbeam.cli.tune import tune
@@ -22,6 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+command = partial(app.command, cls=Command)
 
 
 def _version(wanted: bool) -> None:
@@ -41,28 +43,26 @@ def arcbeam(
     """Decode the output of speech recognition models into words."""
 
 
-app.command(
+command(
     "build-graph",
     epilog="Example: arcbeam build-graph --tokens tokens.txt --word-list vocabulary.txt --lm 3gram.arpa.gz "
     "-o TLG.arcbeam",
 )(build_graph)
-app.command(epilog="Example: arcbeam decode TLG.arcbeam log_probs.npz --frame-shift 0.02 --reference reference.tsv")(
-    decode
-)
-app.command(epilog="Example: arcbeam greedy log_probs.npz --tokens tokens.txt --reference reference.tsv")(greedy)
-app.command(
+command(epilog="Example: arcbeam decode TLG.arcbeam log_probs.npz --frame-shift 0.02 --reference reference.tsv")(decode)
+command(epilog="Example: arcbeam greedy log_probs.npz --tokens tokens.txt --reference reference.tsv")(greedy)
+command(
     epilog="Examples: arcbeam stream TLG.arcbeam log_probs.npz --frame-shift 0.02 --real-time; "
     "model | arcbeam stream TLG.arcbeam - --frame-shift 0.02"
 )(stream)
-app.command(
+command(
     epilog="Examples: arcbeam transduce parakeet.nemo encoder_output.npz -f json; "
     "encoder | arcbeam transduce parakeet.nemo - --chunk-frames 5"
 )(transduce)
-app.command(epilog="Example: arcbeam tune TLG.arcbeam log_probs.npz --reference reference.tsv --frame-shift 0.02")(tune)
-app.command("build-lm", epilog="Example: arcbeam build-lm 4gram.arpa.xz -o 4gram.lm")(build_lm)
+command(epilog="Example: arcbeam tune TLG.arcbeam log_probs.npz --reference reference.tsv --frame-shift 0.02")(tune)
+command("build-lm", epilog="Example: arcbeam build-lm 4gram.arpa.xz -o 4gram.lm")(build_lm)
 
 
-@app.command(epilog="Example: arcbeam info 4gram.lm --json")
+@command(epilog="Example: arcbeam info 4gram.lm --json")
 @guarded
 @takes_groups
 def info(
@@ -82,7 +82,7 @@ def info(
     print(json.dumps(info_fields(described), ensure_ascii=False) if as_json else described)
 
 
-@app.command()
+@command()
 @guarded
 def demo(
     transducer: Annotated[
@@ -103,7 +103,7 @@ def demo(
     run(transducer=transducer, rebuild=rebuild, threads=threads, device=device)
 
 
-@app.command(epilog="Example: arcbeam bench gk23_table3 --repeats 3")
+@command(epilog="Example: arcbeam bench gk23_table3 --repeats 3")
 @guarded
 def bench(
     names: Annotated[list[str] | None, typer.Argument(

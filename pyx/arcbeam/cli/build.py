@@ -128,6 +128,12 @@ def build_graph(
     if (lexicon is not None) + (word_list is not None) + lm_words > 1:
         raise typer.BadParameter("give at most one of --lexicon, --word-list and --lm-words")
     opt.check_needs(context, BUILD_NEEDS)
+    if output.suffix == ".fst":
+        raise typer.BadParameter(
+            f"writes a graph of arcbeam, and {output} is a name of OpenFst's; type --output "
+            f"{output.with_suffix('.arcbeam')}, and --openfst {output}, too, if you need that format",
+            param_hint="'--output'",
+        )
     check_output(output, "a graph of arcbeam")
     from arcbeam.cli.graphs import build
 
@@ -155,6 +161,12 @@ def build_lm(
     debug: opt.Debug = False,
 ) -> None:
     """Build a language model for rescoring from its ARPA file."""
+    if output.suffix in (".arpa", ".fst"):
+        raise typer.BadParameter(
+            f"writes a language model of arcbeam, and {output} is a name of another format; type --output "
+            f"{output.with_suffix('.lm')}",
+            param_hint="'--output'",
+        )
     check_output(output, "a language model of arcbeam")
     from arcbeam.cli.models import build_model
 

@@ -17,6 +17,7 @@ from arcbeam.cli.outputs import (
     check_format,
     check_ids,
     check_lattice_file,
+    check_name,
     check_times,
     open_output,
     write,
@@ -62,6 +63,7 @@ def decode(
     """Decode log-probs into transcripts."""
     opt.check_needs(context)
     opt.check_gpu_memory(context, device)
+    check_name(output, format, opt.is_given(context, "format"))
     _check_format(format, frame_shift, answers)
     check_lattice_file(lattice, output)
     settings = opt.decoder_options(
@@ -124,6 +126,7 @@ def greedy(
     """Decode log-probs greedily: the best label of each frame, without a graph or a language model."""
     answers = opt.Answers(frame_confidence=frame_confidence, confidence_aggregation=confidence_aggregation)
     opt.check_needs(context)
+    check_name(output, format, opt.is_given(context, "format"))
     _check_format(format, frame_shift, answers)
     settings = opt.decoder_options(answers, beam=0.0, frame_shift=frame_shift, device=device, threads=threads)
     from arcbeam import CtcDecoder, Graph

@@ -163,6 +163,10 @@ Blank = Annotated[str | None, typer.Option(
 MaxBytes = Annotated[str | None, typer.Option(
     "--max-bytes", metavar="SIZE", show_default="20 times its size, but at least 32MiB", callback=check_size,
     help="The most that a compressed file may unpack to, such as 20GiB: a limit for files that you do not trust.")]
+AllowMissing = Annotated[bool, typer.Option(
+    "--allow-missing", help="If the reference or the input lacks utterances, score those that are in both.")]
+IgnoreCase = Annotated[bool, typer.Option(
+    "--ignore-case", help="Differences of upper and lower case do not count as word errors.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
@@ -174,11 +178,8 @@ class Scoring:
         "--reference", "-r", metavar="FILE", show_default=False,
         help="Reference transcripts: .tsv (id, tab, words), .trn, Kaldi text, .trans.txt or a folder of these. Prints "
         "the word error rate: to the standard output if --output is a file, else to the standard error.")] = None
-    allow_missing: Annotated[bool, typer.Option(
-        "--allow-missing", help="If the reference or the input lacks utterances, score those that are in both.")
-    ] = False
-    ignore_case: Annotated[bool, typer.Option(
-        "--ignore-case", help="Differences of upper and lower case do not count as word errors.")] = False
+    allow_missing: AllowMissing = False
+    ignore_case: IgnoreCase = False
 
     def scorer(self, inputs: Sequence[str]) -> "Scorer | None":
         """Compares with the references, if there are any; a usage error for the standard input, which has no names."""

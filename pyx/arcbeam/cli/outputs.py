@@ -44,6 +44,22 @@ class Format(StrEnum):
 
 
 TIMED = (Format.ctm, Format.stm)  # the formats that need seconds
+NAMES = {
+    ".json": Format.json, ".jsonl": Format.json, ".ndjson": Format.json, ".ctm": Format.ctm, ".stm": Format.stm,
+    ".trn": Format.trn,
+}  # fmt: skip
+"""How the files of a format end."""
+
+
+def check_name(output: str, format: Format, is_chosen: bool) -> None:
+    """A usage error for a file whose name is of another format, unless the command line has the format, too."""
+    named = NAMES.get(os.path.splitext(output)[1].lower(), format)
+    if named is not format and not is_chosen:
+        raise typer.BadParameter(
+            f"the format is {format}, and {output} is a name of {named} files; type --format {named}, or --format "
+            f"{format} for {format} in a file of this name",
+            param_hint="'--output'",
+        )
 
 
 def check_format(
@@ -174,6 +190,10 @@ def check_lattice_file(lattice: str | None, output: str) -> str | None:
         raise typer.BadParameter(str(error), param_hint="'--lattice'") from None
     if lattice == STDOUT:
         wrong = "expected the name of a file, got -; ark:- is the standard output"
+    elif os.path.splitext(lattice)[1] in (".fst", ".txt", ".json"):
+        name, ending = os.path.splitext(lattice)
+        text = f", or ark,t:{lattice} for text" if ending == ".txt" else ""
+        wrong = f"expected the name of a Kaldi archive, got {lattice}; type --lattice {name}.ark{text}"
     elif archive == STDOUT and output == STDOUT:
         wrong = "lattices and words cannot both go to the standard output; name a file for the words with --output"
     elif output != STDOUT and os.path.realpath(archive) == os.path.realpath(output) and not _is_pipe(archive):

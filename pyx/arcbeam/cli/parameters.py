@@ -15,9 +15,32 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 from typer.models import OptionInfo
 
 from arcbeam.cli.overwrites import OUTPUTS
+
+MEANT = {
+    "--lm": ("--language-model", "--ngram-lm"),
+    "--lm-weight": ("--lm-scale", "--ngram-lm-alpha"), "--alpha": ("--lm-scale", "--ngram-lm-alpha"),
+    "--beam-size": ("--beam", "--max-active"), "--beam-width": ("--beam", "--max-active"),
+    "--hotwords": ("--boost",), "--ref": ("--reference",), "--vocab": ("--tokens", "--word-list"),
+}  # fmt: skip
+"""Options of other programs, and those that they may stand for here."""
+
+
+class Command(TyperCommand):
+    """A command that answers options of other programs with its own."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parses the command line; the error for an unknown option names the options that may be meant."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:  # NoSuchOption of the click that typer uses
+            own = {name for parameter in self.params for name in parameter.opts}
+            if meant := [name for name in MEANT.get(getattr(error, "option_name", ""), ()) if name in own]:
+                error.possibilities = meant  # type: ignore[attr-defined]
+            raise
 
 
 def takes_groups(command: Callable[..., None]) -> Callable[..., None]:

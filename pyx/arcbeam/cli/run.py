@@ -114,23 +114,22 @@ class Scorer:
                     greedy = Graph.greedy(graph.tokens, blank=graph.blank)
                     self._greedy = CtcDecoder(greedy, beam=0.0, device="cpu")
 
-    def expect(self, batch: Iterable[Utterance]) -> None:
-        """Fail on utterances without a reference, before any work is done on them."""
-        batch = list(batch)
-        missing = [u.id for u in batch if u.id not in self.references]
+    def expect(self, names: Sequence[str]) -> None:
+        """Fail on utterances without a reference, before any work is done on them; the others count as seen."""
+        missing = [name for name in names if name not in self.references]
         self.without_reference += len(missing)
         if missing and not self.allow_missing:
-            if len(missing) == len(batch) and not self.seen:
+            if len(missing) == len(names) and not self.seen:
                 raise Failure(
                     f"the reference lacks {named(missing)}, all of them; its first is "
                     f"{next(iter(self.references))!r}: is it the reference of these inputs?"
                 )
             raise Failure(f"the reference lacks {named(missing)}; --allow-missing scores the others")
+        self.seen.update(name for name in names if name in self.references)
 
     def add(self, texts: Mapping[str, str]) -> None:
         """Score transcripts, by the names of their utterances."""
         scored = {name: text for name, text in texts.items() if name in self.references}
-        self.seen.update(scored)
         self.has_lower |= any(text != text.upper() for text in scored.values())
         self.has_upper |= any(text != text.lower() for text in scored.values())
         self.has_marks |= any(map(MARK.search, scored.values()))
@@ -146,8 +145,8 @@ class Scorer:
                     references, [found.text for found in self._greedy.decode([u.log_probs for u in scored])]
                 )
 
-    def finish(self) -> list[str]:
-        """Return notes on what was left out; fail if a reference has no transcript."""
+    def left_out(self) -> list[str]:
+        """Return a note on what is not scored, once all utterances are seen; fail if a reference has no utterance."""
         missing = [name for name in self.references if name not in self.seen]
         if missing and not self.allow_missing:
             raise Failure(
@@ -155,11 +154,13 @@ class Scorer:
             )
         if self.without_reference and not self.seen:
             raise Failure("the inputs and the reference have no utterance in common")
+        if not missing and not self.without_reference:
+            return []
+        return [f"not scored: {self.without_reference:,} without a reference, {len(missing):,} without a transcript"]
+
+    def remarks(self) -> list[str]:
+        """Return notes on why transcripts and references may differ."""
         notes = []
-        if missing or self.without_reference:
-            notes.append(
-                f"not scored: {self.without_reference:,} without a reference, {len(missing):,} without a transcript"
-            )
         said = self.references.values()
         cased = self.score.words > 0 and not self.ignore_case
         if self.score.words and not self.has_marks and any(map(MARK.search, said)):
@@ -178,8 +179,8 @@ class Scorer:
         return notes
 
     def tell(self, is_stdout_free: bool) -> None:
-        """Notes what `finish` returns, and tells the word error rate, and below it that of greedy decoding."""
-        for remark in self.finish():
+        """Notes `left_out` and `remarks`, and tells the word error rate, and below it that of greedy decoding."""
+        for remark in (*self.left_out(), *self.remarks()):
             note(f"note: {remark}")
         greedy = f"\ngreedy decoding: {self.greedy_score}" if self.greedy_score.words else ""
         (print if is_stdout_free else note)(f"{self.score}{greedy}")
@@ -201,7 +202,7 @@ def decode_all(
     speed, done = Speed(), done or Done()
     for batch in batches(utterances, batch_size):
         if referee:
-            referee.expect(batch)
+            referee.expect([utterance.id for utterance in batch])
         check(batch)
         done.begin(decoder.finished)
         start = time.perf_counter()

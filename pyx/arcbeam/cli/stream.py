@@ -8,7 +8,7 @@ import typer
 from arcbeam.cli import options as opt
 from arcbeam.cli.console import guarded
 from arcbeam.cli.endpoints import EndpointRules, EndpointValues, check_seconds, endpoint_of
-from arcbeam.cli.outputs import STDOUT, Format, check_format, check_ids, check_times, open_output
+from arcbeam.cli.outputs import STDOUT, Format, check_format, check_ids, check_name, check_times, open_output
 from arcbeam.cli.parameters import takes_groups
 from arcbeam.core.confidence import resolve
 from arcbeam.words import as_dicts
@@ -68,6 +68,7 @@ def stream(
     opt.check_needs(context)
     opt.check_gpu_memory(context, device)
     check_seconds(frame_shift, real_time, endpoint)
+    check_name(output, format, opt.is_given(context, "format"))
     check_times(format, frame_shift)
     of_json = answers.of_json() | {"interim-answers": interim_answers, "posteriors": posteriors}
     check_format(format, of_json=of_json, confidence=answers.confidence)
@@ -99,7 +100,7 @@ def stream(
 
     def check(batch: "list[Utterance]") -> None:
         if scorer is not None:
-            scorer.expect(batch)
+            scorer.expect([utterance.id for utterance in batch])
         check_ids(batch, format)
         check_width(loaded, batch)
         if scorer is not None:

@@ -10,7 +10,17 @@ import typer
 from arcbeam.cli import options as opt
 from arcbeam.cli.console import Failure, guarded
 from arcbeam.cli.endpoints import EndpointRules, EndpointValues, check_seconds, check_transducer, endpoint_of
-from arcbeam.cli.outputs import STDOUT, TIMED, Format, check_format, check_ids, check_times, open_output, write
+from arcbeam.cli.outputs import (
+    STDOUT,
+    TIMED,
+    Format,
+    check_format,
+    check_ids,
+    check_name,
+    check_times,
+    open_output,
+    write,
+)
 from arcbeam.cli.parameters import takes_groups
 from arcbeam.cli.terminal import note, progress, steps
 from arcbeam.core.confidence import resolve
@@ -121,6 +131,7 @@ def transduce(
     opt.check_needs(context, NEEDS)
     if model.suffix not in MODELS:
         raise Failure(f"{model}: unknown kind of model {model.suffix!r}, expected one of {', '.join(MODELS)}")
+    check_name(output, format, opt.is_given(context, "format"))
     check_format(format, confidence=confidence)
     resolve(confidence_method, "--confidence-method")
     if chunk_frames is None and opt.STDIN in inputs:
@@ -171,7 +182,7 @@ def transduce(
 
     def check(batch: "list[Utterance]") -> None:
         if scorer is not None and chunk_frames is not None:
-            scorer.expect(batch)
+            scorer.expect([utterance.id for utterance in batch])
         check_ids(batch, format)
         _check_features(decoder, batch)
 

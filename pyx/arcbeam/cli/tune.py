@@ -16,11 +16,13 @@ import typer
 
 from arcbeam.cli import options as opt
 from arcbeam.cli.console import Failure, check_output, guarded
+from arcbeam.cli.outputs import NAMES
 from arcbeam.cli.parameters import takes_groups
 from arcbeam.cli.terminal import note, progress
 
 if TYPE_CHECKING:
     from arcbeam.cli.run import Scorer
+    from arcbeam.cli.score import Score
     from arcbeam.ctc.decoder import CtcDecoder
     from arcbeam.files.log_probs import Utterance
     from arcbeam.graph.graph import Graph
@@ -38,12 +40,13 @@ class Point:
     acoustic_scale: float
     beam: float
     word_insertion_penalty: float
-    wer: float
-    substitutions: int
-    insertions: int
-    deletions: int
+    score: "Score"
     speed: float  # RTFx, or frames a second where the seconds of a frame are not known
-    by_utterance: list[tuple[int, int]]  # errors and words
+
+    @property
+    def wer(self) -> float:
+        """The word error rate as a fraction."""
+        return self.score.errors / self.score.words
 
 
 def numbers(option: str, text: str, least: float = -math.inf) -> list[float]:
@@ -90,8 +93,8 @@ def tune(
     max_active: Annotated[int, typer.Option(
         "--max-active", metavar="TOKENS", min=0, rich_help_panel=opt.SEARCH,
         help="Go on with at most this many paths of a frame; 0 for no limit.")] = opt.DEFAULT.max_active or 0,
-    ignore_case: Annotated[bool, typer.Option(
-        "--ignore-case", help="Differences of upper and lower case do not count as word errors.")] = False,
+    allow_missing: opt.AllowMissing = False,
+    ignore_case: opt.IgnoreCase = False,
     tables: opt.Tables,
     max_bytes: opt.MaxBytes = None,
     debug: opt.Debug = False,
@@ -99,6 +102,10 @@ def tune(
     """Find the options with the fewest word errors: use a tuning set, never the test set."""
     scales, beams = numbers("--acoustic-scale", acoustic_scale, 0.01), numbers("--beam", beam, 0.0)
     penalties = numbers("--word-insertion-penalty", word_insertion_penalty)
+    if output is not None and output.suffix.lower() in NAMES:
+        raise typer.BadParameter(
+            f"writes CSV, got {output}; type --output {output.with_suffix('.csv')}", param_hint="'--output'"
+        )
     for file in (output, plot):
         if file is not None:
             check_output(file)
@@ -112,11 +119,17 @@ def tune(
     references = read_references(reference)
     found = find_inputs(inputs, max_bytes)
     loaded = load_graph(graph, **vars(tables), max_bytes=max_bytes)
-    utterances = [utterance for utterance in read_all(found) if utterance.id in references]
-    if not utterances:
-        raise Failure("the inputs and the reference have no utterance in common")
+    scorer = Scorer(references, allow_missing, ignore_case)
+    names: list[str] = []
+    utterances: list[Utterance] = []
+    for utterance in read_all(found):
+        names.append(utterance.id)
+        if utterance.id in references:
+            utterances.append(utterance)
+    scorer.expect(names)
+    for remark in scorer.left_out():
+        note(f"note: {remark}")
     note(f"tuning on {len(utterances):,} utterances of {len(references):,} references")
-    scorer = Scorer(references, ignore_case=ignore_case)
     scorer.compare_with_greedy(loaded)
     options = {"max_active": max_active or None, "threads": threads, "device": device, "frame_shift": frame_shift}
     grid = list(itertools.product(penalties, scales, beams))
@@ -127,6 +140,9 @@ def tune(
             device = describe_device(decoder)
     scorer.add_greedy(utterances)
     points.sort(key=lambda point: (point.wer, abs(point.word_insertion_penalty), -point.speed))
+    scorer.score = points[0].score
+    for remark in scorer.remarks():
+        note(f"note: {remark}")
     unit = "frames a second" if frame_shift is None else "RTFx"
     _print(points, unit, device, scorer)
     _advise(points, [graph, *inputs, *["--logits"][:logits]], loaded, unit)
@@ -148,7 +164,6 @@ def _measured(
     from arcbeam.cli.score import Score
 
     check_width(graph, utterances)
-    said = [scorer.references[utterance.id] for utterance in utterances]
     frames = sum(len(utterance.log_probs) for utterance in utterances)
     seconds = options["frame_shift"] or 1.0
     for penalty, places in itertools.groupby(grid, operator.itemgetter(0)):
@@ -157,13 +172,11 @@ def _measured(
             decoder = CtcDecoder(penalised, acoustic_scale=scale, beam=beam, **options)
             decode = partial(decode_batch, decoder, utterances, logits=logits)
             found, took = decode(), _seconds(decode)
-            score = Score(ignore_case=scorer.ignore_case)
-            score.add(said, [hypothesis.text for hypothesis in found])
-            if score.wer is None:
+            scorer.score = Score(ignore_case=scorer.ignore_case)
+            scorer.add({u.id: hypothesis.text for u, hypothesis in zip(utterances, found, strict=True)})
+            if not scorer.score.words:
                 raise Failure("the references have no words")
-            errors = score.substitutions, score.insertions, score.deletions
-            speed = frames * seconds / max(took, 1e-9)
-            yield Point(scale, beam, penalty, score.wer, *errors, speed, score.by_utterance), decoder
+            yield Point(scale, beam, penalty, scorer.score, frames * seconds / max(took, 1e-9)), decoder
 
 
 def _seconds(decode: Callable[[], Any]) -> float:
@@ -205,8 +218,8 @@ def _print(points: list[Point], unit: str, device: str, scorer: "Scorer") -> Non
     for point in points[:SHOWN]:
         table.add_row(
             f"{point.acoustic_scale:g}", f"{point.beam:g}", f"{point.word_insertion_penalty:g}",
-            f"{100 * point.wer:.2f}", f"{point.substitutions:,}", f"{point.insertions:,}", f"{point.deletions:,}",
-            f"{point.speed:,.0f}",
+            f"{100 * point.wer:.2f}", f"{point.score.substitutions:,}", f"{point.score.insertions:,}",
+            f"{point.score.deletions:,}", f"{point.speed:,.0f}",
         )  # fmt: skip
     Console(soft_wrap=False).print(table)
     if scorer.greedy_score.words:
@@ -221,8 +234,8 @@ def _advise(points: list[Point], given: list[str], loaded: "Graph", unit: str) -
     fastest = max((point for point in points if point.wer <= best.wer + CLOSE), key=lambda point: point.speed)
     chosen = [("the fewest errors", best)]
     if fastest.speed >= FASTER * best.speed:
-        low, high = difference(best.by_utterance, fastest.by_utterance)
-        worse = f"{100 * (fastest.wer - best.wer):.2f} points worse on these {len(best.by_utterance):,} utterances"
+        low, high = difference(best.score.by_utterance, fastest.score.by_utterance)
+        worse = f"{100 * (fastest.wer - best.wer):.2f} points worse on these {best.score.utterances:,} utterances"
         if high > CLOSE:
             worse += f" (on as many others like them {_points(low)} to {_points(high)}, in 95 of 100 cases)"
         chosen.append((f"{fastest.speed / best.speed:.1f} times as fast, {worse}", fastest))
@@ -251,7 +264,13 @@ def _write(points: list[Point], path: Path, unit: str) -> None:
             "acoustic_scale", "beam", "word_insertion_penalty", "wer", "substitutions", "insertions", "deletions",
             unit.lower().replace(" ", "_"),
         ))  # fmt: skip
-        rows.writerows(tuple(vars(point).values())[:-1] for point in points)  # without those of single utterances
+        rows.writerows(
+            (
+                point.acoustic_scale, point.beam, point.word_insertion_penalty, point.wer, point.score.substitutions,
+                point.score.insertions, point.score.deletions, point.speed,
+            )
+            for point in points
+        )  # fmt: skip
 
 
 def _check_picture(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Options of functions: an error for unknown ones that lists the known ones, and options that a dataclass declares."""
+"""Options of functions: errors for unknown and missing ones that name the known ones; options of a dataclass."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import functools
 import inspect
 import os
 import re
+import sys
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
+
+UNNAMED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 P = ParamSpec("P")
 Returned = TypeVar("Returned")
@@ -21,9 +24,10 @@ _REST = re.compile(r"^\*\*options\n(?:    .*\n)+", re.MULTILINE)
 def lists_options(
     kind: type[Any] | None = None, /, *, opened_by: str = "", **hints: str
 ) -> Callable[[Callable[P, Returned]], Callable[P, Returned]]:
-    """Decorates a function: TypeError that lists known options; `kind`'s fields go into signature and docstring.
+    """Decorates a function: TypeErrors that name its options; `kind`'s fields go into signature and docstring.
 
-    `opened_by` names what takes a path, which a constructor does not.
+    `opened_by` names what takes a path, which a constructor does not. `hints` follow the names of options, known or
+    not, where these are wrong or missing.
     """
 
     def decorate(function: Callable[P, Returned]) -> Callable[P, Returned]:
@@ -35,6 +39,15 @@ def lists_options(
         )
         known = [name for name in signature.parameters if name not in ("self", "cls")]
         names = frozenset(known)
+        is_init = function.__name__ == "__init__"
+        called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+        unnamed = [one for one in signature.parameters.values() if one.kind in UNNAMED]
+        required = [one for one in signature.parameters.values() if one.default is inspect.Parameter.empty]
+        needed = [one.name for one in required if one.kind in UNNAMED]
+        named = frozenset(one.name for one in required if one.kind is inspect.Parameter.KEYWORD_ONLY)
+        fewest, most = len(needed), len(unnamed)
+        if any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in signature.parameters.values()):
+            most = sys.maxsize
 
         @functools.wraps(function)
         def call(*arguments: P.args, **options: P.kwargs) -> Returned:
@@ -42,6 +55,13 @@ def lists_options(
                 raise TypeError(_message(sorted(options.keys() - names), known, hints))
             if opened_by and len(arguments) > 1 and isinstance(arguments[1], (str, os.PathLike)):
                 raise TypeError(f"{known[0]}: got the path {os.fspath(arguments[1])!r}, which {opened_by} opens")
+            if len(arguments) < fewest or not named.issubset(options):
+                missing = [one for one in (*needed[len(arguments) :], *sorted(named)) if one not in options]
+                if missing:
+                    shown = type(arguments[0]).__name__ if is_init and arguments else called
+                    raise TypeError(_missing(missing, shown, known, [*needed, *named], hints))
+            if len(arguments) > most:
+                raise TypeError(_too_many(called, len(arguments), [one.name for one in unnamed], known))
             return function(*arguments, **options)
 
         call.__signature__ = signature  # type: ignore[attr-defined]
@@ -79,3 +99,22 @@ def _parameter(field: dataclasses.Field[Any]) -> inspect.Parameter:
 def _message(unknown: list[str], known: list[str], hints: dict[str, str]) -> str:
     said = [f"; {name} {hints[name]}" for name in unknown if name in hints]
     return f"unknown option {', '.join(unknown)}: expected one of {', '.join(known)}{''.join(said)}"
+
+
+def _missing(missing: list[str], called: str, known: list[str], needed: list[str], hints: dict[str, str]) -> str:
+    """The message of a call without some of the arguments that it needs."""
+    shown = [name for name in known if name in needed]
+    call = f"{called}({', '.join([*shown, '...'][: len(shown) + (len(known) > len(shown))])})"
+    said = "".join(f"; {name} {hints[name]}" for name in missing if name in hints)
+    return f"{missing[0]}: expected {call}, got no {' and no '.join(missing)}{said}"
+
+
+def _too_many(called: str, got: int, unnamed: list[str], known: list[str]) -> str:
+    """The message of a call with more arguments without a name than there are."""
+    taken = [name for name in unnamed if name in known]
+    others = [f"{name}=" for name in known if name not in taken]
+    named = f"; give the others by their names: {', '.join(others)}" if others else ""
+    call = f"{called}({', '.join([*taken, '...'][: len(taken) + bool(others)])})"
+    return (
+        f"{call}: expected at most {len(taken)} arguments without a name, got {got - len(unnamed) + len(taken)}{named}"
+    )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
+import os
 import sys
+from collections.abc import Iterable, KeysView, Mapping, Set
 from typing import Any
 
 from arcbeam.core.show import shortened
@@ -59,6 +61,33 @@ def check_text(name: str, text: str) -> None:
             f"{name}: expected text, got {shortened(text)}, which has half of a surrogate pair; decode it from its "
             "bytes anew"
         ) from None
+
+
+def as_texts(name: str, given: object, place: str) -> tuple[str, ...]:
+    """Texts whose order says what they stand for, which is a `place`; TypeError or ValueError for anything else."""
+    has_order = not isinstance(given, Mapping | Set) or isinstance(given, KeysView)
+    if not has_order or not isinstance(given, Iterable):
+        article = "an" if place[0] in "aeiou" else "a"
+        raise TypeError(f"{name}: expected a sequence of str, {article} {place} each, got {type(given).__name__}")
+    texts = tuple(given)
+    for at, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"{name}: expected a sequence of str, got {type(text).__name__} for {place} {at}")
+        check_text(name, text)
+    return texts
+
+
+def check_path(name: str, value: object, expected: str) -> None:
+    """Raises TypeError unless it may be a path; `expected` names all that may be given."""
+    if not isinstance(value, (str, bytes, os.PathLike)):
+        raise TypeError(f"{name}: expected {expected}, got {type(value).__name__}")
+
+
+def check_axes(ax: Any) -> None:
+    """Raises TypeError unless it is None or axes of matplotlib."""
+    if ax is not None and not hasattr(ax, "get_window_extent"):
+        name = f"; plot().figure.savefig({ax!r}) writes a picture" if isinstance(ax, str) else ""
+        raise TypeError(f"ax: expected axes of matplotlib, or None, got {type(ax).__name__}{name}")
 
 
 def is_bool(value: object) -> bool:

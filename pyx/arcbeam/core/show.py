@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from typing import Any
+
+
+class Formatted:
+    """What has a text, and is formatted like it, as in ``f"{hypothesis:>40}"``."""
+
+    __slots__ = ()
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
 
 
 def changed(options: Any, *without: str) -> list[str]:
@@ -18,6 +28,12 @@ def changed(options: Any, *without: str) -> list[str]:
 def shown_as(what: str, *details: str) -> str:
     """``<what, detail, detail>``."""
     return f"<{', '.join((what, *details))}>"
+
+
+def few(names: Sequence[str], count: int | None = None, most: int = 5) -> str:
+    """The first of some names, and how many more there are; `count` is the number of all, if `names` has not all."""
+    more = (len(names) if count is None else count) - len(names[:most])
+    return ", ".join(map(repr, names[:most])) + (f" and {more:,} more" if more else "")
 
 
 def shortened(value: Any, most: int = 60) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from arcbeam.core.checks import check_axes
 from arcbeam.core.packages import missing_package
 from arcbeam.words import Word
 
@@ -36,6 +37,7 @@ def plot(
     ax: Any,
 ) -> Any:
     """Draws frames `span` of log-probs that begin with `first_frame` of the stream; returns the axes."""
+    check_axes(ax)
     try:
         from matplotlib import pyplot
     except ModuleNotFoundError:

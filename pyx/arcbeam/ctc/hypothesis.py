@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from arcbeam.core._confidence import aggregated
 from arcbeam.core.calls import lists_options
+from arcbeam.core.show import Formatted
 from arcbeam.ctc import frame_picture
 from arcbeam.ctc.boost.boost import Boost
 from arcbeam.ctc.confidence.frame_confidences import Label, of_words
@@ -38,7 +39,7 @@ DERIVED = (
 )  # fmt: skip
 
 
-class Hypothesis(WordPath):
+class Hypothesis(WordPath, Formatted):
     """The best path of one utterance, and the other outputs that were requested.
 
     A pickled hypothesis has the values of all its attributes, but neither the graph nor language models.

@@ -9,6 +9,8 @@ STANDARD = "-"  # the standard input or output
 WRITTEN = {"t", "b", "f", "nf"}  # options that arcbeam follows, or that change nothing in what is written
 READ = {"t", "b", "o", "no", "s", "ns", "cs", "ncs", "bg", "np"}  # that change nothing in what is read
 
+READS = {"ark": "an archive", "scp": "an index of archives"}
+
 
 class Written(NamedTuple):
     """Where a table goes."""
@@ -23,20 +25,27 @@ def written(given: str) -> Written:
     words, target = _split(given)
     if words is None:
         if given.endswith(".scp"):
-            raise FormatError(
-                f"expected an archive, got the index {given}; ark,scp:{given[:-4]}.ark,{given} writes both"
-            )
+            raise FormatError(_writes_both(given))
         return Written(_archive(given, given))
     kinds = [word for word in words if word in ("ark", "scp")]
     if kinds == ["scp"]:
         raise FormatError(f"expected ark:FILE or ark,scp:ARCHIVE,INDEX, got {given!r}")
     _check_options(given, words, WRITTEN)
     if kinds == ["ark"]:
+        if target.endswith(".scp"):
+            raise FormatError(_writes_both(target))
         return Written(_archive(target, given), None, "t" in words)
     archive, comma, index = target.partition(",")
     if not comma or not archive or not index or STANDARD in (archive, index):
         raise FormatError(f"expected the names of an archive and its index after ark,scp:, got {given!r}")
+    if kinds != ["ark", "scp"] or (archive.endswith(".scp") and index.endswith(".ark")):
+        raise FormatError(f"expected ark,scp:ARCHIVE,INDEX, the archive first, got {given!r}")
     return Written(_archive(archive, given), _no_command(index, given), "t" in words)
+
+
+def _writes_both(index: str) -> str:
+    """The message where an index stands for an archive."""
+    return f"expected an archive, got the index {index}; ark,scp:{index[:-4]}.ark,{index} writes both"
 
 
 def _archive(name: str, given: str) -> str:
@@ -55,6 +64,9 @@ def read(given: str) -> tuple[str, str] | None:
     if len(kinds) != 1:
         raise FormatError(f"expected ark:FILE or scp:FILE to read, got {given!r}")
     _check_options(given, words, READ)
+    for kind, ending, what in (("scp", ".ark", "an archive"), ("ark", ".scp", "an index")):
+        if kinds == [kind] and target.endswith(ending):
+            raise FormatError(f"expected {READS[kind]} after {kind}:, got {target}, {what}; give {ending[1:]}:{target}")
     return kinds[0], _no_command(target, given)
 
 

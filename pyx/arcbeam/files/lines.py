@@ -7,16 +7,15 @@ import stat
 from collections.abc import Iterator
 
 from arcbeam.core.errors import FormatError
-from arcbeam.files.kinds import ARPA, kind_of, not_text
+from arcbeam.files.kinds import ARPA, BEGINNING, kind_of, not_text
 
-BEGINNING = 512  # bytes by which a file is recognised
 MOST_OF_A_PIPE = 64 << 20
 """The most bytes that are read of what has no size, such as a pipe, which may never end."""
 
 
 def read_text(path: str | os.PathLike[str]) -> bytes:
     """The content of a text file."""
-    with open(path, "rb") as file:
+    with open(os.fspath(path), "rb") as file:  # not a number, which would be an open file's
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             return file.read()
         data = file.read(MOST_OF_A_PIPE + 1)

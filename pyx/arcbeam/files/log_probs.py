@@ -17,6 +17,7 @@ from arcbeam.core.errors import FormatError
 from arcbeam.core.sizes import as_bytes
 from arcbeam.files import kaldi_matrices, kaldi_specifiers
 from arcbeam.files.kaldi_archives import scp_entries
+from arcbeam.files.kinds import other_kind
 from arcbeam.files.numpy_files import Archive, map_npy
 
 SUFFIXES = (".npz", ".npy", ".ark", ".scp")
@@ -158,7 +159,8 @@ def _find(path: str) -> Iterator[tuple[Path, Reader]]:
         yield file, READERS[file.suffix.lower()]
     else:
         suffix, swapped = file.suffix.lower(), ""
-        if file.suffix in GRAPH_SUFFIXES:
+        kind = other_kind(file)
+        if file.suffix in GRAPH_SUFFIXES or (kind and kind.startswith("a graph of arcbeam")):
             swapped = "; commands that take a graph take it first, then the log-probs; greedy takes none"
         elif suffix in AUDIO or suffix in MODELS:
             kind = "audio" if suffix in AUDIO else "an acoustic model"
@@ -168,7 +170,7 @@ def _find(path: str) -> Iterator[tuple[Path, Reader]]:
             )
         raise FormatError(
             f"{file}: unknown kind of input {file.suffix!r}, expected one of {', '.join(SUFFIXES)}, "
-            f"or ark:FILE or scp:FILE{swapped}"
+            f"or ark:FILE or scp:FILE{swapped or (kind and f', got {kind}') or ''}"
         )
 
 

@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any, Protocol, Self
 
 from arcbeam.core.errors import FormatError
+from arcbeam.files.kinds import XZ_BYTES
 from arcbeam.files.reading import Budget, check_is_file, reading
 
 CHUNK = 1 << 16
 BLOCK = 1 << 22
-XZ_BYTES = 192 << 20
-"""Bytes that decompressing xz may take, unless `max_bytes` is more: three times the dictionary of ``xz -9``."""
 _UNSUPPORTED = {b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
 
 

@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterator
 from fnmatch import fnmatchcase
 
 from arcbeam.core.errors import FormatError
+from arcbeam.files.kinds import refuse_other
 from arcbeam.files.packed_files import PackedFile
-from arcbeam.files.reading import reading
+from arcbeam.files.reading import check_is_file, reading
 
 BLOCK = 512
 PIECE = 1 << 20
@@ -30,6 +31,8 @@ def read_members(
 
     A ``*`` in `names` stands for anything.
     """
+    check_is_file(path)
+    refuse_other(path, expected, "a tar archive", "packed")
     found: dict[str, bytes] = {}
     with PackedFile(path, max_bytes) as file, reading(path, expected):
         for member, size in _members(file):

@@ -10,6 +10,7 @@ from typing import IO, Any
 import numpy as np
 
 from arcbeam.core.errors import FormatError
+from arcbeam.files.kinds import refuse_other
 from arcbeam.files.pickled_data import DROPPED, Name, Reader, Stateful
 from arcbeam.files.reading import Budget, reading
 from arcbeam.files.zip_file import ZipMembers
@@ -45,6 +46,7 @@ class _Storage:
 def read_torch_file(file: str | os.PathLike[str] | IO[bytes], name: str, max_bytes: int | str | None = None) -> Any:
     """What ``torch.save`` wrote, as data: tensors are read-only numpy arrays; objects of other types are `DROPPED`."""
     if isinstance(file, (str, os.PathLike)):
+        refuse_other(file, EXPECTED, "a file of torch.save", "a zip archive")
         with open(os.fspath(file), "rb") as opened:
             return read_torch_file(opened, name, max_bytes)
     size = file.seek(0, os.SEEK_END)

@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     from arcbeam.recipe.lexicon import Lexicon
 
 
-@lists_options(DecoderOptions)
+WIDTH = "is an option of other decoders: beam= is a difference of costs, and max_active= limits the tokens of a frame"
+WEIGHT = "is an option of other decoders: acoustic_scale= weighs the log-probs against the language model"
+PENALTY = "is an option of other decoders: Graph.build(..., word_insertion_penalty=...) has minus this"
+
+
+@lists_options(
+    DecoderOptions, beam_width=WIDTH, beam_size=WIDTH, alpha=WEIGHT, lm_weight=WEIGHT, beta=PENALTY, word_score=PENALTY
+)
 def ctc_decoder(
     tokens: Any,
     lm: StrPath | LanguageModel | KenLM | None = None,

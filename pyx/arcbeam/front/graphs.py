@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from arcbeam.core.errors import FormatError
+from arcbeam.core.show import few
 from arcbeam.core.warn import warn
 from arcbeam.files.reading import check_is_file
 from arcbeam.graph.graph import Graph
@@ -16,7 +17,7 @@ from arcbeam.graph.symbols import TokenTable
 from arcbeam.lm import kenlm_file, lm_file
 from arcbeam.lm.loading import arpa_of
 from arcbeam.recipe import cache
-from arcbeam.recipe.lexicon import Lexicon, find_separator, read_words, words_of_arpa
+from arcbeam.recipe.lexicon import Lexicon, check_lexicon, find_separator, read_words, words_of_arpa
 from arcbeam.recipe.progress import OnTerminal
 from arcbeam.tokens.model_tokens import WORD_START, ModelTokens, digest_of, with_marked_starts
 
@@ -48,14 +49,26 @@ def graph_of(parts: Parts, use_cache: bool) -> Graph:
     separator = _separator(parts)
     if parts.lm is None and parts.lexicon is None and parts.words is None:
         return Graph.greedy(with_marked_starts(parts.table), separator=separator)
+    check_lexicon(parts.lexicon)
     arpa = None if parts.lm is None else _checked(arpa_of(parts.lm))
     if parts.words is not None and not isinstance(parts.words, (str, os.PathLike)):
-        parts = replace(parts, words=tuple(parts.words))
+        parts = replace(parts, words=_words(parts.words))
 
     def build() -> Graph:
         return _built(parts, separator, arpa)
 
     return cache.kept(KIND, _key(parts, separator, arpa), build, warn) if use_cache else build()
+
+
+def _words(words: Iterable[str]) -> tuple[str, ...]:
+    """The words that the caller lists; TypeError for anything else."""
+    if isinstance(words, bytes) or not isinstance(words, Iterable):
+        raise TypeError(f"words: expected the path of a file with a word a line, or words, got {type(words).__name__}")
+    listed = tuple(words)
+    for word in listed:
+        if not isinstance(word, str):
+            raise TypeError(f"words: expected words as str, got {type(word).__name__} ({word!r})")
+    return listed
 
 
 def _separator(parts: Parts) -> str | None:
@@ -144,8 +157,7 @@ def _lexicon(parts: Parts, separator: str | None, arpa: StrPath | None) -> Lexic
     if parts.words is not None:
         _warn_of_lost(source, words, lexicon)
     elif sum(lexicon.skipped.values()) > len(lexicon):
-        left_out = ", ".join(f"{count:,} {reason}" for reason, count in lexicon.skipped.items())
-        warn(f"{source}: {len(lexicon):,} words can be written; left out are {left_out}: {GIVE_LEXICON}")
+        warn(f"{source}: {len(lexicon):,} words can be written; left out are {lexicon.tell_skipped()}: {GIVE_LEXICON}")
     return lexicon
 
 
@@ -153,10 +165,12 @@ def _warn_of_lost(source: str, words: Iterable[str], lexicon: Lexicon) -> None:
     """Warns of words of the caller's that the graph will not have."""
     kept = set(lexicon.words)
     if lost := [word for word in dict.fromkeys(words) if word not in kept]:
-        named = ", ".join(map(repr, lost[:5])) + (f" and {len(lost) - 5:,} more" if len(lost) > 5 else "")
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in lexicon.skipped.items())
         phrase = "; of a phrase give each word" if any(len(word.split()) > 1 for word in lost) else ""
-        warn(f"{source}: the graph lacks {named}, which the tokens cannot write ({reasons}){phrase}; or {GIVE_LEXICON}")
+        warn(
+            f"{source}: the graph lacks {few(lost)}, which the tokens cannot write ({reasons}){phrase}; or "
+            f"{GIVE_LEXICON}"
+        )
 
 
 def _write_equal(path: str, words: Iterable[str]) -> None:

@@ -44,6 +44,10 @@ class Wording:
     def __post_init__(self) -> None:
         if self.join not in ("words", "pieces"):
             raise ValueError(f'join: expected "words" or "pieces", got {self.join!r}')
+        if self.separator is not None and not isinstance(self.separator, str):
+            raise TypeError(f"separator: expected a str or None, got {type(self.separator).__name__}")
+        if self.meta is not None and not isinstance(self.meta, Mapping):
+            raise TypeError(f"meta: expected a mapping of str to facts, or None, got {type(self.meta).__name__}")
 
 
 def unzip(arcs: Arcs) -> Sequence[npt.ArrayLike]:
@@ -80,7 +84,9 @@ def as_tokens(tokens: Tokens, blank: str | int | None) -> TokenTable | None:
 
 
 def check_width(num_columns: int | None, tokens: TokenTable | None) -> None:
-    """ValueError unless a number of columns fits the tokens and 16 bits."""
+    """ValueError or TypeError unless a number of columns fits the tokens and 16 bits."""
+    if num_columns is not None and (isinstance(num_columns, bool) or not isinstance(num_columns, numbers.Integral)):
+        raise TypeError(f"num_columns: expected a whole number, or None, got {type(num_columns).__name__}")
     if tokens is not None and num_columns is not None and len(tokens) != num_columns:
         raise ValueError(f"tokens: expected {num_columns} columns, got {len(tokens)}")
     width = len(tokens) if tokens is not None else num_columns

@@ -209,8 +209,15 @@ def as_arcs(
     return tuple(out)
 
 
+def check_finals(finals: Any) -> None:
+    """TypeError unless it is a mapping or numbers in a row."""
+    if not isinstance(finals, Mapping) and (np.ndim(finals) != 1 or np.asarray(finals).dtype.kind not in "iuf"):
+        raise TypeError(f"finals: expected a mapping {{state: cost}}, or costs [states], got {type(finals).__name__}")
+
+
 def as_finals(finals: Mapping[int, float] | npt.ArrayLike, num_states: int) -> npt.NDArray[np.float32]:
     """Final costs, float32 [num_states], +inf where not final, from a mapping or such an array."""
+    check_finals(finals)
     if not isinstance(finals, Mapping):
         out = np.array(finals, "<f4")
         if out.shape != (num_states,):
@@ -270,6 +277,7 @@ def symbol_bytes(name: str, symbols: Iterable[tuple[int, str]]) -> bytes:
 
 def count_states(arcs: tuple[npt.NDArray[Any], ...], start: int, finals: Mapping[int, float] | npt.ArrayLike) -> int:
     """One more than the largest state that is mentioned; refuses a number that is probably a mistake."""
+    check_finals(finals)
     if not isinstance(finals, Mapping):
         return len(np.asarray(finals))
     most = max([start, *finals, *(int(array.max()) for array in arcs[:2] if array.size)])

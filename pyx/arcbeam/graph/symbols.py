@@ -4,13 +4,14 @@ import itertools
 import json
 import numbers
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from arcbeam.core.calls import lists_options
+from arcbeam.core.checks import as_texts
 from arcbeam.core.errors import FormatError
 from arcbeam.core.show import shown_as
 from arcbeam.files.lines import read_lines
@@ -87,8 +88,8 @@ class SymbolTable:
     @classmethod
     @lists_options()
     def from_list(cls, symbols: Iterable[str]) -> Self:
-        """A table in which a symbol's position is its id: ``["<eps>", "the", ...]``."""
-        symbols = list(symbols)
+        """A table in which a symbol's position is its id: ``["<eps>", "the", ...]``; TypeError without an order."""
+        symbols = as_texts("symbols", symbols, "id")
         return cls.from_ids(range(len(symbols)), symbols)
 
     @classmethod
@@ -331,12 +332,7 @@ class TokenTable:
         ValueError
             A token occurs twice, or `blank` is not one of them.
         """
-        if isinstance(tokens, Mapping | Set) or not isinstance(tokens, Iterable):
-            raise TypeError(f"tokens: expected a sequence of str, a column each, got {type(tokens).__name__}")
-        tokens = tuple(tokens)
-        for column, token in enumerate(tokens):
-            if not isinstance(token, str):
-                raise TypeError(f"tokens: expected a sequence of str, got {type(token).__name__} for column {column}")
+        tokens = as_texts("tokens", tokens, "column")
         if len(set(tokens)) != len(tokens):
             twice = next(token for i, token in enumerate(tokens) if token in tokens[:i])
             raise ValueError(f"token {twice!r} occurs twice")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from arcbeam.core.checks import check_axes
 from arcbeam.core.packages import missing_package
 
 BEST, OTHER = "#c0392b", "#34495e"
@@ -91,6 +92,7 @@ def rows_of(boxes: Sequence[Box], middles: Sequence[float], widths: Sequence[flo
 
 def plot(picture: Picture, ax: Any = None) -> Any:
     """Draws the picture with matplotlib; returns the axes."""
+    check_axes(ax)
     try:
         from matplotlib import pyplot
         from matplotlib.patches import FancyArrowPatch

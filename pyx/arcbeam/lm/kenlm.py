@@ -18,7 +18,7 @@ from arcbeam.core.calls import lists_options
 from arcbeam.core.errors import FormatError
 from arcbeam.core.packages import missing_package
 from arcbeam.core.show import shown_as
-from arcbeam.files.kinds import known_kind
+from arcbeam.files.kinds import other_kind
 from arcbeam.files.packed_files import blocks
 from arcbeam.files.reading import check_is_file
 from arcbeam.lm._kenlm import KenLmModel, LibraryError, ModelError
@@ -226,9 +226,8 @@ def _load(file: Path, path: Path, libraries: Sequence[str]) -> KenLmModel:
             if len(reason) > LONGEST_REASON:  # it may quote a long line of a file that is not a model
                 reason = reason[:LONGEST_REASON] + "..."
             kind = MemoryError if any(text in reason for text in _NO_MEMORY) else FormatError
-            with open(file, "rb") as start:
-                got = known_kind(start.read(64))
-            if kind is FormatError and got is not None and not got.startswith(("an ARPA", "KenLM's")):
+            got = other_kind(file, "an ARPA", "KenLM's")
+            if kind is FormatError and got is not None:
                 raise FormatError(f"{path}: expected an ARPA or KenLM's binary language model, got {got}") from None
             raise kind(f"{path}: KenLM cannot load it: {reason.strip()}") from None
     raise missing_package("kenlm", "a KenLM language model", f"of which no library can be used ({'; '.join(reasons)})")

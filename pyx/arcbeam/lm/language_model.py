@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from arcbeam.core.calls import lists_options
 from arcbeam.core.errors import FormatError
 from arcbeam.core.show import shown_as
 from arcbeam.core.warn import warn
-from arcbeam.files.kinds import known_kind
+from arcbeam.files.kinds import other_kind
 from arcbeam.files.section_file import Mapped
 from arcbeam.lm import lm_file
 from arcbeam.lm._language_model import walk
@@ -177,9 +176,8 @@ class LanguageModel:
         try:
             columns, about = backoff_model.read(arpa, Reporter(progress), max_bytes)
         except FormatError:
-            with open(arpa, "rb") if os.path.isfile(arpa) else io.BytesIO() as file:
-                got = known_kind(file.read(64))
-            if got is None or got.startswith(("an ARPA", "a file packed")):
+            got = other_kind(arpa, "ARPA", "packed")
+            if got is None:
                 raise
             raise FormatError(f"{os.fspath(arpa)}: expected an ARPA language model, got {got}") from None
         for note in about["notes"]:

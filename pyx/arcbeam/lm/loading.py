@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from arcbeam.core.checks import check_path
 from arcbeam.core.errors import FormatError
 from arcbeam.files.reading import check_is_file
 from arcbeam.lm import kenlm_file, lm_file
@@ -65,6 +66,7 @@ def arpa_of(model: StrPath | LanguageModel | KenLM) -> StrPath:
             raise ValueError(f"lm: expected a model that was made from an ARPA, got {model!r}; give the ARPA's path")
         return model.path
     if not isinstance(model, LanguageModel):
+        check_path("lm", model, "the path of an ARPA, an arcbeam.LanguageModel or an arcbeam.KenLM")
         return model
     if model.arpa is None:
         raise ValueError(f"lm: expected a model that LanguageModel.build made, got {model!r}; give the ARPA's path")

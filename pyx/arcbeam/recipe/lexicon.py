@@ -14,7 +14,8 @@ import numpy as np
 from arcbeam.core.calls import lists_fields, lists_options
 from arcbeam.core.errors import FormatError
 from arcbeam.core.packages import require
-from arcbeam.core.show import shown_as
+from arcbeam.core.show import few, shown_as
+from arcbeam.files.kinds import ARPA, kind_of, other_kind
 from arcbeam.files.reading import reading
 from arcbeam.files.sentencepiece_file import load_model
 from arcbeam.recipe import files
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 WORD_START = "\u2581"  # SentencePiece's mark of a word's first piece
 _RESERVED = ("<eps>", "<s>", "</s>", "#0")
 MOST_CANDIDATES = 5  # tokens that a message offers as the separator
+MOST_EXAMPLES = 5  # words that a message names of those that are left out
 _SEPARATORS = ("<space>", " ", "|", WORD_START, "<sp>", "[SPACE]", "<SPACE>")
 
 
@@ -53,6 +55,8 @@ class Lexicon:
         The column of the separator, if it is a token of its own.
     skipped : dict of str to int
         The number of words that could not be used, by reason.
+    examples : dict of str to tuple of str
+        Up to five of these words, by reason.
     """
 
     words: tuple[str, ...]
@@ -63,6 +67,7 @@ class Lexicon:
     separator: str | None = None
     separator_column: int | None = None
     skipped: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -72,6 +77,13 @@ class Lexicon:
         sizes += [f"{count:,} {reason} skipped" for reason, count in self.skipped.items()]
         separator = "no separator" if self.separator is None else f"separator {self.separator!r}"
         return shown_as(f"Lexicon of {len(self):,} words", *sizes, separator)
+
+    def tell_skipped(self) -> str:
+        """What could not be used, for messages: the number, the reason, and up to five of the words."""
+        return ", ".join(
+            f"{count:,} {reason}" + (f" ({few(self.examples[reason], count)})" if reason in self.examples else "")
+            for reason, count in self.skipped.items()
+        )
 
     @property
     def num_pronunciations(self) -> int:
@@ -282,6 +294,8 @@ def separator_of(tokens: TokenTable, separator: str | None) -> str | None:
     """The separator of pieces, which `find_separator` finds for "auto"; ValueError unless tokens begin with it."""
     if separator == "auto":
         return find_separator(tokens)
+    if separator is not None and not isinstance(separator, str):
+        raise TypeError(f'separator: expected a token, a mark, "auto" or None, got {type(separator).__name__}')
     if separator is not None and not (separator and any(token.startswith(separator) for token in tokens.tokens)):
         column_of_separator(tokens, separator)
     return separator
@@ -311,6 +325,8 @@ def read_words(path: str | os.PathLike[str], max_bytes: int | str | None = None)
         parts = files.fields(line)
         if not parts:
             continue
+        if parts == [ARPA.decode()]:
+            raise FormatError(f"{path}: expected a word a line, got {kind_of(ARPA)}")
         if len(parts) > 2 or (len(parts) == 2 and not (parts[1].isascii() and parts[1].isdigit())):
             raise FormatError(f"{path}, line {number}: expected a word or 'word id', got {line[:60]!r}")
         words[parts[0]] = None
@@ -334,7 +350,7 @@ def words_of_arpa(path: str | os.PathLike[str], max_bytes: int | str | None = No
             if parts[1] not in _RESERVED and parts[1].lower() != "<unk>":
                 words.append(parts[1])
         inside |= line.strip() == "\\1-grams:"
-    got = "an empty file" if number == 0 else "a file without \\1-grams:"
+    got = "an empty file" if number == 0 else other_kind(path, "ARPA") or "a file without \\1-grams:"
     if inside:
         got = f"one that ends among its unigrams, at line {number}: is the file complete?"
     raise FormatError(f"{path}: expected an ARPA model with unigrams, got {got}")
@@ -347,6 +363,13 @@ class _Builder:
         self.labels: dict[str, int] = {}
         self.entries: list[dict[tuple[int, ...], float]] = []
         self.skipped: Counter[str] = Counter()
+        self.examples: dict[str, list[str]] = {}
+
+    def skip(self, word: str, reason: str) -> None:
+        """Counts a word that cannot be used, and keeps the first few."""
+        self.skipped[reason] += 1
+        if len(named := self.examples.setdefault(reason, [])) < MOST_EXAMPLES and word not in named:
+            named.append(word)
 
     def add(self, word: str, columns: Sequence[int], cost: float = 0.0) -> None:
         label = self.labels.setdefault(word, len(self.labels))
@@ -354,7 +377,7 @@ class _Builder:
             self.entries.append({})
         key = tuple(columns)
         if key in self.entries[label]:
-            self.skipped["pronunciations given twice"] += 1
+            self.skip(word, "pronunciations given twice")
         self.entries[label][key] = min(cost, self.entries[label].get(key, math.inf))
 
     def finish(self, separator: str | None, separator_column: int | None) -> Lexicon:
@@ -373,6 +396,16 @@ class _Builder:
             separator=separator,
             separator_column=separator_column,
             skipped=dict(self.skipped),
+            examples={reason: tuple(named) for reason, named in self.examples.items()},
+        )
+
+
+def check_lexicon(lexicon: object) -> None:
+    """TypeError for what is neither a lexicon, nor its path, nor None."""
+    if lexicon is not None and not isinstance(lexicon, (str, os.PathLike, Lexicon)):
+        raise TypeError(
+            f"lexicon: expected a path, an arcbeam.recipe.lexicon.Lexicon or None, got {type(lexicon).__name__}; "
+            "Lexicon.spell(words, tokens) spells words in characters"
         )
 
 
@@ -389,7 +422,6 @@ def _make(
     separator_column: int | None,
 ) -> Lexicon:
     builder = _Builder()
-    lost = ""
     for word in words:
         if word in _RESERVED:
             continue
@@ -398,9 +430,9 @@ def _make(
             if word not in builder.labels:
                 builder.add(word, columns)
         else:
-            builder.skipped[f"words {reason}"] += 1
-            lost = lost or word
+            builder.skip(word, f"words {reason}")
     count = builder.skipped[f"words {reason}"]
+    [lost, *_] = builder.examples.get(f"words {reason}", [""])
     # A few words, such as numbers and marks, have no case, and would be all that is left of a large vocabulary.
     cased = count > len(builder.labels) and any(pronounce(word) for word in (lost.lower(), lost.upper()))
     if cased or not builder.labels:
@@ -428,7 +460,7 @@ def _entries(path: str | os.PathLike[str], max_bytes: int | str | None) -> Itera
     for number, line in files.lines(path, max_bytes):
         if parts := files.fields(line):
             if parts == ["\\data\\"]:
-                raise FormatError(f"{path}, line {number}: expected lines 'word token token ...', got an ARPA")
+                raise FormatError(f"{path}: expected lines 'word token token ...', got {kind_of(ARPA)}")
             yield number, parts
 
 

@@ -49,6 +49,8 @@ class Reporter:
     """Adds the time to events and passes them on: to stderr for True, or for None if that is a terminal."""
 
     def __init__(self, progress: Progress | bool | None = None) -> None:
+        if progress is not None and not isinstance(progress, bool) and not callable(progress):
+            raise TypeError(f"progress: expected a function, a bool or None, got {type(progress).__name__}")
         if progress is None:
             progress = sys.stderr is not None and sys.stderr.isatty()
         self._progress = print_event if progress is True else progress

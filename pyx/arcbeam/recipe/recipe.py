@@ -26,7 +26,14 @@ from arcbeam.recipe.language_model import (
     unknown_word_score,
     with_unknown_word,
 )
-from arcbeam.recipe.lexicon import WORD_START, Lexicon, find_separator, separator_of, words_of_arpa
+from arcbeam.recipe.lexicon import (
+    WORD_START,
+    Lexicon,
+    check_lexicon,
+    find_separator,
+    separator_of,
+    words_of_arpa,
+)
 from arcbeam.recipe.lexicon_fst import SEPARATOR_RULES, Labels, make_lexicon_fst
 from arcbeam.recipe.open_slot import add_slot
 from arcbeam.recipe.progress import Reporter
@@ -61,11 +68,7 @@ def build_fields(
     _check_number("lm_scale", options.lm_scale, lowest=0.0)
     _check_number("word_insertion_penalty", options.word_insertion_penalty)
     _check_slot(options, lexicon)
-    if lexicon is not None and not isinstance(lexicon, (str, os.PathLike, Lexicon)):
-        raise TypeError(
-            f"lexicon: expected a path, an arcbeam.recipe.lexicon.Lexicon or None, got {type(lexicon).__name__}; "
-            "Lexicon.spell(words, tokens) spells words in characters"
-        )
+    check_lexicon(lexicon)
     algebra.check_available()
     digest, lm = getattr(lm, "digest", None), arpa_of(lm)
     table = _as_tokens(tokens, options.blank)
@@ -212,7 +215,7 @@ def _closed_vocabulary(
         slot_cost = options.word_insertion_penalty - options.lm_scale * score
         meta["open_slot_score"] = score
     num_words = len(lexicon.words)
-    skipped = ", ".join(f"{count:,} {reason}" for reason, count in lexicon.skipped.items())
+    skipped = lexicon.tell_skipped()
     sizes = f"{num_words:,} words, {lexicon.num_pronunciations:,} pronunciations"
     reporter.say("lexicon", f"{sizes}; skipped {skipped}" if skipped else sizes)
     model = read_language_model(lm, lexicon.words, backoff_label=num_words + 1, **_weights(options, reporter))

@@ -16,6 +16,7 @@ from arcbeam.arrays.bad_values import check_errors
 from arcbeam.arrays.engine import Engine
 from arcbeam.arrays.intake import KeptChunk
 from arcbeam.core.errors import Fault
+from arcbeam.core.warn import warn
 from arcbeam.streams._any_stream import AnyStream
 from arcbeam.streams.endpoints import Endpoint
 from arcbeam.streams.partials import HasText, Partials, check_last, check_streams
@@ -126,15 +127,27 @@ class SpeechStream(AnyStream, Generic[Result]):
     def finish(self) -> Result:
         """Ends the speech, and returns the final result of the sentence.
 
-        If the sentence has ended at an endpoint before, and frames wait, it is that result; call :meth:`reset`,
-        which decodes them, until ``is_finished``.
+        If the sentence has ended at an endpoint before, and frames wait, it is that result once more; call
+        :meth:`reset`, which decodes them, until ``is_finished``.
 
         Raises
         ------
         ValueError
             The stream was finished before.
+
+        Warns
+        -----
+        UserWarning
+            Frames wait after an endpoint: they are not in the result.
         """
-        return self._decoder.decode_one(self, self._decoder.no_frames(), True)
+        found = self._decoder.decode_one(self, self._decoder.no_frames(), True)
+        if self.num_waiting:
+            warn(
+                f"stream: finish() returned the sentence that ended at an endpoint in frame {self.num_frames:,}, and "
+                f"{self.num_waiting:,} frames after it wait: call stream.reset() after each endpoint, and now until "
+                "stream.is_finished"
+            )
+        return found
 
     def _fault(self) -> str | None:
         """Why the stream cannot take another chunk; None if it can."""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from arcbeam.core.checks import as_texts
 from arcbeam.files.nemo_archive import is_model
 from arcbeam.files.reading import check_is_file
 from arcbeam.graph.symbols import TokenTable
@@ -67,7 +68,7 @@ def _read(tokens: Any, blank: str | int | None) -> ModelTokens:
             "tokens: expected a list of labels, the path of a file of them, a tokenizer or a processor, got "
             f"{type(tokens).__name__}"
         )
-    tokens = tuple(tokens)
+    tokens = as_texts("tokens", tokens, "column")
     if not tokens:
         raise ValueError("tokens: expected the labels of the columns, got none")
     names = TokenTable.from_list(tokens, 0).tokens

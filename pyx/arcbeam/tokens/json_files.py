@@ -57,6 +57,11 @@ def with_named_blank(labels: Sequence[str], name: str) -> ModelTokens:
     """Labels among which "" may be the blank, as pyctcdecode has them."""
     if "" not in labels:
         return ModelTokens(tuple(labels), name)
+    if NAMED_BLANK in labels:
+        raise ValueError(
+            f"{name}: expected one blank, got '' (column {labels.index('')}) and {NAMED_BLANK!r} (column "
+            f"{labels.index(NAMED_BLANK)}); a label that is no blank has a text"
+        )
     return ModelTokens(tuple(label or NAMED_BLANK for label in labels), name, NAMED_BLANK)
 
 

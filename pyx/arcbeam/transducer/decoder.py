@@ -28,6 +28,9 @@ from arcbeam.transducer.text import detokenizer
 
 Tokenizer: TypeAlias = str | os.PathLike[str] | Sequence[str] | Callable[[list[int]], str]
 
+GREEDILY = "is an option of CtcDecoder: a transducer is decoded greedily, without a beam"
+ELSEWHERE = {"beam": GREEDILY, "beam_size": GREEDILY, "lm": "is here ngram_lm_model, an n-gram model of tokens"}
+
 
 @explains(TransducerOptions)
 class TransducerDecoder(GreedyDecoder, Fixed):
@@ -77,7 +80,7 @@ class TransducerDecoder(GreedyDecoder, Fixed):
 
     _frame_looping = False
 
-    @lists_options(TransducerOptions, opened_by="TransducerDecoder.from_arrays, from_nemo or from_icefall")
+    @lists_options(TransducerOptions, opened_by="TransducerDecoder.from_arrays, from_nemo or from_icefall", **ELSEWHERE)
     def __init__(
         self,
         prediction: LstmPrediction | StatelessPrediction,
@@ -117,6 +120,11 @@ class TransducerDecoder(GreedyDecoder, Fixed):
                 f"expected shape {[outputs, joint.output_weight.shape[1]]} for {made_of}, got "
                 f"{list(joint.output_weight.shape)}",
             )
+        if ngram_lm_model is None:
+            unused = {"ngram_lm_alpha": chosen.ngram_lm_alpha != TransducerOptions.ngram_lm_alpha}
+            unused |= {"ngram_lm_tokens": ngram_lm_tokens is not None}
+            for name in (name for name, is_given in unused.items() if is_given):
+                raise ValueError(f"{name}: expected ngram_lm_model, too, the model that it is for; or leave it out")
         detokenize = None if tokenizer is None else detokenizer(tokenizer, tokens)
         ngram_lm = (
             None
@@ -172,7 +180,7 @@ class TransducerDecoder(GreedyDecoder, Fixed):
         )
 
     @classmethod
-    @lists_options(TransducerOptions)
+    @lists_options(TransducerOptions, **ELSEWHERE)
     def from_arrays(
         cls,
         arrays: str | os.PathLike[str] | Mapping[str, Any],
@@ -258,7 +266,7 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             )
 
     @classmethod
-    @lists_options(TransducerOptions)
+    @lists_options(TransducerOptions, **ELSEWHERE)
     def from_nemo(
         cls,
         source: Any,
@@ -326,7 +334,7 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             )
 
     @classmethod
-    @lists_options(TransducerOptions)
+    @lists_options(TransducerOptions, **ELSEWHERE)
     def from_icefall(
         cls,
         source: str | os.PathLike[str] | Mapping[str, Any],

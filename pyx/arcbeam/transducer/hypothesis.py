@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from arcbeam.core.errors import Fault
+from arcbeam.core.show import Formatted
 from arcbeam.transducer.growing_words import GrowingWords, Written
 from arcbeam.transducer.text import Pieces
 from arcbeam.words import Word, as_dicts, finite
@@ -69,7 +70,7 @@ class HypothesisForm:
         return GrowingWords(self.detokenize) if isinstance(self.detokenize, Pieces) else None
 
 
-class TransducerHypothesis:
+class TransducerHypothesis(Formatted):
     """The tokens of one utterance, or of one chunk of a stream.
 
     Attributes

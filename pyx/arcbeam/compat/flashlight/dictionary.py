@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
+from arcbeam.core.checks import as_texts
 from arcbeam.core.errors import FormatError
 from arcbeam.files.lines import read_lines
 
@@ -37,7 +38,7 @@ class Dictionary:
                 for entry in line.split():
                     self.add_entry(entry, index)
         else:
-            for entry in entries:
+            for entry in as_texts("entries", entries, "entry"):
                 self.add_entry(entry)
 
     def add_entry(self, entry: str, idx: int = -1) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from arcbeam.core.errors import FormatError
@@ -64,8 +64,9 @@ class Alphabet:
         ValueError
             A label occurs twice, or pieces have a space in them.
         """
-        if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
-            raise TypeError(f"labels: expected a list of str, one for each column, got {type(labels).__name__}")
+        if isinstance(labels, (str, bytes, Mapping, set, frozenset)) or not isinstance(labels, Iterable):
+            hint = "; write sorted(labels, key=labels.get)" if isinstance(labels, Mapping) else ""
+            raise TypeError(f"labels: expected a list of str, one for each column, got {type(labels).__name__}{hint}")
         given = list(labels)
         for label in given:
             if not isinstance(label, str):

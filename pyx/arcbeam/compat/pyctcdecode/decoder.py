@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +203,8 @@ class BeamSearchDecoderCTC:
         *,
         nbest: int = ALL,
     ) -> list[list[OutputBeam]]:
+        if isinstance(batch, Mapping) or not isinstance(batch, Iterable):
+            raise TypeError(f"logits_list: expected a list of arrays [frames, columns], got {type(batch).__name__}")
         check_count("beam_width", beam_width, or_none="")
         if not as_float("beam_prune_logp", beam_prune_logp, "of at most 0") <= 0:
             raise ValueError(f"beam_prune_logp: expected a number of at most 0, got {beam_prune_logp!r}")

@@ -1,7 +1,7 @@
 """torchaudio's ``ctc_decoder`` and ``cuda_ctc_decoder``; neither torchaudio nor flashlight-text is needed.
 
 ``docs/guide/from-torchaudio.md`` lists the differences. May import: arrays, baseline, compat, core,
-graph, lm.
+files, graph, lm.
 """
 
 from arcbeam.compat.torchaudio.cuda import CUCTCDecoder, CUCTCHypothesis, cuda_ctc_decoder

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.core.calls import lists_options
-from arcbeam.core.checks import shown
+from arcbeam.core.show import shortened
 from arcbeam.ctc.decoder import CtcDecoder
 from arcbeam.ctc.hypothesis import Hypothesis
 from arcbeam.ctc.results import Outputs
@@ -92,7 +92,8 @@ def calibrate_confidence(
         raise TypeError(f"decoder: expected an arcbeam.CtcDecoder, got {type(decoder).__name__}")
     listed = isinstance(references, Iterable) and not isinstance(references, (str, Mapping))
     if not listed or not all(isinstance(reference, str) for reference in references):
-        raise TypeError(f"references: expected a list of str, one an utterance, got {shown(references):.80}")
+        hint = "; give list(references.values())" if isinstance(references, Mapping) else ""
+        raise TypeError(f"references: expected a list of str, one an utterance, got {shortened(references, 80)}{hint}")
     if decoder.graph.word_symbols is None:
         raise ValueError("calibrate_confidence: expected a graph with symbols of words; give words= to Graph.load")
     found = decoder.decode(log_probs, lengths, lattice=True)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from arcbeam.files.kinds import refuse_other
 from arcbeam.files.numpy_files import Archive
 from arcbeam.transducer.checkpoints.checkpoint import Source, file_source
 from arcbeam.transducer.network import Joint, LstmPrediction, StatelessPrediction, from_mapping
@@ -56,6 +57,7 @@ def read_arrays(source: Any, given: dict[str, Any], max_bytes: int | str | None)
         made_of, arrays = Source("arrays"), dict(source)
     elif isinstance(source, (str, os.PathLike)):
         made_of = file_source(source, max_bytes)
+        refuse_other(source, "an .npz of NumPy", "an .npz of NumPy", "a zip archive")
         with Archive(Path(made_of.name), max_bytes) as archive:
             arrays = {name: archive.read(name) for name in archive}
     else:

@@ -79,11 +79,6 @@ def read_nemo(
         raise TypeError(
             f"expected the path of a .nemo archive, a model of NeMo or a state dict, got {type(source).__name__}"
         )
-    if os.fsdecode(source).endswith(".npz"):
-        raise FormatError(
-            f"{os.fsdecode(source)}: expected a .nemo archive or a safetensors file, got an .npz, which "
-            "TransducerDecoder.from_arrays reads"
-        )
     file = file_source(source, max_bytes)
     if is_safetensors(source):
         return _from_state_dict(read_checkpoint(source), file, {}, overrides)
