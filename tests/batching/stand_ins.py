@@ -7,20 +7,22 @@ import numpy as np
 
 from arcbeam import Batcher, InputError
 from arcbeam.arrays.intake import KeptChunk
+from arcbeam.streams.stream import HasStreams, SpeechStream
 
 PATIENCE_S = 60  # for what has to come; no test waits for it to pass
 
 
-class Stream:
+class Stream(SpeechStream):
+    num_frames, num_waiting, is_finished, partial = 0, 0, False, None
+
     def __init__(self, decoder, name):
-        self._decoder, self.name, self.num_frames, self.is_finished = decoder, name, 0, False
-        self.partial, self._worker, self.num_waiting = None, 0, 0
+        self._decoder, self.name = decoder, name
 
     def _fault(self):
         return "expected no chunk after the last" if self.is_finished else None
 
 
-class Decoder:
+class Decoder(HasStreams):
     """A chunk is a number; what is found for it is the stream's name and the number. Negative ones are refused.
 
     A range is a chunk of several frames, which are the numbers of its result.
