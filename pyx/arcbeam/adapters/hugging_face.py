@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -14,16 +14,13 @@ from arcbeam.core.calls import lists_options
 from arcbeam.core.errors import UnsupportedError
 from arcbeam.core.fixed import Fixed
 from arcbeam.core.packages import require
+from arcbeam.ctc.batches import OutputKeywords
+from arcbeam.ctc.decoder import CtcDecoder
 from arcbeam.ctc.hypothesis import Hypotheses
 from arcbeam.ctc.options import DecoderKeywords, DecoderOptions
 from arcbeam.front.ctc_decoder import ctc_decoder
 from arcbeam.tokens.formats import read_tokens
 from arcbeam.transducer.decoder import TransducerDecoder
-
-if TYPE_CHECKING:
-    from arcbeam.core.confidence import ConfidenceMethod
-    from arcbeam.ctc.boost.boost import Boosts
-    from arcbeam.ctc.decoder import CtcDecoder
 
 RATE = 16_000  # samples a second, where no feature extractor says it
 HOP = 160  # samples from one frame of features to the next, likewise
@@ -70,20 +67,14 @@ class TransformersDecoder(Fixed):
         """What decodes, with everything that it offers: streams, batches, n-best lists."""
         return self._decoder
 
-    @lists_options()
+    @lists_options(CtcDecoder.decode)
     def decode(
         self,
         logits: Any,
         attention_mask: Any = None,
         *,
-        boost: Boosts = None,
-        nbest: int | None = None,
-        confidence: bool = False,
-        lattice: bool = False,
-        mbr: bool = False,
-        frame_confidence: str | ConfidenceMethod | None = None,
         cuda_stream: Any = None,
-        errors: str = "raise",
+        **options: Unpack[OutputKeywords],
     ) -> Hypotheses:
         """Decodes ``model(**inputs).logits``.
 
@@ -93,8 +84,10 @@ class TransformersDecoder(Fixed):
             As the model returns them, on any device, in any of its dtypes.
         attention_mask : tensor [batch, samples or features], optional
             The mask that the model was given, of ones and zeros; without it all frames are decoded.
-        boost, nbest, confidence, lattice, mbr, frame_confidence, cuda_stream, errors
-            As `CtcDecoder.decode` takes them.
+        cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
+            The stream that writes logits on a GPU. By default it is the one that torch reports.
+        **options
+            Those of `CtcDecoder.decode`.
 
         Returns
         -------
@@ -102,10 +95,7 @@ class TransformersDecoder(Fixed):
             One for each utterance.
         """
         lengths = None if attention_mask is None else self.lengths(attention_mask, logits.shape[1])
-        found = self.decoder.decode(
-            logits, lengths, logits=True, boost=boost, nbest=nbest, confidence=confidence, lattice=lattice, mbr=mbr,
-            frame_confidence=frame_confidence, cuda_stream=cuda_stream, errors=errors,
-        )  # fmt: skip
+        found = self.decoder.decode(logits, lengths, logits=True, cuda_stream=cuda_stream, **options)
         return found if isinstance(found, Hypotheses) else Hypotheses([found], self.decoder.stats)
 
     @lists_options()
