@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT / "pyx"))
 from arcbeam.core.calls import explains  # noqa: E402
 
 log = logging.getLogger("mkdocs.plugins.docstrings")
-_TAKES = re.compile(r"(?:lists_options|explains)\(([A-Z]\w*)((?:\.\w+)*)(?:, without=\(([^)]*)\))?")
+_TAKES = re.compile(r"(?:lists_options|explains)\(([A-Za-z]\w*)((?:\.\w+)*)(?:, without=\(([^)]*)\))?")
 _ROLE = re.compile(r":(?:class|meth|func|attr):`~?([\w.]+)`")
 _NAME = re.compile(r"(?<![`\[\w])`([A-Za-z]\w*(?:\.\w+)*)`(?!`)")
 _PAGE = re.compile(r"``(?:docs/([\w/-]+\.md)|([A-Z]+\.md))``")
@@ -87,6 +87,7 @@ def _take_options(pkg: griffe.Module, obj: Any, fields: dict[str, list[griffe.Pa
     """Gives the taker of the options of a dataclass or function their names, types, defaults and descriptions."""
     for takes in filter(None, (_TAKES.match(str(one.value)) for one in getattr(obj, "decorators", ()))):
         kind = _target(pkg, f"{_target(pkg, obj.resolve(takes[1])).path}{takes[2]}")
+        _take_options(pkg, kind, fields)
         without = re.findall(r"\w+", takes[3] or "")
         options_of = fields[kind.path] if kind.is_class else kind.parameters
         alone = griffe.ParameterKind.keyword_only

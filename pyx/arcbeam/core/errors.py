@@ -40,6 +40,7 @@ class _OfFile:
     """A message about what a file contains: readers name the file, which is put in front when the message is shown."""
 
     file: str = ""
+    """What a reader puts in front of the message: its file and a colon, or nothing if the message names the file."""
 
     def name_file(self, name: str) -> None:
         """Names the file, unless the message already begins with it."""

@@ -21,6 +21,16 @@ if TYPE_CHECKING:
     from arcbeam.recipe.lexicon import Lexicon
 
 
+class CtcDecoderKeywords(DecoderKeywords, total=False):
+    """Keywords of `ctc_decoder`, for checks of types and for editors."""
+
+    lexicon: StrPath | Lexicon | None
+    words: StrPath | Iterable[str] | None
+    word_delimiter: str | None
+    cache: bool
+    language_model: LargeModel | StrPath | None
+
+
 @lists_options(DecoderOptions)
 def ctc_decoder(
     tokens: Any,
