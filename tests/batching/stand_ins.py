@@ -1,11 +1,13 @@
-"""A decoder whose rounds a test lets through one by one, and which notes them."""
+"""A decoder whose rounds a test lets through one by one, and which notes them; and a round that a Batcher ends."""
 
 import threading
+import time
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
-from arcbeam import Batcher, InputError
+from arcbeam import Batcher, BatcherClosedError, InputError
 from arcbeam.arrays.intake import KeptChunk
 from arcbeam.streams.stream import HasStreams, SpeechStream
 
@@ -108,3 +110,21 @@ def held(decoder, **options):
 
 def text(future):
     return future.result(PATIENCE_S).text
+
+
+def ended_by_a_batcher(decoder, chunk, library):
+    """A stream that has nine frames of the chunk; a Batcher has ended the round of the rest, on a fake driver."""
+    batcher, stream = Batcher(decoder, max_wait_ms=0), decoder.stream()
+    batcher.submit(stream, chunk[:9]).result(PATIENCE_S)
+    library.fake_not_ready(10**9)  # what the round waits for does not come
+    try:
+        running = batcher.submit(stream, chunk[9:])
+        while batcher.stats().round_seconds == 0:
+            time.sleep(0.001)
+        batcher.close(timeout=0.0)
+        with pytest.raises(BatcherClosedError, match="closed while this chunk was being decoded"):
+            running.result(0)
+    finally:
+        library.fake_not_ready(0)
+    assert not batcher._thread.is_alive()
+    return stream

@@ -138,7 +138,7 @@ class Lattice(LatticeForms):
         Returns
         -------
         Lattice
-            Its ``truncated`` is True if there were more than 2**25 pairs of links and histories. Behind that place only
+            Its ``truncated`` is True if there were more than 2**25 pairs of links and histories. After that only
             the best history of each token was followed, and a better path may have been missed. Less to rescore:
             ``lattice.prune(4.0).rescore(...)``.
 
