@@ -14,6 +14,7 @@ from typing import Any
 
 import arcbeam
 from data import arpa_prune, workload
+from data.pieces import Pieces, train_sentencepiece
 
 PRUNE_THRESHOLD = 2e-7
 
@@ -32,7 +33,7 @@ def bpe_graph(
     from arcbeam.graph.symbols import TokenTable
     from arcbeam.recipe.lexicon import Lexicon
 
-    tokens = TokenTable.from_list(workload.Pieces(model).tokens())
+    tokens = TokenTable.from_list(Pieces(model).tokens())
     lexicon = Lexicon.sentencepiece(words, model, tokens)
     if prune > 0:
         pruned = Path(model).with_name(f"{Path(model).stem}-{Path(lm).name.split('.arpa')[0]}-{prune:g}.arpa")
@@ -57,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     model = Path(args.model or args.out.with_name(f"spm{args.pieces}.model"))
     if not model.exists():
-        workload.train_sentencepiece(workload.read_lines(args.text, workload.TRAINING_LINES), args.pieces, model)
+        train_sentencepiece(workload.read_lines(args.text, workload.TRAINING_LINES), args.pieces, model)
     words = Path(args.words).read_text(encoding="utf-8").split()
     graph = bpe_graph(model, words, args.lm, args.prune, progress=True, topology=args.topology, openfst=args.openfst)
     graph.save(args.out)

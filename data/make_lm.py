@@ -18,7 +18,7 @@ from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 
-from data import workload
+from data.pieces import Pieces
 
 LARGE_PRUNE = "0 1 2"  # counts up to which n-grams of each order go
 PIECES_PRUNE = "0 0 10 30 60"
@@ -42,7 +42,7 @@ def known_words(lines: Iterable[str], vocabulary: Iterable[str]) -> list[str]:
     return sorted((w for w in counts if w in wanted), key=lambda w: (-counts[w], w))
 
 
-def pieces_of(lines: Iterable[str], pieces: workload.Pieces) -> Iterator[str]:
+def pieces_of(lines: Iterable[str], pieces: Pieces) -> Iterator[str]:
     """Each line as its pieces, separated by spaces; a piece is one character, as NeMo writes them."""
     for line in lines:
         yield " ".join(chr(NEMO_OFFSET + i) for word in line.split() for i in pieces.encode(word))
@@ -118,7 +118,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             vocabulary.write_text("\n".join(known) + "\n", encoding="utf-8")
             lmplz([*command, "--limit_vocab_file", str(vocabulary)], lines(), arpa)
         else:
-            lmplz([*command, "--discount_fallback"], pieces_of(lines(), workload.Pieces(args.model)), arpa)
+            lmplz([*command, "--discount_fallback"], pieces_of(lines(), Pieces(args.model)), arpa)
         write(arpa, args.out)
     print(args.out, *(line for line in text_lines(args.out, 0, 12) if line.startswith("ngram")))
 

@@ -26,9 +26,11 @@ import torch
 
 from arcbeam import TransducerDecoder
 from data import letter_alignment, make_demo_lm, speech_transducer
+from data.pieces import train_sentencepiece
 from data.speech_transducer import DURATIONS, FRAME_SHIFT, Transducer
 from data.spoken_text import Alphabet, Batch, Distortion, Texts, Units, speak
-from data.workload import TRAINING_LINES, collapse, train_sentencepiece, word_error_rate
+from data.word_errors import word_error_rate
+from data.workload import TRAINING_LINES, collapse
 
 EVALUATED = ("test-other-100", "ljspeech-200", "demo")
 WATCHED = "ljspeech-200"

@@ -5,7 +5,7 @@ speech; each frame gets a posterior with a realistic tail, and a heavy-tailed *d
 are spelled alike, the blank or a spurious piece win now and then, so that greedy decoding has a chosen word error
 rate. Utterance i depends on the seed and i alone: a larger workload starts with the smaller one.
 
-    python data/workload.py --text books.txt.xz --pieces 512 --utterances 264 --out workload-512
+    python -m data.workload --text books.txt.xz --pieces 512 --utterances 264 --out workload-512
 
 Bytes: equal seeds, options, text and SentencePiece model give equal float16 bytes (sums and one float64 log-sum-exp,
 rounded once; float32 output may differ in its last bit between processor families).
@@ -24,7 +24,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-WORD_START = "▁"
+from data.pieces import WORD_START, Pieces, train_sentencepiece
+from data.word_errors import word_error_rate
+
 FRAME_SECONDS = 0.04
 TRAINING_LINES = 200_000
 
@@ -113,7 +115,7 @@ class Workload:
         (folder / "options.json").write_text(json.dumps(provenance, indent=1) + "\n")
 
 
-# --- text and pieces
+# --- text
 
 
 def read_lines(path: str | Path, limit: int | None = None) -> list[str]:
@@ -165,85 +167,6 @@ class _Watched(KeptLines):
 
     def __getitem__(self, index):  # type: ignore[no-untyped-def]
         return self.lines.setdefault(index, self.source[index])
-
-
-def train_sentencepiece(lines: Sequence[str], pieces: int, model: str | Path, model_type: str = "bpe") -> Path:
-    """Trains a SentencePiece model of ``pieces`` pieces (``<unk>`` included), without random steps, into ``model``."""
-    import sentencepiece
-
-    model = Path(model)
-    model.parent.mkdir(parents=True, exist_ok=True)
-    partial = model.with_suffix(".partial")
-    with partial.open("wb") as file:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines), model_writer=file, vocab_size=pieces, model_type=model_type,
-            character_coverage=1.0, bos_id=-1, eos_id=-1, unk_id=0, num_threads=1, shuffle_input_sentence=False,
-            minloglevel=2,
-        )  # fmt: skip
-    partial.replace(model)
-    return model
-
-
-class Pieces:
-    """A SentencePiece model as the generator needs it: word to pieces, names of the columns, look-alikes."""
-
-    def __init__(self, model: str | Path) -> None:
-        import sentencepiece
-
-        self._processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
-        self._words: dict[str, list[int]] = {}
-        self.names = [self._processor.id_to_piece(i) for i in range(self._processor.get_piece_size())]
-        self.spoken = np.array([not self._processor.is_unknown(i) for i in range(len(self.names))])
-        self.letters = np.array([max(1, len(n.replace(WORD_START, ""))) for n in self.names])
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def tokens(self) -> list[str]:
-        return [*self.names, "<blank>"]
-
-    def encode(self, word: str) -> list[int]:
-        found = self._words.get(word)
-        if found is None:
-            found = self._words[word] = self._processor.encode(word)
-        return found
-
-    @cached_property
-    def distances(self) -> npt.NDArray[np.float32]:
-        """[pieces, pieces]: how unlike two pieces sound, judged by spelling; 0 on the diagonal."""
-        return spelling_distances([n if s else "?" * 9 for n, s in zip(self.names, self.spoken, strict=True)])
-
-
-ALIKE = ("aeiouy", "bp", "dt", "gk", "ckq", "sz", "fv", "mn", "sc", "wu", "jg", "lr", "xs", "td'")
-
-
-def spelling_distances(names: Sequence[str]) -> npt.NDArray[np.float32]:
-    """Weighted edit distances of all pairs at once: swapping letters that sound alike, or a word start, is cheap."""
-    letters = sorted({letter for name in names for letter in name} | {" "})
-    code = {letter: i for i, letter in enumerate(letters)}
-    swap = np.ones((len(letters), len(letters)), np.float32)
-    for group in ALIKE:
-        members = [code[letter] for letter in group if letter in code]
-        swap[np.ix_(members, members)] = 0.45
-    np.fill_diagonal(swap, 0.0)
-    drop = np.array([0.5 if letter == WORD_START else 0.8 for letter in letters], np.float32)
-
-    width = max(map(len, names))
-    codes = np.array([[code[letter] for letter in name.ljust(width)] for name in names])
-    # A blank that pads the shorter name costs nothing to drop, so the corner of the table is the distance.
-    gone = np.where(codes == code[" "], np.float32(0), drop[codes])
-    swap[code[" "], :] = swap[:, code[" "]] = 4.0
-    swap[code[" "], code[" "]] = 0.0
-    above = [np.zeros((len(names), len(names)), np.float32)]
-    for j in range(width):
-        above.append(above[-1] + gone[None, :, j])
-    for i in range(width):
-        row = [above[0] + gone[:, i, None]]
-        for j in range(width):
-            swapped = above[j] + swap[codes[:, i, None], codes[None, :, j]]
-            row.append(np.minimum(np.minimum(above[j + 1] + gone[:, i, None], row[j] + gone[None, :, j]), swapped))
-        above = row
-    return above[-1]
 
 
 # --- one utterance
@@ -376,34 +299,6 @@ def collapse(columns: npt.NDArray[np.intp], tokens: Sequence[str]) -> str:
     """Words of a CTC alignment whose blank is the last column."""
     kept = columns[np.concatenate([[True], columns[1:] != columns[:-1]])]
     return "".join(tokens[c] for c in kept if c != len(tokens) - 1).replace(WORD_START, " ").strip()
-
-
-def word_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> int:
-    """Fewest substitutions, insertions and deletions that turn one into the other."""
-    # Words that both begin or end with cost nothing, and most words are such ones.
-    begin = _beginning(reference, hypothesis)
-    reference, hypothesis = reference[begin:], hypothesis[begin:]
-    end = _beginning(reference[::-1], hypothesis[::-1])
-    reference, hypothesis = reference[: len(reference) - end], hypothesis[: len(hypothesis) - end]
-    steps = np.arange(len(hypothesis) + 1)
-    row = steps
-    said = np.array(hypothesis, dtype=object)
-    for word in reference:
-        below = row + 1
-        below[1:] = np.minimum(below[1:], row[:-1] + (said != word))
-        row = np.minimum.accumulate(below - steps) + steps
-    return int(row[-1])
-
-
-def _beginning(some: Sequence[str], others: Sequence[str]) -> int:
-    """How many words are the same from the first on."""
-    return next((i for i, (a, b) in enumerate(zip(some, others, strict=False)) if a != b), min(len(some), len(others)))
-
-
-def word_error_rate(references: Sequence[str], hypotheses: Sequence[str]) -> float:
-    """Errors over words said, summed over all utterances."""
-    pairs = [(r.split(), h.split()) for r, h in zip(references, hypotheses, strict=True)]
-    return sum(word_errors(r, h) for r, h in pairs) / max(1, sum(len(r) for r, _ in pairs))
 
 
 def calibrate(lines: Sequence[str], pieces: Pieces, target: float, options: WorkloadOptions) -> float:

@@ -74,7 +74,7 @@ def missing_paths(text: str) -> list[str]:
 
 
 def commands(text: str) -> list[list[str]]:
-    """What blocks and text tell to type: the words behind `arcbeam`, comments left out."""
+    """What blocks and text tell to type: the words after `arcbeam`, comments left out."""
     lines = "\n".join(blocks(text, "console")).replace("\\\n", " ").splitlines()
     lines += re.findall(r"`(arcbeam [^`]+)`", without_blocks(text))
     found = [shlex.split(line, comments=True) for line in lines if re.match(r"\s*arcbeam ", line)]

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from benchmarks.harness import seeds
 from data import workload
+from data.pieces import train_sentencepiece
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("ARCBEAM_CACHE", ROOT / ".cache"))
@@ -81,7 +82,7 @@ def sentencepiece_model(pieces: int) -> Path:
     model = CACHE / f"workload-{pieces}" / f"spm{pieces}.model"
     if not model.exists():
         lines = workload.read_lines(data_folder() / "text" / "books.txt.xz", workload.TRAINING_LINES)
-        workload.train_sentencepiece(lines, pieces, model)
+        train_sentencepiece(lines, pieces, model)
     return model
 
 

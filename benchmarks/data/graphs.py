@@ -2,7 +2,7 @@
 
 ``char-3gram`` spells the 211 k words of the books 3-gram letter by letter; ``spm256-3gram``, ``spm512-3gram`` and
 ``spm1024-3gram`` spell the LibriSpeech vocabulary by the SentencePiece models of the workloads, with a pruned 3-gram.
-All have the compact topology; with ``-normal`` behind the name, the normal one. With ``-open`` behind it they have a
+All have the compact topology; with ``-normal`` after the name, the normal one. With ``-open`` after it they have a
 slot for new words, but no OpenFst file. ``char-large`` has 12 million states, from a larger LM, and ``spm512-5gram`` no
 lexicon, its LM being one of pieces; `data/make_lm.py` makes both LMs, for the folder ``lm`` of the cache. Each other
 graph has arcbeam's own file and the OpenFst file that it was compiled from. A path names a graph of your own, see
@@ -24,8 +24,9 @@ from arcbeam.graph.graph_file import KIND
 from arcbeam.graph.symbols import TokenTable
 from benchmarks.data.datasets import CACHE, DataMissing, data_folder, sentencepiece_model
 from benchmarks.data.openfst_writer import write_openfst
-from data import arpa_prune, workload
+from data import arpa_prune
 from data.make_bpe_graph import PRUNE_THRESHOLD, bpe_graph
+from data.pieces import Pieces
 
 FOLDER = CACHE / "graphs"
 NAMES = ("char-3gram", "spm256-3gram", "spm512-3gram", "spm1024-3gram", "char-large", "spm512-5gram")
@@ -107,7 +108,7 @@ def _digest(*files: str | os.PathLike[str] | None) -> str:
 
 
 def base_of(name: str) -> str:
-    """A name of `NAMES` without what may stand behind it."""
+    """A name of `NAMES` without what may follow it."""
     return name.removesuffix(OPEN).removesuffix(NORMAL)
 
 
@@ -185,7 +186,8 @@ def get(name: str, progress: Callable[[str], None] = print) -> GraphFiles:
 
 def make(name: str, **options: Any) -> "arcbeam.Graph":
     """Builds a graph by its name, with options of :meth:`arcbeam.Graph.build`; it is not kept."""
-    from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
+    from arcbeam.recipe.lexicon import Lexicon
+    from arcbeam.recipe.word_lists import words_of_arpa
 
     options = {"progress": True, **options}  # in the log of a job, too
     if name.endswith(OPEN):
@@ -199,7 +201,7 @@ def make(name: str, **options: Any) -> "arcbeam.Graph":
         if not lm.exists():
             raise DataMissing(f"{name}: there is no lm/{lm.name} in the cache; data/make_lm.py says how to make it")
     if name == "spm512-5gram":
-        names = workload.Pieces(sentencepiece_model(512)).tokens()
+        names = Pieces(sentencepiece_model(512)).tokens()
         options = {"lm_scale": PIECES_LM_SCALE, "token_encoding": "nemo", **options}
         return arcbeam.Graph.build(names, None, lm, **options)
     if name in ("char-3gram", "char-large"):

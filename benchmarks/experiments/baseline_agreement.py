@@ -24,7 +24,8 @@ import numpy.typing as npt
 import arcbeam
 from arcbeam.baseline import KenLM, LexiconDecoder, with_separator
 from arcbeam.graph.symbols import TokenTable
-from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
+from arcbeam.recipe.lexicon import Lexicon
+from arcbeam.recipe.word_lists import words_of_arpa
 from benchmarks.adapters import SearchOptions, lexicon_task
 from benchmarks.adapters.baseline import Baseline
 from benchmarks.data import datasets, graphs

@@ -30,6 +30,7 @@ from benchmarks.harness import seeds
 from benchmarks.harness.registry import Column, Context, Row
 from benchmarks.tasks.renumbered import renumbered
 from data import workload
+from data.pieces import Pieces
 
 ORDER = 60
 TITLE = "The baseline's hypotheses compared with flashlight-text's"
@@ -152,7 +153,7 @@ def letters(tokens_file: Path, words: Iterable[str]) -> tuple[TokenTable, Lexico
 
 def pieces(model: Path, words: Iterable[str]) -> tuple[TokenTable, Lexicon]:
     """Words cut into the pieces of a SentencePiece model; there is no silence."""
-    tokens = TokenTable.from_list(workload.Pieces(model).tokens(), "<blank>")
+    tokens = TokenTable.from_list(Pieces(model).tokens(), "<blank>")
     return tokens, Lexicon.sentencepiece(words, model, tokens)
 
 

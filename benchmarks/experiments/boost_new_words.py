@@ -53,7 +53,8 @@ WHOLE, NEW = "whole", "without them"
 
 def without(words: Sequence[str], name: str = boosting.GRAPH) -> "arcbeam.Graph":
     """The graph of the experiments without some words, with an open slot."""
-    from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
+    from arcbeam.recipe.lexicon import Lexicon
+    from arcbeam.recipe.word_lists import words_of_arpa
 
     lm = graphs.files(name).lm
     assert lm is not None

@@ -21,7 +21,7 @@ from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
 from benchmarks.tasks import contest
 from benchmarks.tasks.contest import Contender
-from data.workload import word_error_rate
+from data.word_errors import word_error_rate
 
 ORDER = 25
 TITLE = "The calls of pyctcdecode compared with the original"

@@ -1,9 +1,9 @@
 """Endpoints: pauses between sentences that are missed, and sentences that are cut where nobody pauses.
 
-The utterances of a set are joined to one recording with a pause behind each, and decoded as one stream of chunks whose
+The utterances of a set are joined to one recording with a pause after each, and decoded as one stream of chunks whose
 sentences end by the rules of Kaldi or of sherpa, with their defaults. A pause is made of frames of the set's own
-utterances in which nobody speaks (before the first word or behind the last, the blank or the space the best column),
-drawn at random. What an utterance says where is known from decoding it alone: an endpoint behind an utterance's last
+utterances in which nobody speaks (before the first word or after the last, the blank or the space the best column),
+drawn at random. What an utterance says where is known from decoding it alone: an endpoint after an utterance's last
 word and before the next one's first *finds* the pause between them. Pauses without an endpoint are *missed*, of all
 pauses. An endpoint within an utterance, between its first and its last word, is *false*; those of the rule for 20 s are
 counted apart. Both are in per cent of the utterances, and so are words that are wrong then, of the references, compared
@@ -23,7 +23,7 @@ import arcbeam
 from benchmarks.data import datasets, graphs
 from benchmarks.harness import seeds
 from benchmarks.harness.registry import Column, Context, Row
-from data.workload import word_error_rate
+from data.word_errors import word_error_rate
 
 ORDER = 23
 TITLE = "Endpoints of streams: missed pauses and false endpoints"
@@ -51,7 +51,7 @@ COLUMNS = [
 
 @dataclass(frozen=True)
 class Recording:
-    """Utterances with pauses behind them.
+    """Utterances with pauses after them.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ def joined(
     utterances: Sequence[npt.NDArray[Any]], words: Sequence[Sequence[arcbeam.words.Word]], silent: Sequence[int],
     pause: int, random: np.random.Generator,
 ) -> Recording:  # fmt: skip
-    """The utterances with so many frames of pause behind each; `words` are those that each has alone."""
+    """The utterances with so many frames of pause after each; `words` are those that each has alone."""
     edges = [
         rows[[i for i in range(len(rows)) if not first <= i < last and rows[i].argmax() in silent]]
         for rows, said in zip(utterances, words, strict=True)
@@ -80,7 +80,7 @@ def joined(
     ]
     quiet = np.concatenate(edges)
     if not len(quiet):
-        raise ValueError("expected frames in which nobody speaks, before the first words or behind the last")
+        raise ValueError("expected frames in which nobody speaks, before the first words or after the last")
     parts, starts, spoken, at = [], [], [], 0
     for rows, said in zip(utterances, words, strict=True):
         if said:
@@ -121,11 +121,11 @@ def judged(spoken: Sequence[tuple[int, int]], found: Sequence[tuple[int, bool]],
     hit: dict[int, float] = {}
     false = long = 0
     for frame, is_long in found:
-        behind = sum(frame >= end for _, end in spoken) - 1  # the last utterance that has ended
-        if behind + 1 < len(spoken) and frame > spoken[behind + 1][0]:
+        ended = sum(frame >= end for _, end in spoken) - 1  # the last utterance that has ended
+        if ended + 1 < len(spoken) and frame > spoken[ended + 1][0]:
             false, long = false + (not is_long), long + is_long
-        elif behind >= 0:
-            hit.setdefault(behind, (frame - spoken[behind][1]) * shift)
+        elif ended >= 0:
+            hit.setdefault(ended, (frame - spoken[ended][1]) * shift)
     delays, count = list(hit.values()), max(len(spoken), 1)
     return {
         "pauses": len(spoken),

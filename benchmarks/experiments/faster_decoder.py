@@ -15,7 +15,7 @@ from benchmarks.data import datasets, graphs
 from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
 from benchmarks.tasks import agreement, memory
-from data.workload import word_error_rate
+from data.word_errors import word_error_rate
 
 ORDER = 10
 TITLE = "One core compared with FasterDecoder"

@@ -18,7 +18,7 @@ from benchmarks.experiments.wer import greedy
 from benchmarks.harness.registry import Column, Context, Row
 from benchmarks.tasks import contest, forked, gk23
 from benchmarks.tasks.contest import Contender
-from data.workload import word_error_rate
+from data.word_errors import word_error_rate
 
 ORDER, PAPER, ON_GPU = 1, gk23.PAPER, None
 KEEPS_CUDA = True

@@ -14,7 +14,7 @@ from benchmarks.data import corpus
 from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
 from benchmarks.tasks import contest, end_to_end, gk23
-from data.workload import word_error_rate
+from data.word_errors import word_error_rate
 
 ORDER, PAPER, ON_GPU = 2, gk23.PAPER, None
 KEEPS_CUDA = True

@@ -18,7 +18,7 @@ from benchmarks.data.graphs import GraphFiles
 from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
 from benchmarks.tasks import contest, gk23
-from data.workload import word_error_rate
+from data.word_errors import word_error_rate
 
 ORDER, PAPER, ON_GPU = 3, gk23.PAPER, None
 KEEPS_CUDA = True

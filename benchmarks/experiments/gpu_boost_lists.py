@@ -2,7 +2,7 @@
 
 A turn begins with the phrases as lists of str and ends with the answers to one frame of speech for each list: `made` is
 `arcbeam.Boost`, which checks the phrases; `compiled` is what the first decode does on all cores; `sent` is the time of
-the decode behind it, which sends all lists in one copy, less that of the same decode with lists that are there. `total`
+the decode after it, which sends all lists in one copy, less that of the same decode with lists that are there. `total`
 is their sum. `one core` is `compiled` with one thread. First the answers are compared with the CPU twin's as bytes. The
 goal is 40 ms for 264 lists on 16 cores.
 """

@@ -29,7 +29,7 @@ ORDER = 207
 TITLE = "Boosting: a list of 1,000 phrases for each utterance"
 PLAIN, BOOSTED = "plain", "boosted"
 KNOWN, OTHERS, NEW = "known words", "not said", "new words"
-KINDS = {KNOWN: "", OTHERS: "", NEW: graphs.OPEN}  # and what stands behind the name of their graph
+KINDS = {KNOWN: "", OTHERS: "", NEW: graphs.OPEN}  # and what follows the name of their graph
 TAKES = {
     "graph": "only this one, as in spm512-3gram",
     "lists": f"only {', '.join(map(repr, KINDS))}",

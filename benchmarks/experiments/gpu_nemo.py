@@ -19,7 +19,7 @@ from benchmarks.adapters.arcbeam_cuda import ArcbeamCuda
 from benchmarks.data import datasets, graphs
 from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
-from data.workload import word_error_rate
+from data.word_errors import word_error_rate
 
 ON_GPU = True
 ORDER = 210

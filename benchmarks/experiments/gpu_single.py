@@ -1,7 +1,7 @@
 """One utterance alone on the GPU: microseconds a frame, from the call of decode until its path is on the host.
 
 Each utterance is a batch of its own, its log-probs on the device. `short` ones are of middle length; a `long` one is
-several of them behind each other, for which what a call costs once no longer counts. The clock is read around single
+several of them one after another, for which what a call costs once no longer counts. The clock is read around single
 calls: the median over the utterances of their medians, smallest and largest utterance. `twin` is one core of the CPU.
 """
 

@@ -1,6 +1,6 @@
 """Streams on one GPU: milliseconds of a round, in which every stream gets its next chunk.
 
-Endless streams, each several utterances of letters behind each other; chunks of 20 frames (0.4 s) for all streams in
+Endless streams, each several utterances of letters one after another; chunks of 20 frames (0.4 s) for all streams in
 one array on the device. The clock stops when the texts of all partial results are Python strings; `arrays` stops before
 texts are made. First rounds are not counted. The final
 results of some streams are compared with the twin's for the whole, as bytes. `of real time` is the share of 0.4 s that
@@ -88,7 +88,7 @@ def run(context: Context) -> Iterator[Row]:
 
 
 def endless(utterances: Sequence[npt.NDArray[Any]], streams: int, frames: int) -> npt.NDArray[np.float32]:
-    """float32[streams, frames, columns]: stream i begins with utterance i, and goes on with those behind it."""
+    """float32[streams, frames, columns]: stream i begins with utterance i, and goes on with those after it."""
     lengths = [len(utterance) for utterance in utterances]
     joined = np.concatenate([np.asarray(utterance, np.float32) for utterance in utterances])
     firsts = np.concatenate([[0], np.cumsum(lengths)])

@@ -23,7 +23,7 @@ from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
 from benchmarks.tasks import lm_task
 from benchmarks.tasks.lm_task import MAX_ACTIVE, Contender, Task
-from data.workload import word_error_rate
+from data.word_errors import word_error_rate
 
 ORDER = 34
 TITLE = "Rescoring lattices, compared with rescoring on the fly"

@@ -22,7 +22,7 @@ from benchmarks.data import datasets
 from benchmarks.harness.registry import Column, Context, Row
 from benchmarks.tasks import lm_task
 from benchmarks.tasks.lm_task import ACOUSTIC_SCALE, LM_SCALE, MAX_ACTIVE, SETS
-from data.workload import word_error_rate
+from data.word_errors import word_error_rate
 
 ORDER = 32
 TITLE = "Rescoring with a large language model"
@@ -69,7 +69,8 @@ def _errors(row: Row, name: str, decoder: Any, context: Context) -> Row:
 
 def outside(folder: Path, context: Context) -> Row:
     """The baseline with the same large model, scales and words."""
-    from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
+    from arcbeam.recipe.lexicon import Lexicon
+    from arcbeam.recipe.word_lists import words_of_arpa
 
     row: Row = {"models": f"from outside: LexiconDecoder, beam size {OUTSIDE['beam_size']:,}"}
     row |= {"beam": OUTSIDE["beam_threshold"], "errors": 0}

@@ -2,7 +2,7 @@
 
 `tests/batching/soak.py` runs 32 clients of a `Batcher` with a `CtcDecoder` and 32 of one with a `TransducerDecoder`.
 Each speaks one utterance after another, in chunks of any length, as a client of a kind drawn by chance: it waits for
-each result, hurries, or dawdles (*slow*); sends chunks with NaN and behind the last (*refused*); takes chunks back
+each result, hurries, or dawdles (*slow*); sends chunks with NaN and after the last (*refused*); takes chunks back
 (*cancelled*); goes away in the middle (*vanished*); or has chunks for which memory is said to run out (*out of
 memory*). Memory is what of the process is resident, after a collection of garbage and without caches of glibc: after
 the first look, at the last, and from the median of the second quarter of the time to that of the last (*growth*).

@@ -17,7 +17,7 @@ from benchmarks.data import datasets
 from benchmarks.experiments import gpu_ll24, wer
 from benchmarks.harness import seeds
 from benchmarks.harness.registry import Column, Context, Row
-from data.workload import word_error_rate
+from data.word_errors import word_error_rate
 
 ORDER = 47
 TITLE = "Word error rate of small transducers"

@@ -12,7 +12,7 @@ from benchmarks.adapters import SearchOptions
 from benchmarks.adapters.arcbeam_cpu import ArcbeamCpu
 from benchmarks.data import datasets, graphs
 from benchmarks.harness.registry import Column, Context, Row
-from data.workload import word_error_rate
+from data.word_errors import word_error_rate
 
 ORDER = 30
 TITLE = "Word error rate"

@@ -27,6 +27,7 @@ from benchmarks.data import acoustic, corpus, datasets, graphs
 from benchmarks.data.datasets import CACHE, REAL, data_folder
 from benchmarks.harness import record
 from data import make_demo_lm, workload
+from data.pieces import Pieces
 
 PIECES = (512, 1024)
 UTTERANCES = 4096  # of each workload that can be made from the lines that travel
@@ -80,7 +81,7 @@ def word_lm() -> Made:
 
 def workloads() -> Made:
     def lines(pieces: int) -> bytes:
-        model = workload.Pieces(datasets.sentencepiece_model(pieces))
+        model = Pieces(datasets.sentencepiece_model(pieces))
         options = workload.WorkloadOptions(utterances=UTTERANCES)
         kept = workload.KeptLines.of(datasets.workload_lines(pieces), model, options)
         return lzma.compress(kept.text().encode(), preset=PRESET)

@@ -20,7 +20,7 @@ import arcbeam
 from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.data import datasets, graphs
 from benchmarks.harness import seeds
-from data.workload import word_errors
+from data.word_errors import word_errors
 
 GRAPH = "char-3gram"
 ACOUSTIC_SCALE = 1.5  # the best of `wer` on ljspeech-200

@@ -24,7 +24,7 @@ from benchmarks.engine import placements, rescoring_models
 from benchmarks.harness import plots, timing
 from benchmarks.harness.registry import Column, Context, Row
 from data import arpa_orders, arpa_prune
-from data.workload import word_error_rate
+from data.word_errors import word_error_rate
 
 ACOUSTIC_SCALE, LM_SCALE, MAX_ACTIVE = 1.5, 1.2, 10_000  # chosen on ljspeech-200, as in `rescoring_wer`
 SETS = ("ljspeech-200", "test-other-100")
@@ -112,7 +112,8 @@ def small_model(folder: Path, name: str, say: Callable[[str], None]) -> "arcbeam
 
 def graph(folder: Path, name: str, say: Callable[[str], None]) -> "arcbeam.Graph":
     """The graph of a small model, letters to words, built on first use (a minute)."""
-    from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
+    from arcbeam.recipe.lexicon import Lexicon
+    from arcbeam.recipe.word_lists import words_of_arpa
 
     path = folder / f"{name}.arcbeam"
     with graphs.one_at_a_time(f"{folder.name}-{name}"):

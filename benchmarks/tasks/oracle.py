@@ -8,7 +8,7 @@ from typing import Any
 from arcbeam.ctc.lattice import _lattice
 from arcbeam.ctc.lattice.compact import as_lattice
 from benchmarks.harness.plots import Points, line_plots
-from data.workload import word_errors
+from data.word_errors import word_errors
 
 UNKNOWN = 0xFFFFFFFF  # a label that no word has
 CURVE = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)

@@ -23,7 +23,7 @@ class Missing(NamedTuple):
 
 LATER, IN_LATTICE, NOT_KEPT, REPEATED, LOST = REASONS = (
     "later in our list",  # a score that differs by the rounding of its parts has put it after the last one requested
-    "in our lattice",  # behind the first SEEN
+    "in our lattice",  # after the first SEEN
     "not in our lattice",  # a beam of one of the two has kept other paths
     "with a word twice",  # riva writes a word again for the frames in which its last token is repeated
     "where riva has lost the best path",  # its best entry costs more than our best path, which its graph has, too

@@ -6,36 +6,19 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "common/clones.hpp"
 #include "decode/buffer.hpp"
+#include "decode/scan.hpp"
 #include "shared/cost.hpp"
 
 namespace arcbeam::twin {
 
-// Writes the positions of costs below the limit to `found`, which has room for n + 8, and returns how many.
+// Writes the positions of costs below the limit to `found`, which has room for n, and returns how many.
 ARCBEAM_CLONES
 [[maybe_unused]] static std::size_t costs_below(const float* costs, std::size_t n, float limit,
                                                 std::uint16_t* found) {
-    constexpr std::size_t kRun = 64;
-    std::size_t count = 0;
-    for (std::size_t begin = 0; begin < n; begin += kRun) {
-        std::uint8_t is_below[kRun] = {};
-        const std::size_t run = n - begin < kRun ? n - begin : kRun;
-        for (std::size_t i = 0; i < run; ++i) {
-            is_below[i] = costs[begin + i] < limit ? 1 : 0;
-        }
-        for (std::size_t i = 0; i < run; i += 8) {
-            std::uint64_t eight;
-            std::memcpy(&eight, is_below + i, sizeof eight);
-            for (std::size_t j = i; eight != 0; ++j, eight >>= 8U) {
-                found[count] = static_cast<std::uint16_t>(begin + j);
-                count += eight & 1U;
-            }
-        }
-    }
-    return count;
+    return places_where(n, [&](std::size_t p) { return costs[p] < limit; }, found);
 }
 
 class CheapColumns {
@@ -51,7 +34,7 @@ class CheapColumns {
             limits_[level] = smallest + step * static_cast<float>(level + 1);
             ends_[level] = 0;
         }
-        found_.resize(n + 8U);
+        found_.resize(n);
         columns_.resize(n);
         levels_.resize(n);
         const std::size_t count = costs_below(acoustic, n, limits_[kLevels - 1], found_.begin());

@@ -204,7 +204,7 @@ class Lane : public LaneLoop<Lane, SearchState> {
 
     void start(const GraphView& graph, const DecodeOptions& options, const LmContext& /*without a model*/,
                Work& work) {
-        settle(graph, beam_bound(0.0F, options.beam), work);
+        commit_frame(graph, beam_bound(0.0F, options.beam), work);
     }
 
     [[nodiscard]] PlainEnds ends(const GraphView& graph) const { return {graph, search_.tokens}; }
@@ -220,24 +220,24 @@ class Lane : public LaneLoop<Lane, SearchState> {
         if (candidates_.empty()) {
             return Step::kDead;
         }
-        settle(graph, bound, work);
+        commit_frame(graph, bound, work);
         ++work.frames;
         return Step::kAlive;
     }
 
-    void settle(const GraphView& graph, float bound, Work& work) {
+    void commit_frame(const GraphView& graph, float bound, Work& work) {
         if (keeps_links_) {
-            settle(graph, bound, work, *search_.links);
+            commit_frame(graph, bound, work, *search_.links);
             search_.links->commit(
                 frontier_, search_.tokens, search_.offset, [](std::uint32_t slot) { return slot; }, search_.log);
         } else {
-            settle(graph, bound, work, NoLinks{});
+            commit_frame(graph, bound, work, NoLinks{});
         }
     }
 
     // Not inlined, so that the search without links is compiled apart from the one with them.
     template <typename Links>
-    [[gnu::noinline]] void settle(const GraphView& graph, float bound, Work& work, Links&& links) {
+    [[gnu::noinline]] void commit_frame(const GraphView& graph, float bound, Work& work, Links&& links) {
         table_.begin_frame(candidates_.size());
         frontier_.clear();
         recombine(candidates_, bound, table_, frontier_, work, links);

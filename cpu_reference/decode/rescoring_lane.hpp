@@ -106,7 +106,7 @@ class RescoringLane : public LaneLoop<RescoringLane<Models>, HistoryState<Models
         search_.histories.clear();
         addends_.clear();
         addends_.add(Models::keep(search_.models.start(lm_context)));
-        settle(graph, beam_bound(0.0F, options.beam), 0, work);
+        commit_frame(graph, beam_bound(0.0F, options.beam), 0, work);
     }
 
     template <typename Graph>
@@ -126,7 +126,7 @@ class RescoringLane : public LaneLoop<RescoringLane<Models>, HistoryState<Models
         if (!alive) {
             return Step::kDead;
         }
-        if (!settle(graph, bound, first_log, work)) {
+        if (!commit_frame(graph, bound, first_log, work)) {
             return Step::kFull;
         }
         ++work.frames;
@@ -135,17 +135,17 @@ class RescoringLane : public LaneLoop<RescoringLane<Models>, HistoryState<Models
 
     // False if there is no room for the frame.
     template <typename Graph>
-    bool settle(const Graph& graph, float bound, std::uint32_t first_log_last, Work& work) {
+    bool commit_frame(const Graph& graph, float bound, std::uint32_t first_log_last, Work& work) {
         bool has_room;
         if (keeps_links_) {
-            has_room = settle(graph, bound, first_log_last, work, *search_.links);
+            has_room = commit_frame(graph, bound, first_log_last, work, *search_.links);
             if (has_room) {
                 const auto place = [this](std::uint32_t slot) { return hypotheses_.place(slot); };
                 search_.links->commit(hypotheses_.frontier(), search_.tokens, search_.offset, place, search_.log);
                 has_room = search_.links->has_room();
             }
         } else {
-            has_room = settle(graph, bound, first_log_last, work, NoLinks{});
+            has_room = commit_frame(graph, bound, first_log_last, work, NoLinks{});
         }
         if (has_room && search_.models.collect(search_.histories, [](History& held) -> auto& { return held; })) {
             cache_.begin();
@@ -155,8 +155,8 @@ class RescoringLane : public LaneLoop<RescoringLane<Models>, HistoryState<Models
 
     // Not inlined, so that the search without links is compiled apart from the one with them.
     template <typename Graph, typename Links>
-    [[gnu::noinline]] bool settle(const Graph& graph, float bound, std::uint32_t first_log_last, Work& work,
-                                  Links&& links) {
+    [[gnu::noinline]] bool commit_frame(const Graph& graph, float bound, std::uint32_t first_log_last, Work& work,
+                                        Links&& links) {
         const SourceHistories<History> sources{search_.histories, first_log_last, search_.log.size()};
         admit(graph, search_.models, candidates_, addends_, bound, sources, closure_, hypotheses_, work, links);
         closure_(graph, search_.models, rescoring_, bound, sources, cache_, hypotheses_, work, links);

@@ -1,7 +1,7 @@
 """Extension of griffe: public docstrings as a reader of the site needs them. Public is what the reference has.
 
-* What takes the options of a dataclass (``@lists_options(X)``, ``@explains(X)``) has these in its signature and in its
-  docstring, as ``help()`` shows them.
+* What takes the options of a dataclass or of a function (``@lists_options(X)``, ``@explains(X)``) has these in its
+  signature and in its docstring, as ``help()`` shows them.
 * Names of public classes and functions in backticks become links, and so do pages in double backticks.
 * A class names the public classes that it is derived from, and no others. The constructor of a class is left out if its
   docstring does not say what it takes, because a decoder makes such objects.
@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT / "pyx"))
 from arcbeam.core.calls import explains  # noqa: E402
 
 log = logging.getLogger("mkdocs.plugins.docstrings")
-_TAKES = re.compile(r"(?:lists_options|explains)\((\w+)")
+_TAKES = re.compile(r"(?:lists_options|explains)\(([A-Za-z]\w*)((?:\.\w+)*)(?:, without=\(([^)]*)\))?")
 _ROLE = re.compile(r":(?:class|meth|func|attr):`~?([\w.]+)`")
 _NAME = re.compile(r"(?<![`\[\w])`([A-Za-z]\w*(?:\.\w+)*)`(?!`)")
 _PAGE = re.compile(r"``(?:docs/([\w/-]+\.md)|([A-Z]+\.md))``")
@@ -84,16 +84,21 @@ def _fields(kind: griffe.Class) -> Iterator[griffe.Parameter]:
 
 
 def _take_options(pkg: griffe.Module, obj: Any, fields: dict[str, list[griffe.Parameter]]) -> None:
-    """Gives the taker of a dataclass' options their names, types, defaults and descriptions."""
-    takes = [found[1] for one in getattr(obj, "decorators", ()) if (found := _TAKES.match(str(one.value)))]
-    for kind in (_target(pkg, obj.resolve(name)) for name in takes):
+    """Gives the taker of the options of a dataclass or function their names, types, defaults and descriptions."""
+    for takes in filter(None, (_TAKES.match(str(one.value)) for one in getattr(obj, "decorators", ()))):
+        kind = _target(pkg, f"{_target(pkg, obj.resolve(takes[1])).path}{takes[2]}")
+        _take_options(pkg, kind, fields)
+        without = re.findall(r"\w+", takes[3] or "")
+        options_of = fields[kind.path] if kind.is_class else kind.parameters
+        alone = griffe.ParameterKind.keyword_only
+        declared = [one for one in options_of if one.kind is alone and one.name not in without]
         if obj.is_function:
             own = [one for one in obj.parameters if one.kind is not griffe.ParameterKind.var_keyword]
             names = {one.name for one in own}
-            obj.parameters = griffe.Parameters(*own, *(one for one in fields[kind.path] if one.name not in names))
+            obj.parameters = griffe.Parameters(*own, *(one for one in declared if one.name not in names))
         if obj.docstring is not None:
             options, taker = (SimpleNamespace(__doc__=one.docstring.value) for one in (kind, obj))
-            obj.docstring.value = explains(options)(taker).__doc__  # type: ignore[arg-type]
+            obj.docstring.value = explains(options, {one.name for one in declared})(taker).__doc__
 
 
 def _entries(obj: Any) -> set[str]:

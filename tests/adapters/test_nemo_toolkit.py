@@ -5,7 +5,7 @@ import pytest
 import arcbeam
 from arcbeam.adapters import attach
 from tests.adapters import nemo_models
-from tests.front.models import WORDS, write_arpa
+from tests.front.models import WORDS
 
 pytest.importorskip(
     "nemo.collections.asr.models",
@@ -39,13 +39,6 @@ def models(tmp_path_factory):
         return asr.models.ASRModel.restore_from(str(archives[kind]), map_location="cpu").eval(), archives[kind]
 
     return restored
-
-
-@pytest.fixture
-def lm(tmp_path, monkeypatch):
-    pytest.importorskip("kaldifst", reason="kaldifst is not installed: .[build]")
-    monkeypatch.setenv("ARCBEAM_CACHE", str(tmp_path / "cache"))
-    return write_arpa(tmp_path / "3gram.arpa")
 
 
 def transcribed(model, **options):

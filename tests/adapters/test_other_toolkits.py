@@ -24,7 +24,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:blank. expected:UserWarning", "i
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ARCBEAM_CACHE", str(tmp_path / "cache"))
     write_arpa(tmp_path / "3gram.arpa")
     return tmp_path
 

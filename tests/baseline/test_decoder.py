@@ -3,7 +3,6 @@
 import itertools
 import math
 import os
-import signal
 import threading
 
 import numpy as np
@@ -16,6 +15,7 @@ from arcbeam.graph.symbols import TokenTable
 from arcbeam.recipe.lexicon import Lexicon
 from benchmarks.data import datasets
 from tests.baseline.small import LEXICON, TOKENS, saying
+from tests.processes import interrupted
 
 SAID = saying("_ab_--ca-b_")
 
@@ -303,10 +303,7 @@ def test_other_python_threads_run_meanwhile():
 def test_ctrl_c_gets_through():
     busy = decoder(beam_size=5000, beam_threshold=math.inf, unk_score=0.0)
     long = np.tile(saying("abc_", 0.3), (20_000, 1))
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        busy.decode([long])
+    interrupted(lambda: busy.decode([long]), 0.5)
     assert busy.decode([SAID])[0].text
 
 

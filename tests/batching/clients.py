@@ -136,7 +136,7 @@ def ask_too_much(batcher, stream, futures, chunk, tally):
 
 
 def cancel(batcher, stream, chosen, futures, tally):
-    """A chunk that is taken back is not decoded, nor is any behind it; those before it are."""
+    """A chunk that is taken back is not decoded, nor is any after it; those before it are."""
     if not chosen.cancel():
         tally.count("too late to cancel")
         for future in futures:
@@ -156,13 +156,13 @@ def cancel(batcher, stream, chosen, futures, tally):
 
 
 def expect_no_more(batcher, stream, chunk):
-    """A stream does not go on behind a chunk that is missing."""
+    """A stream does not go on after a chunk that is missing."""
     try:
         batcher.submit(stream, chunk).result(PATIENCE_S)
     except ValueError as error:
         assert "cannot go on" in str(error)
     else:
-        raise AssertionError("a stream went on behind a chunk that is missing")
+        raise AssertionError("a stream went on after a chunk that is missing")
 
 
 def together(count, seed, act, watch=None):

@@ -1,26 +1,30 @@
-"""A decoder whose rounds a test lets through one by one, and which notes them."""
+"""A decoder whose rounds a test lets through one by one, and which notes them; and a round that a Batcher ends."""
 
 import threading
+import time
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
-from arcbeam import Batcher, InputError
+from arcbeam import Batcher, BatcherClosedError, InputError
 from arcbeam.arrays.intake import KeptChunk
+from arcbeam.streams.stream import HasStreams, SpeechStream
 
 PATIENCE_S = 60  # for what has to come; no test waits for it to pass
 
 
-class Stream:
+class Stream(SpeechStream):
+    num_frames, num_waiting, is_finished, partial = 0, 0, False, None
+
     def __init__(self, decoder, name):
-        self._decoder, self.name, self.num_frames, self.is_finished = decoder, name, 0, False
-        self.partial, self._worker, self.num_waiting = None, 0, 0
+        self._decoder, self.name = decoder, name
 
     def _fault(self):
         return "expected no chunk after the last" if self.is_finished else None
 
 
-class Decoder:
+class Decoder(HasStreams):
     """A chunk is a number; what is found for it is the stream's name and the number. Negative ones are refused.
 
     A range is a chunk of several frames, which are the numbers of its result.
@@ -106,3 +110,21 @@ def held(decoder, **options):
 
 def text(future):
     return future.result(PATIENCE_S).text
+
+
+def ended_by_a_batcher(decoder, chunk, library):
+    """A stream that has nine frames of the chunk; a Batcher has ended the round of the rest, on a fake driver."""
+    batcher, stream = Batcher(decoder, max_wait_ms=0), decoder.stream()
+    batcher.submit(stream, chunk[:9]).result(PATIENCE_S)
+    library.fake_not_ready(10**9)  # what the round waits for does not come
+    try:
+        running = batcher.submit(stream, chunk[9:])
+        while batcher.stats().round_seconds == 0:
+            time.sleep(0.001)
+        batcher.close(timeout=0.0)
+        with pytest.raises(BatcherClosedError, match="closed while this chunk was being decoded"):
+            running.result(0)
+    finally:
+        library.fake_not_ready(0)
+    assert not batcher._thread.is_alive()
+    return stream

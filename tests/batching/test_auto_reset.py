@@ -1,4 +1,4 @@
-"""Streams that go on by themselves behind endpoints: the sentences that a client would have got by `reset`."""
+"""Streams that go on by themselves after endpoints: the sentences that a client would have got by `reset`."""
 
 import random
 from types import SimpleNamespace
@@ -43,7 +43,7 @@ def kind(request):
 
 
 def by_hand(kind, speech, ends):
-    """The sentences of each chunk, and what is known behind it, by `decode_chunk` and `reset`."""
+    """The sentences of each chunk, and what is known after it, by `decode_chunk` and `reset`."""
     stream, begin, found = kind.decoder.stream(endpoint=kind.rules), 0, []
     for end in ends:
         partial = stream.decode_chunk(speech[begin:end], last=end == ends[-1])

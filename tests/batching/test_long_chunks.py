@@ -91,12 +91,12 @@ def test_the_load(decoder):
 def test_a_cut_chunk_that_is_cancelled_stops_after_its_round(decoder):
     batcher, _ = held(decoder, max_frames=2)
     stream = decoder.stream("a")
-    long, behind = batcher.submit(stream, range(5)), batcher.submit(stream, 9)
+    long, later = batcher.submit(stream, range(5)), batcher.submit(stream, 9)
     decoder.next_round()
     assert long.cancel() and long.cancelled()
     decoder.open()
     with pytest.raises(ValueError, match="a chunk before it was cancelled, and was not decoded to its end"):
-        behind.result(PATIENCE_S)
+        later.result(PATIENCE_S)
     with pytest.raises(ValueError, match="cannot go on, because a chunk before it was cancelled"):
         batcher.submit(stream, 9)
     batcher.close()
@@ -132,12 +132,12 @@ def test_what_is_left_of_a_cut_chunk_is_given_up(decoder):
 def test_an_error_in_the_first_piece_refuses_the_chunk(decoder):
     batcher, _ = held(decoder, max_frames=2)
     stream = decoder.stream("a")
-    long, behind = batcher.submit(stream, range(-5, 0), last=True), batcher.submit(stream, 9)
+    long, later = batcher.submit(stream, range(-5, 0), last=True), batcher.submit(stream, 9)
     assert (batcher.stats().waiting, batcher.stats().waiting_frames) == (2, 6)
     decoder.open()
     with pytest.raises(ValueError, match="expected something, got -5 in frame 0"):
         long.result(PATIENCE_S)
-    assert text(behind) == "a 9"
+    assert text(later) == "a 9"
     batcher.close()
     assert decoder.rounds[1:] == [["a -5 -4"], ["a 9"]]
     assert (batcher.stats().refused, batcher.stats().failed, batcher.stats().waiting) == (1, 0, 0)
@@ -146,12 +146,12 @@ def test_an_error_in_the_first_piece_refuses_the_chunk(decoder):
 def test_an_error_behind_the_first_piece(decoder):
     batcher, _ = held(decoder, max_frames=2)
     stream = decoder.stream("a")
-    long, behind = batcher.submit(stream, range(5, -5, -1)), batcher.submit(stream, 9)
+    long, later = batcher.submit(stream, range(5, -5, -1)), batcher.submit(stream, 9)
     decoder.open()
     with pytest.raises(ValueError, match="expected something, got -2 in frame 0"):
         long.result(PATIENCE_S)
     with pytest.raises(ValueError, match=BROKEN):
-        behind.result(PATIENCE_S)
+        later.result(PATIENCE_S)
     batcher.close()
     assert decoder.rounds[1:] == [["a 5 4"], ["a 3 2"], ["a 1 0"], ["a -1 -2"]]
     assert (batcher.stats().failed, batcher.stats().refused, batcher.stats().waiting) == (2, 0, 0)

@@ -126,7 +126,7 @@ def test_chunks_that_wait_come_first(speech):
     stream = decoder.stream()
     with batcher_of(speech, max_wait_ms=60_000, max_batch=2) as batcher, batcher_of(speech) as other:
         first = batcher.submit(stream, whole[:3])
-        behind = batcher.submit(stream, whole[3:5])
+        later = batcher.submit(stream, whole[3:5])
         for call in (lambda: stream.decode_chunk(whole[5:7]), stream.finish):
             with pytest.raises(ValueError, match="stream: expected one without chunks that wait in a Batcher"):
                 call()
@@ -136,7 +136,7 @@ def test_chunks_that_wait_come_first(speech):
         assert "stream 0: expected one without chunks" in str(refused.error) and fine.num_frames == len(whole)
         assert isinstance(refused.error, InputError) and refused.error.stream == 0
         assert stream.num_frames == 0 and stream.reset().num_frames == 0
-        for future in (first, behind):
+        for future in (first, later):
             batcher.submit(decoder.stream(), whole[:1])  # the round is full
             future.result(PATIENCE_S)
         assert stream.decode_chunk(whole[5:7]).num_frames == 7

@@ -141,14 +141,14 @@ def test_an_error_of_a_round_fails_it_and_no_other(decoder):
     batcher, _ = held(decoder)
     streams = [decoder.stream(name) for name in "ab"]
     futures = [batcher.submit(stream, 0) for stream in streams]
-    behind = batcher.submit(streams[0], 1)
+    later = batcher.submit(streams[0], 1)
     decoder.faults["b 0"] = RuntimeError("the device was lost")
     decoder.open()
     for future in futures:
         with pytest.raises(RuntimeError, match="the device was lost"):
             future.result(PATIENCE_S)
     with pytest.raises(ValueError, match=r"a chunk before it was lost \(the device was lost\)"):
-        behind.result(PATIENCE_S)
+        later.result(PATIENCE_S)
     with pytest.raises(ValueError, match="the device was lost"):
         batcher.submit(streams[1], 1)
     assert text(batcher.submit(decoder.stream("c"), 0)) == "c 0"

@@ -16,7 +16,7 @@ SAID = ["bad gaga dad", "cab cafe", "bead bad cab", "dad"]
 
 
 def spoken(text):
-    """float32[frames, columns]: a frame for each letter and a blank behind it, with some doubt."""
+    """float32[frames, columns]: a frame for each letter and a blank after it, with some doubt."""
     columns = [TOKENS.index("<space>" if letter == " " else letter) for letter in text]
     frames = np.full((2 * len(columns), len(TOKENS)), -9.0, np.float32)
     frames[1::2, -1] = frames[np.arange(0, len(frames), 2), columns] = -0.01

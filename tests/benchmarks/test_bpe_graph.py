@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder
-from data import workload
 from data.make_bpe_graph import bpe_graph
+from data.pieces import Pieces, train_sentencepiece
 
 pytest.importorskip("kaldifst", reason="building graphs needs .[build]")
 pytest.importorskip("sentencepiece", reason="pieces need .[build]")
@@ -19,9 +19,9 @@ def test_the_pieces_of_a_text_decode_to_its_words(demo_data, tmp_path):
         unigrams = (line.split("\t")[1] for line in file if line.count("\t") >= 1)
         words = [w for w, _ in zip(unigrams, range(400), strict=False) if w not in ("<s>", "</s>", "<unk>")]
     model = tmp_path / "spm.model"
-    workload.train_sentencepiece([" ".join(words[i::7]) for i in range(7)] * 20, 64, model)
+    train_sentencepiece([" ".join(words[i::7]) for i in range(7)] * 20, 64, model)
     graph = bpe_graph(model, words, lm, prune=1e-4)
-    pieces = workload.Pieces(model)
+    pieces = Pieces(model)
     text = " ".join(words[20:32])
     ids = [i for word in text.split() for i in pieces.encode(word)]
     rows = np.full((2 * len(ids), graph.num_columns), -30.0, dtype=np.float32)

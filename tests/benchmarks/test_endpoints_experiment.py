@@ -15,7 +15,7 @@ __all__ = ["tiny"]
 
 def test_measures_by_hand():
     spoken_at = [(10, 40), (60, 90), (110, 140)]
-    # Before the first word, in a pause twice, within the second utterance (once by length), and behind the last word.
+    # Before the first word, in a pause twice, within the second utterance (once by length), and after the last word.
     found = [(5, False), (45, False), (50, False), (61, True), (70, False), (150, True)]
     row = endpoints.judged(spoken_at, found, 0.1)
     assert (row["pauses"], row["missed"]) == (3, pytest.approx(100 / 3))

@@ -24,7 +24,7 @@ from tests.decode.random_graphs import random_log_probs
 
 PACKAGE = Path(arcbeam.__file__).parent
 LENGTHS = (4, 7, 1, 5, 6, 3)
-# What is put behind arcbeam/__init__.py for a version of other answers.
+# What is put at the end of arcbeam/__init__.py for a version of other answers.
 OTHER_SCORE = """
 from arcbeam.ctc.decoder import CtcDecoder
 _decode = CtcDecoder.decode
@@ -48,7 +48,7 @@ CtcDecoder.__init__ = _without_placement
 
 @pytest.fixture
 def version(tmp_path):
-    """Makes the folder of another version: this package, with something behind its `__init__`."""
+    """Makes the folder of another version: this package, with something after its `__init__`."""
 
     def make(more="", name="version"):
         folder = tmp_path / name / "arcbeam"

@@ -24,6 +24,8 @@ from data import (  # noqa: E402
     workload,
 )
 from data.letter_alignment import first_frames  # noqa: E402
+from data.pieces import train_sentencepiece  # noqa: E402
+from data.word_errors import word_error_rate  # noqa: E402
 
 TOKENS = [" ", *"abcdefghijklmnopqrstuvwxyz'", "<blank>"]
 
@@ -54,7 +56,7 @@ def data(demo_data, tmp_path_factory):
     lines = train_transducer.read_set(demo_data).references
     alphabet = "".join(TOKENS[1:-1])
     model = folder / "tokenizers" / "librispeech_bpe_256.model"
-    workload.train_sentencepiece([*lines, *alphabet, alphabet] * 3, 80, model)
+    train_sentencepiece([*lines, *alphabet, alphabet] * 3, 80, model)
     (folder / "lines.txt").write_text("he saw the road\nthe house is made of wood\n" * 20 + "\n".join(lines))
     return folder
 
@@ -89,7 +91,7 @@ def test_spoken_texts_say_their_pieces(source, kind):
         workload.collapse(values[: 4 * groups].argmax(1).numpy(), TOKENS)
         for values, groups in zip(batch.log_probs, batch.lengths.tolist(), strict=True)
     ]
-    assert workload.word_error_rate(written, decoded) < 0.2  # units with other neighbours, and the model's errors
+    assert word_error_rate(written, decoded) < 0.2  # units with other neighbours, and the model's errors
     for due, count, groups in zip(batch.due.tolist(), batch.counts.tolist(), batch.lengths.tolist(), strict=True):
         assert due[:count] == sorted(due[:count]) and due[count - 1] < groups
 

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data import workload
-from data.workload import Pieces, WorkloadOptions, generate, word_errors
+from data.pieces import Pieces, spelling_distances, train_sentencepiece
+from data.word_errors import word_errors
+from data.workload import WorkloadOptions, generate
 
 pytest.importorskip("sentencepiece")
 
@@ -24,7 +26,7 @@ TEXT = [f"{s} {v} {o}" for s in SUBJECTS for v in VERBS for o in OBJECTS]
 
 @pytest.fixture(scope="module")
 def pieces(tmp_path_factory):
-    return Pieces(workload.train_sentencepiece(TEXT, 128, tmp_path_factory.mktemp("spm") / "spm.model"))
+    return Pieces(train_sentencepiece(TEXT, 128, tmp_path_factory.mktemp("spm") / "spm.model"))
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +39,7 @@ def test_the_same_seed_gives_the_same_bytes(pieces, made, tmp_path):
     assert again.log_probs.tobytes() == made.log_probs.tobytes()
     assert again.lengths.tobytes() == made.lengths.tobytes()
     assert again.references == made.references
-    retrained = Pieces(workload.train_sentencepiece(TEXT, 128, tmp_path / "spm.model"))
+    retrained = Pieces(train_sentencepiece(TEXT, 128, tmp_path / "spm.model"))
     assert generate(TEXT, retrained, WorkloadOptions(utterances=2)).log_probs.tobytes() == (
         generate(TEXT, pieces, WorkloadOptions(utterances=2)).log_probs.tobytes()
     )
@@ -143,7 +145,7 @@ def test_word_errors_are_an_edit_distance(reference, hypothesis):
 
 @given(st.lists(st.text("abz▁", min_size=1, max_size=5), min_size=1, max_size=8, unique=True))
 def test_spelling_distances_are_symmetric_and_tell_pieces_apart(names):
-    distances = workload.spelling_distances(names)
+    distances = spelling_distances(names)
     assert np.allclose(distances, distances.T)
     assert (np.diag(distances) == 0).all()
     assert (distances[~np.eye(len(names), dtype=bool)] > 0).all()
@@ -151,7 +153,7 @@ def test_spelling_distances_are_symmetric_and_tell_pieces_apart(names):
 
 def test_command_line_writes_a_set(tmp_path):
     (tmp_path / "text.txt").write_text("\n".join(TEXT))
-    command = [sys.executable, "data/workload.py", "--text", tmp_path / "text.txt", "--pieces", "128"]
+    command = [sys.executable, "-m", "data.workload", "--text", tmp_path / "text.txt", "--pieces", "128"]
     done = subprocess.run(
         [*command, "--utterances", "5", "--out", tmp_path / "set"], cwd=ROOT, capture_output=True, text=True, check=True
     )

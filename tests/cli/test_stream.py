@@ -117,7 +117,7 @@ def long(run):
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize(("frames", "at"), [*(("30", at) for at in range(1, 9)), *(("1000", at) for at in (1, 2, 3))])
 def test_ctrl_c_behind_an_endpoint_shows_each_sentence_once(run, long, monkeypatch, frames, before, at):
-    """Ctrl-C comes before or behind a call that begins the next sentence, or decodes a chunk."""
+    """Ctrl-C comes before or after a call that begins the next sentence, or decodes a chunk."""
     arguments, said = long
     calls = []
 

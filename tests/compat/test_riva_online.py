@@ -8,7 +8,7 @@ import pytest
 from arcbeam import CtcDecoder, InputError
 from arcbeam.compat import riva
 from tests.compat.riva_callers import WeNetOnline
-from tests.compat.test_riva import config, decoder, post
+from tests.compat.riva_decoders import config, decoder, post
 
 
 def online(spoken, **options):

@@ -23,7 +23,7 @@ std::vector<Copy> after;           // of its own
 std::set<void*> recorded_after;    // events
 std::vector<Copy> running_beside;  // of the kernel that runs
 
-// Runs what has been put off, without the lock; a copy that came too late is made behind the kernel.
+// Runs what has been put off, without the lock; a copy that came too late is made after the kernel.
 int catch_up(std::unique_lock<std::mutex>& lock) {
     if (!put_off) return 0;
     const std::function<int()> kernel_that_runs = std::move(put_off);

@@ -71,7 +71,7 @@ class Boosts:
 class WithNewWords:
     """A graph in whose open slot new words stand, in the form in which the oracles read graphs.
 
-    States of the request are the beginnings of spellings in lexicographic order, each with its blanks behind it.
+    States of the request are the beginnings of spellings in lexicographic order, each with its blanks after it.
 
     Parameters
     ----------

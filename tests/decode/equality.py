@@ -22,7 +22,7 @@ def same(got, wanted):
 
 
 def as_the_oracle(found, wanted):
-    """Asserts that a hypothesis is what an oracle answered; a search that died ranks behind all others."""
+    """Asserts that a hypothesis is what an oracle answered; a search that died ranks after all others."""
     assert found.arcs.tolist() == wanted.arcs
     assert -found.partial_score == wanted.total_cost
     assert found.score == (found.partial_score if wanted.complete else -math.inf)

@@ -156,7 +156,7 @@ def test_values_that_overflow_are_never_admitted(device):
     assert (found.score, found.partial_score) == (-math.inf, 0.0)
 
 
-def test_a_search_that_dies_ranks_behind_all_others(device):
+def test_a_search_that_dies_ranks_after_all_others(device):
     """Whatever the place in its batch, and however long the others are; no frames at all are no death."""
     dead = GOOD.copy()
     dead[0] = -np.inf

@@ -1,9 +1,7 @@
 """The whole CPU engine against the oracle, and the invariances of the law, compared as bytes."""
 
 import math
-import multiprocessing
 import os
-import signal
 import struct
 import threading
 import time
@@ -19,6 +17,7 @@ from arcbeam import CtcDecoder, Graph
 from tests.decode import graphs, oracle
 from tests.decode.equality import as_the_oracle
 from tests.hypothesis_examples import examples
+from tests.processes import interrupted, of_a_child
 
 
 def as_bytes(hypotheses):
@@ -191,18 +190,9 @@ def test_python_runs_on_while_decoding(graph):
     assert ticks > 5
 
 
-def _decode_in_child(one, batch, queue):
-    queue.put(as_bytes(one.decode(batch)))
-
-
 def test_a_forked_child_decodes_too(graph, batch, answer):
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    child = context.Process(target=_decode_in_child, args=(decoder(graph), batch, queue))
-    child.start()
-    assert queue.get(timeout=60) == answer
-    child.join(timeout=60)
-    assert child.exitcode == 0
+    one = decoder(graph)
+    assert of_a_child(lambda: as_bytes(one.decode(batch))) == answer
 
 
 def test_a_child_forked_during_a_decode_has_its_own_turn(graph, batch, answer):
@@ -211,26 +201,16 @@ def test_a_child_forked_during_a_decode_has_its_own_turn(graph, batch, answer):
     worker = threading.Thread(target=one.decode, args=(long,))
     worker.start()
     time.sleep(0.1)  # for the parent's thread to be decoding
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    child = context.Process(target=_decode_in_child, args=(one, batch, queue))
-    child.start()
     try:
-        assert queue.get(timeout=60) == answer
+        assert of_a_child(lambda: as_bytes(one.decode(batch))) == answer
     finally:
-        child.kill()
         worker.join()
 
 
 def test_ctrl_c_ends_a_decode_and_the_decoder_goes_on(graph, batch, answer):
     one = decoder(graph)
     long = [graphs.random_log_probs(9, 40_000)] * 4
-    timer = threading.Timer(0.15, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        one.decode(long)
-        time.sleep(30)  # should the machine be so fast that the decode ended first
-    timer.join()
+    interrupted(lambda: one.decode(long))
     assert as_bytes(one.decode(batch)) == answer
 
 

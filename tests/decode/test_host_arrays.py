@@ -273,7 +273,7 @@ def test_no_pinned_memory_at_all(gpu):
 
 @pytest.mark.parametrize("is_pinned", [True, False])
 def test_results_are_not_copied_back_before_the_kernel_has_ended(gpu, is_pinned):
-    """Else a copy to pageable memory would wait for a kernel that may wait for log-probs, which come behind it."""
+    """Else a copy to pageable memory would wait for a kernel that may wait for log-probs, which come after it."""
     gpu.send_in_parts()
     decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
     if not is_pinned:
@@ -284,8 +284,8 @@ def test_results_are_not_copied_back_before_the_kernel_has_ended(gpu, is_pinned)
     decoder.decode(BATCH)
     lines = [line for line in gpu.fake.journal()[before:] if line[0] in ("launch", "to_host", "read")]
     assert {line[1] for line in lines if line[0] == "to_host"} == {"pinned" if is_pinned else "pageable"}
-    behind = {lines[i + 1][0] for i, line in enumerate(lines) if line == ["launch"]}
-    assert behind == {"to_host" if is_pinned else "read"}
+    following = {lines[i + 1][0] for i, line in enumerate(lines) if line == ["launch"]}
+    assert following == {"to_host" if is_pinned else "read"}
 
 
 def test_control_c_while_parts_are_under_way(gpu):

@@ -285,10 +285,10 @@ def test_checks_of_arrays_on_the_gpu_are_few_and_name_the_utterance(gpu):
     (message,) = named
     assert "in utterance 2, frame " in message
     calls = [line[0] for line in gpu.fake.journal()]
-    behind = calls[len(calls) - calls[::-1].index("launch") :]  # the kernel of the last batch
-    marked = behind.index("record")
-    assert behind[:marked].count("to_host") > 1, "the results and the checked frames"
-    assert "to_host" not in behind[marked:]
+    following = calls[len(calls) - calls[::-1].index("launch") :]  # the kernel of the last batch
+    marked = following.index("record")
+    assert following[:marked].count("to_host") > 1, "the results and the checked frames"
+    assert "to_host" not in following[marked:]
 
 
 def test_a_check_that_fails_costs_nothing(gpu):

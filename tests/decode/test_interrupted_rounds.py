@@ -141,7 +141,7 @@ def test_answers_that_fit_alone_are_made_alone(monkeypatch):
     assert found[2].nbest is None and found[2].text == whole.text
 
 
-def test_a_warning_that_is_an_error_comes_behind_the_chunk():
+def test_a_warning_that_is_an_error_comes_after_the_chunk():
     decoder = CtcDecoder(GRAPH, **ONE_THREAD)
     odd = np.exp(SPEECH)
     stream = decoder.stream(endpoint=rule(0.6))

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from arcbeam import Boost, CtcDecoder, Graph, LanguageModel
 from arcbeam.cli.app import app
 from arcbeam.graph.symbols import TokenTable
-from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
+from arcbeam.recipe.lexicon import Lexicon
+from arcbeam.recipe.word_lists import words_of_arpa
 from tests.decode.entries import check_entries
 from tests.decode.equality import same
 

@@ -155,7 +155,7 @@ def test_the_kernel_settles_what_the_twin_settles(seed, most, near):
 
 @pytest.mark.kernels
 def test_steps_do_not_grow_with_what_is_settled():
-    """The same young part behind a short history and a long one."""
+    """The same young part after a short history and a long one."""
     young, tokens = random_log(np.random.default_rng(5), 30, 5, 2)
     steps = []
     for history in (64, 64_000):

@@ -156,7 +156,7 @@ def wide():
     return decoder(graph), more
 
 
-def test_columns_that_the_graph_does_not_read_count_also_behind_an_endpoint():
+def test_columns_that_the_graph_does_not_read_count_also_after_an_endpoint():
     one, more = wide()
     stream = one.stream(endpoint=RULES, frame_confidence="entropy")
     partial, ended = stream.decode_chunk(more, last=True), 0
@@ -268,7 +268,7 @@ def test_a_restored_stream_needs_the_same_aggregation():
 
 
 def ended(one, method="entropy"):
-    """A stream at an endpoint, behind which frames wait."""
+    """A stream at an endpoint, after which frames wait."""
     stream = one.stream(endpoint=RULES, frame_confidence=method)
     stream.decode_chunk(SPEECH)
     assert stream.partial.endpoint and stream.num_waiting

@@ -289,7 +289,7 @@ def test_texts_that_a_user_has_set_stay():
     assert found.texts() == ["mine", found[2].text, found[2].text]
 
 
-def test_a_chunk_behind_the_last_has_no_words():
+def test_a_chunk_after_the_last_has_no_words():
     decoder = CtcDecoder(GRAPH, **OPTIONS)
     done, other = decoder.stream(), decoder.stream()
     done.decode_chunk(BATCH[0], last=True)

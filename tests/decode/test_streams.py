@@ -1,10 +1,7 @@
 """Streams of speech: any chunks, in any company, give the bytes of the whole, and a stable word is never taken back."""
 
 import copy
-import multiprocessing
-import os
 import pickle
-import signal
 import threading
 import time
 
@@ -23,6 +20,7 @@ from tests.decode.language_models import over, random_model
 from tests.decode.moving import rounds
 from tests.decode.test_word_times import SPELLINGS, TOKENS, WRITERS
 from tests.hypothesis_examples import examples
+from tests.processes import interrupted, of_a_child
 
 slow = settings(deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 WORDS = [f"w{i}" for i in range(1, 50)]
@@ -183,7 +181,7 @@ def test_a_stream_is_not_copied(copied):
         copied(stream)
 
 
-def test_a_chunk_behind_the_last_is_refused():
+def test_a_chunk_after_the_last_is_refused():
     decoder = CtcDecoder(GRAPH, **OPTIONS)
     done, open_ = decoder.stream(), decoder.stream()
     final = done.decode_chunk(BATCH[0], last=True)
@@ -236,7 +234,7 @@ def test_what_is_wrong_with_some_harms_no_other(links):
 
 
 def test_widths_that_differ_are_refused_but_for_the_first():
-    """Where a graph takes any number of columns behind its own."""
+    """Where a graph takes any number of columns after its own."""
     decoder = CtcDecoder(Graph(**GRAPH.fields() | {"width_is_exact": False}), **OPTIONS)
     wide = np.pad(BATCH[0], ((0, 0), (0, 2)))
     found = decoder.decode_chunks([decoder.stream() for _ in range(3)], [wide, BATCH[0], wide], errors="return")
@@ -289,12 +287,7 @@ def test_ctrl_c_breaks_the_stream_that_it_interrupts_and_no_other():
     broken, other = decoder.stream(), decoder.stream()
     other.decode_chunk(BATCH[0][:10])
     long = np.tile(BATCH[5], (10_000, 1))
-    timer = threading.Timer(0.15, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        broken.decode_chunk(long)
-        time.sleep(30)  # should the machine be so fast that the chunk ended first
-    timer.join()
+    interrupted(lambda: broken.decode_chunk(long))
     with pytest.raises(ValueError, match="stream: it was interrupted in the middle of a chunk"):
         broken.finish()
     same([other.decode_chunk(BATCH[0][10:], last=True)], decoder.decode([BATCH[0]]))
@@ -307,14 +300,10 @@ def test_a_child_forked_while_another_thread_decodes_goes_on_with_its_own():
     worker = threading.Thread(target=long.decode_chunk, args=(np.tile(BATCH[5], (3000, 1)),))
     worker.start()
     time.sleep(0.1)  # for the parent's thread to be decoding
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    child = context.Process(target=lambda: queue.put(ours.decode_chunk(BATCH[0][10:], last=True)))
-    child.start()
     try:
-        same([queue.get(timeout=60)], decoder.decode([BATCH[0]]))
+        found = of_a_child(lambda: ours.decode_chunk(BATCH[0][10:], last=True))
+        same([found], decoder.decode([BATCH[0]]))
     finally:
-        child.kill()
         worker.join()
 
 

@@ -2,14 +2,14 @@
 
 import itertools
 import math
-import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from arcbeam import Batcher, BatcherClosedError, CtcDecoder, CudaOutOfMemoryError, Endpoint, EndpointRule
+from arcbeam import Batcher, CtcDecoder, CudaOutOfMemoryError, Endpoint, EndpointRule
 from arcbeam.gpu.tuned import search_plan
+from tests.batching.stand_ins import ended_by_a_batcher
 from tests.decode.emulated_gpu import TIGHT, DeviceArray, Shape, scheduled
 from tests.decode.equality import same
 from tests.decode.moving import answers, seen
@@ -134,7 +134,7 @@ def test_a_batcher_that_cuts_long_chunks(gpu):
     assert batcher.stats().rounds >= max(map(len, BATCH)) // 9
 
 
-def test_a_batcher_that_goes_on_behind_endpoints(gpu):
+def test_a_batcher_that_goes_on_after_endpoints(gpu):
     given = OPTIONS | {"frame_shift": 0.1}
     found = []
     for device in ("cuda", "cpu"):
@@ -149,19 +149,7 @@ def test_a_round_that_a_batcher_ends(gpu):
     """Its streams are as before, for whoever saves them or goes on with them."""
     decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
     whole = BATCH[0]
-    batcher, stream = Batcher(decoder, max_wait_ms=0), decoder.stream()
-    batcher.submit(stream, whole[:9]).result(60)
-    gpu.fake.library.fake_not_ready(10**9)  # what the round waits for does not come
-    try:
-        running = batcher.submit(stream, whole[9:])
-        while batcher.stats().round_seconds == 0:
-            time.sleep(0.001)
-        batcher.close(timeout=0.0)
-        with pytest.raises(BatcherClosedError, match="closed while this chunk was being decoded"):
-            running.result(0)
-    finally:
-        gpu.fake.library.fake_not_ready(0)
-    assert not batcher._thread.is_alive()
+    stream = ended_by_a_batcher(decoder, whole, gpu.fake.library)
     assert stream.num_frames == 9 and decoder.restore(stream.save()).num_frames == 9
     same([stream.decode_chunk(whole[9:], last=True)], CtcDecoder(GRAPH, device="cpu", **OPTIONS).decode([whole]))
 
@@ -249,7 +237,7 @@ def test_a_search_that_has_died(kept):
 
 @pytest.mark.parametrize("requested", [{}, {"lattice": True}])
 @scheduled(room=LITTLE, shape=Shape(lanes=1, block=32))
-def test_rows_behind_an_endpoint_are_checked(requested):
+def test_rows_after_an_endpoint_are_checked(requested):
     """Of the chunk in which the sentence ends, whichever of them it is, and of later ones."""
     speech, decoder = SPEECHES[1][:12], CtcDecoder(SILENCE, device="cuda", **OPTIONS, lattice_beam=4.0)
     for row in (2, 3, 11):

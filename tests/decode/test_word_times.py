@@ -111,7 +111,7 @@ def test_labels_written_ahead_of_their_tokens():
 
 
 def test_a_word_without_a_spelling_spans_what_its_label_says():
-    """Label 3, of tokens 2 to 4, is written by token 3; label 2 is found behind it, label 1 follows that."""
+    """Label 3, of tokens 2 to 4, is written by token 3; label 2 is found after it, label 1 follows that."""
     graph = word_graph(Pronunciations.from_lists([(1, [A, B]), (2, [B])]))
     tokens = read([A, B, A, A, A, B, A, B], [1, 4, 6, 8])
     assert word_times._spelled(graph, [1, 3, 2, 1], tokens) == ([(0, 2), (3, 5), (5, 6), (6, 8)], 3)

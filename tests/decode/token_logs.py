@@ -8,7 +8,7 @@ NONE = _stages.NO_SOURCE
 
 
 def random_frame(rng, tokens, first, number, most, near):
-    """CANDIDATE[n]: a frame behind `tokens` entries that end at `first`; the first frame has one without a source.
+    """CANDIDATE[n]: a frame after `tokens` entries that end at `first`; the first frame has one without a source.
 
     A source is one of the tokens, of `near` of them in most frames, or another entry of the frame, earlier or later.
     """

@@ -72,8 +72,8 @@ def _tokens(graph: Graph, arcs: np.ndarray) -> _Tokens:
         while ends[i] < len(columns) and repeat[ends[i]] and columns[ends[i]] == columns[start]:
             ends[i] += 1
     written = graph.words[arcs] != 0
-    before, behind = (np.searchsorted(starts, at[written]).tolist() for at in (frame_of, frame_of + emitting))
-    return _Tokens(columns[starts].tolist(), starts.tolist(), ends, frame_of[written].tolist(), before, behind)
+    before, after = (np.searchsorted(starts, at[written]).tolist() for at in (frame_of, frame_of + emitting))
+    return _Tokens(columns[starts].tolist(), starts.tolist(), ends, frame_of[written].tolist(), before, after)
 
 
 def _one_token_each(labels: list[int], tokens: _Tokens) -> list[Span] | None:
@@ -87,7 +87,7 @@ def _spelled(graph: Graph, labels: list[int], tokens: _Tokens) -> tuple[list[Spa
     spellings = [graph.pronunciations.of(label) for label in labels]
     closed = [*tokens.tokens_before[1:], count]  # the tokens that are read before the arc that closes a word
 
-    def behind_separators(at: int) -> int:
+    def after_separators(at: int) -> int:
         while at < count and columns[at] == graph.separator_column:
             at += 1
         return at
@@ -96,7 +96,7 @@ def _spelled(graph: Graph, labels: list[int], tokens: _Tokens) -> tuple[list[Spa
         return any(spelling and spelling[: len(rest)] == rest[: len(spelling)] for spelling in spellings[word])
 
     def explains(word: int, end: int) -> bool:
-        at = behind_separators(end)
+        at = after_separators(end)
         if word + 1 == len(labels):
             return at >= count
         read = tokens.tokens_with[word + 1]
@@ -110,7 +110,7 @@ def _spelled(graph: Graph, labels: list[int], tokens: _Tokens) -> tuple[list[Spa
 
     def find(word: int, begin: int, follows: bool) -> Span | None:
         if follows:
-            at = behind_separators(begin)
+            at = after_separators(begin)
             end = end_of(word, at)
             if end is None and word + 1 == len(labels) and columns[at:] and begins(word, columns[at:]):
                 end = count
@@ -127,7 +127,7 @@ def _spelled(graph: Graph, labels: list[int], tokens: _Tokens) -> tuple[list[Spa
     is_found: list[bool] = []
     begin, until, follows = 0, 0, True
     for word in range(len(labels)):
-        found, at = find(word, begin, follows), behind_separators(begin)
+        found, at = find(word, begin, follows), after_separators(begin)
         # With more tokens a spelling that is read in part now could become complete.
         open_end = (
             follows and end_of(word, at) is None and any(s[: count - at] == columns[at:] for s in spellings[word])

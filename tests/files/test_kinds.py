@@ -13,7 +13,7 @@ from arcbeam.core.errors import FormatError
 from arcbeam.files.kinds import BEGINNINGS, kind_of
 from arcbeam.graph import graph_file
 from arcbeam.lm import kenlm_file, lm_file
-from arcbeam.recipe.lexicon import words_of_arpa
+from arcbeam.recipe.word_lists import words_of_arpa
 from tests.graph import examples
 
 

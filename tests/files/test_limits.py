@@ -20,7 +20,8 @@ from arcbeam.files.packed_files import XZ_BYTES, PackedFile
 from arcbeam.files.reading import EXPANSION, SMALL_BYTES, Budget
 from arcbeam.lm import kenlm
 from arcbeam.recipe.language_model import read_language_model
-from arcbeam.recipe.lexicon import Lexicon, read_words, words_of_arpa
+from arcbeam.recipe.lexicon import Lexicon
+from arcbeam.recipe.word_lists import read_words, words_of_arpa
 from tests.decode import kenlm_files
 from tests.files.mutants import little_memory  # noqa: F401 - a fixture
 from tests.files.test_fuzz import npy, npz

@@ -18,7 +18,8 @@ DEMO = Path(__file__).resolve().parents[2] / "data" / "demo"
 def demo_speech():
     """Graph, both models as options of a decoder, and log-probs of the demo's utterances."""
     pytest.importorskip("kaldifst", reason="the demo's graph needs .[build]")
-    from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
+    from arcbeam.recipe.lexicon import Lexicon
+    from arcbeam.recipe.word_lists import words_of_arpa
 
     tokens, large = arcbeam.TokenTable.read(DEMO / "tokens.txt"), DEMO / "novels.3gram.arpa.xz"
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():

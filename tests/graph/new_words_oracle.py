@@ -72,7 +72,7 @@ def by_pieces(text: str, pieces: dict[str, int], most: int, mark: str | None = N
     """The ways to cut a text into tokens, those of the fewest tokens first, then by their columns.
 
     Ways from a place on share what they have in common: each is the number of its tokens, the column of the first, and
-    the number of the way that goes on behind it, which is at the place `end`.
+    the number of the way that goes on after it, which is at the place `end`.
     """
     longest = max(map(len, pieces), default=0)
     ways: list[list[tuple[int, int, int, int]]] = [[] for _ in text] + [[(0, 0, 0, 0)]]

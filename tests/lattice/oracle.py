@@ -79,7 +79,7 @@ class Paths:
         return min(edit_distance(words, tuple(reference)) for words in self.by_words)
 
     def pinches(self):
-        """Tokens that all paths pass through, the first among them, and the place behind all ends."""
+        """Tokens that all paths pass through, the first among them, and the place after all ends."""
         through = set(range(self.tokens))
         for path, _ in self.paths:
             through &= {0} | {self.links[number][1] for number in path}

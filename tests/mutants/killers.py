@@ -353,4 +353,4 @@ def endpoints():
     streams_emulated.test_few_tokens(streams_emulated.PATHS)
     streams_emulated.test_silence_that_is_settled(streams_emulated.PATHS)
     streams_emulated.test_a_search_that_has_died(streams_emulated.PATHS)
-    streams_emulated.test_rows_behind_an_endpoint_are_checked({})
+    streams_emulated.test_rows_after_an_endpoint_are_checked({})

@@ -8,7 +8,12 @@ import pytest
 
 import arcbeam
 from arcbeam import adapters, baseline, transducer
+from arcbeam.adapters.hugging_face import TransformersDecoder
+from arcbeam.adapters.onnx_model import OnnxCtcModel
+from arcbeam.compat.flashlight.options import LexiconDecoderOptions
+from arcbeam.ctc.batches import DecodeKeywords, OutputKeywords
 from arcbeam.ctc.options import DecoderKeywords
+from arcbeam.front.ctc_decoder import CtcDecoderKeywords
 from arcbeam.graph.build_options import BuildKeywords, BuildOptions
 from arcbeam.graph.inputs import Wording, WordingKeywords
 from arcbeam.recipe.lexicon import Lexicon
@@ -132,8 +137,33 @@ def test_what_editors_know_of_options_is_the_dataclass(keywords, options, own):
 
 
 @pytest.mark.parametrize(
+    ("keywords", "function", "own"),
+    [
+        (DecodeKeywords, arcbeam.CtcDecoder.decode, {"log_probs", "lengths"}),
+        (OutputKeywords, TransformersDecoder.decode, {"logits", "attention_mask", "cuda_stream"}),
+        (OutputKeywords, OnnxCtcModel.transcribe, {"audio", "sample_rate", "channel", "batch_size"}),
+        (CtcDecoderKeywords, arcbeam.ctc_decoder, {"tokens", "lm", "blank"}),
+        (CtcDecoderKeywords, arcbeam.from_nemo, {"model", "lm", "decoder_type", "transducer"}),
+        (CtcDecoderKeywords, arcbeam.from_transformers, {"model", "processor", "lm", "blank", "transducer"}),
+    ],
+)
+def test_what_editors_know_of_options_is_the_signature(keywords, function, own):
+    known = {name: getattr(kind, "__forward_arg__", kind) for name, kind in keywords.__annotations__.items()}
+    assert known == {name: one.annotation for name, one in parameters(function).items() if name not in own}
+    first = arcbeam.CtcDecoder.decode if keywords in (DecodeKeywords, OutputKeywords) else arcbeam.ctc_decoder
+    for name in known:
+        assert parameters(function)[name].default == parameters(first)[name].default, name
+
+
+@pytest.mark.parametrize(
     "kind",
     [
+        TransformersDecoder.decode,
+        OnnxCtcModel.transcribe,
+        arcbeam.from_nemo,
+        arcbeam.from_onnx,
+        arcbeam.from_transformers,
+        LexiconDecoderOptions,
         arcbeam.CtcDecoder,
         TransducerDecoder,
         TransducerDecoder.from_arrays,

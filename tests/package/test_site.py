@@ -214,6 +214,34 @@ def decode(graph, **options):
     """
 
 
+class Model:
+    """A model."""
+
+    def search(self, graph, *, depth=2, width=3):
+        """Searches.
+
+        Parameters
+        ----------
+        graph : str
+        depth : int
+            How far.
+        width : int
+            How wide.
+        """
+
+
+@lists_options(Model.search, without=("width",))
+def run(speech, **options):
+    """Runs.
+
+    Parameters
+    ----------
+    speech : str
+    **options
+        Those of `Model.search`.
+    """
+
+
 class Bare:
     """Has a method, a property and a field without a docstring: run, state, size.
 
@@ -256,4 +284,7 @@ def test_docstrings_are_prepared_and_missing_ones_told(tmp_path, monkeypatch, ca
     decode = package["decode"]
     assert [parameter.name for parameter in decode.parameters] == ["graph", "beam"]
     assert "beam : float\n    Of [`decode`][arcbeam.decode]." in package["Options"].docstring.value
+    run = package["run"]
+    assert [parameter.name for parameter in run.parameters] == ["speech", "depth"]
+    assert "depth : int\n    How far." in run.docstring.value and "width" not in run.docstring.value
     assert "**options" not in decode.docstring.value and "beam : float" in decode.docstring.value

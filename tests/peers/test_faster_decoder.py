@@ -18,7 +18,7 @@ from benchmarks.adapters.arcbeam_cpu import ArcbeamCpu
 from benchmarks.data import datasets
 from benchmarks.data.openfst_writer import write_openfst
 from benchmarks.tasks import agreement
-from data.workload import word_error_rate
+from data.word_errors import word_error_rate
 from tests.benchmarks.test_openfst_writer import GRAPHS
 
 pytest.importorskip("kaldi_decoder", reason="the peer is missing: pip install '.[peers]'")

@@ -9,7 +9,7 @@ pytest.importorskip("flashlight.lib.text.decoder", reason="the peer is missing: 
 pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install '.[peers]'")
 
 from arcbeam.graph.symbols import TokenTable
-from arcbeam.recipe.lexicon import words_of_arpa
+from arcbeam.recipe.word_lists import words_of_arpa
 from benchmarks.adapters.baseline import Baseline, Task
 from benchmarks.adapters.flashlight_text import FlashlightText
 from benchmarks.data import datasets

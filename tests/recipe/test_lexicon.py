@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from arcbeam.core.errors import FormatError, MissingDependencyError
 from arcbeam.graph.symbols import TokenTable
-from arcbeam.recipe.lexicon import Lexicon, find_separator, read_words, separator_of, words_of_arpa
+from arcbeam.recipe.lexicon import Lexicon
 from arcbeam.recipe.lexicon_fst import ambiguous
+from arcbeam.recipe.separators import find_separator, separator_of
+from arcbeam.recipe.word_lists import read_words, words_of_arpa
 
 TOKENS = TokenTable.from_list(["<space>", "a", "b", "'", "1", "<blank>"])
 

@@ -67,13 +67,13 @@ def answer_batches(gpu, before=0):
             if waits and len(marks) == 2 * len(waits) and len({line[1] for line in waits}) == 1:
                 assert [line[0] for line in marks] == ["record", "wait"] * len(waits)
                 told = {line[2] for line in lines if line[:2] == ["record", waits[0][1]]}
-                if len(told) == 1:  # behind the count, for who fills the buffer
+                if len(told) == 1:  # after the count, for who fills the buffer
                     found += [stream] * len(waits)
     return found
 
 
 def test_answers_travel_on_two_streams(gpu, requested):
-    """Lanes are halves: each has a stream, and its counts follow behind an event, on another one."""
+    """Lanes are halves: each has a stream, and its counts follow after an event, on another one."""
     decoder = on_gpu(requested, arc_cache=0)
     before = len(gpu.fake.journal())
     check_same(decoder.decode([DeviceArray(logp) for logp in BATCH]), on_cpu(requested))

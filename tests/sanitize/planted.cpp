@@ -1,4 +1,4 @@
-// A write behind the end of an array, for AddressSanitizer: where Python loads this library as it loads arcbeam's
+// A write beyond the end of an array, for AddressSanitizer: where Python loads this library as it loads arcbeam's
 // extensions, the sanitizer must report it, or the silence of the tests beside it means nothing.
 #include <cstddef>
 #include <vector>

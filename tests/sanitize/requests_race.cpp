@@ -212,7 +212,7 @@ std::uint64_t mapped(std::atomic<bool>& wrong) {
     return server.questions();
 }
 
-// Answers travel, in several launches; behind each a lane has stopped before it had its answers.
+// Answers travel, in several launches; after each a lane has stopped before it had its answers.
 std::uint64_t copied(std::atomic<bool>& wrong) {
     Squares squares(1 << 30);
     Copier copier;

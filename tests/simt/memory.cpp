@@ -21,7 +21,7 @@ bool within(const unsigned char* address, std::uint32_t bytes, const void* base,
 
 }  // namespace
 
-// The block whose shared memory, or the guard before or behind it, holds the address.
+// The block whose shared memory, or the guard before or after it, holds the address.
 std::optional<std::uint32_t> Machine::block_of_shared(const void* address) const {
     const auto* const byte = static_cast<const unsigned char*>(address);
     if (within(byte, 1U, position.shared, options_.shared_bytes)) return position.block;

@@ -314,7 +314,7 @@ FAULTS = re.findall(r"^    k(\w+),$", (HERE / "kernels" / "faulty.cu").read_text
 
 
 def run_fault(kernels, fault, *, grid=1, block=4, out=None, **options):
-    out = np.zeros(8192, u4)[:128] if out is None else out  # what lies behind it is nobody else's
+    out = np.zeros(8192, u4)[:128] if out is None else out  # what lies after it is nobody else's
     params = kernel_params(out=out, fault=u4(FAULTS.index(fault)))
     kernels.launch("faulty", params, grid=grid, block=block, shared_bytes=256, **options)
     return out

@@ -1,11 +1,7 @@
 """What must not change the bytes: threads, batch order and split, padding, chunks, loops, vector units, reruns."""
 
-import multiprocessing
-import os
 import pickle
-import signal
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -16,6 +12,7 @@ from arcbeam import TransducerDecoder
 from arcbeam.transducer._transducer import available_kernels
 from arcbeam.transducer.decoder import FrameLoopingDecoder
 from tests.hypothesis_examples import examples
+from tests.processes import interrupted, of_a_child
 from tests.transducer.networks import on_unit, random_arrays, random_frames
 
 SHAPES = {
@@ -169,30 +166,16 @@ def test_a_duration_may_pass_over_whole_chunks(batch):
     assert frames == one.decode([batch[3]])[0].frames.tolist()
 
 
-def _decode_in_child(one, batch, queue):
-    queue.put(as_bytes(one.decode(batch)))
-
-
 def test_a_forked_child_decodes_too(kind, batch, answer):
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    child = context.Process(target=_decode_in_child, args=(make(kind), batch, queue))
-    child.start()
-    assert queue.get(timeout=60) == answer
-    child.join(timeout=60)
-    assert child.exitcode == 0
+    one = make(kind)
+    assert of_a_child(lambda: as_bytes(one.decode(batch))) == answer
 
 
 @pytest.mark.parametrize("loop", [TransducerDecoder, FrameLoopingDecoder])
 def test_ctrl_c_ends_a_decode_and_the_decoder_goes_on(kind, batch, answer, loop):
     one = make(kind, loop)
     long = [random_frames(9, 200_000, 20)] * 8
-    timer = threading.Timer(0.15, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        one.decode(long)
-        time.sleep(30)  # should the machine be so fast that the decode ended first
-    timer.join()
+    interrupted(lambda: one.decode(long))
     assert as_bytes(one.decode(batch)) == answer
 
 

@@ -3,15 +3,15 @@
 import gc
 import pickle
 import sys
-import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from arcbeam import Batcher, BatcherClosedError, CapacityError, CudaError, CudaOutOfMemoryError, TransducerDecoder
+from arcbeam import CapacityError, CudaError, CudaOutOfMemoryError, TransducerDecoder
 from arcbeam.gpu import _cuda
 from arcbeam.gpu.tuned import transducer_plan
+from tests.batching.stand_ins import ended_by_a_batcher
 from tests.cuda_host.forks import told_in_a_child
 from tests.decode.emulated_gpu import DeviceArray, unreadable
 from tests.gpu import sanitized_transducers
@@ -313,18 +313,7 @@ def test_control_c(gpu):
 
 def test_a_round_that_a_batcher_ends(gpu):
     decoder, speech = make("cuda"), random_frames(9, 30)
-    batcher, stream = Batcher(decoder, max_wait_ms=0), decoder.stream()
-    batcher.submit(stream, speech[:9]).result(60)
-    gpu.fake.library.fake_not_ready(10**9)  # what the round waits for does not come
-    try:
-        running = batcher.submit(stream, speech[9:])
-        while batcher.stats().round_seconds == 0:
-            time.sleep(0.001)
-        batcher.close(timeout=0.0)
-        with pytest.raises(BatcherClosedError, match="closed while this chunk was being decoded"):
-            running.result(0)
-    finally:
-        gpu.fake.library.fake_not_ready(0)
+    stream = ended_by_a_batcher(decoder, speech, gpu.fake.library)
     assert stream.num_frames == 9, "it is as before"
     same([stream.decode_chunk(speech[9:], last=True)], make("cpu").decode([speech]))
 

@@ -156,7 +156,7 @@ def test_rounds_without_an_end_take_one_call(monkeypatch):
     streams = [one.stream(endpoint=RULES) for _ in range(3)]
     one.decode_chunks(streams, [SPEECH[:7]] * 3)
     assert calls == [3] and not any(stream.partial.endpoint for stream in streams)
-    one.decode_chunks(streams, [SPEECH[7:12], SPEECH[7:9], SPEECH[7:8]])  # the first end is behind 8 frames
+    one.decode_chunks(streams, [SPEECH[7:12], SPEECH[7:9], SPEECH[7:8]])  # the first end is after 8 frames
     assert calls == [3, 3, 2] and all(stream.partial.endpoint for stream in streams)
     assert [stream.num_waiting for stream in streams] == [4, 1, 0]
 
@@ -208,8 +208,8 @@ def test_a_chunk_that_waits_is_refused_as_a_whole_if_it_is_not_finite():
     assert (other.num_frames, other.num_waiting) == (0, 0)
 
 
-def test_an_output_behind_the_end_that_is_not_finite():
-    """It is not met where the frames before the end are decoded, and then meets who goes on with the frames behind."""
+def test_an_output_after_the_end_that_is_not_finite():
+    """It is not met where the frames before the end are decoded, and is met by whoever goes on with those after it."""
     arrays = random_arrays(4, blank=12, blank_bias=4.0)
     one = TransducerDecoder.from_arrays(
         arrays, 12, device="cpu", threads=1, frame_shift=SHIFT, activation="relu", max_symbols=2
@@ -296,7 +296,7 @@ def test_through_a_batcher():
     same_sentences([*finals, stream.partial], WANTED["rnnt"], one, SPEECH)
 
 
-def ended_with_frames_behind(one, last=True):
+def ended_with_frames_after(one, last=True):
     """A stream that has stopped at its first endpoint; `last`: its last chunk has come."""
     stream = one.stream(endpoint=RULES)
     assert stream.decode_chunk(SPEECH, last=last).endpoint is not None and stream.num_waiting
@@ -317,7 +317,7 @@ def resets(stream):
 def test_reset_that_breaks_off_leaves_the_stream_as_before(monkeypatch, name, after, last):
     """Before the next sentence has begun, before its first frames or after them."""
     one = decoder()
-    whole, stream = ended_with_frames_behind(one, last), ended_with_frames_behind(one, last)
+    whole, stream = ended_with_frames_after(one, last), ended_with_frames_after(one, last)
     owner = one._search if name == "start" else one._chunks
     called, before, partial = getattr(owner, name), stream.save(), stream.partial
 

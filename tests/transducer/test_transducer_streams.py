@@ -1,7 +1,6 @@
 """Streams of transducers: chunks of any length, in any company, give the bytes of the whole; and the calls of CTC's."""
 
 import copy
-import multiprocessing
 import pickle
 from dataclasses import replace
 
@@ -25,6 +24,7 @@ from arcbeam.ctc.streams._rounds import SentenceStream
 from arcbeam.transducer.decoder import FrameLoopingDecoder
 from tests.decode import test_streams as ctc
 from tests.hypothesis_examples import examples
+from tests.processes import of_a_child
 from tests.transducer.arpas import random_arpa
 from tests.transducer.equality import same
 from tests.transducer.networks import cases, random_arrays, random_frames
@@ -165,7 +165,7 @@ def test_a_bad_chunk_is_refused_and_the_stream_goes_on():
     same([streams[0].decode_chunk(BATCH[0][10:], last=True), streams[1].partial], one.decode([BATCH[0], BATCH[4]]))
 
 
-def test_a_chunk_behind_the_last_is_refused():
+def test_a_chunk_after_the_last_is_refused():
     one = decoder()
     done, open_ = one.stream(), one.stream()
     final = done.decode_chunk(BATCH[0], last=True)
@@ -264,12 +264,8 @@ def test_a_forked_child_goes_on_with_its_own():
     one = decoder()
     stream = one.stream()
     stream.decode_chunk(BATCH[0][:10])
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    child = context.Process(target=lambda: queue.put(stream.decode_chunk(BATCH[0][10:], last=True).tokens.tolist()))
-    child.start()
-    assert queue.get(timeout=60) == one.decode([BATCH[0]])[0].tokens.tolist()
-    child.join()
+    found = of_a_child(lambda: stream.decode_chunk(BATCH[0][10:], last=True).tokens.tolist())
+    assert found == one.decode([BATCH[0]])[0].tokens.tolist()
     assert stream.num_frames == 10
 
 

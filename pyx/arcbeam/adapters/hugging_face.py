@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -14,16 +14,12 @@ from arcbeam.core.calls import lists_options
 from arcbeam.core.errors import UnsupportedError
 from arcbeam.core.fixed import Fixed
 from arcbeam.core.packages import require
+from arcbeam.ctc.batches import OutputKeywords
+from arcbeam.ctc.decoder import CtcDecoder
 from arcbeam.ctc.hypothesis import Hypotheses
-from arcbeam.ctc.options import DecoderKeywords, DecoderOptions
-from arcbeam.front.ctc_decoder import ctc_decoder
+from arcbeam.front.ctc_decoder import CtcDecoderKeywords, ctc_decoder
 from arcbeam.tokens.formats import read_tokens
 from arcbeam.transducer.decoder import TransducerDecoder
-
-if TYPE_CHECKING:
-    from arcbeam.core.confidence import ConfidenceMethod
-    from arcbeam.ctc.boost.boost import Boosts
-    from arcbeam.ctc.decoder import CtcDecoder
 
 RATE = 16_000  # samples a second, where no feature extractor says it
 HOP = 160  # samples from one frame of features to the next, likewise
@@ -70,20 +66,14 @@ class TransformersDecoder(Fixed):
         """What decodes, with everything that it offers: streams, batches, n-best lists."""
         return self._decoder
 
-    @lists_options()
+    @lists_options(CtcDecoder.decode)
     def decode(
         self,
         logits: Any,
         attention_mask: Any = None,
         *,
-        boost: Boosts = None,
-        nbest: int | None = None,
-        confidence: bool = False,
-        lattice: bool = False,
-        mbr: bool = False,
-        frame_confidence: str | ConfidenceMethod | None = None,
         cuda_stream: Any = None,
-        errors: str = "raise",
+        **options: Unpack[OutputKeywords],
     ) -> Hypotheses:
         """Decodes ``model(**inputs).logits``.
 
@@ -94,8 +84,10 @@ class TransformersDecoder(Fixed):
             memory.
         attention_mask : tensor [batch, samples or features], optional
             The mask that the model was given, of ones and zeros; without it all frames are decoded.
-        boost, nbest, confidence, lattice, mbr, frame_confidence, cuda_stream, errors
-            As `CtcDecoder.decode` takes them.
+        cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
+            The stream that writes logits on a GPU. By default it is the one that torch reports.
+        **options
+            Those of `CtcDecoder.decode`.
 
         Returns
         -------
@@ -103,10 +95,7 @@ class TransformersDecoder(Fixed):
             One for each utterance.
         """
         lengths = None if attention_mask is None else self.lengths(attention_mask, logits.shape[1])
-        found = self.decoder.decode(
-            logits, lengths, logits=True, boost=boost, nbest=nbest, confidence=confidence, lattice=lattice, mbr=mbr,
-            frame_confidence=frame_confidence, cuda_stream=cuda_stream, errors=errors,
-        )  # fmt: skip
+        found = self.decoder.decode(logits, lengths, logits=True, cuda_stream=cuda_stream, **options)
         return found if isinstance(found, Hypotheses) else Hypotheses([found], self.decoder.stats)
 
     @lists_options()
@@ -136,22 +125,20 @@ class TransformersDecoder(Fixed):
         return f"<TransformersDecoder of {self._model.config.model_type}, {self.decoder!r}>"
 
 
-@lists_options(DecoderOptions)
+@lists_options(ctc_decoder)
 def from_transformers(
     model: Any,
     processor: Any = None,
     lm: Any = None,
     *,
-    lexicon: Any = None,
-    words: Any = None,
     blank: str | int | None = None,
-    word_delimiter: str | None = None,
-    cache: bool = True,
-    language_model: Any = None,
     transducer: Mapping[str, Any] | None = None,
-    **options: Unpack[DecoderKeywords],
+    **options: Unpack[CtcDecoderKeywords],
 ) -> TransformersDecoder | TransducerDecoder:
     """Makes a decoder for a model of Hugging Face Transformers.
+
+    Of the options of :class:`arcbeam.DecoderOptions`, ``device``, ``threads`` and ``frame_shift`` are for transducers,
+    too; ``device`` and ``frame_shift`` are by default those of the model. The other options are for CTC models alone.
 
     Parameters
     ----------
@@ -161,15 +148,14 @@ def from_transformers(
         model with several languages (MMS) the vocabulary is read now: set the language before.
     processor : ProcessorMixin or tokenizer, optional
         That of the model, which has its tokens; None if `model` is a folder or a name, which has it.
-    lm, lexicon, words, cache, language_model : optional
-        For a CTC model: as of `ctc_decoder`; `lm` is an ARPA over words.
-    blank, word_delimiter : optional
+    lm : path, LanguageModel, KenLM, optional
+        For a CTC model: an ARPA over words, as of `ctc_decoder`.
+    blank : str or int, optional
         For a CTC model: as of `ctc_decoder`, if the model's own is not the right one.
     transducer : mapping of str, optional
         For a transducer: options of `TransducerDecoder.from_arrays` by name, such as ``{"confidence": "entropy"}``.
     **options
-        Those of :class:`arcbeam.DecoderOptions`, by keyword; ``device``, ``threads`` and ``frame_shift`` are for
-        transducers, too. ``frame_shift`` and ``device`` are by default those of the model.
+        Those of `ctc_decoder`.
 
     Returns
     -------
@@ -207,12 +193,8 @@ def from_transformers(
     default_device(model, options)
     extractor = getattr(processor, "feature_extractor", None)
     rate, hop = getattr(extractor, "sampling_rate", None) or RATE, getattr(extractor, "hop_length", None) or HOP
-    of_ctc = {
-        "lm": lm, "lexicon": lexicon, "words": words, "blank": blank, "word_delimiter": word_delimiter,
-        "language_model": language_model,
-    }  # fmt: skip
     if kind in TRANSDUCERS:
-        given = transducer_options(of_ctc, options, transducer)
+        given = transducer_options({"lm": lm, "blank": blank, **options}, transducer)
         given.setdefault("frame_shift", hop * config.encoder_config.subsampling_factor / rate)
         return _transducer(model, processor, given)
     refuse_transducer(transducer)
@@ -229,7 +211,7 @@ def from_transformers(
             f"{len(names)}: it is that of another model or language"
         )
     tokens: Any = processor if len(names) == columns else _padded(names, columns)
-    decoder = ctc_decoder(tokens, cache=cache, **(of_ctc | {"blank": blank}), **options)
+    decoder = ctc_decoder(tokens, lm, blank=blank, **options)
     return TransformersDecoder(decoder, model)
 
 

@@ -10,10 +10,9 @@ from arcbeam.adapters.options import default_device, refuse_transducer, transduc
 from arcbeam.core.calls import lists_options
 from arcbeam.core.errors import UnsupportedError
 from arcbeam.core.packages import require
-from arcbeam.ctc.options import DecoderKeywords, DecoderOptions
 from arcbeam.files.nemo_archive import config_of, get, is_model
 from arcbeam.files.reading import check_is_file
-from arcbeam.front.ctc_decoder import ctc_decoder
+from arcbeam.front.ctc_decoder import CtcDecoderKeywords, ctc_decoder
 from arcbeam.tokens.nemo import VOCABULARIES
 from arcbeam.transducer.decoder import TransducerDecoder
 
@@ -24,37 +23,34 @@ PACKAGE = "nemo_toolkit[asr]"  # in pip's words
 CTC, RNNT = "ctc", "rnnt"  # NeMo's names of the decoders of a hybrid
 
 
-@lists_options(DecoderOptions)
+@lists_options(ctc_decoder, without=("blank",))
 def from_nemo(
     model: Any,
     lm: Any = None,
     *,
     decoder_type: str | None = None,
-    lexicon: Any = None,
-    words: Any = None,
-    word_delimiter: str | None = None,
-    cache: bool = True,
-    language_model: Any = None,
     transducer: Mapping[str, Any] | None = None,
-    **options: Unpack[DecoderKeywords],
+    **options: Unpack[CtcDecoderKeywords],
 ) -> CtcDecoder | TransducerDecoder:
     """Makes a decoder for a model of NeMo.
+
+    Of the options of :class:`arcbeam.DecoderOptions`, ``device``, ``threads`` and ``frame_shift`` are for transducers,
+    too; ``device`` and ``frame_shift`` are by default those of the model. The other options are for CTC alone.
 
     Parameters
     ----------
     model : path, model object of NeMo, or str
         A ``.nemo`` archive, for which NeMo need not be installed; a model such as ``EncDecCTCModelBPE``,
         ``EncDecRNNTBPEModel`` or ``EncDecHybridRNNTCTCBPEModel``; or the name that ``ASRModel.from_pretrained`` takes.
-    lm, lexicon, words, word_delimiter, cache, language_model : optional
-        For CTC: as of `ctc_decoder`; `lm` is an ARPA over words.
+    lm : path, LanguageModel, KenLM, optional
+        For CTC: an ARPA over words, as of `ctc_decoder`.
     decoder_type : "ctc", "rnnt" or None
         Which decoder of a hybrid model, by NeMo's names; a TDT is ``"rnnt"``, too. None: the one that the model object
         uses (its ``cur_decoder``), in an archive ``"rnnt"``, with which NeMo begins.
     transducer : mapping of str, optional
         For a transducer: options of `TransducerDecoder.from_nemo` by name, such as ``{"confidence": "entropy"}``.
     **options
-        Those of :class:`arcbeam.DecoderOptions`, by keyword; ``device``, ``threads`` and ``frame_shift`` are for
-        transducers, too. ``frame_shift`` and ``device`` are by default those of the model.
+        Those of `ctc_decoder`.
 
     Returns
     -------
@@ -89,13 +85,11 @@ def from_nemo(
         model = _archive_or_model(model)
     kind = _kind(model, decoder_type)
     default_device(model, options)
-    of_ctc = {"lm": lm, "lexicon": lexicon, "words": words, "word_delimiter": word_delimiter}
-    of_ctc["language_model"] = language_model
     if kind == RNNT:
         hint = "; decoder_type='ctc' is for the CTC decoder of a hybrid"
-        return TransducerDecoder.from_nemo(model, **transducer_options(of_ctc, options, transducer, hint))
+        return TransducerDecoder.from_nemo(model, **transducer_options({"lm": lm, **options}, transducer, hint))
     refuse_transducer(transducer)
-    return ctc_decoder(model, cache=cache, **of_ctc, **options)
+    return ctc_decoder(model, lm, **options)
 
 
 def _archive_or_model(source: Any) -> Any:

@@ -16,8 +16,7 @@ from arcbeam.adapters.options import check_pieces, refuse_transducer, transducer
 from arcbeam.core.calls import lists_options
 from arcbeam.core.errors import UnsupportedError
 from arcbeam.core.packages import require
-from arcbeam.ctc.options import DecoderKeywords, DecoderOptions
-from arcbeam.front.ctc_decoder import ctc_decoder
+from arcbeam.front.ctc_decoder import CtcDecoderKeywords, ctc_decoder
 from arcbeam.tokens.formats import read_tokens
 from arcbeam.tokens.model_tokens import WORD_START, ModelTokens, table_of
 from arcbeam.transducer.decoder import TransducerDecoder
@@ -27,30 +26,26 @@ BLANK = "<blk>"  # onnx-asr's and sherpa-onnx's; vocabularies may have a <pad>, 
 MOST_CONTEXT = 2  # tokens that onnx-asr gives to a stateless prediction network
 
 
-@lists_options(DecoderOptions)
+@lists_options(ctc_decoder)
 def from_onnx(
     folder: str | os.PathLike[str],
     lm: Any = None,
     *,
     model_type: str | None = None,
     quantization: str | None = None,
-    lexicon: Any = None,
-    words: Any = None,
     blank: str | int | None = None,
-    word_delimiter: str | None = None,
-    cache: bool = True,
-    language_model: Any = None,
     transducer: Mapping[str, Any] | None = None,
     preprocessor: Callable[..., Any] | None = None,
     providers: Sequence[Any] | None = None,
     sess_options: Any = None,
-    **options: Unpack[DecoderKeywords],
+    **options: Unpack[CtcDecoderKeywords],
 ) -> OnnxCtcModel | OnnxTransducerModel:
     """Makes a model that goes from audio to words from the folder of an ONNX export.
 
     The features and the acoustic model are those of the package onnx-asr, which runs them with onnxruntime; what
     decodes is a `CtcDecoder`, or a `TransducerDecoder` with the weights of the prediction and the joint network in the
-    files.
+    files. Of the options of :class:`arcbeam.DecoderOptions`, ``device``, ``threads`` and ``frame_shift`` are for
+    transducers, too; ``frame_shift`` is by default that of the model. Those of `ctc_decoder` are for CTC models alone.
 
     Parameters
     ----------
@@ -58,8 +53,8 @@ def from_onnx(
         A model of NeMo, GigaAM, or Kaldi or icefall, as onnx-asr or sherpa-onnx have it: ``vocab.txt`` or
         ``tokens.txt``; ``config.json`` if there is one; and ``model.onnx``, ``encoder*.onnx`` with
         ``decoder_joint*.onnx``, or ``encoder*.onnx``, ``decoder*.onnx`` and ``joiner*.onnx``.
-    lm, lexicon, words, cache, language_model : optional
-        For a CTC model: as of `ctc_decoder`; `lm` is an ARPA over words.
+    lm : path, LanguageModel, KenLM, optional
+        For a CTC model: an ARPA over words, as of `ctc_decoder`.
     model_type : str, optional
         onnx-asr's name of the type, such as ``"nemo-conformer-tdt"`` or ``"gigaam-v3-e2e-ctc"``, or ``"kaldi-ctc"``; by
         default that of ``config.json``, or what the files are.
@@ -68,8 +63,6 @@ def from_onnx(
         prediction and the joint network without quantisation are used where they are there.
     blank : str or int, optional
         The blank's token or column, by default ``<blk>``; the number of the tokens if they lack it.
-    word_delimiter : optional
-        For a CTC model: as of `ctc_decoder`, if the usual one is not the right one.
     transducer : mapping of str, optional
         For a transducer: options of `TransducerDecoder.from_arrays` by name, such as ``{"confidence": "entropy"}``.
         Durations of a TDT are by default 0, 1, ..., as onnx-asr has them.
@@ -79,8 +72,7 @@ def from_onnx(
     providers, sess_options : optional
         onnxruntime's, as ``onnx_asr.load_model`` takes them, such as ``providers=["CUDAExecutionProvider"]``.
     **options
-        Those of :class:`arcbeam.DecoderOptions`, by keyword; ``device``, ``threads`` and ``frame_shift`` are for
-        transducers, too. ``frame_shift`` is by default that of the model.
+        Those of `ctc_decoder`.
 
     Returns
     -------
@@ -115,15 +107,11 @@ def from_onnx(
     assert table.blank is not None
     networks = export.networks
     network = read_network(networks) if networks else None
-    of_ctc = {
-        "lm": lm, "lexicon": lexicon, "words": words, "word_delimiter": word_delimiter,
-        "language_model": language_model,
-    }  # fmt: skip
     given: dict[str, Any] = {**options}
     if network is None:
         refuse_transducer(transducer)
     else:
-        given = transducer_options(of_ctc, options, transducer)
+        given = transducer_options({"lm": lm, **options}, transducer)
         _check_context(network)
     is_tdt = network is not None and network.outputs > network.tokens
     acoustic = open_acoustic(export, is_tdt, preprocessor, providers, sess_options)
@@ -143,7 +131,7 @@ def from_onnx(
         )
     given.setdefault("frame_shift", asr.window_step * asr._subsampling_factor)
     tokens: Any = export.vocabulary
-    return OnnxCtcModel(acoustic, str(export.folder), ctc_decoder(tokens, blank=blank, cache=cache, **of_ctc, **given))
+    return OnnxCtcModel(acoustic, str(export.folder), ctc_decoder(tokens, lm, blank=blank, **given))
 
 
 def _tokens(export: Export, blank: str | int | None) -> tuple[ModelTokens, str | int | None]:

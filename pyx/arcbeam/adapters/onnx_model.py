@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 import numpy as np
 
@@ -10,18 +10,19 @@ from arcbeam.adapters.onnx_audio import Samples, read_audio
 from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import check_count
 from arcbeam.core.errors import FormatError
+from arcbeam.ctc.decoder import CtcDecoder
+from arcbeam.transducer.decoder import TransducerDecoder
 
 if TYPE_CHECKING:
-    from arcbeam.core.confidence import ConfidenceMethod
-    from arcbeam.ctc.boost.boost import Boosts
-    from arcbeam.ctc.decoder import CtcDecoder
+    from arcbeam.ctc.batches import OutputKeywords
     from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
-    from arcbeam.transducer.decoder import TransducerDecoder
     from arcbeam.transducer.fusion import Boosts as Trees
     from arcbeam.transducer.hypothesis import TransducerHypothesis
 
+Decoder = TypeVar("Decoder", CtcDecoder, TransducerDecoder)
 
-class OnnxModel:
+
+class OnnxModel(Generic[Decoder]):
     """What the models of both kinds share: the features and the acoustic model of onnx-asr.
 
     Attributes
@@ -31,9 +32,9 @@ class OnnxModel:
         detection.
     """
 
-    def __init__(self, model: Any, name: str) -> None:
-        self.onnx_asr = model
-        self._name = name
+    def __init__(self, model: Any, name: str, decoder: Decoder) -> None:
+        self.onnx_asr, self._name = model, name
+        self.decoder: Decoder = decoder
 
     @property
     def sample_rate(self) -> int:
@@ -102,11 +103,11 @@ class OnnxModel:
             )
         return [np.ascontiguousarray(rows[:length]) for rows, length in zip(output, lengths, strict=True)]
 
-    def _shown(self, decoder: Any) -> str:
-        return f"<{type(self).__name__} of {self._name}, {decoder!r}>"
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._name}, {self.decoder!r}>"
 
 
-class OnnxCtcModel(OnnxModel):
+class OnnxCtcModel(OnnxModel[CtcDecoder]):
     """A CTC model in ONNX files, made by `from_onnx`.
 
     Attributes
@@ -117,11 +118,7 @@ class OnnxCtcModel(OnnxModel):
         The model as ``onnx_asr.load_model`` returns it.
     """
 
-    def __init__(self, model: Any, name: str, decoder: CtcDecoder) -> None:
-        super().__init__(model, name)
-        self.decoder = decoder
-
-    @lists_options()
+    @lists_options(CtcDecoder.decode, without=("cuda_stream", "logits"))
     def transcribe(
         self,
         audio: Any,
@@ -129,13 +126,7 @@ class OnnxCtcModel(OnnxModel):
         sample_rate: int = 16_000,
         channel: int | str | None = None,
         batch_size: int = 1,
-        boost: Boosts = None,
-        nbest: int | None = None,
-        confidence: bool = False,
-        lattice: bool = False,
-        mbr: bool = False,
-        frame_confidence: str | ConfidenceMethod | None = None,
-        errors: str = "raise",
+        **options: Unpack[OutputKeywords],
     ) -> Hypothesis | Hypotheses:
         """Audio to words.
 
@@ -143,8 +134,8 @@ class OnnxCtcModel(OnnxModel):
         ----------
         audio, sample_rate, channel, batch_size
             As of :meth:`encode`.
-        boost, nbest, confidence, lattice, mbr, frame_confidence, errors
-            As `CtcDecoder.decode` takes them.
+        **options
+            Those of `CtcDecoder.decode`.
 
         Returns
         -------
@@ -157,16 +148,10 @@ class OnnxCtcModel(OnnxModel):
             As of :meth:`encode` and `CtcDecoder.decode`.
         """
         encoded = self.encode(audio, sample_rate=sample_rate, channel=channel, batch_size=batch_size)
-        return self.decoder.decode(
-            encoded, boost=boost, nbest=nbest, confidence=confidence, lattice=lattice, mbr=mbr,
-            frame_confidence=frame_confidence, errors=errors,
-        )  # fmt: skip
-
-    def __repr__(self) -> str:
-        return self._shown(self.decoder)
+        return self.decoder.decode(encoded, **options)
 
 
-class OnnxTransducerModel(OnnxModel):
+class OnnxTransducerModel(OnnxModel[TransducerDecoder]):
     """A transducer in ONNX files, made by `from_onnx`.
 
     Attributes
@@ -176,10 +161,6 @@ class OnnxTransducerModel(OnnxModel):
     onnx_asr : onnx_asr.adapters.TextResultsAsrAdapter
         The model as ``onnx_asr.load_model`` returns it.
     """
-
-    def __init__(self, model: Any, name: str, decoder: TransducerDecoder) -> None:
-        super().__init__(model, name)
-        self.decoder = decoder
 
     @lists_options()
     def transcribe(
@@ -213,6 +194,3 @@ class OnnxTransducerModel(OnnxModel):
         """
         encoded = self.encode(audio, sample_rate=sample_rate, channel=channel, batch_size=batch_size)
         return self.decoder.decode(encoded, boost=boost, errors=errors)
-
-    def __repr__(self) -> str:
-        return self._shown(self.decoder)

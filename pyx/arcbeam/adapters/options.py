@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 SHARED = {"device", "threads", "frame_shift"}  # options of decoders of both kinds
+OF_GRAPHS = {"lm", "lexicon", "words", "blank", "word_delimiter", "language_model"}  # of `ctc_decoder`; None: not given
 
 
 def default_device(model: Any, options: Any) -> None:
@@ -16,10 +17,12 @@ def default_device(model: Any, options: Any) -> None:
 
 
 def transducer_options(
-    of_ctc: Mapping[str, Any], options: Mapping[str, Any], transducer: Mapping[str, Any] | None, hint: str = ""
+    options: Mapping[str, Any], transducer: Mapping[str, Any] | None, hint: str = ""
 ) -> dict[str, Any]:
-    """The options of a transducer's decoder; ValueError if any of a CTC model's are among those that were given."""
-    given = {**options} | {name: value for name, value in of_ctc.items() if value is not None}
+    """The options of a transducer's decoder; ValueError if any of `ctc_decoder` are among those that were given."""
+    given = {
+        name: value for name, value in options.items() if name != "cache" and not (name in OF_GRAPHS and value is None)
+    }
     if wrong := sorted(given.keys() - SHARED):
         raise ValueError(
             f"{', '.join(wrong)}: for CTC models; options of transducers are transducer={{...}}, such as "

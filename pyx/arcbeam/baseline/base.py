@@ -73,7 +73,7 @@ class BaselineDecoder(Fixed):
 
     def _space(self) -> int | None:
         """The column of the space between words, for models of letters: a lexicon file does not name it."""
-        from arcbeam.recipe.lexicon import WORD_START, find_separator
+        from arcbeam.recipe.separators import WORD_START, find_separator
 
         found = find_separator(self.tokens)
         return None if found is None or found == WORD_START else self.tokens.column(found)

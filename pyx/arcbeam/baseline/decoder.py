@@ -147,7 +147,7 @@ class LexiconFreeDecoder(BaselineDecoder):
         sil: str | int | None = "auto",
         **options: Unpack[LexiconFreeKeywords],
     ) -> None:
-        from arcbeam.recipe.lexicon import find_separator
+        from arcbeam.recipe.separators import find_separator
 
         super().__init__(tokens, blank)
         self._options: LexiconFreeOptions = LexiconFreeOptions(**options)

@@ -17,7 +17,9 @@ from arcbeam.core.checks import check_bool, check_count, check_real
 from arcbeam.core.errors import BatcherClosedError, InputError
 from arcbeam.core.fixed import Fixed
 from arcbeam.core.show import shown_as
+from arcbeam.streams._any_stream import decoder_of
 from arcbeam.streams.partials import check_last
+from arcbeam.streams.stream import HasStreams, chunk_decoder_of
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -91,7 +93,7 @@ class Batcher(Fixed):
         max_frames: int = 500,
         auto_reset: bool = False,
     ) -> None:
-        if not (hasattr(decoder, "decode_chunks") and hasattr(decoder, "_chunks")):
+        if not isinstance(decoder, HasStreams):
             got = type(decoder).__name__
             raise TypeError(f"decoder: expected an arcbeam.CtcDecoder or TransducerDecoder, got {got}")
         for name, value in (
@@ -101,7 +103,7 @@ class Batcher(Fixed):
             check_count(name, value, or_none="")
         check_bool("auto_reset", auto_reset)
         check_real("max_wait_ms", max_wait_ms, "of milliseconds of at least 0", above=0.0, inclusive=True)
-        self._decoder = decoder
+        self._decoder, self._chunks = decoder, chunk_decoder_of(decoder)
         self._process = os.getpid()
         self._meters = Meters(int(max_batch))
         self._waiting = WaitingChunks(
@@ -159,13 +161,13 @@ class Batcher(Fixed):
             The Batcher is closed, or this is a forked child of its process.
         """
         self._check_process()
-        chunks = self._decoder._chunks
-        if getattr(stream, "_decoder", None) is not chunks:
-            if not hasattr(stream, "_decoder"):
-                raise TypeError(f"stream: expected what decoder.stream() returns, got {type(stream).__name__}")
+        owner = decoder_of(stream)
+        if owner is None:
+            raise TypeError(f"stream: expected what decoder.stream() returns, got {type(stream).__name__}")
+        if owner is not self._chunks:
             raise InputError("stream", "expected one of the Batcher's decoder, got one of another decoder")
         [is_last] = check_last(last, 1)
-        waits = Chunk(stream, chunks.keep(chunk, cuda_stream, self._waiting.max_frames), is_last)
+        waits = Chunk(stream, self._chunks.keep(chunk, cuda_stream, self._waiting.max_frames), is_last)
         try:
             self._waiting.put(waits)
         except BatcherClosedError:

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 from arcbeam.arrays.intake import KeptChunk
 from arcbeam.core.errors import BatcherClosedError, BatcherFullError, InputError
+from arcbeam.streams._any_stream import hold, is_held
 
 CANCELLED = "a chunk before it was cancelled, and was not decoded to its end"
 
@@ -124,7 +125,7 @@ class WaitingChunks:
                 raise BatcherClosedError("submit: expected an open Batcher, but this one has been closed; make another")
             if chunk.stream in self._broken:
                 raise cannot_continue(self._broken[chunk.stream])
-            if chunk.stream._worker not in (0, self.worker):
+            if is_held(chunk.stream, self.worker):
                 raise InputError(
                     "stream",
                     "expected one without chunks that wait in another Batcher, which come before this one; submit this "
@@ -135,7 +136,7 @@ class WaitingChunks:
             self._waiting += 1
             if line is None:
                 self._lines[chunk.stream] = deque([chunk])
-                chunk.stream._worker = self.worker
+                hold(chunk.stream, self.worker)
                 self._make_ready(chunk.stream)
                 if len(self._ready) in (1, self.max_batch):
                     self._changed.notify()
@@ -205,7 +206,7 @@ class WaitingChunks:
 
     def _end_line(self, stream: Any) -> deque[Chunk]:
         """The line of a stream, which others may decode from now on."""
-        stream._worker = 0
+        hold(stream, 0)
         return self._lines.pop(stream)
 
     def done(self, pieces: Sequence[Piece], failed: Container[Chunk], broken: Mapping[Any, str]) -> list[Chunk]:

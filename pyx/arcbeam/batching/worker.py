@@ -15,6 +15,7 @@ from arcbeam.batching.stats import Meters
 from arcbeam.batching.waiting import CANCELLED, Chunk, Piece, Round, WaitingChunks, begins, cannot_continue
 from arcbeam.core._interrupts import interrupt
 from arcbeam.core.errors import BatcherClosedError, without_place
+from arcbeam.streams.stream import fault_of
 
 
 class ChunkDecoder(Protocol):
@@ -173,7 +174,7 @@ def _place(chunk: Chunk) -> tuple[int, str | None]:
     """The position of a chunk's stream, and why it takes no more; as before if the stream was left as it was."""
     # An empty chunk leaves it so, unless it was the last; decoded again, it gives the same result.
     stream = chunk.stream
-    return stream.num_frames + stream.num_waiting, stream._fault()
+    return stream.num_frames + stream.num_waiting, fault_of(stream)
 
 
 def _settle_cancelled(taken: Round, meters: Meters) -> None:

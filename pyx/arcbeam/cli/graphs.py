@@ -140,7 +140,8 @@ def build(
     """Build a graph with `arcbeam.recipe`; without lexicon, word list and `lm_words` the vocabulary is open."""
     from arcbeam.graph.graph import Graph
     from arcbeam.graph.symbols import TokenTable
-    from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
+    from arcbeam.recipe.lexicon import Lexicon
+    from arcbeam.recipe.word_lists import words_of_arpa
 
     made: Path | Lexicon | None = lexicon
     table: Path | TokenTable = tokens

@@ -106,7 +106,7 @@ class Scorer:
     def compare_with_greedy(self, graph: "Graph") -> None:
         """Also score greedy decoding, if text follows from the tokens of the graph."""
         from arcbeam import CtcDecoder, Graph
-        from arcbeam.recipe.lexicon import find_separator
+        from arcbeam.recipe.separators import find_separator
 
         if graph.tokens is not None and graph.blank is not None:
             with suppress(ValueError), warnings.catch_warnings(action="ignore"):  # several separators; another blank

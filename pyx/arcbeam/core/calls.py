@@ -1,4 +1,4 @@
-"""Options of functions: errors for unknown and missing ones that name the known ones; options of a dataclass."""
+"""Options of functions: errors for wrong ones that name the known, and options that are declared elsewhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, ParamSpec, TypeVar
 
 UNNAMED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -22,10 +22,11 @@ _REST = re.compile(r"^\*\*options\n(?:    .*\n)+", re.MULTILINE)
 
 
 def lists_options(
-    kind: type[Any] | None = None, /, *, opened_by: str = "", **hints: str
+    kind: Callable[..., Any] | None = None, /, *, without: Container[str] = (), opened_by: str = "", **hints: str
 ) -> Callable[[Callable[P, Returned]], Callable[P, Returned]]:
-    """Decorates a function: TypeErrors that name its options; `kind`'s fields go into signature and docstring.
+    """Decorates a function: TypeErrors that name its options; those of `kind` go into signature and docstring.
 
+    They are the fields of a dataclass, or what another function takes by keyword alone, but for those in `without`.
     `opened_by` names what takes a path, which a constructor does not. `hints` follow the names of options, known or
     not, where these are wrong or missing.
     """
@@ -33,10 +34,8 @@ def lists_options(
     def decorate(function: Callable[P, Returned]) -> Callable[P, Returned]:
         signature = inspect.signature(function)
         own = {name: one for name, one in signature.parameters.items() if one.kind is not inspect.Parameter.VAR_KEYWORD}
-        fields = () if kind is None else dataclasses.fields(kind)
-        signature = signature.replace(
-            parameters=[*own.values(), *(_parameter(field) for field in fields if field.name not in own)]
-        )
+        declared = [] if kind is None else [one for one in _declared(kind) if one.name not in without]
+        signature = signature.replace(parameters=[*own.values(), *(one for one in declared if one.name not in own)])
         known = [name for name in signature.parameters if name not in ("self", "cls")]
         names = frozenset(known)
         is_init = function.__name__ == "__init__"
@@ -65,7 +64,7 @@ def lists_options(
             return function(*arguments, **options)
 
         call.__signature__ = signature  # type: ignore[attr-defined]
-        return call if kind is None else explains(kind)(call)
+        return call if kind is None else explains(kind, {one.name for one in declared})(call)
 
     return decorate
 
@@ -76,19 +75,26 @@ def lists_fields(kind: Kind) -> Kind:
     return kind
 
 
-def explains(kind: type[Any]) -> Callable[[Returned], Returned]:
-    """Decorates what takes the options of a dataclass: in its docstring their entries replace ``**options``."""
+def explains(kind: Any, names: Container[str] | None = None) -> Callable[[Returned], Returned]:
+    """Decorates what takes the options, or these, of a dataclass or function: its text has them for ``**options``."""
 
     def decorate(taker: Returned) -> Returned:
         if taker.__doc__ and kind.__doc__:  # which Python's -OO drops
             text = inspect.cleandoc(taker.__doc__) + "\n"
             own = {entry[1] for entry in _ENTRY.finditer(text)}
             entries = (entry for entry in _ENTRY.finditer(inspect.cleandoc(kind.__doc__) + "\n") if entry[1] not in own)
-            rest = "".join(entry[0] for entry in entries)
+            rest = "".join(entry[0] for entry in entries if names is None or entry[1] in names)
             taker.__doc__ = _REST.sub(lambda _: rest, text).rstrip("\n")
         return taker
 
     return decorate
+
+
+def _declared(kind: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The options of a dataclass, or of a function."""
+    if dataclasses.is_dataclass(kind):
+        return [_parameter(field) for field in dataclasses.fields(kind)]
+    return [one for one in inspect.signature(kind).parameters.values() if one.kind is one.KEYWORD_ONLY]
 
 
 def _parameter(field: dataclasses.Field[Any]) -> inspect.Parameter:

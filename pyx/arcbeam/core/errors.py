@@ -36,14 +36,32 @@ class ArcbeamError(Exception):
     """Base of all of arcbeam's own exceptions."""
 
 
-class GraphError(ArcbeamError, ValueError):
+class _OfFile:
+    """A message about what a file contains: readers name the file, which is put in front when the message is shown."""
+
+    file: str = ""
+    """What a reader puts in front of the message: its file and a colon, or nothing if the message names the file."""
+
+    def name_file(self, name: str) -> None:
+        """Names the file, unless the message already begins with it."""
+        if not str(self).startswith(name):
+            self.file = f"{name}: {self.file}"
+
+    def __str__(self) -> str:
+        return self.file + super().__str__()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+
+class GraphError(_OfFile, ArcbeamError, ValueError):
     """A decoding graph breaks a rule: the message names the state or arc, what was expected and what was got.
 
     If the graph comes from a file, the file itself is in order; a damaged file raises :class:`FormatError`.
     """
 
 
-class FormatError(ArcbeamError, ValueError):
+class FormatError(_OfFile, ArcbeamError, ValueError):
     """A file or text does not follow its format: the message names the file and the line or byte.
 
     Every loader raises it for a file that is damaged, cut short, of another kind, or that would take more memory than

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 THREAD_NAME = "arcbeam-answers"
 
 
-class DecodeKeywords(TypedDict, total=False):
-    """Keywords of `CtcDecoder.decode`, for checks of types and for editors."""
+class OutputKeywords(TypedDict, total=False):
+    """Keywords of `CtcDecoder.decode` that do not say where and what the log-probs are."""
 
     boost: Boosts
     nbest: int | None
@@ -28,8 +28,13 @@ class DecodeKeywords(TypedDict, total=False):
     lattice: bool
     mbr: bool
     frame_confidence: str | ConfidenceMethod | None
-    cuda_stream: Any
     errors: str
+
+
+class DecodeKeywords(OutputKeywords, total=False):
+    """Keywords of `CtcDecoder.decode`, for checks of types and for editors."""
+
+    cuda_stream: Any
     logits: bool
 
 

@@ -376,4 +376,9 @@ class CtcDecoder(StreamingDecoder, Fixed):
         return pipelined(batches, searched, search.answered, search.reader.new_engine)
 
 
+def search_of(decoder: CtcDecoder) -> BeamSearch:
+    """The search of a decoder."""
+    return decoder._search
+
+
 __all__: Sequence[str] = ["CtcDecoder", "DecodeStats", "DecoderMemory"]

@@ -44,8 +44,8 @@ class naming:
         return None
 
     def __exit__(self, kind: Kind, error: BaseException | None, trace: TracebackType | None) -> None:
-        if isinstance(error, (FormatError, GraphError)) and not str(error).startswith(self.name):
-            raise type(error)(f"{self.name}: {error}") from error
+        if isinstance(error, (FormatError, GraphError)):
+            error.name_file(self.name)
 
 
 class reading(naming):

@@ -26,6 +26,16 @@ WEIGHT = "is an option of other decoders: acoustic_scale= weighs the log-probs a
 PENALTY = "is an option of other decoders: Graph.build(..., word_insertion_penalty=...) has minus this"
 
 
+class CtcDecoderKeywords(DecoderKeywords, total=False):
+    """Keywords of `ctc_decoder`, for checks of types and for editors."""
+
+    lexicon: StrPath | Lexicon | None
+    words: StrPath | Iterable[str] | None
+    word_delimiter: str | None
+    cache: bool
+    language_model: LargeModel | StrPath | None
+
+
 @lists_options(
     DecoderOptions, beam_width=WIDTH, beam_size=WIDTH, alpha=WEIGHT, lm_weight=WEIGHT, beta=PENALTY, word_score=PENALTY
 )

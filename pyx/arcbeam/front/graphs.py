@@ -17,8 +17,10 @@ from arcbeam.graph.symbols import TokenTable
 from arcbeam.lm import kenlm_file, lm_file
 from arcbeam.lm.loading import arpa_of
 from arcbeam.recipe import cache
-from arcbeam.recipe.lexicon import Lexicon, check_lexicon, find_separator, read_words, words_of_arpa
+from arcbeam.recipe.lexicon import Lexicon, check_lexicon
 from arcbeam.recipe.progress import OnTerminal
+from arcbeam.recipe.separators import find_separator
+from arcbeam.recipe.word_lists import read_words, words_of_arpa
 from arcbeam.tokens.model_tokens import WORD_START, ModelTokens, digest_of, with_marked_starts
 
 if TYPE_CHECKING:

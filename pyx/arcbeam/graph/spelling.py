@@ -38,7 +38,8 @@ def spell(
 ) -> tuple[Pronunciations, str | None, int | None]:
     """The pronunciations of a graph's words by a lexicon, and the separator with its column; see `Graph.load`."""
     from arcbeam.lm.kenlm import case_hint
-    from arcbeam.recipe.lexicon import WORD_START, Lexicon, find_separator
+    from arcbeam.recipe.lexicon import Lexicon
+    from arcbeam.recipe.separators import WORD_START, find_separator
 
     wanted = ("join", "pronunciations", "word_symbols", "tokens", "separator", "separator_column")
     join, pronunciations, symbols, tokens, separator, column = (fields[name] for name in wanted)

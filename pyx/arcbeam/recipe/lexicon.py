@@ -15,21 +15,19 @@ from arcbeam.core.calls import lists_fields, lists_options
 from arcbeam.core.errors import FormatError
 from arcbeam.core.packages import require
 from arcbeam.core.show import few, shown_as
-from arcbeam.files.kinds import ARPA, kind_of, other_kind
+from arcbeam.files.kinds import ARPA, kind_of
 from arcbeam.files.reading import reading
 from arcbeam.files.sentencepiece_file import load_model
 from arcbeam.recipe import files
+from arcbeam.recipe.separators import WORD_START, column_finder, column_of_separator, find_separator
+from arcbeam.recipe.word_lists import RESERVED, read_words
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from arcbeam.graph.symbols import TokenTable
 
-WORD_START = "\u2581"  # SentencePiece's mark of a word's first piece
-_RESERVED = ("<eps>", "<s>", "</s>", "#0")
-MOST_CANDIDATES = 5  # tokens that a message offers as the separator
 MOST_EXAMPLES = 5  # words that a message names of those that are left out
-_SEPARATORS = ("<space>", " ", "|", WORD_START, "<sp>", "[SPACE]", "<SPACE>")
 
 
 @lists_fields
@@ -133,13 +131,13 @@ class Lexicon:
         """
         if probabilities is None:
             probabilities = _has_probabilities(path, tokens, max_bytes)
-        column = _column_finder(tokens)
+        column = column_finder(tokens)
         blank = tokens.blank
         builder = _Builder()
         for number, parts in _entries(path, max_bytes):
             where = f"{path}, line {number}"
             word, rest, cost = parts[0], parts[1:], 0.0
-            if word in _RESERVED:
+            if word in RESERVED:
                 raise FormatError(f"{where}: expected a word, got {word!r}, which is reserved")
             if probabilities:
                 cost = _cost(rest[0] if rest else "", where)
@@ -186,7 +184,7 @@ class Lexicon:
         max_bytes : int, str or None
             As in `from_file`, for a file of words.
         """
-        column = _column_finder(tokens)
+        column = column_finder(tokens)
         if separator == "auto":
             separator = find_separator(tokens)
             separator = None if separator is None or column(separator) is None else separator
@@ -268,7 +266,7 @@ class Lexicon:
         max_bytes : int, str or None
             As in `from_file`, for a file of words.
         """
-        column = _column_finder(tokens)
+        column = column_finder(tokens)
 
         def columns_of(word: str) -> list[int] | None:
             columns = [column(piece) for piece in pieces(word) or ()]
@@ -277,83 +275,6 @@ class Lexicon:
             return [c for c in columns if c is not None]
 
         return _make(_listed(words, max_bytes), columns_of, "with a piece that is no token", tokens, separator, None)
-
-
-def find_separator(tokens: TokenTable) -> str | None:
-    """The token between words, or SentencePiece's mark if tokens begin with it, or None; ValueError for several."""
-    column = _column_finder(tokens)
-    if any(token.startswith(WORD_START) and token != WORD_START for token in tokens.tokens):
-        return WORD_START
-    found = [s for s in _SEPARATORS if column(s) is not None]
-    if len(found) > 1:
-        raise ValueError(f"expected one separator between words, got {found}: name the right one")
-    return found[0] if found else None
-
-
-def separator_of(tokens: TokenTable, separator: str | None) -> str | None:
-    """The separator of pieces, which `find_separator` finds for "auto"; ValueError unless tokens begin with it."""
-    if separator == "auto":
-        return find_separator(tokens)
-    if separator is not None and not isinstance(separator, str):
-        raise TypeError(f'separator: expected a token, a mark, "auto" or None, got {type(separator).__name__}')
-    if separator is not None and not (separator and any(token.startswith(separator) for token in tokens.tokens)):
-        column_of_separator(tokens, separator)
-    return separator
-
-
-def column_of_separator(tokens: TokenTable, separator: str) -> int:
-    """The column of the token between words; ValueError that lists the tokens that may be meant."""
-    column = _column_finder(tokens)
-    found = column(separator)
-    if found is not None:
-        return found
-    likely = [s for s in _SEPARATORS if column(s) is not None] or [
-        token for token in tokens.tokens if not any(map(str.isalnum, token)) and column(token) != tokens.blank
-    ]
-    if likely:
-        may_be = ", ".join(f"{token!r} (column {column(token)})" for token in likely[:MOST_CANDIDATES])
-        hint = f"; it may be {may_be}"
-    else:
-        hint = "; none of the tokens looks like one: leave the separator out, or give the file of the model's tokens"
-    raise ValueError(f"separator: expected one of the {len(tokens):,} tokens, got {separator!r}{hint}")
-
-
-def read_words(path: str | os.PathLike[str], max_bytes: int | str | None = None) -> list[str]:
-    """Words of a file: one a line, or Kaldi's ``word id``; reserved symbols and duplicates are left out."""
-    words: dict[str, None] = {}
-    for number, line in files.lines(path, max_bytes):
-        parts = files.fields(line)
-        if not parts:
-            continue
-        if parts == [ARPA.decode()]:
-            raise FormatError(f"{path}: expected a word a line, got {kind_of(ARPA)}")
-        if len(parts) > 2 or (len(parts) == 2 and not (parts[1].isascii() and parts[1].isdigit())):
-            raise FormatError(f"{path}, line {number}: expected a word or 'word id', got {line[:60]!r}")
-        words[parts[0]] = None
-    return [w for w in words if w not in _RESERVED]
-
-
-def words_of_arpa(path: str | os.PathLike[str], max_bytes: int | str | None = None) -> list[str]:
-    """The words for which an ARPA model has unigrams, without <s>, </s> and <unk>."""
-    words: list[str] = []
-    inside = False
-    number = 0
-    for number, line in files.lines(path, max_bytes):
-        if inside and line.startswith("\\"):
-            if not words:
-                raise FormatError(f"{path}: expected an ARPA model with unigrams of words, got none")
-            return words
-        parts = files.fields(line)
-        if inside and parts:
-            if len(parts) not in (2, 3):
-                raise FormatError(f"{path}, line {number}: expected a unigram, got {line[:60]!r}")
-            if parts[1] not in _RESERVED and parts[1].lower() != "<unk>":
-                words.append(parts[1])
-        inside |= line.strip() == "\\1-grams:"
-    got = "an empty file" if number == 0 else other_kind(path, "ARPA") or "a file without \\1-grams:"
-    if inside:
-        got = f"one that ends among its unigrams, at line {number}: is the file complete?"
-    raise FormatError(f"{path}: expected an ARPA model with unigrams, got {got}")
 
 
 class _Builder:
@@ -423,7 +344,7 @@ def _make(
 ) -> Lexicon:
     builder = _Builder()
     for word in words:
-        if word in _RESERVED:
+        if word in RESERVED:
             continue
         columns = pronounce(word)
         if columns:
@@ -446,13 +367,6 @@ def _make(
             f"{len(tokens)} token{'s'[: len(tokens) != 1]} ({listed}{', ...'[: 5 * (len(tokens) > 5)]}); {hint}"
         )
     return builder.finish(separator, separator_column)
-
-
-def _column_finder(tokens: TokenTable) -> Callable[[str], int | None]:
-    columns: dict[str, int] = {}
-    for column, token in enumerate(tokens.tokens):
-        columns.setdefault(token, column)
-    return columns.get
 
 
 def _entries(path: str | os.PathLike[str], max_bytes: int | str | None) -> Iterator[tuple[int, list[str]]]:

@@ -26,18 +26,13 @@ from arcbeam.recipe.language_model import (
     unknown_word_score,
     with_unknown_word,
 )
-from arcbeam.recipe.lexicon import (
-    WORD_START,
-    Lexicon,
-    check_lexicon,
-    find_separator,
-    separator_of,
-    words_of_arpa,
-)
+from arcbeam.recipe.lexicon import Lexicon, check_lexicon
 from arcbeam.recipe.lexicon_fst import SEPARATOR_RULES, Labels, make_lexicon_fst
 from arcbeam.recipe.open_slot import add_slot
 from arcbeam.recipe.progress import Reporter
+from arcbeam.recipe.separators import WORD_START, find_separator, separator_of
 from arcbeam.recipe.topology import TOPOLOGIES, greedy_topology, make_topology
+from arcbeam.recipe.word_lists import words_of_arpa
 
 if TYPE_CHECKING:
     from arcbeam.graph.build_options import BuildOptions

@@ -16,6 +16,21 @@ cdef class AnyStream:
             f"a stream itself is neither pickled nor copied")
 
 
+def decoder_of(stream):
+    """What decodes the chunks of a stream; None for anything else."""
+    return (<AnyStream> stream)._decoder if isinstance(stream, AnyStream) else None
+
+
+cpdef bint is_held(AnyStream stream, unsigned long thread) noexcept:
+    """Whether the stream has chunks that wait for another thread than this."""
+    return stream.worker != 0 and stream.worker != thread
+
+
+def hold(AnyStream stream, unsigned long thread):
+    """Only this thread, by ``threading.get_ident()``, decodes the stream's chunks from now on; 0: any thread."""
+    stream.worker = thread
+
+
 def all_usable(list streams, kind, decoder):
     """Whether all are streams of this class and decoder, all distinct, and none has chunks in another thread."""
     global calls
@@ -28,7 +43,7 @@ def all_usable(list streams, kind, decoder):
         if not isinstance(item, kind):
             return False
         stream = <AnyStream?> item
-        if stream._decoder is not decoder or stream.call == call or (stream._worker != 0 and stream._worker != me):
+        if stream._decoder is not decoder or stream.call == call or is_held(stream, me):
             return False
         stream.call = call
     return True

@@ -9,7 +9,7 @@ from typing import Any, Protocol, SupportsIndex, TypeVar, overload
 import numpy as np
 
 from arcbeam.core.errors import Fault, InputError
-from arcbeam.streams._any_stream import AnyStream, all_usable
+from arcbeam.streams._any_stream import AnyStream, all_usable, decoder_of, is_held
 
 
 class HasText(Protocol):
@@ -90,13 +90,13 @@ def _faults_of_streams(decoder: Any, streams: list[Any], kind: type[AnyStream]) 
         if not isinstance(stream, kind):
             raise TypeError(f"streams: expected what decoder.stream() returns, got {type(stream).__name__} at {at}")
         first = places.setdefault(id(stream), at)
-        if stream._decoder is not decoder:
+        if decoder_of(stream) is not decoder:
             said = "expected one of this decoder, got one of another; decoder.stream() begins one"
             faults[at] = fault_of_stream(at, streams, said)
         elif first != at:
             said = f"expected each stream once, got the same at {first} and {at}"
             faults[at] = fault_of_stream(at, streams, f"{said}; join its chunks, or call decode_chunks once for each")
-        elif stream._worker not in (0, threading.get_ident()):
+        elif is_held(stream, threading.get_ident()):
             said = "expected one without chunks that wait in a Batcher, which come before this one"
             faults[at] = fault_of_stream(at, streams, f"{said}; submit this one there, too, or wait for their results")
     return faults

@@ -85,6 +85,17 @@ class ChunkDecoder(ABC, Generic[Kind, Result]):
         return np.concatenate([self.no_frames(), *(frames.rows for frames in waiting)])
 
 
+class HasStreams:
+    """A decoder with streams: `_chunks` decodes their chunks, so that no stream refers to the decoder."""
+
+    _chunks: ChunkDecoder[Any, Any]
+
+
+def chunk_decoder_of(decoder: HasStreams) -> ChunkDecoder[Any, Any]:
+    """What decodes the chunks of a decoder's streams."""
+    return decoder._chunks
+
+
 class SpeechStream(AnyStream, Generic[Result]):
     """Speech in chunks, by sentence: a subclass changes its sentence and waiting frames in one uninterrupted step."""
 
@@ -179,3 +190,8 @@ class SpeechStream(AnyStream, Generic[Result]):
     def __repr__(self) -> str:
         waiting = f", {self.num_waiting} more wait" if self._waiting else ""
         return f"{type(self).__name__}({self.num_frames} frames{waiting}, {self.partial!r})"
+
+
+def fault_of(stream: SpeechStream[Any]) -> str | None:
+    """Why a stream cannot take another chunk; None if it can."""
+    return stream._fault()

@@ -12,6 +12,7 @@ from arcbeam.arrays.intake import take_batch
 from arcbeam.core.calls import lists_options
 from arcbeam.streams.endpoints import Endpoint, check_endpoint
 from arcbeam.streams.partials import Partials
+from arcbeam.streams.stream import HasStreams
 from arcbeam.transducer.boosting_tree import BoostingTree
 from arcbeam.transducer.device import TransducerMemory
 from arcbeam.transducer.fusion import Boosts
@@ -23,7 +24,7 @@ from arcbeam.transducer.streams.partial import TransducerPartial
 from arcbeam.transducer.streams.stream import TransducerStream
 
 
-class GreedyDecoder:
+class GreedyDecoder(HasStreams):
     """Decodes what a `GreedySearch` searches; a subclass makes the search."""
 
     _search: GreedySearch

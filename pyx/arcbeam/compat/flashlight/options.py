@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from arcbeam.core.calls import explains
+
 
 class CriterionType(Enum):
     """The criterion of the acoustic model.
@@ -70,30 +72,19 @@ class LexiconFreeDecoderOptions:
     criterion_type: CriterionType
 
 
+@explains(LexiconFreeDecoderOptions)
 @dataclass
 class LexiconDecoderOptions:
-    """Options of :class:`LexiconDecoder`. Scores: larger is better.
+    """Options of :class:`LexiconDecoder`: those of :class:`LexiconFreeDecoderOptions`, and two for words.
 
     Parameters
     ----------
-    beam_size : int
-        Hypotheses kept after each frame, and the most that are returned.
-    beam_size_token : int
-        The number of best tokens of a frame that may extend hypotheses.
-    beam_threshold : float
-        A hypothesis that scores this much less than the best is dropped.
-    lm_weight : float
-        Factor on the language model's log10 probabilities.
     word_score : float
         Added for every word.
     unk_score : float
         Added for every word that the trie does not have; ``-math.inf`` allows none.
-    sil_score : float
-        Added in every frame that reads the silence token.
-    log_add : bool
-        Sum the probabilities of the paths to one hypothesis, instead of taking the best.
-    criterion_type : CriterionType
-        Only ``CriterionType.CTC``.
+    **options
+        Those of :class:`LexiconFreeDecoderOptions`.
     """
 
     beam_size: int

@@ -59,7 +59,7 @@ def build_ctcdecoder(
     if kenlm_model_path is None:
         return BeamSearchDecoderCTC(alphabet, threads=threads)
     if unigrams is None and os.path.isfile(kenlm_model_path) and not is_binary(Path(kenlm_model_path)):
-        from arcbeam.recipe.lexicon import words_of_arpa
+        from arcbeam.recipe.word_lists import words_of_arpa
 
         unigrams = words_of_arpa(kenlm_model_path)
     if unigrams is None and os.path.isfile(kenlm_model_path):  # otherwise the model raises the error

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.ctc.lattice.lattice import Lattice
-from arcbeam.ctc.lattice.reweighted import reweighted
+from arcbeam.ctc.lattice.lattice import Lattice, reweighted
 from arcbeam.lattices.kaldi_lattice import KaldiLattice
 
 Floats = npt.NDArray[np.float64]

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from arcbeam.arrays.batches import one_or_many
 from arcbeam.core.calls import lists_options
 from arcbeam.core.show import shortened
-from arcbeam.ctc.decoder import CtcDecoder
+from arcbeam.ctc.decoder import CtcDecoder, search_of
 from arcbeam.ctc.hypothesis import Hypothesis
 from arcbeam.ctc.results import Outputs
 
 if TYPE_CHECKING:
     from arcbeam.ctc.results import Results
+    from arcbeam.ctc.search import BeamSearch
 
 COARSE = tuple(2.0**power for power in range(-3, 4))
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
@@ -96,7 +98,11 @@ def calibrate_confidence(
         raise TypeError(f"references: expected a list of str, one an utterance, got {shortened(references, 80)}{hint}")
     if decoder.graph.word_symbols is None:
         raise ValueError("calibrate_confidence: expected a graph with symbols of words; give words= to Graph.load")
-    found = decoder.decode(log_probs, lengths, lattice=True)
+    search = search_of(decoder)
+    call = search.call(None, Outputs(lattice=True), None, None, "raise", logits=False)
+    log_probs, lengths, _ = one_or_many(log_probs, lengths)
+    results = search.searched(log_probs, lengths, call)
+    found = search.answered(results)
     if len(found) != len(references):
         raise ValueError(f"references: expected one for each utterance, {len(found)}, got {len(references)}")
     labels = [
@@ -117,7 +123,7 @@ def calibrate_confidence(
         )
 
     def measure(scale: float) -> float:
-        return normalised_cross_entropy(_confidences(decoder, found[0]._results, scale), right)
+        return normalised_cross_entropy(_confidences(search, results, scale), right)
 
     scale, present = round(_best(measure), 3), decoder.options.scale
     fitted, before = measure(scale), measure(present)
@@ -159,11 +165,11 @@ def right_words(reference: Sequence[str], hypothesis: Sequence[str]) -> Rights:
     return right
 
 
-def _confidences(decoder: CtcDecoder, results: Results, scale: float) -> Confidences:
+def _confidences(search: BeamSearch, results: Results, scale: float) -> Confidences:
     """float64 [words of all hypotheses]: with another scale, from the same lattices."""
     outputs = Outputs(confidence=True)
     assert results.paths.lattices is not None
-    answers = decoder._search.reader.answers(results.paths.lattices, results.boosts, outputs, scale)
+    answers = search.reader.answers(results.paths.lattices, results.boosts, outputs, scale)
     again = replace(results, outputs=outputs, answers=answers)
     hypotheses = [Hypothesis(again, index) for index in range(len(again.paths.begins))]
     return np.array([word.confidence for hypothesis in hypotheses for word in hypothesis.words], np.float64)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,10 @@ from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import check_count, check_real, shown
 from arcbeam.ctc.lattice._lattice import mbr, nbest, oracle, prune
 from arcbeam.ctc.lattice._lattice_scores import rescore
-from arcbeam.ctc.lattice._lattices import Lattices
+from arcbeam.ctc.lattice._lattices import LINK, Lattices
 from arcbeam.ctc.lattice.alternatives import Alternative, Nbest
-from arcbeam.ctc.lattice.arrays import LatticeBatch, read_only
+from arcbeam.ctc.lattice.arrays import Floats, LatticeBatch, read_only
+from arcbeam.ctc.lattice.best_paths import best_path, best_to_states
 from arcbeam.ctc.lattice.forms import LatticeForms
 from arcbeam.ctc.lattice.mbr_words import MbrWords, Sausage, mbr_words, sausage_of
 from arcbeam.ctc.lattice.whole_words import whole_words
@@ -137,7 +138,7 @@ class Lattice(LatticeForms):
         Returns
         -------
         Lattice
-            Its ``truncated`` is True if there were more than 2**25 pairs of links and histories. Behind that place only
+            Its ``truncated`` is True if there were more than 2**25 pairs of links and histories. After that only
             the best history of each token was followed, and a better path may have been missed. Less to rescore:
             ``lattice.prune(4.0).rescore(...)``.
 
@@ -273,3 +274,33 @@ class Lattice(LatticeForms):
         if "_batch" not in self.__dict__:
             raise ValueError(f"{name}: expected a lattice with its graph, got one from a pickle, which has none")
         return self._batch
+
+
+def reweighted(lattice: Lattice, link_costs: Floats, end_costs: Floats) -> Lattice:
+    """The lattice with these costs of links and of ending in each token, +inf where no path ends.
+
+    Its `scores` are minus these costs; their parts, such as `graph_scores`, are those of before. Probabilities are of
+    the costs themselves: its `posterior_scale` is 1.
+    """
+    if not lattice.num_tokens:
+        return lattice
+    links = np.empty(lattice.num_links, LINK)
+    for name in ("source", "target", "arc"):
+        links[name] = lattice.links[name]
+    sources, targets = links["source"].astype(np.int64), links["target"].astype(np.int64)
+    best = best_to_states(0, sources, targets, link_costs, lattice.num_tokens)
+    links["slack"] = (best[sources] + link_costs) - best[targets]
+    arrays: dict[str, Any] = dict(lattice._arrays)
+    ends = (best + end_costs)[lattice.num_tokens - len(arrays["end_extras"]) :]
+    total = float(ends.min())
+    end = lattice.num_tokens - len(ends) + int(np.argmin(ends))
+    arrays |= {"costs": best, "links": links, "end_extras": ends - total, "total_cost": total}
+    arrays["best"] = best_path(links, end)
+    batch = replace(
+        lattice._whole_batch("reweighted"),
+        lattices=Lattices.of_arrays([arrays]),
+        posterior_scale=1.0,
+        lattice_beam=math.inf,
+        **lattice._of_its_own,
+    )
+    return Lattice(batch, 0)

@@ -12,6 +12,7 @@ from libc.string cimport memcpy
 from libcpp.vector cimport vector
 
 from arcbeam.graph._words cimport GrowingPath, PathPlace, texts_of
+from arcbeam.streams.stream import fault_of
 from arcbeam.streams.waiting import Waiting
 
 
@@ -271,7 +272,7 @@ def taking(list streams):
         states[i], sentences[i] = stream._state, stream._sentence
         stream._state.shows_lattice = stream._interim_answers
         if stream._last_came or not stream.is_whole():
-            stopped[i] = stream._fault()
+            stopped[i] = fault_of(stream)
         elif stream._method is not None:
             if stream._method is not method:  # those of a server have mostly the same, whose hash takes Python
                 method = stream._method

@@ -16,9 +16,10 @@ from arcbeam.ctc.streams.partial import Partial
 from arcbeam.ctc.streams.stream import Stream
 from arcbeam.streams.endpoints import Endpoint, check_endpoint
 from arcbeam.streams.partials import Partials
+from arcbeam.streams.stream import HasStreams
 
 
-class StreamingDecoder:
+class StreamingDecoder(HasStreams):
     """Decodes streams with what a subclass has made."""
 
     _search: BeamSearch

@@ -96,7 +96,7 @@ class Speller {
             return false;
         }
         if (follows_) {
-            const std::int64_t at = behind_separators(from_);
+            const std::int64_t at = after_separators(from_);
             if (end_of(word, at) < 0 && begins(word, at, count_)) {  // a spelling may be complete later
                 return false;
             }
@@ -112,7 +112,7 @@ class Speller {
     bool find(std::size_t word, Span& found) const {
         const std::int64_t closed = closed_at(word);
         if (follows_) {
-            const std::int64_t at = behind_separators(from_);
+            const std::int64_t at = after_separators(from_);
             found = {at, end_of(word, at)};
             if (found.end < 0 && word + 1U == tokens_.labels.size() && at < count_ && begins(word, at, count_)) {
                 found.end = count_;
@@ -170,7 +170,7 @@ class Speller {
     // Whether the tokens after a word, with the one of the arc that closes it, begin the next word; after the
     // last word, whether there are none.
     [[nodiscard]] bool explains_rest(std::size_t word, std::int64_t end) const {
-        const std::int64_t at = behind_separators(end);
+        const std::int64_t at = after_separators(end);
         if (word + 1U == tokens_.labels.size()) {
             return at == count_;
         }
@@ -191,7 +191,7 @@ class Speller {
         return std::equal(spelling, spelling + (end - at), tokens_.columns.begin() + at);
     }
 
-    [[nodiscard]] std::int64_t behind_separators(std::int64_t at) const {
+    [[nodiscard]] std::int64_t after_separators(std::int64_t at) const {
         while (at < count_ && tokens_.columns[static_cast<std::size_t>(at)] == source_.separator_column) {
             ++at;
         }

@@ -64,8 +64,8 @@ std::uint32_t edge_of(const LmView& lm, std::uint64_t i, std::uint64_t parts) {
 template <class Take>
 void each_arc(const LmView& lm, std::uint32_t begin, std::uint32_t end, Take take) {
     for (std::uint32_t state = begin; state < end; ++state) {
-        const std::uint32_t behind = std::min(lm.first_arc(state + 1U), lm.num_arcs);
-        for (std::uint32_t arc = lm.first_arc(state); arc < behind; ++arc) {
+        const std::uint32_t end_arc = std::min(lm.first_arc(state + 1U), lm.num_arcs);
+        for (std::uint32_t arc = lm.first_arc(state); arc < end_arc; ++arc) {
             take(state, arc, lm.label(arc));
         }
     }

@@ -7,11 +7,11 @@ from typing import Any
 from arcbeam.arrays.bad_values import fault_of_encoder_output
 from arcbeam.arrays.intake import KeptChunk, kept_chunk, take_chunks
 from arcbeam.streams.partials import Partials, fault_of_stream
-from arcbeam.streams.stream import ChunkDecoder, Chunks
+from arcbeam.streams.stream import ChunkDecoder, Chunks, fault_of
 from arcbeam.transducer.search import GreedySearch
 from arcbeam.transducer.streams.partial import TransducerPartial
 from arcbeam.transducer.streams.rounds import Round
-from arcbeam.transducer.streams.sentence import SentenceStream
+from arcbeam.transducer.streams.sentence import SentenceStream, move_on, sentences_of
 
 
 class TransducerChunkDecoder(ChunkDecoder[SentenceStream, TransducerPartial]):
@@ -31,19 +31,19 @@ class TransducerChunkDecoder(ChunkDecoder[SentenceStream, TransducerPartial]):
         """Decodes the next chunk of each of these streams."""
         search = self.search
         with self.decoding_lock():  # until what was found is with the streams
-            faults = {at: fault for at, stream in enumerate(streams) if (fault := stream._fault()) is not None}
+            faults = {at: fault for at, stream in enumerate(streams) if (fault := fault_of(stream)) is not None}
             refused = {at: fault_of_stream(at, streams, fault) for at, fault in faults.items()} | dict(call.wrong)
             if call.errors == "raise" and refused:
                 raise refused[min(refused)]
             inputs, unusable = take_chunks(
                 call.chunks, call.lengths, len(streams), search.spec, search.engine, call.cuda_stream, call.errors
             )
-            before = [stream._sentence for stream in streams]
+            before = sentences_of(streams)
             after, wrong = Round(search, before, inputs).decoded(call.last, unusable | refused)
             partials = [one.refused(wrong[at]) if at in wrong else one.partial for at, one in enumerate(after)]
             for at, stream in enumerate(streams):
                 if at not in wrong:
-                    stream._sentence = after[at]  # one step: the stream has its chunk, or is as before
+                    move_on(stream, after[at])
         if call.errors == "raise" and wrong:
             raise next(iter(wrong.values()))
         return Partials(partials)

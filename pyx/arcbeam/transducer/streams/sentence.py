@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -121,3 +122,13 @@ class SentenceStream(SpeechStream[TransducerPartial]):
     """A stream, which is at a sentence."""
 
     _sentence: Sentence
+
+
+def sentences_of(streams: Iterable[SentenceStream]) -> list[Sentence]:
+    """Where streams are."""
+    return [stream._sentence for stream in streams]
+
+
+def move_on(stream: SentenceStream, sentence: Sentence) -> None:
+    """One step: the stream has its chunk, or is as before."""
+    stream._sentence = sentence
