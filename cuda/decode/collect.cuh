@@ -164,8 +164,8 @@ struct Collected {
 };
 
 ARCBEAM_DEVICE Collected collect(const TokenLog& log, const Array<std::uint32_t>& scratch) {
-    auto* const behind = reinterpret_cast<std::uint32_t*>(log.entries + log.capacity);
-    const Marks marks{behind, behind + mark_words(log.capacity)};
+    auto* const after_log = reinterpret_cast<std::uint32_t*>(log.entries + log.capacity);
+    const Marks marks{after_log, after_log + mark_words(log.capacity)};
     const Array<std::uint32_t> runs{scratch.data, scratch.size - 1U};
     std::uint32_t* const word = scratch.at(scratch.size - 1U);
     mark(log, marks, word);

@@ -35,10 +35,8 @@ struct Lane {
     std::uint32_t log_needed;  // entries, and links, that the frame which found the log full may add
 };
 
-// Lays a lane's arrays out in the dynamic shared memory at `memory`.
-ARCBEAM_DEVICE void carve_lane(const SearchParams& params, unsigned char* memory, Lane& lane) {
-    lane.control = reinterpret_cast<Control*>(memory);
-    memory += kControlBytes;
+// Lays out, in the dynamic shared memory at `memory`, what lanes of all searches have after their counters.
+ARCBEAM_DEVICE void carve_rooms(const SearchParams& params, unsigned char*& memory, Lane& lane) {
     lane.histogram = carve<std::uint32_t>(memory, 256U);
     lane.rounds = carve<std::uint64_t>(memory, kSharedRounds);
     lane.warp_room = carve_warp_room(memory);
@@ -46,6 +44,13 @@ ARCBEAM_DEVICE void carve_lane(const SearchParams& params, unsigned char* memory
     lane.acoustic = carve<float>(memory, params.columns);
     lane.shared_tokens = {memory, static_cast<std::uint32_t>(tokens_bytes(params.shared_capacity))};
     memory += lane.shared_tokens.size;
+}
+
+// Lays a lane's arrays out in the dynamic shared memory at `memory`.
+ARCBEAM_DEVICE void carve_lane(const SearchParams& params, unsigned char* memory, Lane& lane) {
+    lane.control = reinterpret_cast<Control*>(memory);
+    memory += kControlBytes;
+    carve_rooms(params, memory, lane);
     lane.shared_capacity = params.shared_capacity;
     lane.shared_work =
         carve_workspace(memory, params.shared_capacity, params.shared_candidates, params.shared_table_size);
@@ -157,41 +162,73 @@ template <bool lattices>
 ARCBEAM_DEVICE bool log_has_room(Lane& lane, std::uint32_t num_tokens, std::uint32_t num_candidates,
                                  std::uint32_t link_room) {
     bool has_room = num_tokens <= lane.state.log_capacity - lane.state.log_size;
-    std::uint32_t wanted = num_tokens;
+    std::uint32_t needed = num_tokens;
     if constexpr (lattices) {
         has_room = has_room && num_candidates <= link_room;
-        wanted = num_candidates > num_tokens ? num_candidates : num_tokens;
+        needed = num_candidates > num_tokens ? num_candidates : num_tokens;
     }
     if (!has_room) {
-        lane.log_needed = wanted;
+        lane.log_needed = needed;
     }
     return has_room;
 }
 
-// Where a frame enters the log; it makes no milestones so far.
+// Takes the smallest acoustic cost away, which thread 0 alone gets. A barrier must follow.
+template <class Team>
+ARCBEAM_DEVICE std::uint32_t take_smallest_acoustic(Control& control) {
+    std::uint32_t smallest = kNoCost;
+    if (Team::rank() == 0U) {
+        smallest = simt::load(&control.smallest_acoustic);
+        simt::store(&control.smallest_acoustic, kNoCost);
+    }
+    return smallest;
+}
+
+// Loads the row whose acoustic costs are needed next. A barrier must follow.
+template <class Team>
+ARCBEAM_DEVICE void load_next_row(const SearchParams& params, const Lane& lane, std::uint32_t row) {
+    if (Team::owns_lane() && row < lane.utterance.frames) {
+        load_acoustic(params, lane.utterance, row, lane.acoustic, *lane.control);
+        if (row + 1U < lane.rows_end) {
+            prefetch_row(params, lane.utterance, row + 1U);
+        }
+    }
+}
+
+// Where the n tokens of the frame `number` enter the log, with milestones if they have any.
 template <bool lattices>
-ARCBEAM_DEVICE LogPlace place_in_log(const Lane& lane) {
+ARCBEAM_DEVICE LogPlace place_in_log(Lane& lane, std::uint32_t n, std::uint32_t number) {
     LogPlace place{lane.state.log, lane.state.log_size, lane.state.log_size - lane.state.num_tokens, nullptr,
                    lane.num_milestones};
     if constexpr (lattices) {
         place.costs = simt::load(&lane.control->lattice.costs);
     }
+    if (number % kMilestoneFrames == kMilestoneFrames - 1U &&
+        n <= milestones_of(lane.state.log_capacity) - lane.num_milestones) {
+        place.milestones = milestones(lane.state);
+        lane.num_milestones += n;
+    }
     return place;
+}
+
+// The lane goes on with the n tokens of a frame, whose best cost becomes 0.
+ARCBEAM_DEVICE void go_on_with(Lane& lane, const Tokens& tokens, std::uint32_t n, float best) {
+    lane.tokens = tokens;
+    lane.state.num_tokens = n;
+    lane.state.log_size += n;
+    lane.state.offset += static_cast<double>(best);
+    lane.state.tokens_seen += n;
 }
 
 // Turns candidates into tokens. `next_frame` is the row whose acoustic costs are needed next.
 template <class Team, bool lattices>
-ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint32_t num_candidates, float bound,
-                               const Workspace& work, std::uint32_t next_frame) {
+ARCBEAM_DEVICE FrameEnd commit_frame(const SearchParams& params, Lane& lane, std::uint32_t num_candidates,
+                                     float bound, const Workspace& work, std::uint32_t next_frame) {
     Control& control = *lane.control;
     Counts counts = lane.counts;
     const std::uint32_t link_room = room_for_links<lattices>(lane);
     recombine<Team>(params.graph, num_candidates, bound, work, control, counts);
-    std::uint32_t smallest_acoustic = kNoCost;
-    if (Team::rank() == 0U) {
-        smallest_acoustic = simt::load(&control.smallest_acoustic);
-        simt::store(&control.smallest_acoustic, kNoCost);
-    }
+    const std::uint32_t smallest_acoustic = take_smallest_acoustic<Team>(control);
     Team::barrier();
     Step step{0U, simt::load(&control.added[0]), simt::load(&control.epsilons[0])};
     std::uint32_t levels = simt::load(&control.levels[0]);
@@ -220,12 +257,7 @@ ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint
     } else {
         find_sources<Team>(all_candidates, work, best_survivor, ForgetLosers{});
     }
-    if (Team::owns_lane() && next_frame < lane.utterance.frames) {
-        load_acoustic(params, lane.utterance, next_frame, lane.acoustic, control);
-        if (next_frame + 1U < lane.rows_end) {
-            prefetch_row(params, lane.utterance, next_frame + 1U);
-        }
-    }
+    load_next_row<Team>(params, lane, next_frame);
     Team::barrier();
     const float best = from_ordered(simt::load(best_survivor));
     if (Team::rank() == 0U) {  // for the next frame; after this only the best survivor is read
@@ -233,19 +265,10 @@ ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint
         simt::store(&control.best_survivor[~number & 1U], kNoCost);
     }
     const Tokens tokens = room_for(lane, num_states, number);
-    LogPlace place = place_in_log<lattices>(lane);
-    if (number % kMilestoneFrames == kMilestoneFrames - 1U &&
-        num_states <= milestones_of(lane.state.log_capacity) - lane.num_milestones) {
-        place.milestones = milestones(lane.state);
-        lane.num_milestones += num_states;
-    }
+    const LogPlace place = place_in_log<lattices>(lane, num_states, number);
     commit<Team, lattices>(num_states, best, work, lane.tokens, tokens, place);
-    lane.tokens = tokens;
+    go_on_with(lane, tokens, num_states, best);
     lane.counts = counts;
-    lane.state.num_tokens = num_states;
-    lane.state.log_size += num_states;
-    lane.state.offset += static_cast<double>(best);
-    lane.state.tokens_seen += num_states;
     Team::barrier();
     return FrameEnd::committed;
 }
@@ -321,8 +344,8 @@ ARCBEAM_DEVICE FrameEnd advance(const SearchParams& params, Lane& lane, float cu
     const Workspace mixed = mixed_workspace(lane);
     // There are seldom more states than candidates.
     const bool in_mixed = room == Room::mixed && expanded.num_candidates <= mixed.reached.size;
-    const FrameEnd end = settle<Team, lattices>(params, lane, expanded.num_candidates, expanded.bound,
-                                                in_mixed ? mixed : work, next_frame);
+    const FrameEnd end = commit_frame<Team, lattices>(params, lane, expanded.num_candidates, expanded.bound,
+                                                      in_mixed ? mixed : work, next_frame);
     if (end != FrameEnd::committed) {
         lane.counts = before;
     }

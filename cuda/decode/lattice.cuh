@@ -28,9 +28,9 @@ ARCBEAM_DEVICE void open_lattice(const LatticeLane& of_host, LatticeLane& lane) 
 
 // Adds the links that the threads of a warp note. There is room for all of them.
 template <class Team>
-ARCBEAM_DEVICE void note_link(bool wanted, const Link& link, LatticeLane& lane) {
-    const std::uint32_t at = take_place<Team>(&lane.num_links, wanted);
-    if (wanted) {
+ARCBEAM_DEVICE void note_link(bool needed, const Link& link, LatticeLane& lane) {
+    const std::uint32_t at = take_place<Team>(&lane.num_links, needed);
+    if (needed) {
         simt::store_streaming(simt::load(&lane.links) + at, link);
     }
 }
@@ -48,13 +48,13 @@ struct Capture {
     template <std::uint32_t kEach>
     ARCBEAM_DEVICE void note(const Candidate (&candidate)[kEach], const std::uint64_t (&winner)[kEach]) const {
         float slack[kEach];
-        bool wanted[kEach];
+        bool needed[kEach];
         std::uint32_t place[kEach];
         std::uint32_t num_taken = 0U;
         for (std::uint32_t k = 0U; k < kEach; ++k) {
             slack[k] = slack_of(packed_cost(candidate[k].packed), packed_cost(winner[k]));
-            wanted[k] = candidate[k].place != kNoIndex && candidate[k].packed != winner[k] && stays(beam, slack[k]);
-            const std::uint32_t lanes = simt::ballot(simt::kAllThreads, wanted[k]);
+            needed[k] = candidate[k].place != kNoIndex && candidate[k].packed != winner[k] && stays(beam, slack[k]);
+            const std::uint32_t lanes = simt::ballot(simt::kAllThreads, needed[k]);
             place[k] = num_taken + simt::place_in(lanes);
             num_taken += simt::popcount(lanes);
         }
@@ -67,7 +67,7 @@ struct Capture {
         }
         first = simt::shuffle(simt::kAllThreads, first, 0U);
         for (std::uint32_t k = 0U; k < kEach; ++k) {
-            if (wanted[k]) {
+            if (needed[k]) {
                 const Link link{candidate[k].source, first_log + table_index[candidate[k].place],
                                 packed_arc(candidate[k].packed), slack[k]};
                 simt::store_streaming(simt::load(&lane->links) + (first + place[k]), link);
@@ -94,7 +94,7 @@ struct LatticeLog {
 // `steps_before`: those of a stream's sentence before the chunk.
 ARCBEAM_DEVICE LatticeLog lattice_log(const LatticeParams& params, const LatticeLane& lane, const LaneState& state,
                                       std::uint32_t steps_before) {
-    auto* const behind = reinterpret_cast<std::uint32_t*>(state.log + state.log_capacity);
+    auto* const after_log = reinterpret_cast<std::uint32_t*>(state.log + state.log_capacity);
     float* const costs = simt::load(&lane.costs);
     Link* const links = simt::load(&lane.links);
     const std::uint32_t link_capacity = simt::load(&lane.link_capacity);
@@ -104,7 +104,7 @@ ARCBEAM_DEVICE LatticeLog lattice_log(const LatticeParams& params, const Lattice
             reinterpret_cast<std::uint32_t*>(costs + state.log_capacity),
             links,
             params.steps + simt::load_readonly(params.first_step + state.utterance),
-            {behind, behind + mark_words(state.log_capacity)},
+            {after_log, after_log + mark_words(state.log_capacity)},
             {behind_links, behind_links + mark_words(link_capacity)},
             state.log_size,
             simt::load(&lane.num_links),
@@ -190,12 +190,12 @@ template <class T>
 ARCBEAM_DEVICE void prefetch_before(const T* values, std::uint32_t first, std::uint32_t& fetched) {
     constexpr std::uint32_t kAhead = 2048U;
     constexpr std::uint32_t kLine = 128U / sizeof(T);
-    const std::uint32_t wanted = first > kAhead ? first - kAhead : 0U;
+    const std::uint32_t needed = first > kAhead ? first - kAhead : 0U;
     ARCBEAM_ROLLED
-    for (std::uint32_t at = wanted + kLine * simt::thread_rank(); at < fetched; at += kLine * simt::block_size()) {
+    for (std::uint32_t at = needed + kLine * simt::thread_rank(); at < fetched; at += kLine * simt::block_size()) {
         simt::prefetch(values + at);
     }
-    fetched = wanted < fetched ? wanted : fetched;
+    fetched = needed < fetched ? needed : fetched;
 }
 
 // Finds the extra of every entry from those of the last step's, as far as they are within the beam, and marks what

@@ -75,8 +75,8 @@ ARCBEAM_DEVICE Offered offer(std::uint64_t candidate, std::uint32_t state, const
 
 // Gives a place to each thread of a warp that needs one. One thread adds their number to the counter.
 template <class Team>
-ARCBEAM_DEVICE std::uint32_t take_place(std::uint32_t* count, bool wanted) {
-    const std::uint32_t lanes = simt::ballot(simt::kAllThreads, wanted);
+ARCBEAM_DEVICE std::uint32_t take_place(std::uint32_t* count, bool needed) {
+    const std::uint32_t lanes = simt::ballot(simt::kAllThreads, needed);
     std::uint32_t at = 0U;
     if (lanes != 0U && simt::is_leader(lanes)) {
         at = simt::atomic_add<Team::kScope>(count, simt::popcount(lanes));

@@ -104,8 +104,8 @@ ARCBEAM_DEVICE SettledLog settle_stream(const TokenLog given, UtteranceResult* r
                                         std::uint32_t* word) {
     const Collected left = collect(given, scratch);
     const TokenLog log{given.entries, given.capacity, left.size, given.num_tokens, left.settled};
-    auto* const behind = reinterpret_cast<std::uint32_t*>(log.entries + log.capacity);
-    const Marks marks{behind, behind + mark_words(log.capacity)};
+    auto* const after_log = reinterpret_cast<std::uint32_t*>(log.entries + log.capacity);
+    const Marks marks{after_log, after_log + mark_words(log.capacity)};
     simt::block_barrier();
     mark_forks(log, marks);
     std::uint32_t deepest = kNoIndex;

@@ -105,14 +105,14 @@ ARCBEAM_DEVICE std::uint32_t settle_links(const LatticeLog log, std::uint32_t nu
     const std::uint32_t first_token = log.num_entries - num_tokens;
     mark_followers(log.entries, log.num_entries, first_token, settled, log.entry_marks);
     if (simt::thread_rank() == 0U) {
-        std::uint32_t behind = 0U;  // arcs that are not shared
+        std::uint32_t unshared = 0U;  // arcs
         std::uint32_t deepest = kNoIndex;
         std::uint32_t arcs = 0U;
         ARCBEAM_ROLLED
         for (std::uint32_t at = first_token + end;; ++arcs) {
             const bool forks = (simt::load(log.entry_marks.before + at / 32U) >> at % 32U & 1U) != 0U;
             if (forks || at >= first_token) {
-                behind = arcs;
+                unshared = arcs;
                 deepest = at;
             }
             if (at == settled) {
@@ -120,7 +120,7 @@ ARCBEAM_DEVICE std::uint32_t settle_links(const LatticeLog log, std::uint32_t nu
             }
             at = simt::load(log.entries + at).source;
         }
-        simt::store(&result->settled, arcs - behind);
+        simt::store(&result->settled, arcs - unshared);
         simt::store(word, deepest);
     }
     simt::block_barrier();

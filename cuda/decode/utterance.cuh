@@ -198,24 +198,24 @@ ARCBEAM_DEVICE bool should_stop(const SearchParams& params, const Lane& lane) {
         return false;
     }
     if (simt::thread_rank() == 0U) {
-        bool wanted = simt::load_relaxed<Scope::device>(params.stop) != 0U;
+        bool stops = simt::load_relaxed<Scope::device>(params.stop) != 0U;
         const std::uint64_t frames = lane.state.frame + kLookFrames;
-        if (!wanted && params.hot_lanes != 0U && lane.state.tokens_seen >= params.hot_tokens * frames) {
+        if (!stops && params.hot_lanes != 0U && lane.state.tokens_seen >= params.hot_tokens * frames) {
             const bool queue_is_empty =
                 simt::load_relaxed<Scope::device>(params.next_in_order) >= params.num_utterances;
             const std::uint32_t at_work =
                 simt::grid_size() - simt::load_relaxed<Scope::device>(params.resting_lanes);
-            wanted = queue_is_empty && at_work <= params.hot_lanes;
-            if (wanted) {
+            stops = queue_is_empty && at_work <= params.hot_lanes;
+            if (stops) {
                 simt::store_relaxed<Scope::device>(params.stop, 1U);
             }
         }
-        simt::store(&lane.control->stop, wanted ? 1U : 0U);
+        simt::store(&lane.control->stop, stops ? 1U : 0U);
     }
     simt::block_barrier();
-    const bool wanted = simt::load(&lane.control->stop) != 0U;
+    const bool stops = simt::load(&lane.control->stop) != 0U;
     simt::block_barrier();
-    return wanted;
+    return stops;
 }
 
 template <bool kClusters>

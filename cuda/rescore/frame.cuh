@@ -90,9 +90,9 @@ ARCBEAM_DEVICE void find_survivors(const Params& params, std::uint32_t num_candi
 // Among equal winners, chooses the one whose source has the smallest history. Barriers are passed, one at the end.
 // The sources have different histories, because an arc leaves only one state.
 template <class Team, class Params>
-ARCBEAM_DEVICE void settle_ties(const Params& params, std::uint32_t num_candidates, std::uint32_t num_hypotheses,
-                                const RescoringWorkspace& work, const Array<History>& histories,
-                                std::uint32_t first_log_last, std::uint32_t first_log) {
+ARCBEAM_DEVICE void break_ties(const Params& params, std::uint32_t num_candidates, std::uint32_t num_hypotheses,
+                               const RescoringWorkspace& work, const Array<History>& histories,
+                               std::uint32_t first_log_last, std::uint32_t first_log) {
     const Array<std::uint64_t> least{reinterpret_cast<std::uint64_t*>(work.epsilons().data), work.capacity};
     const auto source_history = [&](std::uint32_t source) {
         if (source == kNoIndex) {
@@ -143,7 +143,7 @@ ARCBEAM_DEVICE void capture_histories(std::uint32_t num_candidates, std::uint32_
     const std::uint32_t of_warps = (num_candidates + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
     for (std::uint32_t i = Team::rank(); i < of_warps; i += Team::size()) {
         Link link{0U, 0U, 0U, 0.0F};
-        bool wanted = false;
+        bool needed = false;
         const std::uint32_t place = i < num_candidates ? simt::load(&work.extension().at(i)->place) : kNoIndex;
         if (place != kNoIndex) {
             const Candidate candidate = work.candidate()[i];
@@ -152,13 +152,13 @@ ARCBEAM_DEVICE void capture_histories(std::uint32_t num_candidates, std::uint32_
             const std::uint64_t winner = work.key_best()[place];
             const float slack = slack_of(packed_cost(candidate.packed), packed_cost(winner));
             const bool lost = candidate.packed != winner || candidate.source != work.source()[index];
-            wanted = kept != kNoIndex && lost && stays(beam, slack);
+            needed = kept != kNoIndex && lost && stays(beam, slack);
             const bool within = candidate.source != kNoIndex && candidate.source >= first_log;
-            link = {within && wanted ? first_log + kept_index<limits>(candidate.source - first_log, work)
+            link = {within && needed ? first_log + kept_index<limits>(candidate.source - first_log, work)
                                      : candidate.source,
                     first_log + kept, packed_arc(candidate.packed), slack};
         }
-        note_link<Team>(wanted, link, lane);
+        note_link<Team>(needed, link, lane);
     }
 }
 
@@ -259,18 +259,14 @@ ARCBEAM_DEVICE void commit_survivors(std::uint32_t num_hypotheses, float best, c
 
 // Turns candidates within the bound into tokens. `next_frame` is the row whose acoustic costs are needed next.
 template <class Team, class Params>
-ARCBEAM_DEVICE FrameEnd settle_histories(const Params& params, RescoringLane& lane, std::uint32_t num_candidates,
+ARCBEAM_DEVICE FrameEnd commit_rescoring(const Params& params, RescoringLane& lane, std::uint32_t num_candidates,
                                          float bound, const RescoringWorkspace& work, std::uint32_t next_frame) {
     Control& control = *lane.control;
     RescoringControl& words = *lane.words;
     const std::uint32_t link_room = room_for_links<Params::kLattices>(lane);
     const std::uint32_t admitted =
         recombine_histories<Team>(params, 0U, num_candidates, false, bound, Step{0U, 0U, 0U}, work, control, words);
-    std::uint32_t smallest_acoustic = kNoCost;
-    if (Team::rank() == 0U) {
-        smallest_acoustic = simt::load(&control.smallest_acoustic);
-        simt::store(&control.smallest_acoustic, kNoCost);
-    }
+    const std::uint32_t smallest_acoustic = take_smallest_acoustic<Team>(control);
     Team::barrier();
     const Closed closed = close_with_histories<Team>(params, lane, num_candidates, bound, work);
     if (closed.end != FrameEnd::committed) {
@@ -290,18 +286,13 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const Params& params, RescoringLane& la
         return give_up_rescoring<Team>(work, lane, smallest_acoustic, FrameEnd::no_room);
     }
     find_survivors<Team>(params, all_candidates, num_hypotheses, num_long, work, words);
-    if (Team::owns_lane() && next_frame < lane.utterance.frames) {
-        load_acoustic(params.search, lane.utterance, next_frame, lane.acoustic, control);
-        if (next_frame + 1U < lane.rows_end) {
-            prefetch_row(params.search, lane.utterance, next_frame + 1U);
-        }
-    }
+    load_next_row<Team>(params.search, lane, next_frame);
     Team::barrier();
     const float best = from_ordered(simt::load(&words.best_survivor));
     const std::uint32_t num_tokens = Params::kLimits ? simt::load(&words.num_kept) : num_hypotheses;
     if (simt::load(&words.tied) != 0U) {
-        settle_ties<Team>(params, all_candidates, num_hypotheses, work, lane.histories,
-                          lane.state.log_size - lane.state.num_tokens, lane.state.log_size);
+        break_ties<Team>(params, all_candidates, num_hypotheses, work, lane.histories,
+                         lane.state.log_size - lane.state.num_tokens, lane.state.log_size);
     }
     if (Team::rank() == 0U) {  // for the next frame; later counters are reset then
         reset_counts(control);
@@ -315,21 +306,12 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const Params& params, RescoringLane& la
     const std::uint32_t number = lane.state.frame + lane.state.started;
     const Tokens tokens = room_for(lane, num_tokens, number);
     const Array<History> histories = room_for_histories(lane, num_tokens);
-    LogPlace place = place_in_log<Params::kLattices>(lane);
-    if (number % kMilestoneFrames == kMilestoneFrames - 1U &&
-        num_tokens <= milestones_of(lane.state.log_capacity) - lane.num_milestones) {
-        place.milestones = milestones(lane.state);
-        lane.num_milestones += num_tokens;
-    }
+    const LogPlace place = place_in_log<Params::kLattices>(lane, num_tokens, number);
     commit_survivors<Team, Params::kLattices, Params::kLimits>(num_hypotheses, best, work, lane.tokens, tokens,
                                                                histories, place);
-    lane.tokens = tokens;
+    go_on_with(lane, tokens, num_tokens, best);
     lane.histories = histories;
     lane.counts.admitted += admitted;
-    lane.state.num_tokens = num_tokens;
-    lane.state.log_size += num_tokens;
-    lane.state.offset += static_cast<double>(best);
-    lane.state.tokens_seen += num_tokens;
     Team::barrier();
     return FrameEnd::committed;
 }
@@ -406,7 +388,7 @@ ARCBEAM_DEVICE FrameEnd advance_rescoring(const Params& params, RescoringLane& l
     }
     if (end == FrameEnd::committed) {
         const float bound = beam_bound(from_ordered(simt::load(&lane.words->best)), params.search.beam);
-        end = settle_histories<Team>(params, lane, num_candidates, bound, work,
+        end = commit_rescoring<Team>(params, lane, num_candidates, bound, work,
                                      lane.state.frame + lane.state.started);
     }
     if (end != FrameEnd::committed) {

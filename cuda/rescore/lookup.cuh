@@ -35,10 +35,10 @@ ARCBEAM_DEVICE std::uint32_t known_word(const Params& params, std::uint32_t word
 
 // Adds a candidate to those whose words are looked up.
 template <class Team, class Work>
-ARCBEAM_DEVICE void add_with_word(std::uint32_t candidate, bool wanted, std::uint32_t slot, const Work& work,
+ARCBEAM_DEVICE void add_with_word(std::uint32_t candidate, bool needed, std::uint32_t slot, const Work& work,
                                   RescoringControl& control) {
-    const std::uint32_t at = take_place<Team>(&control.num_with_words[slot], wanted);
-    if (wanted) {
+    const std::uint32_t at = take_place<Team>(&control.num_with_words[slot], needed);
+    if (needed) {
         work.with_words()[at] = candidate;
     }
 }
@@ -151,8 +151,8 @@ constexpr std::uint32_t kMostSearching = 16U;
 // LmView::find by the threads of a group, if the group seeks. In each round each thread reads several labels,
 // all at equal distances. `reads` counts what this thread loads of the index.
 template <std::uint32_t lanes>
-ARCBEAM_DEVICE std::uint32_t find_together(const LmView& lm, std::uint32_t state, std::uint32_t wanted, bool seeks,
-                                           const Lanes<lanes>& together, std::uint32_t& reads) {
+ARCBEAM_DEVICE std::uint32_t find_together(const LmView& lm, std::uint32_t state, std::uint32_t requested,
+                                           bool seeks, const Lanes<lanes>& together, std::uint32_t& reads) {
     constexpr std::uint32_t kEach = lanes == 1U ? 8U : 32U / lanes;
     const std::uint32_t rank = together.rank();
     constexpr std::uint32_t kLabels = kEach * lanes;  // labels of a round
@@ -178,7 +178,7 @@ ARCBEAM_DEVICE std::uint32_t find_together(const LmView& lm, std::uint32_t state
             const std::uint32_t at = begin + (k * lanes + rank + 1U) * step - 1U;
             below[k] = more && at < end;
             reads += below[k] ? 1U : 0U;
-            below[k] = below[k] && lm.label(at) < wanted;
+            below[k] = below[k] && lm.label(at) < requested;
         }
         std::uint32_t passed = 0U;
         for (std::uint32_t k = 0U; k < kEach; ++k) {
@@ -190,12 +190,12 @@ ARCBEAM_DEVICE std::uint32_t find_together(const LmView& lm, std::uint32_t state
     std::uint32_t arc = kNoLmArc;
     for (std::uint32_t k = 0U; k < kEach; ++k) {
         const std::uint32_t at = begin + k * lanes + rank;
-        const bool is_here = begin < end && at < end && lm.label(at) == wanted;
+        const bool is_here = begin < end && at < end && lm.label(at) == requested;
         arc = is_here ? at : arc;
     }
     const std::uint32_t found = together.votes(arc != kNoLmArc);
     arc = together.from(arc, lanes == 1U || found == 0U ? 0U : simt::lowest_bit(found) % lanes);
-    return seeks && state == kLmEmptyHistory ? wanted - 1U : arc;
+    return seeks && state == kLmEmptyHistory ? requested - 1U : arc;
 }
 
 // The loads of a model that a look-up takes, as this thread counts them.
@@ -227,25 +227,25 @@ struct BackedOff {
 
     // Adds what the groups have kept to their sums, starting at the longest history.
     template <class Source>
-    ARCBEAM_DEVICE void add_up(const LmView& lm, bool wanted, const Lanes<lanes>& together, Source& source) {
-        if (!together.any_group(wanted && count != 0U)) {
+    ARCBEAM_DEVICE void add_up(const LmView& lm, bool needed, const Lanes<lanes>& together, Source& source) {
+        if (!together.any_group(needed && count != 0U)) {
             return;
         }
-        const float weight = wanted && together.rank() < count ? source.backoff_weight(lm, own) : 0.0F;
-        const std::uint32_t most = together.most(wanted ? count : 0U);
+        const float weight = needed && together.rank() < count ? source.backoff_weight(lm, own) : 0.0F;
+        const std::uint32_t most = together.most(needed ? count : 0U);
         for (std::uint32_t i = 0U; i < most; ++i) {
             const float next = together.from(weight, i);
-            sum = wanted && i < count ? lm_back_off(sum, next) : sum;
+            sum = needed && i < count ? lm_back_off(sum, next) : sum;
         }
-        count = wanted ? 0U : count;
+        count = needed ? 0U : count;
     }
 
     template <class Source>
-    ARCBEAM_DEVICE void keep(const LmView& lm, std::uint32_t state, bool wanted, const Lanes<lanes>& together,
+    ARCBEAM_DEVICE void keep(const LmView& lm, std::uint32_t state, bool needed, const Lanes<lanes>& together,
                              Source& source) {
-        add_up(lm, wanted && count == lanes, together, source);
-        own = wanted && together.rank() == count ? state : own;
-        count += wanted ? 1U : 0U;
+        add_up(lm, needed && count == lanes, together, source);
+        own = needed && together.rank() == count ? state : own;
+        count += needed ? 1U : 0U;
     }
 };
 
@@ -359,20 +359,20 @@ ARCBEAM_DEVICE LookupCounts answer_some(const Params& params, const Questions& q
         }
         const History models = models_part(params, extension.history);
         const std::uint32_t state = is_large ? models.large : models.small;
-        const std::uint32_t wanted = is_large ? label & ~kKeepsSmallCost : label;
+        const std::uint32_t requested = is_large ? label & ~kKeepsSmallCost : label;
         LmStep step{};
         const std::uint32_t key = is_large ? state : state | kOfSmallModel;
-        const bool cached = has && params.cache.size != 0U && find_cached(params.cache, key, wanted, step);
+        const bool cached = has && params.cache.size != 0U && find_cached(params.cache, key, requested, step);
         // Another thread may have been given an older answer.
         const bool seeks = together.votes(has && !cached) != 0U;
         if (simt::any(simt::kAllThreads, seeks)) {
             LmStep found;
             if constexpr (kLevels != 0U) {
                 static_assert(kHalf == kBucketLanes);
-                found = step_from_far<kLevels>(params, state, wanted, seeks, is_large, together, counts.reads);
+                found = step_from_far<kLevels>(params, state, requested, seeks, is_large, together, counts.reads);
             } else {
                 Reads reads;
-                found = step_in<kHalf>(lm, state, wanted, seeks, together, reads);
+                found = step_in<kHalf>(lm, state, requested, seeks, together, reads);
                 if (is_large) {
                     counts.reads += reads.others + (params.index_is_near != 0U ? 0U : reads.of_index);
                 }
@@ -381,7 +381,7 @@ ARCBEAM_DEVICE LookupCounts answer_some(const Params& params, const Questions& q
             if (seeks && lane % kHalf == 0U) {
                 counts.misses += is_large ? 1U : 0U;
                 if (params.cache.size != 0U) {
-                    keep_cached(params.cache, params.counters, key, wanted, step);
+                    keep_cached(params.cache, params.counters, key, requested, step);
                 }
             }
         }

@@ -54,7 +54,7 @@ ARCBEAM_DEVICE StateRow load_row(const OpenGraphView& graph, std::uint32_t state
     return found;
 }
 
-// Behind the arcs of the state's own row come those that enter the slot.
+// After the arcs of the state's own row come those that enter the slot.
 template <class Work>
 ARCBEAM_DEVICE bool more_epsilons(const OpenGraphView& graph, std::uint32_t key, const Work& work,
                                   std::uint32_t& arc, std::uint32_t& end) {

@@ -57,7 +57,7 @@ struct HistoryOrder {
     Array<History> histories;
     const std::uint32_t* history_words;
     std::uint32_t words_a_history;  // 0: the host has not numbered them
-    std::uint32_t bits_behind_number;
+    std::uint32_t bits_after_number;
 
     ARCBEAM_DEVICE std::uint32_t word(std::uint32_t i, std::uint32_t at) const {
         if (at < 2U) {
@@ -68,7 +68,7 @@ struct HistoryOrder {
         if (at >= words_a_history) {
             return at == words_a_history ? history.large : history.small;
         }
-        const std::uint64_t number = history_bits(history) >> bits_behind_number;
+        const std::uint64_t number = history_bits(history) >> bits_after_number;
         return simt::load_relaxed<Scope::system>(history_words + number * words_a_history + at);
     }
 };

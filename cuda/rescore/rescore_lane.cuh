@@ -20,13 +20,7 @@ ARCBEAM_DEVICE void carve_rescoring_lane(const SearchParams& params, unsigned ch
     memory += kControlBytes;
     lane.words = reinterpret_cast<RescoringControl*>(memory);
     memory += kRescoringControlBytes;
-    lane.histogram = carve<std::uint32_t>(memory, 256U);
-    lane.rounds = carve<std::uint64_t>(memory, kSharedRounds);
-    lane.warp_room = carve_warp_room(memory);
-    memory += simt::num_warps() * kWarpRoomBytes;
-    lane.acoustic = carve<float>(memory, params.columns);
-    lane.shared_tokens = {memory, static_cast<std::uint32_t>(tokens_bytes(params.shared_capacity))};
-    memory += lane.shared_tokens.size;
+    carve_rooms(params, memory, lane);
     lane.shared_histories = carve<History>(memory, params.shared_capacity);
     lane.shared_capacity = params.shared_capacity;
     lane.room =

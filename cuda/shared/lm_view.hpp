@@ -88,20 +88,20 @@ struct LmView {
     }
 
     // The arc of a state with this label, or kNoLmArc.
-    ARCBEAM_HD std::uint32_t find(std::uint32_t state, std::uint32_t wanted) const {
+    ARCBEAM_HD std::uint32_t find(std::uint32_t state, std::uint32_t requested) const {
         if (state == kLmEmptyHistory) {
-            return wanted - 1U;
+            return requested - 1U;
         }
         std::uint32_t begin = first_arc(state);
         const std::uint32_t end = first_arc(state + 1U);
         std::uint32_t size = end > begin ? end - begin : 0U;  // a page that was lost reads as zeros
         while (size > 0U) {
             const std::uint32_t half = size / 2U;
-            const bool right = label(begin + half) < wanted;
+            const bool right = label(begin + half) < requested;
             begin = right ? begin + half + 1U : begin;
             size = right ? size - half - 1U : half;
         }
-        return begin < end && label(begin) == wanted ? begin : kNoLmArc;
+        return begin < end && label(begin) == requested ? begin : kNoLmArc;
     }
 };
 

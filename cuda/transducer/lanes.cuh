@@ -153,14 +153,14 @@ struct Lanes {
         return simt::load(frame.at(i)) < simt::load(frames.at(i));
     }
 
-    // Lists the lanes for which `wanted` is true, in their order. Warps share the lanes, 32 at a time. There are
+    // Lists the lanes for which `chosen` is true, in their order. Warps share the lanes, 32 at a time. There are
     // barriers of the block before and after.
-    template <class Wanted>
-    ARCBEAM_DEVICE void make_list(const Wanted& wanted) const {
+    template <class Chosen>
+    ARCBEAM_DEVICE void make_list(const Chosen& chosen) const {
         simt::block_barrier();
         const bool one_part = frame.size <= simt::kWarpSize;
         each_part([&](std::uint32_t part, std::uint32_t i) {
-            const bool take = i < frame.size && wanted(i);
+            const bool take = i < frame.size && chosen(i);
             const std::uint32_t takers = simt::ballot(simt::kAllThreads, take);
             if (one_part) {
                 put_in_list(take, takers, 0U, i);
@@ -300,10 +300,10 @@ struct Lanes {
             Plan found_plan = active.full ? Plan::room : Plan::end;
             if (!active.full && active.count > 0U) {
                 found_plan = Plan::test;
-                const std::uint32_t wanted =
-                    wanted_of(params, params.most_tests / active.count, active.earliest, i);
-                const std::uint32_t end = sum_up_to(wanted);
-                put_tests(end - wanted, wanted, i);
+                const std::uint32_t needed =
+                    tests_needed(params, params.most_tests / active.count, active.earliest, i);
+                const std::uint32_t end = sum_up_to(needed);
+                put_tests(end - needed, needed, i);
                 if (simt::warp_thread() == simt::kWarpSize - 1U) {
                     simt::store(words.at(BlockWords::kTests), end);
                 }
@@ -316,8 +316,8 @@ struct Lanes {
         return static_cast<Plan>(simt::load(words.at(BlockWords::kPlan)));
     }
 
-    [[nodiscard]] ARCBEAM_DEVICE std::uint32_t wanted_of(const LoopParams& params, std::uint32_t share,
-                                                         std::uint32_t earliest, std::uint32_t i) const {
+    [[nodiscard]] ARCBEAM_DEVICE std::uint32_t tests_needed(const LoopParams& params, std::uint32_t share,
+                                                            std::uint32_t earliest, std::uint32_t i) const {
         if (i >= frame.size || !is_active(i)) {
             return 0U;
         }
@@ -325,9 +325,9 @@ struct Lanes {
             return simt::load(frame.at(i)) == earliest ? 1U : 0U;
         }
         const std::uint32_t left = simt::load(frames.at(i)) - simt::load(frame.at(i));
-        std::uint32_t wanted = simt::load(window.at(i));
-        wanted = wanted < left ? wanted : left;
-        return wanted < share ? wanted : share;
+        std::uint32_t needed = simt::load(window.at(i));
+        needed = needed < left ? needed : left;
+        return needed < share ? needed : share;
     }
 
     // The sum over this thread of the warp and those before it.
@@ -339,12 +339,12 @@ struct Lanes {
         return value;
     }
 
-    ARCBEAM_DEVICE void put_tests(std::uint32_t begin, std::uint32_t wanted, std::uint32_t i) const {
+    ARCBEAM_DEVICE void put_tests(std::uint32_t begin, std::uint32_t needed, std::uint32_t i) const {
         if (i < frame.size) {
             simt::store(first_test.at(i), begin);
-            simt::store(tests.at(i), wanted);
+            simt::store(tests.at(i), needed);
             const std::uint32_t row = simt::load(first_row.at(i)) + simt::load(frame.at(i));
-            for (std::uint32_t k = 0U; k < wanted; ++k) {
+            for (std::uint32_t k = 0U; k < needed; ++k) {
                 simt::store(test_lane.at(begin + k), i);
                 simt::store(test_row.at(begin + k), row + k);
             }
@@ -354,11 +354,11 @@ struct Lanes {
     // Notes how many tests a lane gets, and how many the lanes before it in its part get.
     ARCBEAM_DEVICE void want_tests(const LoopParams& params, std::uint32_t share, std::uint32_t earliest,
                                    std::uint32_t part, std::uint32_t i) const {
-        const std::uint32_t wanted = wanted_of(params, share, earliest, i);
-        const std::uint32_t end = sum_up_to(wanted);
+        const std::uint32_t needed = tests_needed(params, share, earliest, i);
+        const std::uint32_t end = sum_up_to(needed);
         if (i < frame.size) {
-            simt::store(first_test.at(i), end - wanted);
-            simt::store(tests.at(i), wanted);
+            simt::store(first_test.at(i), end - needed);
+            simt::store(tests.at(i), needed);
         }
         if (simt::warp_thread() == simt::kWarpSize - 1U) {
             simt::store(part_takers.at(part), end);

@@ -49,8 +49,8 @@ ARCBEAM_DEVICE void stage_frames(const ProjectParams& params, std::uint32_t firs
         const std::uint32_t i = first_group + f / FrameGroup::kFrames;
         const FrameGroup group = simt::load_readonly(params.groups + (i < params.num_groups ? i : first_group));
         const EncoderView& view = params.utterances[group.utterance];
-        const std::uint32_t wanted = group.first_frame + f % FrameGroup::kFrames;
-        const std::uint32_t frame = wanted < view.frames ? wanted : view.frames - 1U;
+        const std::uint32_t requested = group.first_frame + f % FrameGroup::kFrames;
+        const std::uint32_t frame = requested < view.frames ? requested : view.frames - 1U;
         const std::int64_t at = static_cast<std::int64_t>(frame) * view.row_stride;
         for (std::uint32_t part = simt::warp_thread(); part < parts; part += simt::kWarpSize) {
             float values[kFeaturesAtOnce];

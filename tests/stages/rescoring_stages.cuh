@@ -168,7 +168,7 @@ ARCBEAM_DEVICE std::uint32_t answer(const Params& params, RescoringLane& lane, c
     return num_with_words;
 }
 
-// The end of settle_histories() of rescore/frame.cuh. Returns the tokens' number; kNoIndex: there was no room.
+// The end of commit_rescoring() of rescore/frame.cuh. Returns the tokens' number; kNoIndex: there was no room.
 template <class Params>
 ARCBEAM_DEVICE std::uint32_t survive(const Params& params, RescoringLane& lane, std::uint32_t num_candidates,
                                      std::uint32_t num_hypotheses, const RescoringWorkspace& work) {
@@ -185,8 +185,8 @@ ARCBEAM_DEVICE std::uint32_t survive(const Params& params, RescoringLane& lane, 
     const float best = from_ordered(simt::load(&words.best_survivor));
     const std::uint32_t num_tokens = simt::load(&words.num_kept);
     if (simt::load(&words.tied) != 0U) {
-        settle_ties<BlockTeam>(params.rescoring, num_candidates, num_hypotheses, work, lane.histories,
-                               params.log_size - params.num_tokens, params.log_size);
+        break_ties<BlockTeam>(params.rescoring, num_candidates, num_hypotheses, work, lane.histories,
+                              params.log_size - params.num_tokens, params.log_size);
     }
     const Tokens tokens = room_for(lane, num_tokens, 1U);
     const Array<History> histories = room_for_histories(lane, num_tokens);

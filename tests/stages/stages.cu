@@ -56,7 +56,7 @@ ARCBEAM_DEVICE void write_winners(const Workspace& work, std::uint32_t n, Winner
     }
 }
 
-// All levels, as settle() of decode/frame.cuh follows them. Gives the states of the frame.
+// All levels, as commit_frame() of decode/frame.cuh follows them. Gives the states of the frame.
 ARCBEAM_DEVICE std::uint32_t close_frame(const StagesParams& params, float bound, const Workspace& work,
                                          Control& control) {
     Step step{0U, simt::load(&control.added[0]), simt::load(&control.epsilons[0])};

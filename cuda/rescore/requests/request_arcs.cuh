@@ -125,7 +125,7 @@ ARCBEAM_DEVICE LookupCounts request_some_arcs(const Params& params, const Questi
         }
         const std::uint32_t state =
             is_large ? models_part(params, extension.history).large : models_part(params, extension.history).small;
-        const std::uint32_t wanted = is_large ? label & ~kKeepsSmallCost : label;
+        const std::uint32_t requested = is_large ? label & ~kKeepsSmallCost : label;
         const bool is_kept = has && 2U * at + 1U < requests.kept().size;
         Pieces pieces{cache, requests, is_large, false, {kNoLmArc, kLmEmptyHistory}};
         LmStep step{};
@@ -140,7 +140,7 @@ ARCBEAM_DEVICE LookupCounts request_some_arcs(const Params& params, const Questi
         }
         const bool seeks = has && (is_large || !(again && is_kept));
         Reads reads;
-        const LmStep found = step_by<kHalf>(lm, state, wanted, seeks, together, reads, pieces);
+        const LmStep found = step_by<kHalf>(lm, state, requested, seeks, together, reads, pieces);
         step = seeks ? found : step;
         const std::uint32_t lacks = together.votes(pieces.missing);  // of the half that reads the large model
         const bool is_open = (lacks | simt::shuffle_xor(simt::kAllThreads, lacks, kHalf)) != 0U;

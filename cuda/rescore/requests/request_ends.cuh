@@ -19,7 +19,7 @@ ARCBEAM_DEVICE void request_end(const Params& params, std::uint32_t history, Res
         ask_for<1U>(params, requests_of(control), history, place, control, uncounted);
     } else {
         LmStep step;
-        ask(history, lm.num_labels, control, uncounted, step);
+        request_step(history, lm.num_labels, control, uncounted, step);
     }
 }
 

@@ -11,8 +11,8 @@ constexpr std::uint32_t kOpen = 0x80000000U;
 
 // Looks a word up in the lane's table, and lists a request if there is none for the word yet. Returns whether
 // the answer is there.
-ARCBEAM_DEVICE bool ask(std::uint32_t state, std::uint32_t label, RescoringControl& control, LookupCounts& counts,
-                        LmStep& step) {
+ARCBEAM_DEVICE bool request_step(std::uint32_t state, std::uint32_t label, RescoringControl& control,
+                                 LookupCounts& counts, LmStep& step) {
     const Requests requests = requests_of(control);
     const Claimed claimed = claim_answer(requests, state, label, control);
     if (claimed.place == kNoIndex) {
@@ -53,21 +53,21 @@ ARCBEAM_DEVICE LookupCounts request_some_words(const Params& params, const Quest
             simt::load_readonly((is_large ? params.lms.large_labels : params.lms.small_labels) + word);
         const History models = models_part(params, extension.history);
         const std::uint32_t state = is_large ? models.large : models.small;
-        const std::uint32_t wanted = is_large ? label & ~kKeepsSmallCost : label;
+        const std::uint32_t requested = is_large ? label & ~kKeepsSmallCost : label;
         const std::uint32_t key = is_large ? state : state | kOfSmallModel;
         LmStep step{};
         bool known = false;
         if (params.cache.size != 0U && lane % kHalf == 0U && !(again && is_large)) {
-            known = find_cached(params.cache, key, wanted, step);
+            known = find_cached(params.cache, key, requested, step);
         }
         if ((simt::ballot(half, known) & half) == 0U) {
             if (is_large) {
-                known = lane % kHalf == 0U && ask(state, wanted, control, counts, step);
+                known = lane % kHalf == 0U && request_step(state, requested, control, counts, step);
             } else {
                 Reads reads;
-                step = step_in<kHalf>(params.lms.small, state, wanted, true, Lanes<kHalf>{half}, reads);
+                step = step_in<kHalf>(params.lms.small, state, requested, true, Lanes<kHalf>{half}, reads);
                 if (params.cache.size != 0U && lane % kHalf == 0U) {
-                    keep_cached(params.cache, params.counters, key, wanted, step);
+                    keep_cached(params.cache, params.counters, key, requested, step);
                 }
             }
         }

@@ -177,17 +177,17 @@ ARCBEAM_DEVICE bool take_answers(const Params& params, std::uint32_t posted, Res
     if (simt::thread_rank() == 0U) {
         const std::uint64_t began = simt::cycles();
         const std::uint32_t round = simt::load(&control.request_round);
-        const std::uint64_t wanted = static_cast<std::uint64_t>(round) << 32U | posted;
+        const std::uint64_t expected = static_cast<std::uint64_t>(round) << 32U | posted;
         bool came;
         if (!requests_arcs(params)) {
-            came = wait_for_mapped(requests.head(), wanted, params.search.wait_cycles);
+            came = wait_for_mapped(requests.head(), expected, params.search.wait_cycles);
         } else {
             const std::uint32_t first = wait_for_copied(requests.answer_buffer, simt::load(&control.request_slot),
                                                         round, params.search.wait_cycles);
             came = first != kNotCome;
             simt::store(&control.request_first, first);
             if (!came) {
-                leave_copied(requests.head(), wanted);
+                leave_copied(requests.head(), expected);
             }
         }
         simt::atomic_add<Scope::device>(&params.counters->waited, simt::cycles() - began);

@@ -40,30 +40,30 @@ ARCBEAM_DEVICE void after_atomic() {
 // built-in for it. For 8 bytes it swaps and compares instead: the compiler turns the built-ins into a plain load
 // and store where the address may be in another block's shared memory. `combined` is the new value, made from
 // `found` and `operand`.
-#define ARCBEAM_ATOMIC(function, builtin, combined)                                  \
-    template <Scope scope = Scope::device, Order order = Order::relaxed, class T>    \
-    ARCBEAM_DEVICE T function(T* address, std::remove_cv_t<T> value) {               \
-        detail::before_atomic<scope, order>();                                       \
-        auto* const target = detail::atomic_address(address);                        \
-        const auto operand = static_cast<detail::Atomic<T>>(value);                  \
-        detail::Atomic<T> before;                                                    \
-        if constexpr (scope == Scope::block) {                                       \
-            before = builtin##_block(target, operand);                               \
-        } else if constexpr (scope == Scope::system) {                               \
-            before = builtin##_system(target, operand);                              \
-        } else if constexpr (scope == Scope::cluster && sizeof(T) == 8U) {           \
-            before = load_relaxed<Scope::cluster>(address);                          \
-            for (bool done = false; !done;) {                                        \
-                const detail::Atomic<T> found = before;                              \
-                const detail::Atomic<T> wanted = (combined);                         \
-                before = wanted == found ? found : atomicCAS(target, found, wanted); \
-                done = before == found;                                              \
-            }                                                                        \
-        } else {                                                                     \
-            before = builtin(target, operand);                                       \
-        }                                                                            \
-        detail::after_atomic<scope, order>();                                        \
-        return static_cast<T>(before);                                               \
+#define ARCBEAM_ATOMIC(function, builtin, combined)                                    \
+    template <Scope scope = Scope::device, Order order = Order::relaxed, class T>      \
+    ARCBEAM_DEVICE T function(T* address, std::remove_cv_t<T> value) {                 \
+        detail::before_atomic<scope, order>();                                         \
+        auto* const target = detail::atomic_address(address);                          \
+        const auto operand = static_cast<detail::Atomic<T>>(value);                    \
+        detail::Atomic<T> before;                                                      \
+        if constexpr (scope == Scope::block) {                                         \
+            before = builtin##_block(target, operand);                                 \
+        } else if constexpr (scope == Scope::system) {                                 \
+            before = builtin##_system(target, operand);                                \
+        } else if constexpr (scope == Scope::cluster && sizeof(T) == 8U) {             \
+            before = load_relaxed<Scope::cluster>(address);                            \
+            for (bool done = false; !done;) {                                          \
+                const detail::Atomic<T> found = before;                                \
+                const detail::Atomic<T> updated = (combined);                          \
+                before = updated == found ? found : atomicCAS(target, found, updated); \
+                done = before == found;                                                \
+            }                                                                          \
+        } else {                                                                       \
+            before = builtin(target, operand);                                         \
+        }                                                                              \
+        detail::after_atomic<scope, order>();                                          \
+        return static_cast<T>(before);                                                 \
     }
 
 ARCBEAM_ATOMIC(atomic_add, atomicAdd, found + operand)
