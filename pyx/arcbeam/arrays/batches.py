@@ -294,6 +294,23 @@ def frames_of(frames: np.ndarray, lengths: Any) -> np.ndarray:
     return given.astype(np.int64)
 
 
+def start_states(starts: Any, utterances: int, num_states: int, is_plain: bool) -> np.ndarray | None:
+    """uint32[utterances]: the states in which the searches of a batch begin; None for the graph's start state.
+
+    ValueError unless there is one of `num_states` for each, and the search is plain, without boosts and lattices.
+    """
+    if starts is None:
+        return None
+    found = np.asarray(starts)
+    if found.shape != (utterances,) or found.dtype.kind not in "iu":
+        raise ValueError(f"starts: expected a state for each of {utterances} utterances, got {found.dtype} {found.shape}")
+    if np.any((found < 0) | (found >= num_states)):
+        raise ValueError(f"starts: expected states below {num_states}, got {found.min()} to {found.max()}")
+    if not is_plain:
+        raise ValueError("starts: expected utterances without boosts, streams, lattices and a large language model")
+    return np.ascontiguousarray(found, np.uint32)
+
+
 def _frames_of_mask(mask: np.ndarray, frames: np.ndarray) -> np.ndarray:
     """The number of frames of each utterance by a mask [batch, frames], which is 1 for its frames and 0 after them."""
     expected = (len(frames), int(frames.max(initial=0)))

@@ -42,6 +42,7 @@ class CudaEngine:
         boosts: BoostList | Sequence[BoostList | None] | None = None,
         streams: list[CudaStream] | None = None,
         last: list[bool] | None = None,
+        starts: npt.NDArray[np.integer[Any]] | None = None,
     ) -> tuple[tuple[npt.NDArray[Any], ...], dict[str, Any], list[tuple[int, ...]]]: ...
     def new_stream(
         self,
