@@ -65,6 +65,12 @@ class Inputs:
         value: np.floating[Any] = np.frombuffer(ctypes.string_at(at, kind.itemsize), kind)[0]
         return value
 
+    def view(self, utterance: int) -> np.ndarray:
+        """float32 or float16 [frames, columns]: an utterance of a batch in the host's memory, where it lies."""
+        address, row_stride, frames, is_half = self.table[utterance].tolist()
+        kind = np.dtype(np.float16 if is_half else np.float32)
+        return np.asarray(_Rows(address, (frames, self.columns), (row_stride * kind.itemsize, kind.itemsize), kind.str))
+
     def rows(self, utterance: int, first: int, columns: int) -> np.ndarray:
         """float32[frames, columns]: a copy of the first columns of the frames from `first` on, in the host's memory."""
         if not self.on_host:
@@ -91,6 +97,13 @@ class Inputs:
         read_ranges(self.reader, table[:, 0] + before, sizes, places[:-1], memory.view(np.uint8))
         table[:, 0] = memory.ctypes.data + places[:-1] - before
         return Inputs(table, self.columns, memory)
+
+
+class _Rows:
+    """Rows of values at an address, which numpy takes for an array that must not be written."""
+
+    def __init__(self, address: int, shape: tuple[int, int], strides: tuple[int, int], kind: str) -> None:
+        self.__array_interface__ = {"data": (address, True), "shape": shape, "strides": strides, "typestr": kind, "version": 3}
 
 
 def as_inputs(log_probs: Any, lengths: Any, spec: InputSpec) -> Inputs:
