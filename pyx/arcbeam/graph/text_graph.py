@@ -172,7 +172,8 @@ class _Layout:
         step = 1 if rules.blank is None else 2
         self.star_gaps = (words_before + text_of_item)[~is_word]
         self.star_items = place[~is_word]
-        gap_sizes = np.full(int((num_words + 1).sum()), 1 + (rules.separator is not None), np.int64)
+        self.has_separator = rules.separator is not None
+        gap_sizes = np.full(int((num_words + 1).sum()), 1 + self.has_separator, np.int64)
         star_at = gap_sizes[self.star_gaps] + 1
         gap_sizes[self.star_gaps] += 2
         spelling_sizes = step * (length - 1) + 1
@@ -196,6 +197,8 @@ class _Layout:
         ends[self.last_gap] = True
         costs[0] = 0.0
         costs[self.gap[ends]] = 0.0
+        if self.has_separator:
+            costs[self.gap[ends] + 1] = 0.0
         costs[self.token[self.last_token[ends[self.after[self.word_of_spelling]]]]] = 0.0
         costs[self.star[ends[self.star_gaps]]] = 0.0
         return costs
