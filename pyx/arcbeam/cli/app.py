@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from arcbeam.cli import options as opt
+from arcbeam.cli.align import align
 from arcbeam.cli.build import build_graph, build_lm
 from arcbeam.cli.console import guarded
 from arcbeam.cli.decode import decode, greedy
@@ -50,6 +51,7 @@ app.command(epilog="Example: arcbeam decode TLG.arcbeam log_probs.npz --frame-sh
     decode
 )
 app.command(epilog="Example: arcbeam greedy log_probs.npz --tokens tokens.txt --reference reference.tsv")(greedy)
+app.command(epilog="Example: arcbeam align TLG.arcbeam log_probs.npz reference.tsv --frame-shift 0.02 -o words.ctm")(align)
 app.command(
     epilog="Examples: arcbeam stream TLG.arcbeam log_probs.npz --frame-shift 0.02 --real-time; "
     "model | arcbeam stream TLG.arcbeam - --frame-shift 0.02"

@@ -183,7 +183,7 @@ def _decode_files(
 
         speed = decode_all(
             decoder, read_all(found), write_all, check=check, batch_size=batch_size, referee=scorer, done=done,
-            requested=requested, boosts=boosts,
+            requested=requested, of_each={} if boosts is None else {"boost": boosts},
         )  # fmt: skip
     if archive not in (None, STDOUT):
         note(f"wrote {archive}: {speed.utterances:,} lattice{'s' * (speed.utterances != 1)}")

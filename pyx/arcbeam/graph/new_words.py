@@ -81,7 +81,7 @@ def loops_of(graph: Graph) -> tuple[bool, bool]:
     """Whether tokens have loops, and need a blank where they repeat, by the topology (``docs/guide/graphs.md``)."""
     topology = graph.meta.get("topology", "compact")
     loops = bool(graph.meta.get("token_self_loops", 1)) and topology != "identity"
-    return loops, topology == "normal"
+    return loops, topology in ("normal", "greedy")
 
 
 def first_new_word(graph: Graph) -> int:
