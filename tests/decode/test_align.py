@@ -36,10 +36,11 @@ def a_decoder(device="cpu", graph=None, **options):
 
 
 @st.composite
-def frames(draw, most=5, columns=len(TOKENS), values=st.integers(0, 12)):
+def frames(draw, most=5, largest=12):
     """Log-probs that are multiples of 1/4, whose sums are exact and tie."""
-    rows = draw(st.lists(st.lists(values, min_size=columns, max_size=columns), max_size=most))
-    return -np.array(rows, np.float32).reshape(len(rows), columns) / 4
+    row = st.lists(st.integers(0, largest), min_size=len(TOKENS), max_size=len(TOKENS))
+    rows = draw(st.lists(row, max_size=most))
+    return -np.array(rows, np.float32).reshape(len(rows), len(TOKENS)) / 4
 
 
 def texts(stars=False):
@@ -100,9 +101,9 @@ def test_no_reading_of_the_text_is_better(log_probs, words, topology, has_separa
         assert found.score == float(found.frame_scores.sum(dtype=np.float64))
 
 
-@given(frames(most=8, values=st.integers(0, 2)), texts(stars=True), TOPOLOGIES, st.booleans(), st.integers(0, 2))
+@given(frames(most=8, largest=2), texts(stars=True), TOPOLOGIES, st.booleans(), st.integers(0, 2))
 def test_ties_are_settled_by_the_law(log_probs, words, topology, has_separator, before):
-    """The oracle of the search, from the text's start state and without a beam, has the same path, whatever the batch."""
+    """The oracle of the search, from the text's start state and without a beam, has the same path in every batch."""
     decoder = a_decoder(graph=a_graph(topology, "|" if has_separator else None))
     others = [["ab", "a"]] * before
     padding = [np.zeros((9, 4), np.float32)] * before
@@ -208,7 +209,9 @@ def test_the_fewest_frames_of_a_text(log_probs, words, topology):
 
 def test_times_are_those_of_the_states():
     """A word whose spelling begins another's, and equal words in a row."""
-    log_probs = np.log(np.full((9, 4), 0.05, np.float32) + 0.8 * np.eye(4, dtype=np.float32)[[1, 0, 1, 0, 1, 2, 2, 0, 1]])
+    log_probs = np.log(
+        np.full((9, 4), 0.05, np.float32) + 0.8 * np.eye(4, dtype=np.float32)[[1, 0, 1, 0, 1, 2, 2, 0, 1]]
+    )
     [found] = a_decoder().align([log_probs], ["a aa bee a"])
     assert [tuple(word)[:3] for word in found.words] == [("a", 0, 1), ("aa", 2, 5), ("bee", 5, 7), ("a", 8, 9)]
 
@@ -284,7 +287,9 @@ def test_pickles_and_json():
     same([copy], [found])
     assert repr(found).startswith("Alignment('ab', score=")
     assert repr(refused) == f"Alignment(error={refused.error!r})"
-    assert refused.to_dict()["error"].startswith("texts: expected words that the tokens of the model can spell, got 'x'")
+    assert refused.to_dict()["error"].startswith(
+        "texts: expected words that the tokens of the model can spell, got 'x'"
+    )
 
 
 def test_bad_frames():
@@ -309,15 +314,15 @@ def test_bad_frames():
         (["a", None], {}, TypeError, r"texts\[1\]: expected a str, or a list of words, got NoneType"),
         (["a", ["a", 3]], {}, TypeError, r"texts\[1\]\[1\]: expected a word, got int"),
         (["a", ["a b"]], {}, ValueError, r"texts\[1\]\[0\]: expected a word without white space, got 'a b'"),
-        (["a", "A"], {}, InputError, "got 'A', no token for 'A', but one for 'a' in utterance 1: pronunciations= spells"),
+        (["a", "A"], {}, InputError, "got 'A', no token for 'A', but one for 'a' in utterance 1: pronunciations= "),
         (["a", "<star>"], {}, InputError, "got '<star>', .* in utterance 1: star=, the cost of a frame, makes <star>"),
         (["a", "a"], {"star": -1.0}, ValueError, "star: expected a number of at least 0, got -1.0"),
         (["a", "a"], {"star": "x"}, TypeError, "star: expected a number of at least 0, got str"),
         (["a", "a"], {"errors": "skip"}, ValueError, "errors: expected 'raise' or 'return', got 'skip'"),
         (["a", "a"], {"logits": 1}, TypeError, "logits: expected"),
-        (["a", "c"], {"pronunciations": {"c": "x"}}, InputError, "its spelling has 'x', which is no token in utterance 1"),
-        (["aaaaaaaa", "a"], {}, InputError, "expected a text of at most 4 frames, got one that takes at least 8 in utter"),
-        (["a", "a"], {"stars": 1.0}, TypeError, "unknown option stars: expected one of log_probs, texts, lengths, pronu"),
+        (["a", "c"], {"pronunciations": {"c": "x"}}, InputError, "its spelling has 'x', which is no token in utte"),
+        (["aaaaaaaa", "a"], {}, InputError, "expected a text of at most 4 frames, got one that takes at least 8 in"),
+        (["a", "a"], {"stars": 1.0}, TypeError, "unknown option stars: expected one of log_probs, texts, lengths"),
     ],
 )  # fmt: skip
 def test_what_is_refused(texts, options, error, message):
@@ -329,7 +334,7 @@ def test_what_is_refused(texts, options, error, message):
 
 def test_a_graph_without_tokens():
     graph = Graph.from_arcs([(0, 0, 1, 0, 0.0)], finals={0: 0.0}, num_columns=4, blank=0)
-    with pytest.raises(InputError, match="the graph has no tokens; give tokens= to Graph.load"):
+    with pytest.raises(InputError, match=r"the graph has no tokens; give tokens= to Graph\.load"):
         CtcDecoder(graph, device="cpu").align(np.zeros((4, 4), np.float32), "a")
     assert CtcDecoder(graph, device="cpu").align(np.zeros((4, 4), np.float32), "").tokens.tolist() == [0, 0, 0, 0]
 

@@ -103,7 +103,13 @@ class _Rows:
     """Rows of values at an address, which numpy takes for an array that must not be written."""
 
     def __init__(self, address: int, shape: tuple[int, int], strides: tuple[int, int], kind: str) -> None:
-        self.__array_interface__ = {"data": (address, True), "shape": shape, "strides": strides, "typestr": kind, "version": 3}
+        self.__array_interface__ = {
+            "data": (address, True),
+            "shape": shape,
+            "strides": strides,
+            "typestr": kind,
+            "version": 3,
+        }
 
 
 def as_inputs(log_probs: Any, lengths: Any, spec: InputSpec) -> Inputs:
@@ -316,7 +322,9 @@ def start_states(starts: Any, utterances: int, num_states: int, is_plain: bool) 
         return None
     found = np.asarray(starts)
     if found.shape != (utterances,) or found.dtype.kind not in "iu":
-        raise ValueError(f"starts: expected a state for each of {utterances} utterances, got {found.dtype} {found.shape}")
+        raise ValueError(
+            f"starts: expected a state for each of {utterances} utterances, got {found.dtype} {found.shape}"
+        )
     if np.any((found < 0) | (found >= num_states)):
         raise ValueError(f"starts: expected states below {num_states}, got {found.min()} to {found.max()}")
     if not is_plain:

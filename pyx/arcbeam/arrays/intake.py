@@ -142,7 +142,7 @@ class LogProbIntake:
         self._warnings = InputWarnings(columns, blank, exact, token)
 
     def with_engine(self, engine: LogProbEngine[Any]) -> LogProbIntake:
-        """This one with another engine: what was warned of once is not warned of again."""
+        """The same with another engine: what was warned of once is not warned of again."""
         other = copy(self)
         other.engine = engine
         return other

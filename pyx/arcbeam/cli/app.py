@@ -51,7 +51,9 @@ app.command(epilog="Example: arcbeam decode TLG.arcbeam log_probs.npz --frame-sh
     decode
 )
 app.command(epilog="Example: arcbeam greedy log_probs.npz --tokens tokens.txt --reference reference.tsv")(greedy)
-app.command(epilog="Example: arcbeam align TLG.arcbeam log_probs.npz reference.tsv --frame-shift 0.02 -o words.ctm")(align)
+app.command(epilog="Example: arcbeam align TLG.arcbeam log_probs.npz reference.tsv --frame-shift 0.02 -o words.ctm")(
+    align
+)
 app.command(
     epilog="Examples: arcbeam stream TLG.arcbeam log_probs.npz --frame-shift 0.02 --real-time; "
     "model | arcbeam stream TLG.arcbeam - --frame-shift 0.02"

@@ -1,6 +1,7 @@
 """The graph of a batch of texts: what each of them may be read as, from a start state of its own to its end."""
 
-# A word's tokens stand between two gaps, and so do stars. `B` is the state of blanks in a gap, `|` one of the separator.
+# A word's labels stand between two gaps. `B` is the state of the blanks in a gap or between two labels, `|` that of the
+# separator, which is in gaps alone. A star belongs to a gap, too.
 #
 #        _       _   h   _   _   i   _       _
 #       ( )     ( ) ( ) ( ) ( ) ( ) ( )     ( )
@@ -12,6 +13,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -69,7 +71,9 @@ class TextGraph:
         columns = np.unique(self.column_of_state[start : start + int(self.num_states[text])])
         return columns[columns >= 0].astype(np.int64), bool((columns == OF_STAR).any())
 
-    def frame_path(self, arcs: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.int32], Ints, Ints, npt.NDArray[np.bool_]]:
+    def frame_path(
+        self, arcs: npt.NDArray[np.uint32]
+    ) -> tuple[npt.NDArray[np.int32], Ints, Ints, npt.NDArray[np.bool_]]:
         """Of each frame of a path its column, its state, the word or star of the text, and whether it is a star."""
         columns = self.graph.columns[arcs]
         reads = columns != EPSILON_COLUMN
@@ -80,9 +84,7 @@ class TextGraph:
 
 def fewest_frames(texts: Texts, rules: Rules) -> list[int]:
     """The frames that each text takes at least."""
-    cheapest = [
-        [len(spelling) + _repeats(spelling, rules) for spelling in spellings] for spellings in texts.spellings
-    ]
+    cheapest = [[len(spelling) + _repeats(spelling, rules) for spelling in spellings] for spellings in texts.spellings]
     found = []
     for items in texts.items:
         ends = {-1: 0}  # by the last column: the fewest frames
@@ -103,7 +105,7 @@ def _repeats(spelling: Sequence[int], rules: Rules) -> int:
     """The blanks that a spelling needs within it."""
     if not rules.repeats_need_blank:
         return 0
-    return sum(a == b for a, b in zip(spelling, spelling[1:], strict=False))
+    return sum(a == b for a, b in itertools.pairwise(spelling))
 
 
 def text_graph(decoded: Graph, texts: Texts, star: float) -> TextGraph:

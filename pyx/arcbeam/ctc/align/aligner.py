@@ -152,6 +152,8 @@ class _Aligner:
         engine = make_engine(self._graph.graph, options, None, self._ordinal)
         intake = self._search.intake.with_engine(engine)
         inputs = self._inputs.at(utterances)
+        if inputs.reader is not None and engine.stream is not None:  # which what writes the arrays comes before
+            engine.stream.wait_for_stream(inputs.reader.address)
         found, _, refused = intake.decode(inputs, "return", starts=self._graph.starts[utterances])
         intake.warn()
         arcs, begins, lengths, costs, reached_final, complete = found

@@ -158,9 +158,7 @@ class Alignment:
     def __repr__(self) -> str:
         if self.error is not None:
             return f"Alignment(error={self.error!r})"
-        return (
-            f"Alignment({self.text!r}, score={self.score:.3f}, confidence={self.confidence:.3f}, exact={self.exact})"
-        )
+        return f"Alignment({self.text!r}, score={self.score:.3f}, confidence={self.confidence:.3f}, exact={self.exact})"
 
 
 def _runs(values: Ints) -> tuple[Ints, Ints]:
