@@ -217,7 +217,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "adapters": ({"core", "ctc", "files", "front", "tokens", "transducer"}, {"ctc/boost"}),
     "cli": (
         {"core", "ctc", "files"},
-        {"ctc/boost", "ctc/streams", "graph", "lattices", "lm", "recipe", "transducer/checkpoints"} | OF_TRANSDUCERS,
+        {"ctc/align", "ctc/boost", "ctc/streams", "graph", "lattices", "lm", "recipe", "transducer/checkpoints"}
+        | OF_TRANSDUCERS,
     ),
 }
 OTHERS = {"cli": {"typer", "click", "rich"}}  # packages besides NumPy that a room may load

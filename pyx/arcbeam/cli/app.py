@@ -7,10 +7,9 @@ from typing import Annotated
 import typer
 
 from arcbeam.cli import options as opt
-from arcbeam.cli.align import align
 from arcbeam.cli.build import build_graph, build_lm
 from arcbeam.cli.console import guarded
-from arcbeam.cli.decode import decode, greedy
+from arcbeam.cli.decode import align, decode, greedy
 from arcbeam.cli.parameters import takes_groups
 from arcbeam.cli.stream import stream
 from arcbeam.cli.transduce import transduce

@@ -16,7 +16,7 @@ from arcbeam.core.errors import InputWarning, without_place
 from arcbeam.files.log_probs import Utterance
 
 if TYPE_CHECKING:
-    from arcbeam.cli.align import TextAligner
+    from arcbeam.ctc.align.alignment import Alignment
     from arcbeam.ctc.decoder import CtcDecoder
     from arcbeam.graph.graph import Graph
     from arcbeam.transducer.decoder import TransducerDecoder
@@ -182,6 +182,18 @@ class Scorer:
             note(f"note: {remark}")
         greedy = f"\ngreedy decoding: {self.greedy_score}" if self.greedy_score.words else ""
         (print if is_stdout_free else note)(f"{self.score}{greedy}")
+
+
+class TextAligner:
+    """A decoder that aligns what `decode_all` has it decode."""
+
+    def __init__(self, decoder: "CtcDecoder") -> None:
+        self._decoder = decoder
+        self.finished: Callable[[], int] = decoder.finished
+
+    def decode(self, log_probs: list[Any], *, texts: list[str], **options: Any) -> "list[Alignment]":
+        """The alignments of a batch."""
+        return self._decoder.align(log_probs, texts, **options)
 
 
 def decode_all(
