@@ -7,23 +7,19 @@ import threading
 from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, overload
 
-from arcbeam.arrays.bad_values import check_errors
 from arcbeam.arrays.batches import one_or_many
 from arcbeam.arrays.input_warnings import named
 from arcbeam.arrays.intake import LogProbIntake
 from arcbeam.core.calls import explains, lists_options
-from arcbeam.core.checks import check_bool
 from arcbeam.core.confidence import ConfidenceMethod
 from arcbeam.core.fixed import Fixed
 from arcbeam.core.show import changed, shown_as
 from arcbeam.core.threads import usable_cores
-from arcbeam.ctc.align.aligner import AlignCall, AlignKeywords, align, check_star
-from arcbeam.ctc.align.alignment import Alignment
+from arcbeam.ctc.align.aligning import AligningDecoder
 from arcbeam.ctc.answering import LatticeReader
 from arcbeam.ctc.batches import DecodeKeywords, check_batches, log_probs_and_lengths, pipelined
 from arcbeam.ctc.boost.beyond_beam import BeamCheck
 from arcbeam.ctc.boost.boost import Boost, Boosts, check_boost, compiled_for
-from arcbeam.ctc.boost.spellings import Pronounced
 from arcbeam.ctc.confidence.frame_measurer import FrameMeasurer
 from arcbeam.ctc.engines import make_engine
 from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
@@ -45,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @explains(DecoderOptions)
-class CtcDecoder(StreamingDecoder, Fixed):
+class CtcDecoder(AligningDecoder, StreamingDecoder, Fixed):
     """Best paths through a decoding graph, by beam search over CTC log-probs.
 
     The search is exact for its beam: a frame's cut-off is known before anything is admitted, ties are settled by arc
@@ -306,101 +302,6 @@ class CtcDecoder(StreamingDecoder, Fixed):
         log_probs, lengths, is_one = one_or_many(log_probs, lengths)
         found = search.answered(search.searched(log_probs, lengths, call))
         return found[0] if is_one else found
-
-    @overload
-    def align(
-        self, log_probs: list[Any] | tuple[Any, ...], texts: Any, lengths: Any = None, **options: Unpack[AlignKeywords]
-    ) -> list[Alignment]: ...
-
-    @overload
-    def align(
-        self, log_probs: Any, texts: Any, lengths: Any = None, **options: Unpack[AlignKeywords]
-    ) -> Alignment | list[Alignment]: ...
-
-    @lists_options()
-    def align(
-        self,
-        log_probs: Any,
-        texts: Any,
-        lengths: Any = None,
-        *,
-        pronunciations: Pronounced | str | os.PathLike[str] | None = None,
-        star: float | None = None,
-        cuda_stream: Any = None,
-        errors: str = "raise",
-        logits: bool = False,
-    ) -> Alignment | list[Alignment]:
-        """Finds when the words of known texts were said: forced alignment.
-
-        The path of an utterance reads its text and nothing else, by the topology of the decoder's graph, whose words
-        and language model play no part. Words have the spellings of the graph, and others are cut into the model's
-        tokens. If the model writes a separator between words, any number of separators may stand before, between and
-        after the words, or none. Of several best paths the one wins that law 2 of ``docs/design/rules.md`` says, so
-        the result is the same on every device, in every batch.
-
-        Parameters
-        ----------
-        log_probs, lengths
-            As of :meth:`decode`.
-        texts : str, list of str, or a sequence of these
-            The text of each utterance: words with white space between them, or a list of words; of one array [frames,
-            columns] its text. Words are taken as they are written, so a text has the case of the model's tokens, and
-            no punctuation that these lack.
-        pronunciations : mapping of str to str or list of str, or path, optional
-            Spellings of words, in tokens with spaces between them, that take the place of all others; or a file of
-            lines ``word token token ...``.
-        star : float, optional
-            The cost of a frame, a negative natural log, at which ``<star>`` in a text takes any label: for stretches
-            that the text lacks. A star may take no frame at all. With a cost near 1 it takes what the text lacks and
-            little else. None: ``<star>`` is a word like others.
-        cuda_stream
-            As of :meth:`decode`.
-        errors : "raise" or "return"
-            What happens to an utterance with NaN or +inf among its frames, with a word that the tokens cannot spell, or
-            with a text that takes more frames than there are. "raise": an :class:`InputError`. "return": its place has
-            an alignment without words, whose ``error`` is that InputError.
-        logits : bool
-            As of :meth:`decode`.
-
-        Returns
-        -------
-        Alignment or list of Alignment
-            Of one array [frames, columns] its :class:`Alignment`. Of a batch a list of them, in its order.
-
-        Raises
-        ------
-        TypeError, ValueError, MemoryError, CudaError
-            As of :meth:`decode`; and for texts that are no text, or of another number than the utterances.
-        FormatError
-            The file of `pronunciations` is none.
-
-        Warns
-        -----
-        InputWarning, UserWarning
-            As of :meth:`decode`.
-
-        Notes
-        -----
-        There is no `max_active`. The first beam is the decoder's, but at least 17; where no path has reached the end of
-        a text, that utterance is searched again with a beam 4 times as wide, and at last with an infinite one. A path
-        is proven to be the best (``alignment.exact``) if it costs at most the beam more than the sum over frames of the
-        smallest cost of any label of its text. An utterance without that proof is searched once more with the beam that
-        gives it, if this is at most 4 times as wide, or if the frames times the states of the text (about three for a
-        token) are at most 2**25: 1 minute of speech and more. A wider beam of the decoder proves longer ones.
-
-        An engine of its own is made for each call, so give it many utterances; on a GPU the memory that this takes is
-        given back at the end, and log-probs on the GPU are copied to the host once, for the proof and the confidences.
-
-        Examples
-        --------
-        >>> for alignment in decoder.align(log_probs, texts, lengths):
-        ...     print([(word.word, word.start, word.end, word.confidence) for word in alignment.words])
-        """
-        check_errors(errors)
-        check_bool("logits", logits)
-        check_star(star)
-        call = AlignCall(pronunciations, star, cuda_stream, errors, logits)
-        return align(self._search, self._ordinal, log_probs, texts, lengths, call)
 
     @lists_options()
     def decode_batches(

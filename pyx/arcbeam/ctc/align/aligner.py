@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,16 +34,6 @@ WIDER = 4.0  # times as wide is the next beam where no path has reached the end,
 WIDEST = 4096.0  # beyond it a beam is infinite
 PROVEN_WORK = 1 << 25  # frames times states of a text up to which its path is proven at any beam
 ROUNDING = 2.0**-21  # of all costs of a path, at least what float32 arithmetic adds or takes away
-
-
-class AlignKeywords(TypedDict, total=False):
-    """Keywords of `CtcDecoder.align`, for checks of types and for editors."""
-
-    pronunciations: Pronounced | str | os.PathLike[str] | None
-    star: float | None
-    cuda_stream: Any
-    errors: str
-    logits: bool
 
 
 class AlignCall(NamedTuple):
