@@ -261,7 +261,9 @@ struct Expanded {
 ARCBEAM_DEVICE Expanded begin_search(const SearchParams& params, const Workspace& work, const Lane& lane) {
     if (simt::thread_rank() == 0U) {
         simt::store(&lane.control->num_candidates, 1U);
-        work.candidate[0] = Candidate{pack(0.0F, kNoIndex), lane.utterance.start, kNoIndex};
+        // Read here, once: kept in the lane it would take a register of all frames
+        const std::uint32_t start = simt::load(&params.utterances[lane.state.utterance].start);
+        work.candidate[0] = Candidate{pack(0.0F, kNoIndex), start, kNoIndex};
     }
     simt::block_barrier();
     return {FrameEnd::committed, 1U, beam_bound(0.0F, params.beam)};
