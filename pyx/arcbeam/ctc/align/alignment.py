@@ -95,12 +95,16 @@ class Alignment:
         path = self._path
         of_words = np.flatnonzero(path.items >= 0)
         firsts, ends = _runs(path.items[of_words])
+        confidences = _means(path.scores[of_words], firsts, ends)
+        begins, lasts = of_words[firsts], of_words[ends - 1] + 1
         found = []
-        for first, end in zip(firsts.tolist(), ends.tolist(), strict=True):
-            at = of_words[first:end]
-            confidence = None if path.is_star[at[0]] else _mean(path.scores[at])
-            place = int(at[0]), int(at[-1]) + 1
-            found.append(Word(self._names[int(path.items[at[0]])], *place, *self._seconds(*place), confidence))
+        for begin, end, item, is_star, confidence in zip(
+            *(values.tolist() for values in (begins, lasts, path.items[begins], path.is_star[begins])),
+            confidences,
+            strict=True,
+        ):
+            place = begin, end, *self._seconds(begin, end)
+            found.append(Word(self._names[item], *place, None if is_star else confidence))
         return found
 
     @cached_property
@@ -110,12 +114,13 @@ class Alignment:
         Those within a star are left out. A confidence is the geometric mean of the label's probabilities in its frames.
         """
         path, found = self._path, []
-        is_label = ~path.is_star if self._blank is None else ~path.is_star & (path.columns != self._blank)
-        for first, end in zip(*(ends.tolist() for ends in _runs(path.states)), strict=True):
-            if is_label[first]:
-                column = int(path.columns[first])
+        firsts, ends = _runs(path.states)
+        confidences = _means(path.scores, firsts, ends)
+        columns = np.where(path.is_star[firsts], -1, path.columns[firsts]).tolist()
+        for column, first, end, confidence in zip(columns, firsts.tolist(), ends.tolist(), confidences, strict=True):
+            if column not in (-1, self._blank):
                 name = str(column) if self._tokens is None else self._tokens[column]
-                found.append(Label(name, first, end, *self._seconds(first, end), _mean(path.scores[first:end])))
+                found.append(Label(name, first, end, *self._seconds(first, end), confidence))
         return found
 
     @cached_property
@@ -124,8 +129,8 @@ class Alignment:
         if not self.complete:
             return 0.0
         path = self._path
-        own = (path.items >= 0) & ~path.is_star
-        return _mean(path.scores[own]) if own.any() else 1.0
+        scores = path.scores[(path.items >= 0) & ~path.is_star]
+        return _means(scores, np.zeros(1, np.int64), np.array([len(scores)]))[0] if len(scores) else 1.0
 
     @property
     def doubtful(self) -> bool:
@@ -169,6 +174,9 @@ def _runs(values: Ints) -> tuple[Ints, Ints]:
     return np.concatenate(([0], changes)), np.concatenate((changes, [len(values)]))
 
 
-def _mean(scores: npt.NDArray[np.float32]) -> float:
-    """The geometric mean of probabilities, in [0, 1]."""
-    return math.exp(min(float(scores.mean(dtype=np.float64)), 0.0))
+def _means(scores: npt.NDArray[np.float32], firsts: Ints, ends: Ints) -> list[float]:
+    """The geometric means of the probabilities of runs, in [0, 1]."""
+    if not len(firsts):
+        return []
+    sums = np.add.reduceat(scores.astype(np.float64), firsts)
+    return [math.exp(min(mean, 0.0)) for mean in (sums / (ends - firsts)).tolist()]
