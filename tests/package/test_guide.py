@@ -28,14 +28,14 @@ UTTERANCES = 3
 # Pages whose examples are run below; a new block on one of them, or on another page, fails until a test has it.
 PYTHON = {
     "design/kernels.md": 1, "guide/alignment.md": 2, "guide/baseline.md": 1, "guide/batch-jobs.md": 3,
-    "guide/boosting.md": 3, "guide/decoding.md": 2, "guide/frame-confidences.md": 3, "guide/from-flashlight.md": 1, "guide/from-nemo.md": 3,
-    "guide/from-onnx.md": 3, "guide/from-other-toolkits.md": 5, "guide/from-pyctcdecode.md": 2,
-    "guide/from-riva-and-kaldi.md": 4, "guide/from-torchaudio.md": 2, "guide/from-transformers.md": 2,
-    "guide/front-door.md": 3, "guide/gpu.md": 2, "guide/graphs.md": 2, "guide/install.md": 1,
-    "guide/large-language-models.md": 3, "guide/lattices.md": 7, "guide/more-answers.md": 5, "guide/not-yet.md": 1,
-    "guide/serving-streams.md": 5, "guide/streams.md": 6, "guide/transducer-streams.md": 1,
-    "guide/transducer-weights.md": 1, "guide/transducers.md": 2, "guide/which-decoder.md": 1, "guide/word-times.md": 3,
-    "index.md": 1,
+    "guide/boosting.md": 3, "guide/decoding.md": 2, "guide/frame-confidences.md": 3, "guide/from-flashlight.md": 1,
+    "guide/from-nemo.md": 3, "guide/from-onnx.md": 3, "guide/from-other-toolkits.md": 5,
+    "guide/from-pyctcdecode.md": 2, "guide/from-riva-and-kaldi.md": 4, "guide/from-torchaudio.md": 2,
+    "guide/from-transformers.md": 2, "guide/front-door.md": 3, "guide/gpu.md": 2, "guide/graphs.md": 2,
+    "guide/install.md": 1, "guide/large-language-models.md": 3, "guide/lattices.md": 7, "guide/more-answers.md": 5,
+    "guide/not-yet.md": 1, "guide/serving-streams.md": 5, "guide/streams.md": 6, "guide/transducer-streams.md": 1,
+    "guide/transducer-weights.md": 1, "guide/transducers.md": 2, "guide/which-decoder.md": 1,
+    "guide/word-times.md": 3, "index.md": 1,
 }  # fmt: skip
 COMMANDS = {
     "guide/alignment.md": 1, "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4,

@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.arrays.batches import one_or_many
-from arcbeam.core.checks import check_float32, check_real
+from arcbeam.core.checks import LARGEST, check_float32, check_real
 from arcbeam.core.errors import InputError
 from arcbeam.ctc.align.alignment import NO_FRAMES, Alignment, FramePath
 from arcbeam.ctc.align.texts import SpelledTexts, spelled, spellings_of, words_of
 from arcbeam.ctc.engines import make_engine
+from arcbeam.ctc.stats import DecoderMemory
 from arcbeam.graph.text_graph import text_graph
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class _Aligner:
         self._frames = inputs.table[:, 2]
         self._found: dict[int, Found] = {}
         self._faults: dict[int, InputError] = {}
+        self._smallest: dict[int, npt.NDArray[np.float32]] = {}  # costs of each frame
 
     def alignments(self, faults: dict[int, InputError]) -> list[Alignment]:
         """The alignments of all utterances but those with faults, which have an error."""
@@ -111,34 +113,47 @@ class _Aligner:
     def _searched(self, utterances: list[int]) -> set[int]:
         """Searches until each has reached its end, and returns those whose path is proven to be the best."""
         beam = max(self._search.options.beam, FIRST_BEAM)
-        lacking: dict[int, float] = {}  # a proof: by utterance the beam that gives one
-        proven: set[int] = set()
-        while utterances:
-            self._decode(utterances, beam)
-            reached = [i for i in utterances if i in self._found and self._found[i].reached_end]
-            for i in reached:
-                needed = self._needed_beam(i)
-                if needed <= beam:
-                    proven.add(i)
-                elif needed <= WIDER * beam or self._work(i) <= PROVEN_WORK:
-                    lacking[i] = needed
-            if math.isinf(beam):
-                break
-            utterances = [i for i in utterances if i in self._found and not self._found[i].reached_end]
+        proven = self._decode(utterances, beam)
+        cheap = {i for i in utterances if self._work(i) <= PROVEN_WORK}
+        if not math.isinf(beam):
+            proven |= self._decode_again(cheap - proven)
+        others = set(utterances) - cheap
+        while not math.isinf(beam) and (lost := [i for i in utterances if i in others and not self._reached(i)]):
             beam = WIDER * beam if WIDER * beam <= WIDEST else math.inf
-        short = [i for i in lacking if self._work(i) <= PROVEN_WORK]
-        for members in (short, [i for i in lacking if i not in set(short)]):
-            if members:
-                self._decode(members, max(lacking[i] for i in members))
-        return proven | lacking.keys()
+            proven |= self._decode(lost, beam)
+        return proven | self._decode_again(
+            {i for i in others - proven if self._wider_beam(i) <= min(WIDER * beam, LARGEST)}
+        )
+
+    def _reached(self, i: int) -> bool:
+        """Whether an utterance has a path to the end of its text, or an error."""
+        return i in self._faults or self._found[i].reached_end
+
+    def _decode_again(self, utterances: set[int]) -> set[int]:
+        """As `_decode`, with the beams that prove the paths; where there is none, without a beam."""
+        beams = {i: self._wider_beam(i) for i in sorted(utterances - self._faults.keys())}
+        narrow = [i for i in beams if beams[i] < math.inf]
+        proven = self._decode(narrow, max((beams[i] for i in narrow), default=0.0))
+        return proven | self._decode([i for i in beams if beams[i] == math.inf], math.inf)
+
+    def _wider_beam(self, i: int) -> float:
+        """The beam that proves the path of an utterance, or a little wider, as float32 has it; infinite without one."""
+        if i in self._faults or not self._found[i].reached_end:
+            return math.inf
+        return float(np.float32(self._needed_beam(i) * (1.0 + ROUNDING)))
 
     def _work(self, i: int) -> int:
         """The most tokens of a search."""
         return int(self._frames[i]) * int(self._graph.num_states[i])
 
-    def _decode(self, utterances: list[int], beam: float) -> None:
-        """Searches some utterances within a beam; those with values that are no log-probs get an error."""
-        options = replace(self._search.options, beam=beam, max_active=None)
+    def _decode(self, utterances: list[int], beam: float) -> set[int]:
+        """Searches some utterances within a beam, and returns those whose path is proven to be the best.
+
+        Those with values that are no log-probs get an error.
+        """
+        if not utterances:
+            return set()
+        options = replace(self._search.options, beam=beam, max_active=None, memory_limit=self._memory_limit())
         engine = make_engine(self._graph.graph, options, None, self._ordinal)
         intake = self._search.intake.with_engine(engine)
         inputs = self._inputs.at(utterances)
@@ -150,17 +165,31 @@ class _Aligner:
         for at, i in enumerate(utterances):
             if at in refused:
                 self._faults[i] = refused[at].at(utterance=i)
-                self._found.pop(i, None)
                 continue
             path = arcs[begins[at] : begins[at] + lengths[at]]
             self._found[i] = Found(path, float(costs[at]), bool(complete[at] and reached_final[at]))
         if refused and self._call.errors == "raise":
             raise self._faults[min(self._faults)]
+        beam = float(np.float32(beam))
+        return {
+            i
+            for i in utterances
+            if i not in self._faults and self._found[i].reached_end and self._needed_beam(i) <= beam
+        }
+
+    def _memory_limit(self) -> int | None:
+        """What the decoder's own engine leaves of the memory of the GPU that it may take."""
+        limit = self._search.options.memory_limit
+        if not isinstance(limit, int):
+            return None
+        return max(1, limit - DecoderMemory(**self._search.engine.memory()).device_bytes)
 
     def _needed_beam(self, i: int) -> float:
         """The smallest beam with which the path of an utterance is proven to be the best."""
         cost = self._found[i].cost
-        smallest = self._smallest_costs(i)
+        if i not in self._smallest:
+            self._smallest[i] = self._smallest_costs(i)
+        smallest = self._smallest[i]
         rounding = ROUNDING * (abs(cost) + float(np.abs(smallest).sum(dtype=np.float64)))
         excess = max(cost - float(smallest.sum(dtype=np.float64)) + rounding, 0.0)
         kept = 1.0 - ROUNDING * (1 + len(smallest))  # of a beam that is added to costs, frame after frame

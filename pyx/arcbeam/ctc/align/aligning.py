@@ -106,15 +106,17 @@ class AligningDecoder:
 
         Notes
         -----
-        There is no `max_active`. The first beam is the decoder's, but at least 17; where no path has reached the end of
-        a text, that utterance is searched again with a beam 4 times as wide, and at last with an infinite one. A path
-        is proven to be the best (``alignment.exact``) if it costs at most the beam more than the sum over frames of the
-        smallest cost of any label of its text. An utterance without that proof is searched once more with the beam that
-        gives it, if this is at most 4 times as wide, or if the frames times the states of the text (about three for a
-        token) are at most 2**25: 1 minute of speech and more. A wider beam of the decoder proves longer ones.
+        A path is proven to be the best (``alignment.exact``) if it costs at most the beam more than the sum over frames
+        of the smallest cost of any label of its text. The first beam is the decoder's, but at least 17, without
+        `max_active`. An utterance without a proof is searched once more with the beam that gives it, and without a beam
+        if no path has reached the end of its text, where that costs little: up to 2**25 frames times states of the text
+        (about three for a token), which is a minute of speech and more. In a longer one the beam becomes 4 times as
+        wide until a path reaches the end, and once more 4 times as wide at most if that proves it. A decoder with a
+        wider beam proves more of these.
 
-        An engine of its own is made for each call, so give it many utterances; on a GPU the memory that this takes is
-        given back at the end, and log-probs on the GPU are copied to the host once, for the proof and the confidences.
+        An engine of its own is made for each call, so give it many utterances. On a GPU its memory comes out of
+        `memory_limit` and is given back at the end, and log-probs on the GPU are copied to the host once, for the proof
+        and the confidences.
 
         Examples
         --------
