@@ -158,7 +158,7 @@ FACES = {
     "cli",
 }
 OF_TRANSDUCERS = {"transducer", "transducer/streams"}
-CTC = {f"ctc/{room}" for room in ("boost", "confidence", "lattice", "streams")}
+CTC = {f"ctc/{room}" for room in ("align", "boost", "confidence", "lattice", "streams")}
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ROOT_ROOM: (set(), {"core"} | FACES | CTC | OF_TRANSDUCERS),
     "core": (set(), set()),
@@ -172,6 +172,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "arrays": ({"core", "gpu"}, set()),
     "ctc": ({"arrays", "core", "ctc/cpu", "gpu", "graph", "lm", "streams"} | CTC, {"ctc/gpu/engine", "gpu/tuned"}),
     "ctc/cpu": ({"arrays", "core", "ctc/boost", "ctc/lattice", "ctc/streams", "graph", "lm"}, set()),
+    "ctc/align": ({"arrays", "core", "ctc", "ctc/boost", "ctc/confidence", "graph"}, set()),
     "ctc/boost": ({"core", "ctc", "files", "graph"}, set()),
     "ctc/confidence": ({"arrays", "core", "ctc"}, set()),
     "ctc/lattice": ({"arrays", "core", "ctc", "ctc/boost", "ctc/cpu", "ctc/streams", "graph", "lattices", "lm"}, set()),
@@ -216,7 +217,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "adapters": ({"core", "ctc", "files", "front", "tokens", "transducer"}, {"ctc/boost"}),
     "cli": (
         {"core", "ctc", "files"},
-        {"ctc/boost", "ctc/streams", "graph", "lattices", "lm", "recipe", "transducer/checkpoints"} | OF_TRANSDUCERS,
+        {"ctc/align", "ctc/boost", "ctc/streams", "graph", "lattices", "lm", "recipe", "transducer/checkpoints"}
+        | OF_TRANSDUCERS,
     ),
 }
 OTHERS = {"cli": {"typer", "click", "rich"}}  # packages besides NumPy that a room may load

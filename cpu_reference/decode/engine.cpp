@@ -37,7 +37,7 @@ class EngineLane final : public AnyLane {
   private:
     void decode(const Utterance& utterance, const std::atomic<bool>& cancel, Result& result) override {
         if (utterance.boost == nullptr) {
-            decode_with(lane_, graph_, options_, lattice_beam_, utterance, cancel, result);
+            decode_with(lane_, begun_at(utterance.start), options_, lattice_beam_, utterance, cancel, result);
         } else if (utterance.new_words == nullptr) {
             boosted_.models().boost_with(*utterance.boost);
             decode_with(boosted_, graph_, options_, lattice_beam_, utterance, cancel, result);
@@ -46,6 +46,12 @@ class EngineLane final : public AnyLane {
             boosted_.models().boost_with(*utterance.boost, opened.first_word);
             decode_with(boosted_, opened, options_, lattice_beam_, utterance, cancel, result);
         }
+    }
+
+    [[nodiscard]] GraphView begun_at(std::uint32_t start) const {
+        GraphView graph = graph_;
+        graph.start = start == kGraphStart ? graph_.start : start;
+        return graph;
     }
 
     const GraphView graph_;

@@ -14,8 +14,11 @@
 
 namespace arcbeam::twin {
 
+constexpr std::uint32_t kGraphStart = 0xFFFFFFFFU;  // the start state of the graph
+
 struct Utterance {
     LogProbs logp;
+    std::uint32_t start = kGraphStart;  // the state in which its search begins; another one without a boost only
     // None, unless given; what they point to must outlive the batch, and the stream. New words come with a boost
     // only.
     const BoostView* boost = nullptr;

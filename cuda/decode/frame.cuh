@@ -280,11 +280,13 @@ struct Expanded {
     float bound;
 };
 
-// Frame 0: the start state alone.
-ARCBEAM_DEVICE Expanded begin_search(const SearchParams& params, const Workspace& work, Control& control) {
+// Frame 0: the start state of the utterance alone.
+ARCBEAM_DEVICE Expanded begin_search(const SearchParams& params, const Workspace& work, const Lane& lane) {
     if (simt::thread_rank() == 0U) {
-        simt::store(&control.num_candidates, 1U);
-        work.candidate[0] = Candidate{pack(0.0F, kNoIndex), params.graph.start, kNoIndex};
+        simt::store(&lane.control->num_candidates, 1U);
+        // Read here, once: kept in the lane it would take a register of all frames
+        const std::uint32_t start = simt::load(&params.utterances[lane.state.utterance].start);
+        work.candidate[0] = Candidate{pack(0.0F, kNoIndex), start, kNoIndex};
     }
     simt::block_barrier();
     return {FrameEnd::committed, 1U, beam_bound(0.0F, params.beam)};
@@ -336,7 +338,7 @@ ARCBEAM_DEVICE FrameEnd advance(const SearchParams& params, Lane& lane, float cu
     const bool started = lane.state.started != 0U;
     const Workspace work = room == Room::shared ? lane.shared_work : spilled_workspace(lane.state.spill);
     const Expanded expanded =
-        started ? leave_tokens<Team>(params, lane, cut, work) : begin_search(params, work, *lane.control);
+        started ? leave_tokens<Team>(params, lane, cut, work) : begin_search(params, work, lane);
     if (expanded.end != FrameEnd::committed) {
         return expanded.end;
     }

@@ -20,6 +20,7 @@ struct UtteranceView {
     std::uint32_t frames;
     std::uint32_t is_half;
     std::uint32_t first_piece;  // kNoIndex: there is one piece, and it has arrived
+    std::uint32_t start;        // the state in which the plain search begins
 };
 
 // The number of lines of a piece of `rows` rows.

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         MissingDependencyError,
         UnsupportedError,
     )
+    from arcbeam.ctc.align.alignment import Alignment
     from arcbeam.ctc.boost.boost import Boost, Boosted
     from arcbeam.ctc.confidence.calibration import ConfidenceCalibration, calibrate_confidence
     from arcbeam.ctc.decoder import CtcDecoder
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from arcbeam.transducer.streams.stream import TransducerStream
 
 _HOME = {
+    "Alignment": "ctc.align.alignment",
     "Batcher": "batching.batcher",
     "BatcherStats": "batching.stats",
     "Boost": "ctc.boost.boost",
@@ -134,6 +136,7 @@ _ELSEWHERE = {
 }
 
 __all__ = [
+    "Alignment",
     "ArcbeamError",
     "Batcher",
     "BatcherClosedError",

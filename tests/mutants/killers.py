@@ -9,6 +9,7 @@ import numpy as np
 
 from arcbeam import Boost, LanguageModel
 from tests.decode import graphs, kenlm_files
+from tests.decode import test_align_emulated as align_emulated
 from tests.decode import test_lattice_emulated as lattice_emulated
 from tests.decode import test_log_softmax_emulated as log_softmax_emulated
 from tests.decode import test_stream_lattices_emulated as stream_lattices_emulated
@@ -198,6 +199,11 @@ def fused_labels():
         fusion_emulated.test_states_with_more_arcs_than_a_warp_takes("kept")
         fusion_emulated.test_schedules("rnnt", "kept", arpa)
         fusion_emulated.test_schedules("stateless", "kept", arpa)  # has no barrier between a label and the next row
+
+
+def starts():
+    """Searches of a batch that begin in different states."""
+    align_emulated.check()
 
 
 def collections():

@@ -27,18 +27,19 @@ DOCS = ROOT / "docs"
 UTTERANCES = 3
 # Pages whose examples are run below; a new block on one of them, or on another page, fails until a test has it.
 PYTHON = {
-    "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 3, "guide/boosting.md": 3,
-    "guide/decoding.md": 2, "guide/frame-confidences.md": 3, "guide/from-flashlight.md": 1, "guide/from-nemo.md": 3,
-    "guide/from-onnx.md": 3, "guide/from-other-toolkits.md": 5, "guide/from-pyctcdecode.md": 2,
-    "guide/from-riva-and-kaldi.md": 4, "guide/from-torchaudio.md": 2, "guide/from-transformers.md": 2,
-    "guide/front-door.md": 3, "guide/gpu.md": 2, "guide/graphs.md": 2, "guide/install.md": 1,
-    "guide/large-language-models.md": 3, "guide/lattices.md": 7, "guide/more-answers.md": 5, "guide/not-yet.md": 1,
-    "guide/serving-streams.md": 5, "guide/streams.md": 6, "guide/transducer-streams.md": 1,
-    "guide/transducer-weights.md": 1, "guide/transducers.md": 2, "guide/which-decoder.md": 1, "guide/word-times.md": 3,
-    "index.md": 1,
+    "design/kernels.md": 1, "guide/alignment.md": 2, "guide/baseline.md": 1, "guide/batch-jobs.md": 3,
+    "guide/boosting.md": 3, "guide/decoding.md": 2, "guide/frame-confidences.md": 3, "guide/from-flashlight.md": 1,
+    "guide/from-nemo.md": 3, "guide/from-onnx.md": 3, "guide/from-other-toolkits.md": 5,
+    "guide/from-pyctcdecode.md": 2, "guide/from-riva-and-kaldi.md": 4, "guide/from-torchaudio.md": 2,
+    "guide/from-transformers.md": 2, "guide/front-door.md": 3, "guide/gpu.md": 2, "guide/graphs.md": 2,
+    "guide/install.md": 1, "guide/large-language-models.md": 3, "guide/lattices.md": 7, "guide/more-answers.md": 5,
+    "guide/not-yet.md": 1, "guide/serving-streams.md": 5, "guide/streams.md": 6, "guide/transducer-streams.md": 1,
+    "guide/transducer-weights.md": 1, "guide/transducers.md": 2, "guide/which-decoder.md": 1,
+    "guide/word-times.md": 3, "index.md": 1,
 }  # fmt: skip
 COMMANDS = {
-    "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4, "guide/frame-confidences.md": 1,
+    "guide/alignment.md": 1, "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4,
+    "guide/frame-confidences.md": 1,
     "guide/graphs.md": 7, "guide/json.md": 2, "guide/large-language-models.md": 3, "guide/lattices.md": 1,
     "guide/more-answers.md": 2, "guide/streams.md": 3,
     "guide/transducer-streams.md": 3, "guide/transducer-weights.md": 1, "guide/transducers.md": 5,
@@ -194,6 +195,21 @@ def test_decoding(there, speech, capsys):
     assert lines[1].startswith("the search died after: ")
     assert lines[2].endswith(speech[1][2])
     assert [line["complete"] for line in json.loads(lines[3])] == [False, False, True]
+
+
+def test_alignment(there, speech, capsys):
+    found, lacking = examples("guide/alignment.md")
+    run("alignment.md", found, names := {})
+    assert [one.text for one in names["alignments"]] == speech[1]
+    assert all(one.exact and not one.doubtful for one in names["alignments"])
+    words = " ".join(speech[1]).split()
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines() if "True" not in line] == words
+    run("alignment.md", lacking, names)
+    spoken = [word for word, _, _ in ast.literal_eval(capsys.readouterr().out)]
+    assert spoken == ["<star>", speech[1][0].split()[-1]]
+    for arguments in commands("guide/alignment.md"):
+        command(arguments)
+    assert [line.split()[4] for line in Path("words.ctm").read_text().splitlines()] == words
 
 
 def test_front_door(there, arpa, speech, monkeypatch, capsys):

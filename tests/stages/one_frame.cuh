@@ -71,7 +71,8 @@ ARCBEAM_DEVICE void run_turns(const Params& params, const SearchParams& search, 
     lane.state.log_capacity = params.log_capacity;
     lane.state.started = 1U;
     lane.state.alive = 1U;
-    lane.utterance = UtteranceView{params.log_probs, static_cast<std::int64_t>(search.columns), 1U, 0U, kNoIndex};
+    lane.utterance = UtteranceView{params.log_probs,  static_cast<std::int64_t>(search.columns), 1U, 0U, kNoIndex,
+                                   search.graph.start};
     bool ended = true;
     for (std::uint32_t turn = 0U; turn < params.turns && ended; ++turn) {
         ended = run(turn + 1U == params.turns);

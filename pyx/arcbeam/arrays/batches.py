@@ -68,6 +68,12 @@ class Inputs:
         value: np.floating[Any] = np.frombuffer(ctypes.string_at(at, kind.itemsize), kind)[0]
         return value
 
+    def view(self, utterance: int) -> np.ndarray:
+        """float32 or float16 [frames, columns]: an utterance of a batch in the host's memory, where it lies."""
+        address, row_stride, frames, is_half = self.table[utterance].tolist()
+        kind = np.dtype(np.float16 if is_half else np.float32)
+        return np.asarray(_Rows(address, (frames, self.columns), (row_stride * kind.itemsize, kind.itemsize), kind.str))
+
     def rows(self, utterance: int, first: int, columns: int) -> np.ndarray:
         """float32[frames, columns]: a copy of the first columns of the frames from `first` on, on the host."""
         if not self.on_host:
@@ -95,6 +101,19 @@ class Inputs:
         table[:, 0] = memory.ctypes.data + places[:-1] - before
         copied = Inputs(table, self.columns, memory)
         return copied if self.logits is None else as_log_probs(copied, self.logits)
+
+
+class _Rows:
+    """Rows of values at an address, which numpy takes for an array that must not be written."""
+
+    def __init__(self, address: int, shape: tuple[int, int], strides: tuple[int, int], kind: str) -> None:
+        self.__array_interface__ = {
+            "data": (address, True),
+            "shape": shape,
+            "strides": strides,
+            "typestr": kind,
+            "version": 3,
+        }
 
 
 def as_inputs(log_probs: Any, lengths: Any, spec: InputSpec) -> Inputs:
@@ -310,6 +329,25 @@ def frames_of(frames: np.ndarray, lengths: Any) -> np.ndarray:
     for i in np.flatnonzero((given < 0) | (given > frames))[:1]:
         raise ValueError(f"lengths[{i}]: expected 0 to {frames[i]} frames, got {given[i]}")
     return given.astype(np.int64)
+
+
+def start_states(starts: Any, utterances: int, num_states: int, is_plain: bool) -> np.ndarray | None:
+    """uint32[utterances]: the states in which the searches of a batch begin; None for the graph's start state.
+
+    ValueError unless there is one of `num_states` for each, and the search is plain, without boosts and lattices.
+    """
+    if starts is None:
+        return None
+    found = np.asarray(starts)
+    if found.shape != (utterances,) or found.dtype.kind not in "iu":
+        raise ValueError(
+            f"starts: expected a state for each of {utterances} utterances, got {found.dtype} {found.shape}"
+        )
+    if np.any((found < 0) | (found >= num_states)):
+        raise ValueError(f"starts: expected states below {num_states}, got {found.min()} to {found.max()}")
+    if not is_plain:
+        raise ValueError("starts: expected utterances without boosts, streams, lattices and a large language model")
+    return np.ascontiguousarray(found, np.uint32)
 
 
 def _frames_of_mask(mask: np.ndarray, frames: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -139,6 +140,12 @@ class LogProbIntake:
         self.engine, self._spec = engine, InputSpec(columns, exact)
         self._check_axes = TimeFirstCheck(self._spec.name, self._spec.axis)
         self._warnings = InputWarnings(columns, blank, exact, token)
+
+    def with_engine(self, engine: LogProbEngine[Any]) -> LogProbIntake:
+        """The same with another engine: what was warned of once is not warned of again."""
+        other = copy(self)
+        other.engine = engine
+        return other
 
     def keep(self, chunk: Any, cuda_stream: Any, max_frames: int) -> KeptChunk:
         """A chunk that will be decoded later: `kept_chunk`."""

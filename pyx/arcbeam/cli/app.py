@@ -10,7 +10,7 @@ import typer
 from arcbeam.cli import options as opt
 from arcbeam.cli.build import build_graph, build_lm
 from arcbeam.cli.console import guarded
-from arcbeam.cli.decode import decode, greedy
+from arcbeam.cli.decode import align, decode, greedy
 from arcbeam.cli.parameters import Command, takes_groups
 from arcbeam.cli.stream import stream
 from arcbeam.cli.transduce import transduce
@@ -50,6 +50,7 @@ command(
 )(build_graph)
 command(epilog="Example: arcbeam decode TLG.arcbeam log_probs.npz --frame-shift 0.02 --reference reference.tsv")(decode)
 command(epilog="Example: arcbeam greedy log_probs.npz --tokens tokens.txt --reference reference.tsv")(greedy)
+command(epilog="Example: arcbeam align TLG.arcbeam log_probs.npz reference.tsv --frame-shift 0.02 -o words.ctm")(align)
 command(
     epilog="Examples: arcbeam stream TLG.arcbeam log_probs.npz --frame-shift 0.02 --real-time; "
     "model | arcbeam stream TLG.arcbeam - --frame-shift 0.02"

@@ -24,6 +24,7 @@ from arcbeam.files.kaldi_specifiers import written
 from arcbeam.files.writing import PARTIAL, beside, writing
 
 if TYPE_CHECKING:
+    from arcbeam.ctc.align.alignment import Alignment
     from arcbeam.ctc.hypothesis import Hypothesis
     from arcbeam.files.log_probs import Utterance
     from arcbeam.transducer.hypothesis import TransducerHypothesis
@@ -284,7 +285,7 @@ def write(
     output: Output,
     format: Format,
     utterance: "Utterance",
-    hypothesis: "Hypothesis | TransducerHypothesis",
+    hypothesis: "Hypothesis | TransducerHypothesis | Alignment",
     fields: Callable[[Any], Mapping[str, Any]] = ctc_fields,
 ) -> None:
     """Write one transcript; `fields` are those of its JSON object."""

@@ -16,10 +16,9 @@ from arcbeam.core.errors import InputWarning, without_place
 from arcbeam.files.log_probs import Utterance
 
 if TYPE_CHECKING:
-    from arcbeam.ctc.boost.boost import Boost
+    from arcbeam.ctc.align.alignment import Alignment
     from arcbeam.ctc.decoder import CtcDecoder
     from arcbeam.graph.graph import Graph
-    from arcbeam.transducer.boosting_tree import BoostingTree
     from arcbeam.transducer.decoder import TransducerDecoder
 
 NAMED = 5
@@ -39,12 +38,12 @@ class Speed:
     dead: list[str] = field(default_factory=list)
     run_seconds: float = 0.0
 
-    def describe(self, frame_shift: float | None, device: str) -> str:
+    def describe(self, frame_shift: float | None, device: str, done: str = "decoded") -> str:
         """Return the summary line; it includes audio seconds and RTFx if `frame_shift` (seconds) is known."""
         amount = f"{self.utterances:,} utterance{'s'[: self.utterances != 1]}, {self.frames:,} frames"
         if frame_shift is not None:
             amount += f", {self.frames * frame_shift:,.1f} s of audio"
-        text = f"decoded {amount} in {_took(self.seconds)} ({self._rate(self.seconds, frame_shift)}"
+        text = f"{done} {amount} in {_took(self.seconds)} ({self._rate(self.seconds, frame_shift)}"
         text += "; RTFx needs --frame-shift)" if frame_shift is None else ")"
         text += f" on {device}"
         if self.run_seconds:
@@ -186,8 +185,20 @@ class Scorer:
         (print if is_stdout_free else note)(f"{self.score}{greedy}")
 
 
+class TextAligner:
+    """A decoder that aligns what `decode_all` has it decode."""
+
+    def __init__(self, decoder: "CtcDecoder") -> None:
+        self._decoder = decoder
+        self.finished: Callable[[], int] = decoder.finished
+
+    def decode(self, log_probs: list[Any], *, texts: list[str], **options: Any) -> "list[Alignment]":
+        """The alignments of a batch."""
+        return self._decoder.align(log_probs, texts, **options)
+
+
 def decode_all(
-    decoder: "CtcDecoder | TransducerDecoder",
+    decoder: "CtcDecoder | TransducerDecoder | TextAligner",
     utterances: Iterable[Utterance],
     write: Callable[[Utterance, Any], None],
     *,
@@ -196,9 +207,12 @@ def decode_all(
     referee: Scorer | None = None,
     done: Done | None = None,
     requested: Mapping[str, Any] = MappingProxyType({}),
-    boosts: "Callable[[str], Boost | BoostingTree | None] | None" = None,
+    of_each: "Mapping[str, Callable[[str], Any]]" = MappingProxyType({}),
 ) -> Speed:
-    """Decode `utterances` in batches and `write` each hypothesis, in order; `check` may fail on a batch."""
+    """Decode `utterances` in batches and `write` each hypothesis, in order; `check` may fail on a batch.
+
+    `of_each`: options that have a value for each utterance, by its name.
+    """
     speed, done = Speed(), done or Done()
     for batch in batches(utterances, batch_size):
         if referee:
@@ -206,8 +220,8 @@ def decode_all(
         check(batch)
         done.begin(decoder.finished)
         start = time.perf_counter()
-        boost = {} if boosts is None else {"boost": [boosts(utterance.id) for utterance in batch]}
-        hypotheses = decode_batch(decoder, batch, **requested, **boost)
+        own = {name: [value(utterance.id) for utterance in batch] for name, value in of_each.items()}
+        hypotheses = decode_batch(decoder, batch, **requested, **own)
         speed.seconds += time.perf_counter() - start
         for utterance, hypothesis in decoded(batch, hypotheses):
             write(utterance, hypothesis)

@@ -205,7 +205,8 @@ def transduce(
         with open_output(output) as file, progress("decoding", lambda: count(found), done):
             speed = decode_all(
                 decoder, read_all(found), lambda u, h: write(file, format, u, readable(h), _fields), check=check,
-                batch_size=batch_size, referee=scorer, done=done, boosts=trees,
+                batch_size=batch_size, referee=scorer, done=done,
+                of_each={} if trees is None else {"boost": trees},
             )  # fmt: skip
         speed.run_seconds = time.perf_counter() - began
         note(speed.describe(shift, decoder.device))

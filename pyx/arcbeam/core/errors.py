@@ -79,7 +79,7 @@ class InputError(_Placed, ArcbeamError, ValueError):
     Attributes
     ----------
     argument : str
-        ``"log_probs"``, ``"encoder_output"`` or ``"stream"``.
+        ``"log_probs"``, ``"encoder_output"``, ``"stream"``, or ``"texts"`` of an alignment.
     reason : str
         What was expected and what was got, without the place.
     hint : str

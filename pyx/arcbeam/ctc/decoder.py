@@ -15,6 +15,7 @@ from arcbeam.core.confidence import ConfidenceMethod
 from arcbeam.core.fixed import Fixed
 from arcbeam.core.show import changed, shown_as
 from arcbeam.core.threads import usable_cores
+from arcbeam.ctc.align.aligning import AligningDecoder
 from arcbeam.ctc.answering import LatticeReader
 from arcbeam.ctc.batches import DecodeKeywords, check_batches, log_probs_and_lengths, pipelined
 from arcbeam.ctc.boost.beyond_beam import BeamCheck
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @explains(DecoderOptions)
-class CtcDecoder(StreamingDecoder, Fixed):
+class CtcDecoder(AligningDecoder, StreamingDecoder, Fixed):
     """Best paths through a decoding graph, by beam search over CTC log-probs.
 
     The search is exact for its beam: a frame's cut-off is known before anything is admitted, ties are settled by arc

@@ -42,7 +42,7 @@ class NewWords:
         spelled = SpelledWords.gathered([spellings[name] for name in names])
         self.symbols = _numbered(names, self.first_word)
         self.pronunciations = Pronunciations(*spelled.arrays(self.first_word))
-        tree = Tree(spelled, self.first_word, graph.blank, *_loops_of(graph))
+        tree = Tree(spelled, self.first_word, graph.blank, *loops_of(graph))
         exits, group_of = np.unique(slot.exits, return_inverse=True)
         needed = tree.nbytes(len(exits), len(slot.entrances)) + spelled.nbytes
         if needed > max_bytes:
@@ -77,11 +77,11 @@ def _numbered(names: Sequence[str], first: int) -> SymbolTable:
     return SymbolTable(ids, offsets, np.frombuffer(b"".join(encoded), np.uint8))
 
 
-def _loops_of(graph: Graph) -> tuple[bool, bool]:
+def loops_of(graph: Graph) -> tuple[bool, bool]:
     """Whether tokens have loops, and need a blank where they repeat, by the topology (``docs/guide/graphs.md``)."""
     topology = graph.meta.get("topology", "compact")
     loops = bool(graph.meta.get("token_self_loops", 1)) and topology != "identity"
-    return loops, topology == "normal"
+    return loops, topology in ("normal", "greedy")
 
 
 def first_new_word(graph: Graph) -> int:

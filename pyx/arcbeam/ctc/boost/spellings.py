@@ -42,6 +42,9 @@ class Spellings:
         self._file = os.fspath(given) if isinstance(given, (str, os.PathLike)) else None
         self._given = _checked(given or {}) if self._file is None else _read(self._file)
 
+    def __contains__(self, word: str) -> bool:
+        return word in self._given
+
     def check(self, graph: Graph) -> None:
         """FormatError for a file most of whose lines have not a single token of this graph: it is another file.
 

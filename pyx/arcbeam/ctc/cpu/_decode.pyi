@@ -61,6 +61,7 @@ class CpuEngine(LogProbEngine):
         boosts: BoostList | Sequence[BoostList | None] | None = None,
         streams: Sequence[CpuStream] | None = None,
         last: Sequence[bool] | None = None,
+        starts: npt.NDArray[np.integer[Any]] | None = None,
     ) -> tuple[Any, dict[str, int], list[tuple[int, ...]]]: ...
     def new_stream(
         self,

@@ -22,6 +22,7 @@ from arcbeam.graph._words cimport GrowingPath
 from arcbeam.ctc.streams._saved_search cimport LmContext, SavedSearch, fields_of, take_lm_context, take_saved
 from arcbeam.core._pooled_engine cimport AnyEngine
 
+from arcbeam.arrays.batches import start_states
 from arcbeam.core.errors import CapacityError
 
 
@@ -92,6 +93,7 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
 
     cdef struct Utterance:
         LogProbs logp
+        uint32_t start
         const BoostView* boost
         const NewWordsView* new_words
         Stream* stream
@@ -205,6 +207,7 @@ cdef class CpuEngine(LogProbEngine):
     cdef DecodeOptions options
     cdef float lattice_beam  # of the batch that is being decoded
     cdef list boosts
+    cdef object starts  # uint32 [utterances]: the states in which searches begin; None: the start state of the graph
     cdef object streams  # whose chunks the batch is; or None
     cdef object last
     cdef object graph
@@ -241,10 +244,13 @@ cdef class CpuEngine(LogProbEngine):
                 "language_models": 0 if self.rescoring is None else self.rescoring.nbytes}
 
     def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host=True, InputChecks checks=None,
-               lattice_beam=None, boosts=None, streams=None, last=None):
+               lattice_beam=None, boosts=None, streams=None, last=None, starts=None):
         """As LogProbEngine.decode: the fields of Paths, and any Lattices; the paths of bad utterances have no arcs."""
         # With `streams`, utterances are their next chunks. Paths then start after the settled part, and lattices are
         # those of streams that keep links and either have ended now or show theirs; each stream has its own beam.
+        # `starts`: the state in which each search begins, see `start_states`.
+        plain = lattice_beam is None and boosts is None and streams is None and self.rescoring is None
+        starts = start_states(starts, utterances.shape[0], self.graph.num_states, plain)
         if streams is None:
             boosts = each(boosts, utterances.shape[0])
         elif len(streams) == utterances.shape[0]:
@@ -253,11 +259,11 @@ cdef class CpuEngine(LogProbEngine):
             raise ValueError(f"streams: expected one for each of {utterances.shape[0]} chunks, got {len(streams)}")
         with self.decoding_lock():
             self.lattice_beam = kNoLattice if lattice_beam is None else lattice_beam
-            self.boosts, self.streams, self.last = boosts, streams, last
+            self.boosts, self.streams, self.last, self.starts = boosts, streams, last, starts
             try:
                 return self.decode_now(utterances, columns, checks)
             finally:
-                self.boosts = self.streams = self.last = None
+                self.boosts = self.streams = self.last = self.starts = None
 
     def new_stream(self, boost=None, rules=None, lm_context=None, saved=None, lattice_beam=None):
         """A CpuStream, new or from what another one has saved."""
@@ -271,6 +277,8 @@ cdef class CpuEngine(LogProbEngine):
         boosted.resize(batch.size())
         for i in range(batch.size()):
             boosted[i].logp = batch[i]
+            if self.starts is not None:
+                boosted[i].start = self.starts[i]
             boost = self.boosts[i]
             if boost is not None:
                 boosted[i].boost = &boost.view

@@ -9,6 +9,7 @@ cdef class BatchOptions:
     cdef bint opens  # whether the kernel reads new words of utterances, if there are any
     cdef list streams  # whose chunks the utterances are; None: they are whole
     cdef list last  # whether these chunks are the last
+    cdef object starts  # uint32 [utterances]: the states in which searches begin; None: the start state of the graph
     cdef bint has_rules  # of some stream, that may end the sentence
     cdef float lattice_beam  # negative: no lattices are requested
     cdef object order(self, const int64_t[:, ::1] utterances)

@@ -43,6 +43,7 @@ class CudaEngine:
         streams: list[CudaStream] | None = None,
         last: list[bool] | None = None,
         logits: npt.NDArray[np.bool_] | None = None,
+        starts: npt.NDArray[np.integer[Any]] | None = None,
     ) -> tuple[tuple[npt.NDArray[Any], ...], dict[str, Any], list[tuple[int, ...]]]: ...
     def new_stream(
         self,

@@ -22,6 +22,7 @@ from arcbeam.ctc.gpu.searches._searches cimport Searches
 from arcbeam.ctc.gpu._streams cimport CudaStream
 from arcbeam.ctc.gpu.engine._window cimport Window
 
+from arcbeam.arrays.batches import start_states
 from arcbeam.gpu.tuned import search_plan
 from arcbeam.ctc.gpu.searches._search import TooManyTokens
 from arcbeam.ctc.gpu.searches import kernels
@@ -70,15 +71,18 @@ cdef class CudaEngine(BatchEngine):
         self.room = search_plan.first_room(options.max_active or 0)
 
     def decode(self, utterances, uint32_t columns, bint on_host, InputChecks checks=None,
-               lattice_beam=None, boosts=None, streams=None, last=None, logits=None):
+               lattice_beam=None, boosts=None, streams=None, last=None, logits=None, starts=None):
         """Decodes a batch: (fields of Paths, any Lattices), counters, bad values: (utterance, frame, column, value)."""
         # `utterances`: int64[batch, 4], address, row stride in values, frames, is float16; the memory must stay. Device
         # arrays must be ordered before the engine's stream. With `streams`, utterances are their next chunks: paths
         # start after the settled part, lattices are those of streams that keep links and have ended now or show theirs,
         # and a batch that fails leaves all streams as before. The paths of utterances with bad values are empty. `logits`:
-        # bool[batch], those on the device that are logits.
+        # bool[batch], those on the device that are logits. `starts`: the state in which each search begins, see
+        # `start_states`.
         lock = self.decoding_lock()
         options = BatchOptions(len(utterances), lattice_beam, boosts, streams, last, self.requests is not None)
+        plain = lattice_beam is None and options.boosts is None and streams is None and self.rescoring is None
+        options.starts = start_states(starts, len(utterances), self.graph.source.num_states, plain)
         if options.boosts is not None and self.rescoring is not None:
             self.rescoring.check_boosts(options.boosts)
         with lock:

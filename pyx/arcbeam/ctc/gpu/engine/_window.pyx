@@ -127,10 +127,11 @@ cdef class Window:
 
     cdef int _describe_utterances(self, const int64_t[:, ::1] utterances) except -1:
         cdef UtteranceView* view = self.batch.utterances()
-        cdef uint32_t i
+        cdef uint32_t i, start = self.params.search.graph.start
         for i in range(<uint32_t> utterances.shape[0]):
             self.batch.order()[i] = i
             view.frames, view.is_half = <uint32_t> utterances[i, 2], utterances[i, 3] != 0
+            view.start = start if self.options.starts is None else self.options.starts[self.members[i]]
             if self.on_host:
                 view.log_probs = <const void*> <uintptr_t> self.staging.memory.address
                 view.row_stride = self.columns

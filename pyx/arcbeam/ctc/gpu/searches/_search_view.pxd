@@ -68,6 +68,7 @@ cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
         uint32_t frames
         uint32_t is_half
         uint32_t first_piece
+        uint32_t start
 
     cdef enum class Outcome(uint32_t):
         pending

@@ -1,0 +1,109 @@
+"""``arcbeam align``: known texts in, words with their times out."""
+
+import json
+import re
+
+import pytest
+
+import arcbeam
+
+
+@pytest.fixture
+def demo(run, demo_data, tmp_path):
+    """Runs ``arcbeam align`` on the demo's recordings, with texts of one's own by choice."""
+    graph = tmp_path / "tokens.arcbeam"
+    arcbeam.Graph.greedy(demo_data / "tokens.txt").save(graph)
+
+    def invoke(*options, texts=None):
+        return run("align", graph, demo_data / "log_probs.npz", texts or demo_data / "reference.tsv", *options)
+
+    return invoke
+
+
+def test_a_ctm(demo, demo_data):
+    result = demo("--frame-shift", 0.02)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert all(re.fullmatch(r"\S+ 1 \d+\.\d{3} \d\.\d{3} \S+ [01]\.\d{3}", line) for line in lines)
+    said = (line.split("\t") for line in (demo_data / "reference.tsv").read_text().splitlines())
+    assert [(line.split()[0], line.split()[4]) for line in lines] == [
+        (name, word) for name, text in said for word in text.split()
+    ]
+    assert "aligned 13 utterances, 2,215 frames, 44.3 s of audio" in result.stderr
+    assert "confidence below" not in result.stderr
+
+
+def test_json_has_what_python_has(demo, demo_data):
+    found = [json.loads(line) for line in demo("--format", "json", "--frame-shift", 0.02).stdout.splitlines()]
+    assert len(found) == 13
+    assert set(found[0]) == {
+        "id", "frames", "text", "words", "labels", "score", "confidence", "doubtful", "exact", "complete",
+    }  # fmt: skip
+    assert all(one["exact"] and one["complete"] and not one["doubtful"] for one in found)
+    assert found[0]["words"][0] == {
+        "word": "and", "start_frame": 21, "end_frame": 24, "start": 0.42, "end": 0.48, "confidence": 0.998989,
+    }  # fmt: skip
+
+
+def test_seconds_need_a_frame_shift(demo):
+    result = demo()
+    assert result.exit_code == 2
+    assert "CTM gives times in seconds: set --frame-shift" in " ".join(result.stderr.split())
+
+
+def test_texts_that_lack_utterances_or_have_more(demo, demo_data, tmp_path):
+    some = tmp_path / "some.tsv"
+    some.write_text("\n".join((demo_data / "reference.tsv").read_text().splitlines()[3:]) + "\nother\tten\n")
+    result = demo("-f", "json", texts=some)
+    assert result.exit_code == 1
+    assert "lacks 3 utterances: 0870, 0880, 0890; --allow-missing aligns the others" in " ".join(result.stderr.split())
+    result = demo("-f", "json", "--allow-missing", texts=some)
+    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 10)
+    more = tmp_path / "more.tsv"
+    more.write_text((demo_data / "reference.tsv").read_text() + "other\tten\n")
+    result = demo("-f", "json", texts=more)
+    assert result.exit_code == 1
+    assert "(1 utterance: other); --allow-missing aligns the others" in " ".join(result.stderr.split())
+
+
+def test_a_text_that_was_not_said(demo, demo_data, tmp_path):
+    lines = [line.split("\t") for line in (demo_data / "reference.tsv").read_text().splitlines()]
+    wrong = tmp_path / "wrong.tsv"
+    wrong.write_text("".join(f"{name}\t{text if name != '0880' else lines[2][1][:30]}\n" for name, text in lines))
+    result = demo("-f", "json", texts=wrong)
+    assert result.exit_code == 0
+    assert "note: 1 utterance: 0880 with a confidence below 0.1: is this what was said?" in result.stderr
+
+
+def test_a_word_that_cannot_be_spelled(demo, demo_data, tmp_path):
+    text = (demo_data / "reference.tsv").read_text()
+    wrong = tmp_path / "wrong.tsv"
+    wrong.write_text(text.replace("five five", "five 5"))
+    result = demo("-f", "json", texts=wrong)
+    assert result.exit_code == 1
+    said = " ".join(result.stderr.split())
+    assert "utterance 'cards-004': texts: expected words that the tokens of the model can spell, got '5'" in said
+    lexicon = tmp_path / "lexicon.txt"
+    lexicon.write_text("5 f i v e\n")
+    result = demo("-f", "json", "--pronunciations", lexicon, texts=wrong)
+    assert result.exit_code == 0, result.output
+    assert '"text": "five 5"' in result.stdout
+
+
+def test_a_star(demo, demo_data, tmp_path):
+    text = (demo_data / "reference.tsv").read_text()
+    starred = tmp_path / "starred.tsv"
+    starred.write_text(text.replace("was not an ill disposed", "was <star> disposed"))
+    assert demo("-f", "json", texts=starred).exit_code == 1
+    result = demo("-f", "ctm", "--frame-shift", 0.02, "--star", 1, texts=starred)
+    assert result.exit_code == 0, result.output
+    words = [line.split()[4:] for line in result.stdout.splitlines() if line.startswith("0880")]
+    assert [word[0] for word in words] == ["he", "was", "<star>", "disposed", "young", "man"]
+    assert [len(word) for word in words] == [2, 2, 1, 2, 2, 2]  # a star has no confidence
+
+
+def test_the_standard_input_has_no_names(run, demo_data):
+    result = run("align", "graph.arcbeam", "-", demo_data / "reference.tsv", "-f", "json")
+    assert result.exit_code == 2
+    said = " ".join(result.stderr.replace("│", " ").split())
+    assert "expected files, whose utterances have names to find their texts by" in said
