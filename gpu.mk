@@ -65,7 +65,7 @@ gpu-test: $(addprefix gpu-,$(GPU_TEST_PARTS))
 TESTS_driver := tests/gpu/test_driver_on_gpu.py tests/simt/test_device.py
 TESTS_decode := tests/gpu/test_decode_on_gpu.py tests/gpu/test_host_arrays_on_gpu.py tests/gpu/test_two_gpus.py \
 	tests/gpu/test_lattice_on_gpu.py tests/gpu/test_streams_on_gpu.py tests/gpu/test_stream_moves_on_gpu.py \
-	tests/gpu/test_boost_on_gpu.py tests/gpu/test_what_goes_in_on_gpu.py
+	tests/gpu/test_boost_on_gpu.py tests/gpu/test_what_goes_in_on_gpu.py tests/gpu/test_align_on_gpu.py
 # With the graph of 512 pieces where it has been built; the rest needs kaldifst for the demo's.
 TESTS_rescore := tests/gpu/test_rescoring_on_gpu.py tests/gpu/test_stages_on_gpu.py \
 	tests/gpu/test_rescored_streams_on_gpu.py

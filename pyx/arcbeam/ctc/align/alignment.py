@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from arcbeam.core.errors import Fault
 
 Ints = npt.NDArray[np.int64]
-DOUBTFUL = 0.1  # the confidence of a text below which it was hardly said; measured by the experiment `align_cpu`
+DOUBTFUL = 0.1  # the confidence of a text below which it was hardly said; measured by the experiment `alignment`
 
 
 @dataclass(frozen=True, eq=False)
