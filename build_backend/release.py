@@ -14,14 +14,23 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
+
+import cuda_build
 
 ROOT = Path(__file__).resolve().parent.parent
 FIRST_LIGHT = ROOT / "tests" / "package" / "first_light.py"
 GLIBC = "2.17"
 MOST_BYTES = 60_000_000
+
+
+def needs():
+    """The packages that this takes: those of the extra, and of a build with kernels what is missing."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    return [*extras["release"], *cuda_build.requirements()]
 
 
 def run(*command, **options):
@@ -49,10 +58,14 @@ def exported(folder):
 
 
 def sdist_of(tree, folder, seconds):
-    """An sdist of a tree, without what differs from one build to the next: order, times and owners."""
+    """An sdist of a tree."""
     run(sys.executable, "-m", "build", "-q", "--sdist", "--no-isolation", "--outdir", folder / "raw", tree)
     (raw,) = (folder / "raw").glob("*.tar.gz")
-    made = folder / raw.name
+    return normalised(raw, folder / raw.name, seconds)
+
+
+def normalised(raw, made, seconds):
+    """An archive without what differs from one build to the next: order, times and owners."""
     with (
         tarfile.open(raw) as old,
         open(made, "wb") as file,
@@ -61,7 +74,7 @@ def sdist_of(tree, folder, seconds):
     ):
         for member in sorted(old.getmembers(), key=lambda member: member.name):
             member.mtime, member.uid, member.gid, member.uname, member.gname = seconds, 0, 0, "", ""
-            member.mode, member.pax_headers = 0o755 if member.isdir() or member.mode & 0o100 else 0o644, {}
+            member.mode, member.pax_headers = 0o755 if member.mode & 0o100 else 0o644, {}
             new.addfile(member, old.extractfile(member) if member.isfile() else None)
     return made
 
@@ -136,7 +149,11 @@ def main():
     parser.add_argument("--glibc", default=GLIBC, help="the oldest on which wheels run")
     parser.add_argument("--twice", action="store_true", help="make all again elsewhere: the bytes must be the same")
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
+    parser.add_argument("--needs", action="store_true", help="print the packages that this takes, and do nothing")
     options = parser.parse_args()
+    if options.needs:
+        print("\n".join(needs()))
+        return
     seconds = int(os.environ.get("SOURCE_DATE_EPOCH") or git("log", "-1", "--format=%ct"))
     if git("status", "--porcelain", "--untracked-files=no"):
         print("changes that are not committed are left out: a release is made of a commit")
