@@ -44,6 +44,11 @@ SANITIZE_FLAGS = {
     },
 }[os.environ.get("ARCBEAM_SANITIZE", "")]
 
+# The stable ABI of the oldest Python that is supported: a build runs on that one and on all that come after. Python
+# without the GIL has another ABI.
+STABLE_ABI = None if sysconfig.get_config_var("Py_GIL_DISABLED") else "cp311"
+STABLE_ABI_MACROS = [("Py_LIMITED_API", "0x030B0000"), ("CYTHON_LIMITED_API", "1")] if STABLE_ABI else []
+
 ROOT = Path(__file__).resolve().parent
 GENERATED = os.path.join("build", "cython")
 SHARED = "arcbeam._cyutility"
@@ -70,12 +75,15 @@ class BuildExt(build_ext):
 
     def run(self):
         super().run()
-        if not self.inplace:  # a module that was renamed must not reach the wheel from an earlier build
-            made = {Path(path).resolve() for path in self.get_outputs()}
-            for old in Path(self.build_lib, "arcbeam").rglob("*.so"):
-                if old.resolve() not in made:
-                    old.unlink()
-        cuda_build.build_kernels(Path("pyx" if self.inplace else self.build_lib, "arcbeam", "kernels"))
+        # A module that was renamed must not reach the wheel from an earlier build, nor be imported instead of one for
+        # the stable ABI, whose ending Python tries last.
+        package = Path("pyx" if self.inplace else self.build_lib, "arcbeam")
+        outputs = self.get_output_mapping().values() if self.inplace else self.get_outputs()
+        made = {Path(path).resolve() for path in outputs}
+        for old in package.rglob("*.so"):
+            if old.resolve() not in made:
+                old.unlink()
+        cuda_build.build_kernels(package / "kernels")
 
     def build_extensions(self):
         self._require_compiler_and_headers()
@@ -141,7 +149,12 @@ def _is_generated(source):
 def extensions():
     flags = COMPILE_FLAGS["all"]
     no_driver_calls = cuda_build.why_no_driver_calls()
-    yield Extension(SHARED, sources=[os.path.join("pyx", *SHARED.split(".")) + ".c"])
+    yield Extension(
+        SHARED,
+        sources=[os.path.join("pyx", *SHARED.split(".")) + ".c"],
+        define_macros=STABLE_ABI_MACROS,
+        py_limited_api=bool(STABLE_ABI),
+    )
     with_stages = os.environ.get("ARCBEAM_STAGES") == "1"
     if with_stages:
         yield _extension("arcbeam._stages", ROOT / "tests" / "stages" / "_stages.pyx", [], flags, ["."])
@@ -161,6 +174,8 @@ def _extension(name, pyx, sources, flags, include_dirs=()):
         name,
         sources=[str(p.relative_to(ROOT)) for p in [pyx, *sources]],
         include_dirs=["cuda", "cpu_reference", "pyx", *include_dirs],
+        define_macros=STABLE_ABI_MACROS,
+        py_limited_api=bool(STABLE_ABI),
         language="c++",
         extra_compile_args=flags,
         extra_link_args=[*SANITIZE_FLAGS["linked"], "-pthread"],
@@ -199,5 +214,6 @@ setup(
         shared_utility_qualified_name=SHARED,
         compiler_directives={"boundscheck": False, "wraparound": False, "embedsignature": True},
     ),
+    options={"bdist_wheel": {"py_limited_api": STABLE_ABI}} if STABLE_ABI else {},
     cmdclass={"build_ext": BuildExt},
 )

@@ -13,9 +13,7 @@ from arcbeam.graph._graph_view cimport open_view_of
 
 
 cdef extern from *:
-    str PyUnicode_New(Py_ssize_t size, unsigned int largest)
-    void* PyUnicode_DATA(object text)
-    bint PyUnicode_IS_ASCII(object text)
+    const char* PyUnicode_AsUTF8AndSize(object, Py_ssize_t*) except NULL
 
 
 cdef size_t NOT_KEPT = <size_t> -1
@@ -238,27 +236,22 @@ cdef class GrowingPath:
     cdef str joined(self, size_t kept, bint kept_is_ascii, const char* rest, size_t size, bint is_ascii):
         """So much of the text that is kept, and the rest: the same str as before if it is the same text."""
         cdef const char* first = self.kept.text.data()
+        cdef const char* known
         cdef str before = self.text_before, text
+        cdef Py_ssize_t length
         cdef size_t same = min(kept, self.kept_before)  # which the text before begins with, too
-        cdef char* into
         cdef string whole
-        if kept_is_ascii and is_ascii:
-            if before is not None and <size_t> len(before) == kept + size and PyUnicode_IS_ASCII(before):
-                into = <char*> PyUnicode_DATA(before)
-                if memcmp(into + same, first + same, kept - same) == 0 and memcmp(into + kept, rest, size) == 0:
-                    return before
-            text = PyUnicode_New(kept + size, 127)
-            if kept + size > 0:  # the empty one is shared
-                into = <char*> PyUnicode_DATA(text)
-                memcpy(into, first, kept)
-                memcpy(into + kept, rest, size)
-        else:
-            whole.reserve(kept + size)
-            whole.append(first, kept)
-            whole.append(rest, size)
-            text = PyUnicode_DecodeUTF8(whole.data(), whole.size(), NULL)
-            if text == before:
+        if before is not None and kept_is_ascii and is_ascii:
+            known = PyUnicode_AsUTF8AndSize(before, &length)
+            if (<size_t> length == kept + size and memcmp(known + same, first + same, kept - same) == 0
+                    and memcmp(known + kept, rest, size) == 0):
                 return before
+        whole.reserve(kept + size)
+        whole.append(first, kept)
+        whole.append(rest, size)
+        text = PyUnicode_DecodeUTF8(whole.data(), whole.size(), NULL)
+        if text == before:
+            return before
         self.text_before, self.kept_before = text, kept
         return text
 
@@ -306,14 +299,14 @@ cdef list texts_of(list paths, const vector[PathPlace]& places):
             kept[i] = NOT_KEPT
     with nogil:
         write_rests(rests, text)
-    texts = [None] * n
+    texts = []
     for i in range(n):
         path = <GrowingPath> paths[i]
         place = &places[i]
         if kept[i] == NOT_KEPT:
-            texts[i] = path.written(place.settled, place.arcs, place.size)
+            texts.append(path.written(place.settled, place.arcs, place.size))
         else:
-            texts[i] = path.joined(kept[i], path.kept.is_ascii, text.data() + begin, rests[i].until - begin,
-                                   rests[i].is_ascii)
+            texts.append(path.joined(kept[i], path.kept.is_ascii, text.data() + begin, rests[i].until - begin,
+                                     rests[i].is_ascii))
         begin = rests[i].until
     return texts

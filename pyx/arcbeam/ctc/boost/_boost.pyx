@@ -3,7 +3,6 @@
 import numpy as np
 
 from cpython.buffer cimport PyBuffer_FillInfo
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.math cimport llrint
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uintptr_t
 from libcpp cimport bool as cbool
@@ -89,7 +88,7 @@ cdef class WordIndex:
 
     def __contains__(self, str word):
         cdef bytes text = word.encode()
-        return self.index.get().find(string_view(PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))) != 0
+        return self.index.get().find(string_view(text, len(text))) != 0
 
 
 cdef class Column:

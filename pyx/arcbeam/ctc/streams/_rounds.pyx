@@ -263,13 +263,14 @@ def taking(list streams):
     cdef size_t i, n = len(streams)
     cdef SentenceStream stream
     cdef bint has_outputs = False
-    cdef list states = [None] * n, sentences = [None] * n
+    cdef list states = [], sentences = []
     cdef dict methods = {}, stopped = {}
     cdef list of_method = None, logits = []
     cdef object method = None
     for i in range(n):
         stream = <SentenceStream?> streams[i]
-        states[i], sentences[i] = stream._state, stream._sentence
+        states.append(stream._state)
+        sentences.append(stream._sentence)
         stream._state.shows_lattice = stream._interim_answers
         if stream._last_came or not stream.is_whole():
             stopped[i] = fault_of(stream)
