@@ -6,14 +6,11 @@
 #   make test-benchmarks those of benchmarks
 #   make test-data  the tests on the larger speech sets (ARCBEAM_DATA: their folder, by default shared/data beside the
 #                   checkout; without them none run)
-#   make test-long  the tests of a release: every schedule of a kernel, every mutant, all architectures, the larger sets
 #   make mutants    every wrong rule of tests/mutants is seen by a test
 #   make docs       the site with the guide and the reference of every public name, into build/site; a broken link, an
 #                   unknown name or a missing docstring fails
 #   make lint       ruff, mypy, clang-format        make format     let ruff and clang-format rewrite the files
 #   make sanitize   the twin's tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
-#   make release-check   what a release needs besides tests: the page and the tables of benchmarks are those of the
-#                   results, and none of these is stale
 #   make bench-check    whether the CPU engine has become slower: ratios within one run, beside stored ones
 #   make clean      remove what the others made, in the tree, too, but not the data and graphs in .cache
 # PYTHON names the interpreter; by default the newest of python3.12, python3.11 and python3 that can be used.
@@ -44,9 +41,9 @@ CXX_FILES = find cuda cpu_reference pyx tests benchmarks -name '*.[ch]pp' -o -na
 SOURCES := setup.py $(wildcard build_backend/*.py) pyproject.toml README.md LICENSE $(shell find pyx cuda cpu_reference data/demo -type f \
 	'(' -name '*.py' -o -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' -o -path 'data/demo/*' ')' 2>/dev/null)
 
-.PHONY: help demo test test-kernels check test-benchmarks test-data test-long mutants docs lint format sanitize release-check bench-check clean
+.PHONY: help demo test test-kernels check test-benchmarks test-data mutants docs lint format sanitize bench-check clean
 help:
-	@for file in Makefile gpu.mk; do sed -n '2,/^$$/s/^# \{0,1\}//p' $$file; done
+	@for file in Makefile release.mk gpu.mk; do sed -n '2,/^$$/s/^# \{0,1\}//p' $$file; done
 
 demo: $(VENV)/has-demo
 	$(BIN)/arcbeam demo
@@ -66,9 +63,6 @@ check: lint $(VENV)/has-test
 
 test-data: $(VENV)/has-test
 	$(BIN)/python -m pytest $(BY_CORES) -m "data and not long" $(PYTEST_ARGS)
-
-test-long: $(VENV)/has-test
-	$(BIN)/python -m pytest $(BY_CORES) --long $(PYTEST_ARGS)
 
 mutants: $(VENV)/has-test
 	$(BIN)/python -m pytest $(BY_CORES) --long tests/mutants $(PYTEST_ARGS)
@@ -92,14 +86,11 @@ format: $(VENV)/has-lint
 sanitize: $(VENV)/has-test
 	PYTHON=$(BIN)/python tests/sanitize/run $(BY_CORES)
 
-release-check: $(VENV)/has-test
-	$(BIN)/python -m benchmarks.report --release
-
 bench-check: $(VENV)/has-test
 	$(BIN)/python -m benchmarks.check $(CHECK_ARGS)
 
 clean:
-	rm -rf $(VENV) build dist pyx/*.egg-info pyx/arcbeam/kernels .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf $(VENV) $(VENV)-release build dist pyx/*.egg-info pyx/arcbeam/kernels .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find pyx -name '*.so' -delete
 	find . -path ./.git -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
@@ -145,4 +136,4 @@ $(VENV)/has-lint: pyproject.toml | $(VENV)/has-test
 $(VENV)/has-docs: pyproject.toml | $(VENV)/made
 	$(call install_extra,docs)
 
-include gpu.mk
+include release.mk gpu.mk

@@ -30,7 +30,8 @@ DRIVER = Path("/proc/driver/nvidia/version")
 ARCHITECTURES = ("80", "86", "89", "90", "100", "120")
 OLDEST = "80"
 # No contraction and no fast mathematics: a fused rounding would break the equality of the engines.
-NVCC_FLAGS = ["-fmad=false", "-std=c++17", "-O3", "-Icuda", "--expt-relaxed-constexpr", "-lineinfo"]
+NVCC_FLAGS = ["-fmad=false", "-std=c++17", "-O3", "-Icuda", "--expt-relaxed-constexpr"]
+LINES = "-lineinfo"  # for the profiler; holds the folder of the sources, which a reproducible build must not
 SMALL = "--compress-mode=size"  # a fifth of the bytes; nvcc has it from 12.8 on
 
 # The compute capabilities of all GPUs, read in a process of its own: one that has used CUDA must not fork.
@@ -269,13 +270,15 @@ def _compile_all(nvcc, version, architectures, digests, ptx_alone):
     doubles = {name for name in names if names.count(name) > 1}
     if doubles:
         raise SystemExit(f"cuda: expected a name of its own for each .cu file, got twice: {', '.join(sorted(doubles))}")
-    host = ["-ccbin", os.environ["CXX"]] if os.environ.get("CXX") else []
+    named = os.environ.get("CXX")
+    host = ["-ccbin", named] if named and not os.environ.get("NVCC_CCBIN") else []  # the latter is nvcc's own variable
+    lines = [] if os.environ.get("SOURCE_DATE_EPOCH") else [LINES]
     newest = architectures[-1]
     targets = [] if ptx_alone else [f"-gencode=arch=compute_{a},code=sm_{a}" for a in architectures]
     targets.append(f"-gencode=arch=compute_{newest},code=compute_{newest}")
     known = subprocess.run([nvcc, "--help"], check=True, capture_output=True, text=True).stdout
     small = [SMALL] if SMALL.partition("=")[0] in known else []
-    command = [nvcc, "-fatbin", *NVCC_FLAGS, *small, *host, *targets]
+    command = [nvcc, "-fatbin", *NVCC_FLAGS, *lines, *small, *host, *targets]
     # More cores than units: the architectures of a unit are compiled side by side, too.
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     together = f"--threads={max(1, cores // len(names))}"

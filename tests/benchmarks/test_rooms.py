@@ -139,9 +139,8 @@ def test_what_is_imported_from_a_room_is_there(folder):
 
 def test_every_module_that_is_run_by_its_name_is_there():
     """In commands of the pages and the Makefile, of texts in the code, and of processes that it starts."""
-    files = [
-        record.ROOT / name for name in ("Makefile", "gpu.mk", "README.md", "CONTRIBUTING.md", "docs", "benchmarks")
-    ]
+    places = ("Makefile", "release.mk", "gpu.mk", "README.md", "CONTRIBUTING.md", "docs", "benchmarks")
+    files = [record.ROOT / name for name in places]
     found = {
         (path.name, name)
         for file in files

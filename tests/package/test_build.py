@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from importlib import metadata
@@ -15,21 +16,26 @@ import pytest
 import arcbeam
 
 ROOT = Path(__file__).resolve().parents[2]
+HAS_GIL = not sysconfig.get_config_var("Py_GIL_DISABLED")
 SOURCE_SUFFIXES = {".pyx", ".pxd", ".cpp", ".hpp", ".c", ".cu", ".flac"}
 
 
-def build_ext(tmp_path: Path, **environment: str) -> subprocess.CompletedProcess:
+def build_ext(tmp_path: Path, *options: str, first: str = "", **environment: str) -> subprocess.CompletedProcess:
+    """Builds a package with one module, after some code has run."""
     pytest.importorskip("setuptools")
     pytest.importorskip("Cython")
     for file in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, tmp_path)
-    shutil.copytree(ROOT / "build_backend", tmp_path / "build_backend")
+    shutil.copytree(ROOT / "build_backend", tmp_path / "build_backend", dirs_exist_ok=True)
     package = tmp_path / "pyx" / "arcbeam"
-    package.mkdir(parents=True)
+    package.mkdir(parents=True, exist_ok=True)
     (package / "__init__.py").write_text("")
     (package / "_tiny.pyx").write_text("cdef int answer = 42\n")
+    code = (
+        f"import runpy, sys\n{first}\nsys.argv[:] = {['setup.py', 'build_ext', *options]}\nrunpy.run_path('setup.py')"
+    )
     return subprocess.run(
-        [sys.executable, "setup.py", "build_ext"],
+        [sys.executable, "-c", code],
         cwd=tmp_path,
         env=os.environ | environment,
         capture_output=True,
@@ -75,7 +81,19 @@ def check_contents(names: list[str]) -> None:
 def test_a_compiler_that_works_is_enough(tmp_path):
     got = build_ext(tmp_path)
     assert got.returncode == 0, got.stderr
-    assert list((tmp_path / "build").rglob("_tiny.*.so"))
+    (made,) = (tmp_path / "build").rglob("_tiny.*.so")
+    assert made.name == ("_tiny.abi3.so" if HAS_GIL else f"_tiny{sysconfig.get_config_var('EXT_SUFFIX')}")
+
+
+@pytest.mark.skipif(not HAS_GIL, reason="Python without the GIL has another ABI")
+def test_one_build_in_place_replaces_another(tmp_path):
+    """Of two modules with one name Python imports the one for its own version, which may be the older build."""
+    package = tmp_path / "pyx" / "arcbeam"
+    without_gil = "import sysconfig; sysconfig.get_config_vars()['Py_GIL_DISABLED'] = 1"
+    for first, ending in (("", ".abi3.so"), (without_gil, sysconfig.get_config_var("EXT_SUFFIX")), ("", ".abi3.so")):
+        got = build_ext(tmp_path, "--inplace", first=first)
+        assert got.returncode == 0, got.stderr
+        assert {path.name for path in package.rglob("*.so")} == {f"_tiny{ending}", f"_cyutility{ending}"}
 
 
 def test_what_is_installed():
@@ -100,6 +118,9 @@ def test_what_the_wheel_holds(dist):
     (wheel,) = dist.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     check_contents(names)
+    if HAS_GIL:
+        assert "-cp311-abi3-" in wheel.name
+        assert {name.split(".", 1)[1] for name in names if name.endswith(".so")} == {"abi3.so"}
     assert not any("_stages" in name for name in names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
     record = json.loads(zipfile.ZipFile(wheel).read("arcbeam/kernels/build.json"))

@@ -22,7 +22,7 @@ from tests import changed
             ["README.md", "docs/guide/gpu.md"],
             ["tests/benchmarks/test_guide_figures.py", "tests/package", "tests/test_pages.py"],
         ),
-        (["gpu.mk"], ["tests/benchmarks/test_proof.py", "tests/package/test_makefile.py"]),
+        (["gpu.mk", "release.mk"], ["tests/benchmarks/test_proof.py", "tests/package/test_makefile.py"]),
         (["tests/test_layout.py"], ["tests/test_layout.py"]),
         (["tests/gone/test_deleted.py"], []),
         (["cuda/shared/cost.hpp"], ["tests"]),

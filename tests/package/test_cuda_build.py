@@ -44,7 +44,8 @@ def build(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "DRIVER", tmp_path / "driver")
     monkeypatch.setattr(module, "package_roots", list)
     monkeypatch.setattr(module, "gpus_here", list)
-    for name in ("NVCC", "CUDA_HOME", "CUDA_PATH", "CXX", "ARCBEAM_CUDA", "ARCBEAM_CUDA_ARCHS"):
+    named = ("NVCC", "NVCC_CCBIN", "CUDA_HOME", "CUDA_PATH", "CXX", "ARCBEAM_CUDA", "ARCBEAM_CUDA_ARCHS")
+    for name in (*named, "SOURCE_DATE_EPOCH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", f"{tmp_path / 'empty'}:/usr/bin:/bin")
     if module.find_nvcc():
@@ -159,6 +160,21 @@ def test_all_are_those_that_nvcc_knows(build, with_nvcc, tmp_path, monkeypatch, 
     assert record["nvcc"] == "13.0.88"
     assert list(record["kernels"]) == ["decode"]
     assert (tmp_path / "kernels" / "decode.fatbin").exists()
+
+
+def test_line_tables_name_the_folder_and_are_left_out_of_what_must_not_differ(build, forced, tmp_path, monkeypatch):
+    record_of(build, tmp_path)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
+    record_of(build, tmp_path)
+    assert [line.split().count("-lineinfo") for line in compiled(tmp_path)] == [1, 0]
+
+
+def test_nvcc_has_the_compiler_of_the_extensions_or_one_of_its_own(build, forced, tmp_path, monkeypatch):
+    monkeypatch.setenv("CXX", "any-c++")
+    record_of(build, tmp_path)
+    monkeypatch.setenv("NVCC_CCBIN", "g++")  # which nvcc itself reads
+    record_of(build, tmp_path)
+    assert ["-ccbin any-c++" in line for line in compiled(tmp_path)] == [True, False]
 
 
 def test_kernels_are_for_the_gpus_that_are_there(build, with_nvcc, tmp_path, monkeypatch):

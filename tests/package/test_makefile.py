@@ -1,4 +1,4 @@
-"""The Makefile and its part for a GPU: what they say of themselves, what they leave, and that the sdist has both."""
+"""The Makefile and its parts: what they say of themselves, what they leave, and that the sdist has all."""
 
 import re
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = ("Makefile", "gpu.mk")
+FILES = ("Makefile", "release.mk", "gpu.mk")
 # Steps of other targets, which nobody has to type.
 STEPS = {"gpu-site", "gpu-carried", "gpu-build"}
 # What is ignored by git and stays: it took long to make, or is somebody's own.
@@ -29,18 +29,18 @@ def needs_make():
         pytest.skip("make is not installed")
 
 
-def test_help_tells_every_target_of_both_files(needs_make):
+def test_help_tells_every_target_of_all_files(needs_make):
     said = make("help")
     assert set(targets("gpu.mk")) > STEPS and "test" in targets("Makefile")
     parts = set(re.search(r"PART=(.*?) runs one", " ".join(said.split()))[1].replace(" or ", " ").split())
-    for target in {*targets("Makefile"), *targets("gpu.mk")} - STEPS - {"help"}:
+    for target in {target for file in FILES for target in targets(file)} - STEPS - {"help"}:
         part = target.removeprefix("gpu-")
         assert f"make {target} " in said or part in {word.strip(",") for word in parts}, target
     assert "include" not in said and "#" not in said
 
 
 def test_what_is_of_a_gpu_is_in_its_own_file():
-    assert not [target for target in targets("Makefile") if target.startswith("gpu")]
+    assert not [t for file in ("Makefile", "release.mk") for t in targets(file) if t.startswith("gpu")]
     assert all(target.startswith("gpu-") for target in targets("gpu.mk"))
     for file in FILES:
         assert len((ROOT / file).read_text().splitlines()) <= 150
@@ -68,6 +68,7 @@ def test_clean_leaves_nothing_that_was_built_in_the_tree(needs_make, tmp_path):
         "pyx/arcbeam/kernels/search.fatbin", "pyx/arcbeam/_old.cpython-312-x86_64-linux-gnu.so",
         "pyx/arcbeam/ctc/gpu/searches/_search.cpython-312-x86_64-linux-gnu.so", "pyx/arcbeam/ctc/__pycache__/a.pyc",
         "pyx/arcbeam.egg-info/PKG-INFO", "benchmarks/harness/__pycache__/a.pyc", ".venv/bin/python", "dist/a.whl",
+        ".venv-release/bin/python",
         ".benchmarks/a.json", ".pytest_cache/a", ".mypy_cache/a", ".ruff_cache/a", ".hypothesis/a",
     ]  # fmt: skip
     kept = [".cache/graphs/a.arcbeam", "demo.arcbeam", "benchmarks/results/h200/a.partial.jsonl"]
@@ -87,10 +88,10 @@ def test_clean_leaves_nothing_that_was_built_in_the_tree(needs_make, tmp_path):
     assert all((tmp_path / place).exists() for place in own)
 
 
-def test_the_sdist_has_both_files():
-    included = re.search(r"^include (.*)$", (ROOT / "MANIFEST.in").read_text(), re.MULTILINE)[1].split()
+def test_the_sdist_has_all_files():
+    included = " ".join(re.findall(r"^include (.*)$", (ROOT / "MANIFEST.in").read_text(), re.MULTILINE)).split()
     assert set(FILES) <= set(included)
-    assert re.search(r"^include gpu\.mk$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert re.search(r"^include release\.mk gpu\.mk$", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
 def test_what_is_built_anew_when_it_changes():
