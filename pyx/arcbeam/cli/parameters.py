@@ -43,6 +43,11 @@ def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
+def is_choice(kind: Any) -> bool:
+    """Whether an option takes one of a few names; from Python 3.13 on ``list[str]`` is no argument of issubclass."""
+    return isinstance(kind, type) and issubclass(kind, StrEnum)
+
+
 def parse_values(command: Callable[..., Any]) -> None:
     """Has the options of a command that are numbers or one of a few names read by this module."""
     for parameter in inspect.signature(command).parameters.values():
@@ -60,7 +65,7 @@ def parse_values(command: Callable[..., Any]) -> None:
                 and info.metavar == "FILE"
             ):
                 info.parser = file_name
-            elif isinstance(info, OptionInfo) and len(kinds) == 1 and issubclass(next(iter(kinds)), StrEnum):
+            elif isinstance(info, OptionInfo) and len(kinds) == 1 and is_choice(next(iter(kinds))):
                 names = kinds.pop()
                 info.parser, info.autocompletion = partial(choice, names), _completion(names)
                 info.metavar = info.metavar or "|".join(names)
