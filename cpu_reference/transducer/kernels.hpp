@@ -61,7 +61,7 @@ struct Kernels {
 const std::vector<const Kernels*>& available_kernels();
 
 extern const Kernels kPortableKernels;
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__x86_64__) && defined(__GNUC__)
 #define ARCBEAM_X86_KERNELS 1
 extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;

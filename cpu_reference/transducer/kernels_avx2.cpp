@@ -7,9 +7,13 @@
 #include "shared/transducer_bfloat16.hpp"
 #include "transducer/confidence.hpp"
 
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
 #pragma GCC optimize("no-trapping-math")  // otherwise selects stay branches; no value depends on it
+#endif
 
 namespace arcbeam::transducer {
 namespace {
@@ -37,5 +41,9 @@ constexpr std::size_t chains(int vectors, int columns) { return vectors * column
 const Kernels kAvx2Kernels{"avx2", kMostColumns, multiply, lstm, join, round, rank, exp_sum, power_sum};
 
 }  // namespace arcbeam::transducer
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
 #pragma GCC pop_options
+#endif
 #endif

@@ -7,8 +7,13 @@
 #include "shared/transducer_bfloat16.hpp"
 #include "transducer/confidence.hpp"
 
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma,avx512f,avx512vl,avx512dq,avx512bw"))), \
+                             apply_to = function)
+#else
 #pragma GCC push_options
 #pragma GCC target("avx2,fma,avx512f,avx512vl,avx512dq,avx512bw,prefer-vector-width=512")
+#endif
 
 namespace arcbeam::transducer {
 namespace {
@@ -36,5 +41,9 @@ constexpr std::size_t chains(int, int) { return 4; }
 const Kernels kAvx512Kernels{"avx512", kMostColumns, multiply, lstm, join, round, rank, exp_sum, power_sum};
 
 }  // namespace arcbeam::transducer
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
 #pragma GCC pop_options
+#endif
 #endif
