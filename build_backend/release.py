@@ -83,10 +83,14 @@ def cross_environment(machine, glibc, seconds):
     """The environment in which setuptools compiles with zig for a machine; nvcc keeps a compiler that it knows."""
     zig = Path(importlib.util.find_spec("ziglang").origin).with_name("zig")
     c, cxx = (f"{zig} {name} -target {machine}-linux-gnu.{glibc}" for name in ("cc", "c++"))
+    gcc = os.environ.get("CXX") or "g++"
+    link = ["-Wl,--strip-debug"]  # line tables hold the folder of the build
+    if machine == os.uname().machine:
+        # What finds the vector units of a processor, of which zig's own library has a stub that finds none.
+        link.append(run(gcc, "-print-libgcc-file-name", stdout=subprocess.PIPE, text=True).stdout.strip())
     return os.environ | {
         "CC": c, "CXX": cxx, "LDSHARED": f"{c} -shared", "LDCXXSHARED": f"{cxx} -shared",
-        "LDFLAGS": "-Wl,--strip-debug",  # line tables hold the folder of the build
-        "NVCC_CCBIN": os.environ.get("CXX") or "g++",
+        "LDFLAGS": " ".join(link), "NVCC_CCBIN": gcc,
         "ARCBEAM_KERNEL_CACHE": os.environ.get("ARCBEAM_KERNEL_CACHE") or str(ROOT / "build" / "kernels"),
         "SOURCE_DATE_EPOCH": str(seconds), "_PYTHON_HOST_PLATFORM": f"linux-{machine}",
     }  # fmt: skip
