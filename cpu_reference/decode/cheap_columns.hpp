@@ -16,7 +16,8 @@ namespace arcbeam::twin {
 
 // Writes the positions of costs below the limit to `found`, which has room for n + 8, and returns how many.
 ARCBEAM_CLONES
-static std::size_t costs_below(const float* costs, std::size_t n, float limit, std::uint16_t* found) {
+[[maybe_unused]] static std::size_t costs_below(const float* costs, std::size_t n, float limit,
+                                                std::uint16_t* found) {
     constexpr std::size_t kRun = 64;
     std::size_t count = 0;
     for (std::size_t begin = 0; begin < n; begin += kRun) {

@@ -16,7 +16,7 @@ namespace arcbeam::twin {
 
 // Whether none is NaN or +inf.
 ARCBEAM_CLONES
-static bool is_sound(const float* row, std::size_t n) {
+[[maybe_unused]] static bool is_sound(const float* row, std::size_t n) {
     std::uint32_t bad = 0;
     for (std::size_t i = 0; i < n; ++i) {
         bad |= row[i] <= std::numeric_limits<float>::max() ? 0U : 1U;
@@ -25,7 +25,7 @@ static bool is_sound(const float* row, std::size_t n) {
 }
 
 ARCBEAM_CLONES
-static bool is_sound(const std::uint16_t* row, std::size_t n) {
+[[maybe_unused]] static bool is_sound(const std::uint16_t* row, std::size_t n) {
     std::uint16_t bad = 0;
     for (std::size_t i = 0; i < n; ++i) {
         const bool is_special = (row[i] & 0x7c00U) == 0x7c00U;
@@ -36,7 +36,7 @@ static bool is_sound(const std::uint16_t* row, std::size_t n) {
 
 // The smallest value; which of two zeros, does not matter.
 ARCBEAM_CLONES
-static float smallest_of(const float* values, std::size_t n) {
+[[maybe_unused]] static float smallest_of(const float* values, std::size_t n) {
     constexpr std::size_t kWide = 16;
     float least[kWide];
     for (float& value : least) {

@@ -14,8 +14,8 @@ namespace arcbeam::twin {
 // Writes the positions p in [0, n) with ((cost + acoustic[columns[p]]) + weight) <= bound to `found`, in order, and
 // returns how many there are. `found` has room for n.
 ARCBEAM_CLONES
-static std::size_t scan(const std::uint16_t* columns, std::size_t n, const float* acoustic, float cost,
-                        float weight, float bound, std::uint32_t* found) {
+[[maybe_unused]] static std::size_t scan(const std::uint16_t* columns, std::size_t n, const float* acoustic,
+                                         float cost, float weight, float bound, std::uint32_t* found) {
     constexpr std::size_t kRun = 64;
     std::size_t count = 0;
     for (std::size_t begin = 0; begin < n; begin += kRun) {

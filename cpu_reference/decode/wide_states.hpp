@@ -40,9 +40,9 @@ constexpr std::size_t kColumnsAtOnce = 256;
 // with their coarse weight, and returns how many there are. An arc that is not among them costs more, because
 // rounding is monotone. `found` has room for twice `n`.
 ARCBEAM_CLONES
-static std::size_t find_arcs(const std::uint64_t* row, std::uint32_t words, const std::uint16_t* columns,
-                             std::size_t n, const float* acoustic, float cost, float smallest_weight, float bound,
-                             FoundArc* found) {
+[[maybe_unused]] static std::size_t find_arcs(const std::uint64_t* row, std::uint32_t words,
+                                              const std::uint16_t* columns, std::size_t n, const float* acoustic,
+                                              float cost, float smallest_weight, float bound, FoundArc* found) {
     // Both loops without branches: which columns a state has is hard to predict.
     std::uint16_t there[kColumnsAtOnce];
     std::size_t num_there = 0;
