@@ -262,6 +262,29 @@ def test_a_text_that_was_not_said(demo_data):
     assert one.words[4].end_frame <= one.words[5].start_frame < one.words[5].end_frame <= one.words[6].start_frame
 
 
+def test_recordings_in_one_piece(demo_data):
+    """Each word has the frames that it has in its own recording, also where a frontier is all that is searched."""
+    references = dict(line.split("\t") for line in (demo_data / "reference.tsv").read_text().splitlines())
+    utterances = list(read_all(find_inputs([str(demo_data / "log_probs.npz")])))
+    decoder = CtcDecoder(Graph.greedy(demo_data / "tokens.txt"), device="cpu", frame_shift=0.02)
+    alone = decoder.align([u.log_probs for u in utterances], [references[u.id] for u in utterances])
+    whole = np.concatenate([u.log_probs for u in utterances])
+    said = " ".join(references[u.id] for u in utterances)
+    found = decoder.align(whole, said)
+    before = np.cumsum([0, *(len(u.log_probs) for u in utterances)])
+    assert [word[:3] for word in found.words] == [
+        (word.word, word.start_frame + first, word.end_frame + first)
+        for first, one in zip(before.tolist(), alone, strict=False)
+        for word in one.words
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(aligner, "PROVEN_WORK", 0)
+        patch.setattr(aligner, "WIDER", 1.0)
+        unproven = decoder.align(whole, said)
+    assert found.exact and not unproven.exact
+    assert [word[:3] for word in unproven.words] == [word[:3] for word in found.words]
+
+
 def test_an_impossible_text():
     log_probs = np.zeros((4, 4), np.float32)
     log_probs[:, 2] = -np.inf
