@@ -18,7 +18,7 @@ from tests.decode import align_oracle, oracle
 TOKENS = ["<blank>", "a", "b", "|"]
 BLANK, SEPARATOR = 0, 3
 WORDS = {"a": [(1,)], "ab": [(1, 2)], "aa": [(1, 1)], "bee": [(2,), (2, 1, 1)]}
-TOPOLOGIES = st.sampled_from(["compact", "normal", "eesen"])
+TOPOLOGIES = st.sampled_from(["compact", "normal", "eesen", "identity"])
 
 
 def a_graph(topology="compact", separator="|", tokens=TOKENS, words=WORDS):
@@ -79,9 +79,8 @@ def test_a_text_by_hand():
 def test_no_reading_of_the_text_is_better(log_probs, words, topology, has_separator, star):
     """All sequences of columns are tried; costs are exact, so scores are equal."""
     separator = SEPARATOR if has_separator else None
-    wanted = align_oracle.best_score(
-        log_probs, words, WORDS, blank=BLANK, separator=separator, repeats_need_blank=topology == "normal", star=star
-    )
+    rules = {"blank": BLANK, "repeats_need_blank": topology == "normal", "loops": topology != "identity"}
+    wanted = align_oracle.best_score(log_probs, words, WORDS, separator=separator, star=star, **rules)
     decoder = a_decoder(graph=a_graph(topology, "|" if has_separator else None))
     [found] = decoder.align([log_probs], [words], star=star, errors="return")
     if found.error is not None:
@@ -95,7 +94,7 @@ def test_no_reading_of_the_text_is_better(log_probs, words, topology, has_separa
     reading = [w.word for w in found.words if w.word != STAR]
     if STAR not in words:
         assert any(
-            align_oracle.reads(found.tokens.tolist(), text, BLANK, separator, topology == "normal")
+            align_oracle.reads(found.tokens.tolist(), text, separator=separator, **rules)
             for text in align_oracle.spelled_texts(reading, WORDS, separator)
         )
         assert found.score == float(found.frame_scores.sum(dtype=np.float64))
@@ -360,6 +359,16 @@ def test_a_graph_without_tokens():
     with pytest.raises(InputError, match=r"the graph has no tokens; give tokens= to Graph\.load"):
         CtcDecoder(graph, device="cpu").align(np.zeros((4, 4), np.float32), "a")
     assert CtcDecoder(graph, device="cpu").align(np.zeros((4, 4), np.float32), "").tokens.tolist() == [0, 0, 0, 0]
+
+
+def test_a_model_without_a_blank():
+    graph = a_graph("identity", None, ["a", "b"], {"ab": [(0, 1)], "b": [(1,)]})
+    assert graph.blank is None
+    found = CtcDecoder(graph, device="cpu").align([np.zeros((n, 2), np.float32) for n in (3, 4, 0)], ["ab b", "ab", ""])
+    assert [one.complete for one in found] == [True, False, True]
+    assert found[0].tokens.tolist() == [0, 1, 1]
+    assert [label.label for label in found[0].labels] == ["a", "b", "b"]
+    assert [word[:3] for word in found[0].words] == [("ab", 0, 2), ("b", 2, 3)]
 
 
 def test_none_at_all():

@@ -81,7 +81,7 @@ def limited():
     assert decoder.memory().device_bytes > 1 << 19
     same(decoder.align(a_batch(), SAID, star=1.0), wanted)
     tight = a_decoder("cuda", memory_limit=600_000)
-    with pytest.raises(CapacityError, match="memory_limit: .* use a larger memory_limit"):
+    with pytest.raises(CapacityError, match=r"memory_limit: .* use a larger memory_limit"):
         tight.align(a_batch(), SAID, star=1.0)
     assert len(tight.decode(a_batch())) == 5
 
