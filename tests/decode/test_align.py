@@ -11,28 +11,11 @@ from hypothesis import strategies as st
 from arcbeam import Alignment, CtcDecoder, Graph, InputError
 from arcbeam.ctc.align import aligner
 from arcbeam.files.log_probs import find_inputs, read_all
-from arcbeam.graph.pronunciations import Pronunciations
 from arcbeam.graph.text_graph import STAR, Rules, Texts, fewest_frames, text_graph
 from tests.decode import align_oracle, oracle
+from tests.decode.alignments import BLANK, SEPARATOR, TOKENS, WORDS, a_decoder, a_graph, same
 
-TOKENS = ["<blank>", "a", "b", "|"]
-BLANK, SEPARATOR = 0, 3
-WORDS = {"a": [(1,)], "ab": [(1, 2)], "aa": [(1, 1)], "bee": [(2,), (2, 1, 1)]}
 TOPOLOGIES = st.sampled_from(["compact", "normal", "eesen", "identity"])
-
-
-def a_graph(topology="compact", separator="|", tokens=TOKENS, words=WORDS):
-    """A graph whose lexicon has some words; alignments take nothing else of it."""
-    spellings = [(i + 1, spelling) for i, word in enumerate(words) for spelling in words[word]]
-    return Graph.from_arcs(
-        [(0, 0, 1, 1, 0.0)], finals={0: 0.0}, tokens=tokens, word_symbols=["<eps>", *words],
-        pronunciations=Pronunciations.from_lists(spellings), separator=separator, meta={"topology": topology},
-    )  # fmt: skip
-
-
-def a_decoder(device="cpu", graph=None, **options):
-    options = {"threads": 1, "frame_shift": 0.5} | options
-    return CtcDecoder(a_graph() if graph is None else graph, device=device, **options)
 
 
 @st.composite
@@ -45,16 +28,6 @@ def frames(draw, most=5, largest=12):
 
 def texts(stars=False):
     return st.lists(st.sampled_from([*WORDS, STAR] if stars else list(WORDS)), max_size=3)
-
-
-def same(found, wanted):
-    """Asserts that alignments have the same bytes."""
-    assert len(found) == len(wanted)
-    for one, other in zip(found, wanted, strict=True):
-        assert pickle.dumps(one.to_dict()) == pickle.dumps(other.to_dict())
-        assert one.tokens.tobytes() == other.tokens.tobytes()
-        assert one.frame_scores.tobytes() == other.frame_scores.tobytes()
-        assert np.float64(one.score).tobytes() == np.float64(other.score).tobytes()
 
 
 def test_a_text_by_hand():

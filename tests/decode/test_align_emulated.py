@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from arcbeam import CapacityError
+from tests.decode.alignments import a_decoder, same
 from tests.decode.emulated_gpu import TIGHT, DeviceArray, Shape, scheduled
 from tests.decode.small_search import ROOMY
-from tests.decode.test_align import a_decoder, same
 
 SAID = ["a ab bee", "", "<star> ab", "bee aa <star> a ab", "aa a"]
 

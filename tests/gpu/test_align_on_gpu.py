@@ -6,7 +6,7 @@ import pytest
 from arcbeam import CtcDecoder, Graph
 from arcbeam.files.log_probs import find_inputs, read_all
 from arcbeam.gpu.tuned import search_plan
-from tests.decode.test_align import a_decoder, same
+from tests.decode.alignments import a_decoder, same
 
 
 def on_both(log_probs, texts, demo_data, **options):
