@@ -15,7 +15,7 @@ def spelled_texts(words, spellings, separator):
         yield [column for spelling in chosen for column in spelling], gaps
 
 
-def reads(columns, text, blank, separator, repeats_need_blank):
+def reads(columns, text, blank, separator, repeats_need_blank, loops=True):
     """The sets of frames in stars with which frames of these columns read a text of `spelled_texts`."""
     labels, gaps = text
     # States: how many labels are read, the last frame's column if it is of a label, frames in stars.
@@ -23,8 +23,10 @@ def reads(columns, text, blank, separator, repeats_need_blank):
     for frame, column in enumerate(columns):
         after = set()
         for done, last, stars in now:
-            if column in (blank, last):
-                after.add((done, last if column == last else None, stars))
+            if column == blank:
+                after.add((done, None, stars))
+            if loops and column == last:
+                after.add((done, last, stars))
             at = done
             while True:
                 if column == separator and at in gaps:
@@ -39,13 +41,13 @@ def reads(columns, text, blank, separator, repeats_need_blank):
     return {stars for done, _, stars in now if all(label is None for label in labels[done:])}
 
 
-def best_score(log_probs, words, spellings, *, blank, separator, repeats_need_blank, star=0.0):
+def best_score(log_probs, words, spellings, *, separator, star=0.0, **rules):
     """The best score of all column sequences that read the words, in float64; -inf where none does."""
     found = -np.inf
     texts = list(spelled_texts(words, spellings, separator))
     for columns in itertools.product(range(log_probs.shape[1]), repeat=len(log_probs)):
         score = float(sum(float(log_probs[t, c]) for t, c in enumerate(columns)))
         for text in texts:
-            for stars in reads(columns, text, blank, separator, repeats_need_blank):
+            for stars in reads(columns, text, separator=separator, **rules):
                 found = max(found, score - star * len(stars))
     return found

@@ -11,28 +11,11 @@ from hypothesis import strategies as st
 from arcbeam import Alignment, CtcDecoder, Graph, InputError
 from arcbeam.ctc.align import aligner
 from arcbeam.files.log_probs import find_inputs, read_all
-from arcbeam.graph.pronunciations import Pronunciations
 from arcbeam.graph.text_graph import STAR, Rules, Texts, fewest_frames, text_graph
 from tests.decode import align_oracle, oracle
+from tests.decode.alignments import BLANK, SEPARATOR, TOKENS, WORDS, a_decoder, a_graph, same
 
-TOKENS = ["<blank>", "a", "b", "|"]
-BLANK, SEPARATOR = 0, 3
-WORDS = {"a": [(1,)], "ab": [(1, 2)], "aa": [(1, 1)], "bee": [(2,), (2, 1, 1)]}
-TOPOLOGIES = st.sampled_from(["compact", "normal", "eesen"])
-
-
-def a_graph(topology="compact", separator="|", tokens=TOKENS, words=WORDS):
-    """A graph whose lexicon has some words; alignments take nothing else of it."""
-    spellings = [(i + 1, spelling) for i, word in enumerate(words) for spelling in words[word]]
-    return Graph.from_arcs(
-        [(0, 0, 1, 1, 0.0)], finals={0: 0.0}, tokens=tokens, word_symbols=["<eps>", *words],
-        pronunciations=Pronunciations.from_lists(spellings), separator=separator, meta={"topology": topology},
-    )  # fmt: skip
-
-
-def a_decoder(device="cpu", graph=None, **options):
-    options = {"threads": 1, "frame_shift": 0.5} | options
-    return CtcDecoder(a_graph() if graph is None else graph, device=device, **options)
+TOPOLOGIES = st.sampled_from(["compact", "normal", "eesen", "identity"])
 
 
 @st.composite
@@ -45,16 +28,6 @@ def frames(draw, most=5, largest=12):
 
 def texts(stars=False):
     return st.lists(st.sampled_from([*WORDS, STAR] if stars else list(WORDS)), max_size=3)
-
-
-def same(found, wanted):
-    """Asserts that alignments have the same bytes."""
-    assert len(found) == len(wanted)
-    for one, other in zip(found, wanted, strict=True):
-        assert pickle.dumps(one.to_dict()) == pickle.dumps(other.to_dict())
-        assert one.tokens.tobytes() == other.tokens.tobytes()
-        assert one.frame_scores.tobytes() == other.frame_scores.tobytes()
-        assert np.float64(one.score).tobytes() == np.float64(other.score).tobytes()
 
 
 def test_a_text_by_hand():
@@ -79,9 +52,8 @@ def test_a_text_by_hand():
 def test_no_reading_of_the_text_is_better(log_probs, words, topology, has_separator, star):
     """All sequences of columns are tried; costs are exact, so scores are equal."""
     separator = SEPARATOR if has_separator else None
-    wanted = align_oracle.best_score(
-        log_probs, words, WORDS, blank=BLANK, separator=separator, repeats_need_blank=topology == "normal", star=star
-    )
+    rules = {"blank": BLANK, "repeats_need_blank": topology == "normal", "loops": topology != "identity"}
+    wanted = align_oracle.best_score(log_probs, words, WORDS, separator=separator, star=star, **rules)
     decoder = a_decoder(graph=a_graph(topology, "|" if has_separator else None))
     [found] = decoder.align([log_probs], [words], star=star, errors="return")
     if found.error is not None:
@@ -95,7 +67,7 @@ def test_no_reading_of_the_text_is_better(log_probs, words, topology, has_separa
     reading = [w.word for w in found.words if w.word != STAR]
     if STAR not in words:
         assert any(
-            align_oracle.reads(found.tokens.tolist(), text, BLANK, separator, topology == "normal")
+            align_oracle.reads(found.tokens.tolist(), text, separator=separator, **rules)
             for text in align_oracle.spelled_texts(reading, WORDS, separator)
         )
         assert found.score == float(found.frame_scores.sum(dtype=np.float64))
@@ -262,6 +234,29 @@ def test_a_text_that_was_not_said(demo_data):
     assert one.words[4].end_frame <= one.words[5].start_frame < one.words[5].end_frame <= one.words[6].start_frame
 
 
+def test_recordings_in_one_piece(demo_data):
+    """Each word has the frames that it has in its own recording, also where a frontier is all that is searched."""
+    references = dict(line.split("\t") for line in (demo_data / "reference.tsv").read_text().splitlines())
+    utterances = list(read_all(find_inputs([str(demo_data / "log_probs.npz")])))
+    decoder = CtcDecoder(Graph.greedy(demo_data / "tokens.txt"), device="cpu", frame_shift=0.02)
+    alone = decoder.align([u.log_probs for u in utterances], [references[u.id] for u in utterances])
+    whole = np.concatenate([u.log_probs for u in utterances])
+    said = " ".join(references[u.id] for u in utterances)
+    found = decoder.align(whole, said)
+    before = np.cumsum([0, *(len(u.log_probs) for u in utterances)])
+    assert [word[:3] for word in found.words] == [
+        (word.word, word.start_frame + first, word.end_frame + first)
+        for first, one in zip(before.tolist(), alone, strict=False)
+        for word in one.words
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(aligner, "PROVEN_WORK", 0)
+        patch.setattr(aligner, "WIDER", 1.0)
+        unproven = decoder.align(whole, said)
+    assert found.exact and not unproven.exact
+    assert [word[:3] for word in unproven.words] == [word[:3] for word in found.words]
+
+
 def test_an_impossible_text():
     log_probs = np.zeros((4, 4), np.float32)
     log_probs[:, 2] = -np.inf
@@ -337,6 +332,16 @@ def test_a_graph_without_tokens():
     with pytest.raises(InputError, match=r"the graph has no tokens; give tokens= to Graph\.load"):
         CtcDecoder(graph, device="cpu").align(np.zeros((4, 4), np.float32), "a")
     assert CtcDecoder(graph, device="cpu").align(np.zeros((4, 4), np.float32), "").tokens.tolist() == [0, 0, 0, 0]
+
+
+def test_a_model_without_a_blank():
+    graph = a_graph("identity", None, ["a", "b"], {"ab": [(0, 1)], "b": [(1,)]})
+    assert graph.blank is None
+    found = CtcDecoder(graph, device="cpu").align([np.zeros((n, 2), np.float32) for n in (3, 4, 0)], ["ab b", "ab", ""])
+    assert [one.complete for one in found] == [True, False, True]
+    assert found[0].tokens.tolist() == [0, 1, 1]
+    assert [label.label for label in found[0].labels] == ["a", "b", "b"]
+    assert [word[:3] for word in found[0].words] == [("ab", 0, 2), ("b", 2, 3)]
 
 
 def test_none_at_all():

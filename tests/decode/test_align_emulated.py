@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from arcbeam import CapacityError
+from tests.decode.alignments import a_decoder, same
 from tests.decode.emulated_gpu import TIGHT, DeviceArray, Shape, scheduled
 from tests.decode.small_search import ROOMY
-from tests.decode.test_align import a_decoder, same
 
 SAID = ["a ab bee", "", "<star> ab", "bee aa <star> a ab", "aa a"]
 
@@ -65,6 +66,24 @@ def same_memory():
     for _ in range(2):
         decoder.align(a_batch(), SAID, star=1.0)
     assert decoder.memory() == before
+
+
+def test_the_memory_limit():
+    """The engine of a call takes what the decoder's can give back; where that is too little, the decoder goes on."""
+    with scheduled({"seed": 1}, room=ROOMY):
+        limited()
+
+
+def limited():
+    wanted = a_decoder().align(a_batch(), SAID, star=1.0)
+    decoder = a_decoder("cuda", memory_limit=1 << 20)
+    decoder.decode(a_batch())
+    assert decoder.memory().device_bytes > 1 << 19
+    same(decoder.align(a_batch(), SAID, star=1.0), wanted)
+    tight = a_decoder("cuda", memory_limit=600_000)
+    with pytest.raises(CapacityError, match=r"memory_limit: .* use a larger memory_limit"):
+        tight.align(a_batch(), SAID, star=1.0)
+    assert len(tight.decode(a_batch())) == 5
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float16])

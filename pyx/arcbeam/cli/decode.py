@@ -160,6 +160,9 @@ def align(
     frame_shift: opt.FrameShift = None,
     allow_missing: Annotated[bool, typer.Option(
         "--allow-missing", help="If the texts or the input lack utterances, align those that are in both.")] = False,
+    skip_errors: Annotated[bool, typer.Option(
+        "--skip-errors", help="Leave out utterances that cannot be aligned, with a note for each, instead of ending at "
+        "the first.")] = False,
     pronunciations: Annotated[Path | None, typer.Option(
         "--pronunciations", metavar="FILE", show_default=False,
         help="Spellings of words that replace the graph's, in lines of 'word token token ...'. Other words that the "
@@ -210,6 +213,7 @@ def align(
     opt.check_gpu_memory(context, decoder.device)
     seen: set[str] = set()
     doubtful: list[str] = []
+    left_out: list[str] = []
     began, done = time.perf_counter(), Done()
 
     def check(batch: "list[Utterance]") -> None:
@@ -224,6 +228,10 @@ def align(
         if alignment.doubtful:
             doubtful.append(utterance.id)
 
+    def leave_out(utterance: "Utterance", why: str) -> None:
+        left_out.append(utterance.id)
+        note(f"note: {utterance.source}: utterance {utterance.id!r} is left out: {why}")
+
     utterances = read_all(found)
     if allow_missing:
         utterances = (utterance for utterance in utterances if utterance.id in said)
@@ -231,12 +239,15 @@ def align(
         speed = decode_all(
             TextAligner(decoder), utterances, write_one, check=check, batch_size=batch_size, done=done,
             requested={"star": star, "pronunciations": pronunciations}, of_each={"texts": said.__getitem__},
+            leave_out=leave_out if skip_errors else None,
         )  # fmt: skip
     absent = [name for name in said if name not in seen]
     if absent and not allow_missing:
         raise Failure(f"the input lacks utterances of {texts} ({named(absent)}); --allow-missing aligns the others")
     speed.run_seconds = time.perf_counter() - began
     note(speed.describe(frame_shift, describe_device(decoder), "aligned"))
+    if left_out:
+        note(f"note: left out {named(left_out)}")
     if doubtful:
         note(f"note: {named(doubtful)} with a confidence below 0.1: is this what was said?")
 

@@ -208,10 +208,12 @@ def decode_all(
     done: Done | None = None,
     requested: Mapping[str, Any] = MappingProxyType({}),
     of_each: "Mapping[str, Callable[[str], Any]]" = MappingProxyType({}),
+    leave_out: "Callable[[Utterance, str], None] | None" = None,
 ) -> Speed:
     """Decode `utterances` in batches and `write` each hypothesis, in order; `check` may fail on a batch.
 
-    `of_each`: options that have a value for each utterance, by its name.
+    `of_each`: options that have a value for each utterance, by its name. `leave_out` is told of utterances with an
+    error, which are not written; without it the first one ends the loop.
     """
     speed, done = Speed(), done or Done()
     for batch in batches(utterances, batch_size):
@@ -223,7 +225,7 @@ def decode_all(
         own = {name: [value(utterance.id) for utterance in batch] for name, value in of_each.items()}
         hypotheses = decode_batch(decoder, batch, **requested, **own)
         speed.seconds += time.perf_counter() - start
-        for utterance, hypothesis in decoded(batch, hypotheses):
+        for utterance, hypothesis in decoded(batch, hypotheses, leave_out):
             write(utterance, hypothesis)
             speed.frames += len(utterance.log_probs)
             speed.unfinished += hypothesis.complete and not getattr(hypothesis, "reached_final", True)  # CTC's alone
@@ -284,13 +286,18 @@ def decode_batch(decoder: Any, batch: list[Utterance], **requested: Any) -> list
     return list(hypotheses)
 
 
-def decoded(batch: list[Utterance], hypotheses: list[Any]) -> Iterator[tuple[Utterance, Any]]:
-    """Yield pairs up to the first with an error: that is a `ValueError` that names file and utterance."""
+def decoded(
+    batch: list[Utterance], hypotheses: list[Any], leave_out: Callable[[Utterance, str], None] | None = None
+) -> Iterator[tuple[Utterance, Any]]:
+    """Yield pairs up to the first with an error, a `ValueError` that names file and utterance, or tell `leave_out`."""
     for utterance, hypothesis in zip(batch, hypotheses, strict=True):
-        if hypothesis.error is not None:
-            what = without_place(hypothesis.error)  # the name replaces the number
+        if hypothesis.error is None:
+            yield utterance, hypothesis
+            continue
+        what = str(without_place(hypothesis.error))  # the name replaces the number
+        if leave_out is None:
             raise ValueError(f"{utterance.source}: utterance {utterance.id!r}: {what}") from hypothesis.error
-        yield utterance, hypothesis
+        leave_out(utterance, what)
 
 
 def _took(seconds: float) -> str:

@@ -178,10 +178,11 @@ class _Aligner:
         }
 
     def _memory_limit(self) -> int | None:
-        """What the decoder's own engine leaves of the memory of the GPU that it may take."""
+        """What the decoder's own engine, which gives back what it can, leaves of the memory that it may take."""
         limit = self._search.options.memory_limit
         if not isinstance(limit, int):
             return None
+        self._search.engine.release()
         return max(1, limit - DecoderMemory(**self._search.engine.memory()).device_bytes)
 
     def _needed_beam(self, i: int) -> float:

@@ -114,9 +114,9 @@ class AligningDecoder:
         wide until a path reaches the end, and once more 4 times as wide at most if that proves it. A decoder with a
         wider beam proves more of these.
 
-        An engine of its own is made for each call, so give it many utterances. On a GPU its memory comes out of
-        `memory_limit` and is given back at the end, and log-probs on the GPU are copied to the host once, for the proof
-        and the confidences.
+        An engine of its own is made for each call, so give it many utterances. On a GPU its memory is given back at the
+        end; with a `memory_limit` it comes out of this, and the decoder gives back what :meth:`release` does. Log-probs
+        on the GPU are copied to the host once, for the proof and the confidences.
 
         Examples
         --------
