@@ -32,7 +32,7 @@ NEEDS: dict[str, Sequence[str]] = {
     "lattice_beam": ("nbest", "confidence", "mbr", "lattice"), "interim_answers": ("nbest", "confidence", "mbr"),
     "posterior_scale": ("nbest", "confidence", "mbr", "posteriors"), "confidence_aggregation": ("frame_confidence",),
     "allow_missing": ("reference",), "ignore_case": ("reference",), "raw_lattice": ("lattice",),
-    "endpoint_rule": ("endpoint",),
+    "endpoint_rule": ("endpoint",), "force": ("words", "tokens"),
     "graph_language_model": MODEL, "lm_scale": MODEL, "graph_lm_scale": MODEL, "hypotheses_per_state": MODEL,
     "unknown_words": MODEL, "placement": MODEL, "gpu_budget": MODEL, "arc_cache": MODEL,
 }  # fmt: skip
