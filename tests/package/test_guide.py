@@ -243,7 +243,7 @@ def test_batch_jobs(there, speech, capsys, monkeypatch):
     assert re.match(r"utterance0 1 [\d.]+ [\d.]+ \w+\n", Path("words.ctm").read_text())
     files, in_a_row, on_many_machines = examples("guide/batch-jobs.md")
     run("batch-jobs.md", files, {})
-    assert list(np.load("log_probs.npz")) == ["first", "second"]
+    assert list(np.load("both.npz")) == ["first", "second"]
     np.save("log_probs.npy", np.stack([speech[0][0]] * 300))
     decoder = arcbeam.CtcDecoder(arcbeam.Graph.load("graph.arcbeam"), acoustic_scale=1.5, device="cpu")
     run("batch-jobs.md", in_a_row, {"decoder": decoder})
