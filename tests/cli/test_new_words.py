@@ -147,4 +147,5 @@ def test_tune_tries_no_penalties_on_an_open_slot(run, open_graph, tmp_path):
     result = run(*given, "--allow-missing")
     assert result.exit_code == 0, result.output
     assert "--word-insertion-penalty 0, because the graph has an open slot" in result.stderr
-    assert "expected a graph without an open slot" in run(*given, "--allow-missing", "--word-insertion-penalty", "0,1").stderr
+    refused = run(*given, "--allow-missing", "--word-insertion-penalty", "0,1")
+    assert "expected a graph without an open slot" in refused.stderr

@@ -203,7 +203,7 @@ class Search:
     beam: Annotated[float, typer.Option(metavar="NATS", rich_help_panel=SEARCH,
         help="Paths worse than the best by more than this are dropped (difference of natural logs).")] = DEFAULT.beam
     max_active: Annotated[int, typer.Option(metavar="TOKENS", min=0, rich_help_panel=SEARCH,
-        help="Go on with at most this many paths of a frame, the best ones; 0 for no limit.")] = DEFAULT.max_active or 0
+        help="Keep at most this many paths in each frame, the best ones; 0 for no limit.")] = DEFAULT.max_active or 0
     acoustic_scale: Annotated[float, typer.Option(metavar="FACTOR", rich_help_panel=SEARCH,
         help="The log-probs are multiplied by this.")] = DEFAULT.acoustic_scale
     blank_penalty: Annotated[float, typer.Option(metavar="NATS", rich_help_panel=SEARCH,

@@ -93,7 +93,7 @@ def tune(
     device: opt.Device = opt.DEFAULT.device,
     max_active: Annotated[int, typer.Option(
         "--max-active", metavar="TOKENS", min=0, rich_help_panel=opt.SEARCH,
-        help="Go on with at most this many paths of a frame; 0 for no limit.")] = opt.DEFAULT.max_active or 0,
+        help="Keep at most this many paths in each frame; 0 for no limit.")] = opt.DEFAULT.max_active or 0,
     allow_missing: opt.AllowMissing = False,
     ignore_case: opt.IgnoreCase = False,
     tables: opt.Tables,

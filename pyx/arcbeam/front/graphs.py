@@ -170,7 +170,7 @@ def _warn_of_lost(given: StrPath | Iterable[str], graph: Graph) -> None:
     symbols = graph.word_symbols
     if lost := [word for word in words if word not in symbols]:
         phrase = "; of a phrase give each word" if any(len(word.split()) > 1 for word in lost) else ""
-        warn(f"words: the graph lacks {few(lost)}, which the tokens cannot write{phrase}; or {GIVE_LEXICON}")
+        warn(f"words: the graph lacks {few(lost)}, which cannot be spelled in the tokens{phrase}, or {GIVE_LEXICON}")
     if graph.meta.get("lm_words_without_unigram"):
         written = {symbols[int(word)] for word in written_words(graph.words)}
         if lost := [word for word in words if word in symbols and word not in written]:
