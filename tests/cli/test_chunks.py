@@ -1,6 +1,7 @@
 """What ``arcbeam stream`` and ``arcbeam transduce --chunk-frames`` have in common: all that comes in chunks."""
 
 import time
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -169,5 +170,9 @@ def test_values_of_another_type_on_the_standard_input(run, kind, name):
     result = run(*given, input=data.astype(kind).tobytes())
     assert result.exit_code == 1 and result.stdout == ""
     assert f"expected float32 values, got what are log-probs as {name}; write values.astype('<f4')" in result.stderr
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)  # of NumPy, about NaN
+        noise = run(*given[:-1], "1000", input=np.random.default_rng(1).bytes(4000 * len(data[0])))
+    assert noise.exit_code == 1 and "expected finite values or -inf, got" in noise.stderr
     assert run(*given, input=data.tobytes()).stdout == "- ah bee sea\n"
     assert run(*given, input=(3 * data).tobytes()).stdout == "- ah bee sea\n"  # logits, of which a note is there

@@ -8,7 +8,7 @@ import arcbeam
 def test_by_kaldis_specifiers(run, files, tmp_path):
     """The files that a specifier names, and never one that is called like the specifier."""
     decode = "decode", "graph.arc", "in.npz", "-o", str(tmp_path / "words")
-    for given in ("ark:{}/a.ark", "ark,t:{}/t.ark", "ark,scp:{0}/b.ark,{0}/b.scp"):
+    for given in ("ark:{}/a.ark", "ark,t:{}/t.ark", "ark,t:{}/t.txt", "ark,scp:{0}/b.ark,{0}/b.scp"):
         assert run(*decode, "--lattice", given.format(tmp_path)).exit_code == 0
     assert {path.name for path in tmp_path.iterdir()} >= {"a.ark", "t.ark", "b.ark", "b.scp", "words"}
     assert (tmp_path / "a.ark").read_bytes() == (tmp_path / "b.ark").read_bytes() != (tmp_path / "t.ark").read_bytes()

@@ -139,3 +139,13 @@ def test_a_file_that_is_no_lexicon(decode, word, lexicon, kind):
     message = result.stderr.splitlines()[-1]
     assert f"in the graph's tokens, such as 'a b c', got {kind}, in which" in message
     assert "names.txt: expected a lexicon, lines 'word token token ...'" in message
+
+
+def test_tune_tries_no_penalties_on_an_open_slot(run, open_graph, tmp_path):
+    (tmp_path / "said.tsv").write_text("one\tah bee\n")
+    given = ("tune", open_graph, "in.npz", "-r", tmp_path / "said.tsv", "--acoustic-scale", "1", "--beam", "5")
+    result = run(*given, "--allow-missing")
+    assert result.exit_code == 0, result.output
+    assert "--word-insertion-penalty 0, because the graph has an open slot" in result.stderr
+    refused = run(*given, "--allow-missing", "--word-insertion-penalty", "0,1")
+    assert "expected a graph without an open slot" in refused.stderr

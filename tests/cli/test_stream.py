@@ -244,9 +244,10 @@ def test_values_of_rules(run, long):
     ("value", "why"),
     [
         ("rule9.min_trailing_silence=1", "(rule1, rule2, rule3)"), ("rule1.silence=1", "RULE.FIELD=VALUE"),
-        ("rule1.min_trailing_silence", "RULE.FIELD=VALUE"), ("rule1.min_trailing_silence=long", "got 'rule1."),
+        ("rule1.min_trailing_silence", "RULE.FIELD=VALUE"),
+        ("rule1.min_trailing_silence=long", "=long' (expected a number after the =)"),
         ("rule1.min_trailing_silence=-1", "of seconds, at least 0"), ("rule1=1", "got 'rule1=1'"),
-        ("rule1.must_contain_nonsilence=maybe", "got 'rule1.must"),
+        ("rule1.must_contain_nonsilence=maybe", "=maybe' (expected yes or no after the =)"),
     ],
 )  # fmt: skip
 def test_values_that_no_rule_has(run, value, why):

@@ -160,6 +160,8 @@ def test_hotwords_are_for_one_call():
     assert decoder.decode(unsure, hotwords=["ab"], hotword_weight=0.01) == "ac"
     with pytest.raises(TypeError, match=r"hotwords: expected a list of words, got str; write \['ab'\]"):
         decoder.decode(unsure, hotwords="ab")
+    with pytest.warns(UserWarning, match="hotwords: the labels cannot spell 'Ab'; write hotwords in the labels' case"):
+        assert decoder.decode(unsure, hotwords=["Ab"]) == "ac"
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_an_unknown_word_has_the_given_name(files):
         ({"nbest": 0}, "nbest: expected a whole number of at least 1, got 0"),
         ({"lexicon": None, "lm_dict": "two"}, "lm_dict: expected the 5 tokens in their order, got others in two"),
         ({"tokens": 3}, "tokens: expected a sequence of str, a column each, got int"),
-        ({"tokens": "model"}, r"model: expected lines of text of another kind, got an ARPA .*: give it as lm="),
+        ({"tokens": "model"}, r"model: expected another kind of text file, got an ARPA .*: give it as lm="),
         ({"tokens": "spelled"}, r"spelled, line 1: expected one token, got 'ab a b \|'"),
     ],
 )

@@ -27,6 +27,12 @@ class OnAnotherDevice:
         return (2, 1)
 
 
+class Output(dict):
+    """The output of a model of Transformers: a mapping with attributes."""
+
+    logits = GOOD
+
+
 INPUTS = {
     "nan": (
         [GOOD, spoiled(np.nan)],
@@ -96,6 +102,7 @@ INPUTS = {
         TypeError,
         r"got SimpleNamespace; give its logits, with log",
     ),
+    "mapping of a model": (Output(), None, TypeError, r"got Output; give its logits, with log"),
     "text": ("log_probs.npy", None, TypeError, r"expected an array .* got str; arcbeam.read_log_probs reads files"),
     "none": (None, None, TypeError, r"expected an array .* got NoneType"),
     "list of lists": ([[0.0]], None, TypeError, r"log_probs\[0\]: expected an array .* got list; numpy.asarray"),
@@ -245,7 +252,7 @@ def test_a_size_as_memory_limit():
 
 
 def test_no_graph():
-    with pytest.raises(TypeError, match=r"graph: expected an arcbeam.Graph, got str"):
+    with pytest.raises(TypeError, match=r"graph: expected an arcbeam.Graph, got str; arcbeam\.Graph\.load opens"):
         CtcDecoder("TLG.fst")
     with pytest.raises(TypeError, match=r"got NoneType; without one, arcbeam\.ctc_decoder\(tokens\) decodes greedily"):
         CtcDecoder(None)

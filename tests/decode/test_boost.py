@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Boost, CtcDecoder, FormatError, Graph, GraphError, SymbolTable, UnsupportedError
+from arcbeam import Boost, BoostingTree, CtcDecoder, FormatError, Graph, GraphError, SymbolTable, UnsupportedError
 from tests.decode import graphs
 from tests.decode.boost_oracle import Boosts
 from tests.decode.equality import same
@@ -255,6 +255,7 @@ def test_bad_calls_are_refused(search):
         ([random_boost(1)], ValueError, "boost: expected one for each of 6 utterances, got 1"),
         ({"w1": 2.0}, TypeError, "boost: expected an arcbeam.Boost, or a list of them, got dict"),
         ("w1", TypeError, "got str"),
+        (BoostingTree([(1,)], vocab_size=2), TypeError, "got BoostingTree; a BoostingTree is for a Transducer"),
         ([None, "w1", None, None, None, None], TypeError, "got str for utterance 1"),
     ):
         with pytest.raises(kind, match=message):

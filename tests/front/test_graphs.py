@@ -210,10 +210,18 @@ def test_words_of_the_callers_that_are_lost(tmp_path):
     (tmp_path / "words.txt").write_text("cab\nDad\n")
     for words, message in [
         (["cab", "dad", "cab dad"], r"words: the graph lacks 'cab dad', which .*of a phrase give each word"),
-        (tmp_path / "words.txt", r"words: the graph lacks 'Dad', which the tokens cannot write .*lexicon="),
+        (tmp_path / "words.txt", r"words: the graph lacks 'Dad', which cannot be spelled .*, or give lexicon="),
     ]:
-        with pytest.warns(UserWarning, match=message):
-            arcbeam.ctc_decoder(LABELS, words=words, cache=False)
+        for _ in range(2):  # the second graph comes from the cache
+            with pytest.warns(UserWarning, match=message):
+                arcbeam.ctc_decoder(LABELS, words=words)
+
+
+def test_words_that_the_language_model_lacks(lm):
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="words: the graph never writes 'bb', which the language model lacks"):
+            decoder = arcbeam.ctc_decoder(LABELS, lm, words=["cab", "bb"])
+    assert str(decoder.decode(said("cab", LABELS, 0))) == "cab"
 
 
 class Terminal(io.StringIO):

@@ -301,6 +301,8 @@ def test_files_that_are_none(tmp_path, name):
 def test_what_has_no_tokens(tmp_path):
     with pytest.raises(TypeError, match=r"tokens: expected a list of labels, .* got int"):
         read_tokens(3)
+    with pytest.raises(TypeError, match=r"got Graph; with a graph write arcbeam\.CtcDecoder\(graph\)"):
+        read_tokens(arcbeam.Graph.greedy(["<blank>", "a"]))
     with pytest.raises(TypeError, match="expected a sequence of str, got int for column 1"):
         read_tokens(["a", 1])
     with pytest.raises(TypeError, match="expected a sequence of str, a column each, got set"):

@@ -87,6 +87,8 @@ def test_tables_that_contradict_those_in_the_file(path):
     with pytest.raises(ValueError, match=r"^tokens: they are those of another graph"):
         Graph.load(path, tokens=tokens[::-1])
     assert Graph.load(path, words=others, force=True).word_symbols[2] == "other"
+    with pytest.raises(ValueError, match="force: expected words or tokens"):
+        Graph.load(path, force=True)
 
 
 def test_tables_given_to_load_replace_those_in_the_file(path):

@@ -68,6 +68,7 @@ def test_of_equal_pronunciations_the_most_probable_stays(tmp_path):
         ("a a\nb A\n", "got 'A' in the word 'b'; 'a' is one: write spellings in the tokens' case"),
         ("a a <blank>\n", "line 1: expected tokens, got the blank '<blank>' in the word 'a'"),
         ("a a\n<eps> b\n", "line 2: expected a word, got '<eps>', which is reserved"),
+        ("<eps> 0\na 1\n", "got '<eps>', which is reserved; is this a table of words and their numbers"),
         ("a 0.5 a\nb 0.5\n", "line 2: expected tokens after the word 'b', got none"),
         (b"a a\n\xff b\n", "line 2: expected text in UTF-8"),
         ("", "got an empty file"),
@@ -140,7 +141,7 @@ def test_an_arpa_in_the_place_of_another_file(tmp_path):
         Lexicon.from_file(arpa, TOKENS)
     with pytest.raises(FormatError, match=r"expected a word a line, got an ARPA .*: give it as lm= \(--lm\)"):
         read_words(arpa)
-    with pytest.raises(FormatError, match="expected lines of text of another kind, got an ARPA language model"):
+    with pytest.raises(FormatError, match="expected another kind of text file, got an ARPA language model"):
         TokenTable.read(arpa)
 
 

@@ -189,6 +189,9 @@ def test_a_separator_that_no_spelling_uses(files, recwarn):
     assert len(told) == 1
     Graph.build(TOKENS, spellings, files / "lm.arpa", separator=None)
     Graph.build(TOKENS, spellings, files / "lm.arpa", separator="<space>")
+    spellings.write_text("ab a b\n")
+    with pytest.warns(UserWarning, match="separator: expected '<space>', got 'b', which the lexicon uses in spellings"):
+        Graph.build(TOKENS, spellings, files / "lm.arpa", separator="b")
     spellings.write_text("a a <space>\nab a b <space>\n")
     Graph.build(TOKENS, spellings, files / "lm.arpa")
     pieces = TokenTable.from_list(["\u2581", "\u2581a", "b", "<blk>"], blank="<blk>")

@@ -275,6 +275,7 @@ def test_words_of_the_model(tmp_path):
         ([(1,)], {"bpe_alpha": 2.0}, ValueError, "bpe_alpha"),
         ([(1,)], {"num_of_transcriptions": 0}, ValueError, "num_of_transcriptions"),
         (["a b"], {}, ValueError, "tokenizer: expected one, because phrase 'a b' is text"),
+        (["a b"], {"vocab_size": None}, ValueError, "tokenizer: expected one, such as decoder.pieces, because phrase"),
         (["a", "a  "], {"tokenizer": ["\u2581a"]}, ValueError, "'a' occurs twice"),
         (["a"], {"tokenizer": ["b"]}, ValueError, "phrase 'a' has .* does not know: '\u2581a'"),
         (["Hi you"], {"tokenizer": ["\u2581", *"hiyou"]}, ValueError, "does not know: 'H'; it knows 'hi you'"),
@@ -310,6 +311,7 @@ def test_boosts_that_are_refused():
     for boost, error, message in [
         ([TREE], ValueError, "boost: expected a tree or None for each of 3 utterances, got 1"),
         ("arcbeam", TypeError, "boost: expected an arcbeam.BoostingTree, or a list of them, got str"),
+        (arcbeam.Boost(["a"]), TypeError, "got Boost; a Boost is for a CtcDecoder"),
         ([None, TREE, 3], TypeError, r"boost\[2\]: expected an arcbeam.BoostingTree or None, got int"),
         ([None, BoostingTree([(1,)], vocab_size=9), None], ValueError,
          r"boost\[1\]: expected a tree of 12 or 13 tokens, got one of 9"),

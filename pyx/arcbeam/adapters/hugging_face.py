@@ -111,7 +111,10 @@ class TransformersDecoder(Fixed):
         torch = require("torch", "an attention mask")
         mask = torch.as_tensor(attention_mask)
         if mask.ndim != 2:
-            raise ValueError(f"attention_mask: expected [batch, samples], got shape {list(mask.shape)}")
+            raise ValueError(
+                f"attention_mask: expected [batch, samples], got shape {list(mask.shape)}; if these are the frames of "
+                "each utterance, call decoder.decoder.decode(logits, lengths, logits=True)"
+            )
         inputs = mask.sum(-1)
         of_samples = getattr(self._model, "_get_feat_extract_output_lengths", None)
         if of_samples is not None:

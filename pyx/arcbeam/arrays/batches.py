@@ -187,12 +187,12 @@ def _as_numpy(item: Any, name: str, values: str) -> np.ndarray:
         array = _from_dlpack(item, name, values)
     else:
         hint = "; arcbeam.read_log_probs reads files" if isinstance(item, (str, os.PathLike)) else ""
-        if isinstance(item, Mapping):
+        if values == LOG_PROBS and hasattr(item, "logits"):  # also a mapping, in Transformers
+            hint = "; give its logits, with logits=True"
+        elif isinstance(item, Mapping):
             hint = "; give a list, such as list(arrays.values())"
         elif isinstance(item, Iterator | Set | ValuesView):
             hint = "; give a list of arrays"
-        elif values == LOG_PROBS and hasattr(item, "logits"):
-            hint = "; give its logits, with logits=True"
         elif isinstance(item, list):
             hint = "; numpy.asarray(..., numpy.float32) makes one of it"
         raise TypeError(f"{name}: expected an array (numpy, or anything with DLPack), got {type(item).__name__}{hint}")

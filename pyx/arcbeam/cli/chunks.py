@@ -92,6 +92,6 @@ def _other_type(data: bytes, width: int) -> str | None:
 def _are_log_probs(data: bytes, kind: str, width: int) -> bool:
     """Whether the whole frames of values of this type are log-probs."""
     size = np.dtype(kind).itemsize * width
-    rows = np.frombuffer(data, kind, len(data) // size * width).reshape(-1, width).astype(np.float64)
     with np.errstate(all="ignore"):
+        rows = np.frombuffer(data, kind, len(data) // size * width).reshape(-1, width).astype(np.float64)
         return len(rows) > 0 and bool((np.abs(np.exp(rows).sum(axis=1) - 1.0) < NEAR_ONE).all())

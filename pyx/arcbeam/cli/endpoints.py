@@ -70,7 +70,10 @@ def endpoint_of(rules: Rules | None, values: Sequence[str] | None) -> "Endpoint 
 def _changed(rule: "EndpointRule", field: str, value: str) -> "EndpointRule":
     """The rule with another value; KeyError, TypeError or ValueError if it has none of this kind."""
     is_truth = isinstance(getattr(rule, field, None), bool)
-    changed: dict[str, Any] = {field: TRUTHS[value] if is_truth else float(value)}
+    try:
+        changed: dict[str, Any] = {field: TRUTHS[value] if is_truth else float(value)}
+    except (KeyError, ValueError):
+        raise ValueError(f"expected {'yes or no' if is_truth else 'a number'} after the =") from None
     return replace(rule, **changed)
 
 

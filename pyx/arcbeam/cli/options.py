@@ -32,7 +32,7 @@ NEEDS: dict[str, Sequence[str]] = {
     "lattice_beam": ("nbest", "confidence", "mbr", "lattice"), "interim_answers": ("nbest", "confidence", "mbr"),
     "posterior_scale": ("nbest", "confidence", "mbr", "posteriors"), "confidence_aggregation": ("frame_confidence",),
     "allow_missing": ("reference",), "ignore_case": ("reference",), "raw_lattice": ("lattice",),
-    "endpoint_rule": ("endpoint",),
+    "endpoint_rule": ("endpoint",), "force": ("words", "tokens"),
     "graph_language_model": MODEL, "lm_scale": MODEL, "graph_lm_scale": MODEL, "hypotheses_per_state": MODEL,
     "unknown_words": MODEL, "placement": MODEL, "gpu_budget": MODEL, "arc_cache": MODEL,
 }  # fmt: skip
@@ -203,7 +203,7 @@ class Search:
     beam: Annotated[float, typer.Option(metavar="NATS", rich_help_panel=SEARCH,
         help="Paths worse than the best by more than this are dropped (difference of natural logs).")] = DEFAULT.beam
     max_active: Annotated[int, typer.Option(metavar="TOKENS", min=0, rich_help_panel=SEARCH,
-        help="Go on with at most this many paths of a frame, the best ones; 0 for no limit.")] = DEFAULT.max_active or 0
+        help="Keep at most this many paths in each frame, the best ones; 0 for no limit.")] = DEFAULT.max_active or 0
     acoustic_scale: Annotated[float, typer.Option(metavar="FACTOR", rich_help_panel=SEARCH,
         help="The log-probs are multiplied by this.")] = DEFAULT.acoustic_scale
     blank_penalty: Annotated[float, typer.Option(metavar="NATS", rich_help_panel=SEARCH,

@@ -191,7 +191,7 @@ def check_lattice_file(lattice: str | None, output: str) -> str | None:
         raise typer.BadParameter(str(error), param_hint="'--lattice'") from None
     if lattice == STDOUT:
         wrong = "expected the name of a file, got -; ark:- is the standard output"
-    elif os.path.splitext(lattice)[1] in (".fst", ".txt", ".json"):
+    elif archive == lattice and os.path.splitext(lattice)[1] in (".fst", ".txt", ".json"):
         name, ending = os.path.splitext(lattice)
         text = f", or ark,t:{lattice} for text" if ending == ".txt" else ""
         wrong = f"expected the name of a Kaldi archive, got {lattice}; type --lattice {name}.ark{text}"

@@ -66,6 +66,7 @@ def numbers(option: str, text: str, least: float = -math.inf) -> list[float]:
 @guarded
 @takes_groups
 def tune(
+    context: typer.Context,
     *,
     graph: opt.GraphFile,
     inputs: opt.LogProbs,
@@ -92,7 +93,7 @@ def tune(
     device: opt.Device = opt.DEFAULT.device,
     max_active: Annotated[int, typer.Option(
         "--max-active", metavar="TOKENS", min=0, rich_help_panel=opt.SEARCH,
-        help="Go on with at most this many paths of a frame; 0 for no limit.")] = opt.DEFAULT.max_active or 0,
+        help="Keep at most this many paths in each frame; 0 for no limit.")] = opt.DEFAULT.max_active or 0,
     allow_missing: opt.AllowMissing = False,
     ignore_case: opt.IgnoreCase = False,
     tables: opt.Tables,
@@ -132,6 +133,9 @@ def tune(
     note(f"tuning on {len(utterances):,} utterances of {len(references):,} references")
     scorer.compare_with_greedy(loaded)
     options = {"max_active": max_active or None, "threads": threads, "device": device, "frame_shift": frame_shift}
+    if loaded.open_slot is not None and not opt.is_given(context, "word_insertion_penalty"):
+        penalties = [0.0]
+        note("note: --word-insertion-penalty 0, because the graph has an open slot")
     grid = list(itertools.product(penalties, scales, beams))
     points: list[Point] = []
     with progress("tuning", lambda: len(grid), lambda: len(points), "combinations"):

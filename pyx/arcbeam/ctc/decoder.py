@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, overload
@@ -103,6 +104,8 @@ class CtcDecoder(AligningDecoder, StreamingDecoder, Fixed):
     ) -> None:
         if not isinstance(graph, Graph):
             without = "; without one, arcbeam.ctc_decoder(tokens) decodes greedily" if graph is None else ""
+            if isinstance(graph, (str, os.PathLike)):
+                without = "; arcbeam.Graph.load opens the file of a graph, and arcbeam.ctc_decoder takes other files"
             raise TypeError(f"graph: expected an arcbeam.Graph, got {type(graph).__name__}{without}")
         self._given = given = DecoderOptions(**options)
         if given.blank_penalty != 0.0 and graph.blank is None:

@@ -30,7 +30,7 @@ def read_text(path: str | os.PathLike[str]) -> bytes:
 def refuse_arpa(path: str | os.PathLike[str], data: bytes) -> None:
     """FormatError for a text file that is an ARPA, whose lines would be errors of another kind of file."""
     if data[:BEGINNING].lstrip().startswith(ARPA):
-        raise FormatError(f"{os.fspath(path)}: expected lines of text of another kind, got {kind_of(data[:BEGINNING])}")
+        raise FormatError(f"{os.fspath(path)}: expected another kind of text file, got {kind_of(data[:BEGINNING])}")
 
 
 def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:

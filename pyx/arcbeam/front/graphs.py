@@ -13,6 +13,7 @@ from arcbeam.core.show import few
 from arcbeam.core.warn import warn
 from arcbeam.files.reading import check_is_file
 from arcbeam.graph.graph import Graph
+from arcbeam.graph.spelling import written_words
 from arcbeam.graph.symbols import TokenTable
 from arcbeam.lm import kenlm_file, lm_file
 from arcbeam.lm.loading import arpa_of
@@ -59,7 +60,10 @@ def graph_of(parts: Parts, use_cache: bool) -> Graph:
     def build() -> Graph:
         return _built(parts, separator, arpa)
 
-    return cache.kept(KIND, _key(parts, separator, arpa), build, warn) if use_cache else build()
+    graph = cache.kept(KIND, _key(parts, separator, arpa), build, warn) if use_cache else build()
+    if parts.words is not None:
+        _warn_of_lost(parts.words, graph)
+    return graph
 
 
 def _words(words: Iterable[str]) -> tuple[str, ...]:
@@ -156,23 +160,23 @@ def _lexicon(parts: Parts, separator: str | None, arpa: StrPath | None) -> Lexic
         raise
     except ValueError as error:
         raise ValueError(f"{source}: {error}; or {GIVE_LEXICON}") from None
-    if parts.words is not None:
-        _warn_of_lost(source, words, lexicon)
-    elif sum(lexicon.skipped.values()) > len(lexicon):
+    if parts.words is None and sum(lexicon.skipped.values()) > len(lexicon):
         warn(f"{source}: {len(lexicon):,} words can be written; left out are {lexicon.tell_skipped()}: {GIVE_LEXICON}")
     return lexicon
 
 
-def _warn_of_lost(source: str, words: Iterable[str], lexicon: Lexicon) -> None:
-    """Warns of words of the caller's that the graph will not have."""
-    kept = set(lexicon.words)
-    if lost := [word for word in dict.fromkeys(words) if word not in kept]:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in lexicon.skipped.items())
+def _warn_of_lost(given: StrPath | Iterable[str], graph: Graph) -> None:
+    """Warns of words of the caller's that the graph does not write, also if it comes from the cache."""
+    assert graph.word_symbols is not None
+    words = list(dict.fromkeys(read_words(given) if isinstance(given, (str, os.PathLike)) else given))
+    symbols = graph.word_symbols
+    if lost := [word for word in words if word not in symbols]:
         phrase = "; of a phrase give each word" if any(len(word.split()) > 1 for word in lost) else ""
-        warn(
-            f"{source}: the graph lacks {few(lost)}, which the tokens cannot write ({reasons}){phrase}; or "
-            f"{GIVE_LEXICON}"
-        )
+        warn(f"words: the graph lacks {few(lost)}, which cannot be spelled in the tokens{phrase}, or {GIVE_LEXICON}")
+    if graph.meta.get("lm_words_without_unigram"):
+        written = {symbols[int(word)] for word in written_words(graph.words)}
+        if lost := [word for word in words if word in symbols and word not in written]:
+            warn(f"words: the graph never writes {few(lost)}, which the language model lacks; give one that has them")
 
 
 def _write_equal(path: str, words: Iterable[str]) -> None:

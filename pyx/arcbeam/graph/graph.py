@@ -263,7 +263,8 @@ class Graph(CompiledGraph):
         GraphError
             The file is in order, but the graph in it breaks a rule of `from_arcs`.
         ValueError
-            Something is given that the file contains, or `words` or `tokens` contradict those in the file. With a
+            Something is given that the file contains, `words` or `tokens` contradict those in it, or `force` is set
+            without either of them. With a
             `lexicon`: the graph has spellings, writes pieces, or has no words, tokens or blank; or the lexicon has no
             word of the graph. A `blank` beyond the columns that the graph reads, without `tokens` and `num_columns`.
         OSError
@@ -275,6 +276,8 @@ class Graph(CompiledGraph):
             The lexicon lacks words that the graph writes; or no arc reads the column of `blank`, and there are no
             `tokens`.
         """
+        if force and words is None and tokens is None:
+            raise ValueError("force: expected words or tokens (--words, --tokens), which replace those in the file")
         if lexicon is not None and wording.get("pronunciations") is not None:
             raise ValueError("expected spellings once, got lexicon and pronunciations: give one of them")
         table, symbols = as_tokens(tokens, blank), as_words(words)

@@ -365,7 +365,7 @@ class TokenTable:
 
 
 def other_form(lines: Sequence[str]) -> str | None:
-    """What lines are in place of tokens, where that is certain: JSON, or ids that come first."""
+    """What lines are in place of tokens, where that is certain: JSON, ids that come first, or texts."""
     if lines[0].lstrip()[:1] in ("{", "["):
         try:
             json.loads("\n".join(lines))
@@ -376,6 +376,8 @@ def other_form(lines: Sequence[str]) -> str | None:
     are_pairs = all(len(both) == 2 for both in fields) and not all(both[1].isdecimal() for both in fields)
     if are_pairs and sorted(both[0] for both in fields) == sorted(map(str, range(len(lines)))):
         return f"the ids first, such as {lines[0][:80]!r}"
+    if len(lines) > 1 and all(len(both) == 2 and not both[1].split()[-1].isdecimal() for both in fields):
+        return f"several words a line, such as {lines[0][:80]!r}"
     return None
 
 

@@ -138,7 +138,8 @@ class Lexicon:
             where = f"{path}, line {number}"
             word, rest, cost = parts[0], parts[1:], 0.0
             if word in RESERVED:
-                raise FormatError(f"{where}: expected a word, got {word!r}, which is reserved")
+                table = "; is this a table of words and their numbers?" if rest == ["0"] else ""
+                raise FormatError(f"{where}: expected a word, got {word!r}, which is reserved{table}")
             if probabilities:
                 cost = _cost(rest[0] if rest else "", where)
                 rest = rest[1:]

@@ -97,6 +97,8 @@ def build_fields(
             )
             if separator == "auto":
                 _warn_of_unused_separator(lexicon, table)
+            elif given is not None:
+                _warn_of_spelled_separator(lexicon, table)
         fst, *with_slot, fields = _closed_vocabulary(table, lexicon, lm, topologies, options, meta, reporter)
         fields |= {"join": "words", "separator": lexicon.separator, "separator_column": lexicon.separator_column}
     if options.epsilon_free:
@@ -164,6 +166,16 @@ def with_topology(
     reader = algebra.topology_reader(topology, Labels(num_columns, {}).unmark())
     fst = algebra.compose(reader, lexicon.to_kaldifst())
     return _compiled(fst, tokens, None, None if tokens is not None else num_columns)
+
+
+def _warn_of_spelled_separator(lexicon: Lexicon, table: TokenTable) -> None:
+    """Warns if the separator that was given is a label of words, and another one usually stands between them."""
+    try:
+        usual = find_separator(table)
+    except ValueError:
+        return  # several could be meant
+    if usual not in (None, WORD_START, lexicon.separator) and lexicon.separator_column in lexicon.columns:
+        warn(f"separator: expected {usual!r}, got {lexicon.separator!r}, which the lexicon uses in spellings of words")
 
 
 def _warn_of_unused_separator(lexicon: Lexicon, table: TokenTable) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from arcbeam.core.checks import as_texts
 from arcbeam.files.nemo_archive import is_model
 from arcbeam.files.reading import check_is_file
+from arcbeam.graph.graph import Graph
 from arcbeam.graph.symbols import TokenTable
 from arcbeam.tokens.json_files import by_id, of_json, read_json, with_named_blank
 from arcbeam.tokens.model_tokens import ModelTokens, with_marked_pieces
@@ -64,9 +65,10 @@ def _read(tokens: Any, blank: str | int | None) -> ModelTokens:
     if isinstance(tokens, Mapping):
         return ModelTokens(by_id(tokens, "tokens"), "tokens")
     if not isinstance(tokens, Iterable):
+        hint = "; with a graph write arcbeam.CtcDecoder(graph)" if isinstance(tokens, Graph) else ""
         raise TypeError(
             "tokens: expected a list of labels, the path of a file of them, a tokenizer or a processor, got "
-            f"{type(tokens).__name__}"
+            f"{type(tokens).__name__}{hint}"
         )
     tokens = as_texts("tokens", tokens, "column")
     if not tokens:

@@ -122,6 +122,9 @@ class BoostingTree:
         tokens_of = None if tokenizer is None else TokensOf(tokenizer)
         if vocab_size is None and tokens_of is not None:
             vocab_size = tokens_of.size
+        if vocab_size is None and tokens_of is None and (text := next((n for n in names if isinstance(n, str)), None)):
+            text = shortened(text)
+            raise ValueError(f"tokenizer: expected one, such as decoder.pieces, because phrase {text} is text")
         self.vocab_size = _vocabulary(vocab_size)
         self._phrases: dict[Phrase, float] = {}
         for name, score in zip(names, scores, strict=True):

@@ -18,7 +18,8 @@ def trees_of(boost: Boosts, batch: int, tokens: int, blank: int) -> list[Boostin
     if boost is None or isinstance(boost, BoostingTree):
         trees: list[BoostingTree | None] = [boost] * batch
     elif isinstance(boost, (str, bytes)) or not isinstance(boost, Sequence):
-        raise TypeError(f"boost: expected an arcbeam.BoostingTree, or a list of them, got {type(boost).__name__}")
+        hint = "; a Boost is for a CtcDecoder" if type(boost).__name__ == "Boost" else ""
+        raise TypeError(f"boost: expected an arcbeam.BoostingTree, or a list of them, got {type(boost).__name__}{hint}")
     else:
         trees = list(boost)
         if len(trees) != batch:

@@ -55,6 +55,7 @@ class TransducerOptions:
         ``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.ConfidenceMethod`; None for no confidence.
     confidence_aggregation : str
         ``"mean"``, ``"min"``, ``"max"`` or ``"prod"``: how the confidence of a word is made of those of its tokens.
+        Without `confidence` it has no effect.
     boosting_tree_alpha : float
         The factor of a boosting tree's scores, which are added to the logits of labels.
     ngram_lm_alpha : float

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,9 @@ from arcbeam.core.checks import (
 )
 from arcbeam.core.errors import FormatError
 from arcbeam.core.packages import require
-from arcbeam.core.show import shown_as
+from arcbeam.core.show import few, shown_as
 from arcbeam.core.threads import usable_cores
+from arcbeam.core.warn import warn
 
 LN10 = 1.0 / math.log10(math.e)  # which is not math.log(10) to the last bit
 ALL = 2**31 - 1
@@ -227,7 +228,7 @@ class BeamSearchDecoderCTC:
             beam_prune=float(beam_prune_logp),
             prune_history=bool(prune_history),
             nbest=nbest,
-            hotwords=_words_of(hotwords),
+            hotwords=_words_of(hotwords, labels),
             hotword_weight=float(hotword_weight),
             start=b"" if model is None or lm_start_state is None else model.bytes_of(lm_start_state),
         )
@@ -315,12 +316,16 @@ class BeamSearchDecoderCTC:
         return shown_as("BeamSearchDecoderCTC", repr(self._alphabet), *lm)
 
 
-def _words_of(hotwords: Iterable[str] | None) -> list[bytes]:
-    """The words of hotwords and phrases, sorted; TypeError."""
+def _words_of(hotwords: Iterable[str] | None, labels: Sequence[str]) -> list[bytes]:
+    """The words of hotwords and phrases, sorted; TypeError. Warns of words that no labels spell."""
     if isinstance(hotwords, (str, bytes)):
         raise TypeError(f"hotwords: expected a list of words, got {type(hotwords).__name__}; write [{hotwords!r}]")
     given = list(hotwords or ())
     for phrase in given:
         if not isinstance(phrase, str):
             raise TypeError(f"hotwords: expected words as str, got {type(phrase).__name__}")
-    return sorted({word.encode() for phrase in given for word in phrase.split()})
+    words = {word for phrase in given for word in phrase.split()}
+    letters = set("".join(labels)) if words else set()
+    if lost := sorted(word for word in words if not letters.issuperset(word)):
+        warn(f"hotwords: the labels cannot spell {few(lost)}; write hotwords in the labels' case")
+    return sorted(word.encode() for word in words)

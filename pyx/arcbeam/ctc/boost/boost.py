@@ -352,7 +352,8 @@ def compiled_for(graph: Graph, boosts: Boosts, threads: int = 1) -> BoostList | 
     if boosts is None or isinstance(boosts, Boost):
         return None if boosts is None else boosts.compiled(graph)
     if isinstance(boosts, str) or not isinstance(boosts, Sequence):
-        raise TypeError(f"boost: expected an arcbeam.Boost, or a list of them, got {type(boosts).__name__}")
+        hint = "; a BoostingTree is for a TransducerDecoder" if type(boosts).__name__ == "BoostingTree" else ""
+        raise TypeError(f"boost: expected an arcbeam.Boost, or a list of them, got {type(boosts).__name__}{hint}")
     for at, boost in enumerate(boosts):
         if boost is not None and not isinstance(boost, Boost):
             raise TypeError(
