@@ -108,8 +108,8 @@ def if_so(holds, text):
 def of_transducers():
     words, pairs = partial(tree, "wer", "RNN-T"), "phrases of 2 words"
     other = partial(tree, "wer", "TDT")
-    alone = f"with each utterance's rare words alone 1 gives {words(1.0, 0):.1f} %."
-    yield f"makes {words(0.0):.1f} % word errors without a tree: {alone}"
+    alone = f"With each utterance's rare words alone a factor of 1 gives {words(1.0, 0):.1f} %."
+    yield f"makes {words(0.0):.1f} % word errors without a tree. {alone}"
     false = tree("false", "RNN-T", 1.0)
     yield f"With 1,000 others it gives {words(1.0):.1f} % and {false:.0f} false alarms in a hundred utterances"
     yield if_so(tree("false", "RNN-T", 0.25) == 0, f"0.25 gives {words(0.25):.1f} % and none.")
@@ -220,10 +220,11 @@ def of_boosting():
     high, low, none = (magnitude("false_17", "mixed", magnitude=score) for score in (8.5, 4.0, 0.0))
     yield (
         f"8.5 makes {high:.0f} false alarms in a hundred utterances of test-other-100 at beam 17, and 4 makes "
-        f"{low:.0f}; without a boost there are {none:.0f}"
+        f"{low:.0f}. Without a boost there are {none:.0f}"
     )
     without, both, single = phrases("wer", 2, 0), phrases("wer", 2, 7), phrases("wer", 2, 7, "one by one")
-    yield f"fall from {without:.2f} to {both:.2f} %, and to {single:.2f} % where the rare words"
+    rare_alone = f"and to {single:.2f} % with their rare words alone"
+    yield f"fall from {without:.2f} to {both:.2f} % with phrases of two words, {rare_alone}"
     two, three = (partial(phrases, words=2, score=14), partial(phrases, words=3, score=14, others=0))
     yield if_so(
         two("false") == three("false") == 0,
@@ -241,8 +242,8 @@ def of_boosting():
     [wer] = rare("arcbeam, beam 12", "the default", "wer")
     yield (
         f"pyctcdecode takes {wide:.0f} times the processor time of arcbeam with beam 17 and the default score, and "
-        f"{narrow:.0f} times that with beam 12 ({wer:.1f} % word errors); where all lists are new, {wide_new:.0f} and "
-        f"{narrow_new:.0f} times."
+        f"{narrow:.0f} times that with beam 12 ({wer:.1f} % word errors). Where all lists are new, it takes "
+        f"{wide_new:.0f} and {narrow_new:.0f} times."
     )
     there, elsewhere = calibrated("there"), calibrated("false_alarms")
     yield f"the score that makes {there:.0f} % of false alarms on clear recordings makes {elsewhere:.0f} % on hard ones"
@@ -250,8 +251,8 @@ def of_boosting():
     yield if_so(
         whole("false") == 0,
         f"{new('recall'):.0f} % are found at beam 17, and {whole('recall'):.0f} % with the same lists and the whole "
-        f"vocabulary; but there are {new('false'):.0f} false alarms in a hundred utterances, where the whole "
-        "vocabulary has none.",
+        f"vocabulary. But there are {new('false'):.0f} false alarms in a hundred utterances, and none with the "
+        "whole vocabulary.",
     )
     costly = [row for row in rows_of("cpu/boost_new_words") if row["why"] == "tuned" and (row["slot"] or 0) < -15]
     found = {row["beam"]: row["recall"] for row in costly if row["others"] == 100}
@@ -276,7 +277,7 @@ def of_large_language_models():
     cheap, both = "CPU, one core, no rescoring", "CPU, one core"
     at_8, at_14 = ([errors_at(beam, who) for who in (both, cheap)] for beam in (8.0, 14.0))
     yield (
-        f"at beam 8 it makes {at_8[0]} errors where the small one alone makes {at_8[1]}; at 14 it is {at_14[0]} and "
+        f"At beam 8 it makes {at_8[0]} errors where the small one alone makes {at_8[1]}; at 14 it is {at_14[0]} and "
         f"{at_14[1]}"
     )
     size = partial(figure, "cpu/kl14_table1", model="large model")
@@ -310,8 +311,8 @@ def of_streams():
     clear, hard, short = "ljspeech-200", "test-other-100", "an4-test"
     yield if_so(
         kept(clear) >= kept(hard) and half(clear) <= half(hard),
-        f"{kept(hard):.0f} % of the words of read sentences became stable before their sentence ended: half of these "
-        f"{half(hard) / 1e3:.1f} s after they were said, 95 % within {most(hard) / 1e3:.1f} s.",
+        f"{kept(hard):.0f} % of the words of read sentences became stable before their sentence ended. Half of these "
+        f"were stable {half(hard) / 1e3:.1f} s after they were said, 95 % within {most(hard) / 1e3:.1f} s.",
     )
     yield f"it was {kept(short):.0f} %, in {half(short) / 1e3:.1f} and {most(short) / 1e3:.1f} s."
     yield if_so(max(endpoints("missed", "sherpa", 1.5)) == 0, "found all pauses of 1.5 s")
