@@ -140,7 +140,7 @@ def of_from_pyctcdecode():
     rtfx = float(f"{narrow('rtfx'):.2g}")
     yield if_so(
         narrow("wer") <= peer,
-        f"with 512 pieces, `beam=8` and `max_active=5000` give {narrow('wer'):.2f} % word errors where pyctcdecode "
+        f"With 512 pieces, `beam=8` and `max_active=5000` give {narrow('wer'):.2f} % word errors where pyctcdecode "
         f"with 100 beams gives {peer:.2f} %, and decode {narrow('cpu_ratio'):.0f} times as fast (RTFx {rtfx:,.0f}). "
         f"`beam=12` gives {enough('wer'):.2f} % and is {enough('cpu_ratio'):.1f} times as fast",
     )
@@ -184,7 +184,7 @@ def of_from_riva_and_kaldi():
     rows = rows_of("cpu/faster_decoder")
     yield if_so(
         all(row["answers"].endswith("equal") for row in rows),
-        f"on one core {min(row['ratio'] for row in rows):.0f} to {max(row['ratio'] for row in rows):.0f} times as fast "
+        f"On one core it is {min(row['ratio'] for row in rows):.0f} to {max(row['ratio'] for row in rows):.0f} times as fast "
         "as kaldi-decoder, with the same paths",
     )
 
