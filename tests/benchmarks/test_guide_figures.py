@@ -105,7 +105,7 @@ def if_so(holds, text):
     return text if holds else f"not so any more: {text}"
 
 
-def of_transducers():
+def of_transducer_boosting():
     words, pairs = partial(tree, "wer", "RNN-T"), "phrases of 2 words"
     other = partial(tree, "wer", "TDT")
     alone = f"With each utterance's rare words alone a factor of 1 gives {words(1.0, 0):.1f} %."
@@ -113,7 +113,7 @@ def of_transducers():
     false = tree("false", "RNN-T", 1.0)
     yield f"With 1,000 others it gives {words(1.0):.1f} % and {false:.0f} false alarms in a hundred utterances"
     yield if_so(tree("false", "RNN-T", 0.25) == 0, f"0.25 gives {words(0.25):.1f} % and none.")
-    these = f"{other(1.0, 0):.1f}, {other(1.0):.1f} and {other(0.25):.1f} % with these."
+    these = f"{other(1.0, 0):.1f}, {other(1.0):.1f} and {other(0.25):.1f} % with the same lists and factors."
     yield f"A small TDT makes {other(0.0):.1f} % without a tree, and {these}"
     yield f"{words(0.5, kind=pairs):.1f} % at 0.5 with 1,000 others and the RNN-T"
 
@@ -315,6 +315,9 @@ def of_streams():
         f"were stable {half(hard) / 1e3:.1f} s after they were said, 95 % within {most(hard) / 1e3:.1f} s.",
     )
     yield f"it was {kept(short):.0f} %, in {half(short) / 1e3:.1f} and {most(short) / 1e3:.1f} s."
+
+
+def of_endpoints():
     yield if_so(max(endpoints("missed", "sherpa", 1.5)) == 0, "found all pauses of 1.5 s")
     yield f"cut up to {max(endpoints('false', 'sherpa', 1.5)):.0f} % of the utterances at pauses within them"
     yield if_so(max(endpoints("missed", "Kaldi", 1.0, 1.0)) <= 4, "found 96 % or more of those of 1 s")
@@ -324,7 +327,7 @@ def of_streams():
 
 
 QUOTES = {
-    "transducers.md": of_transducers,
+    "transducer-boosting.md": of_transducer_boosting,
     "not-yet.md": of_not_yet,
     "from-pyctcdecode.md": of_from_pyctcdecode,
     "from-transformers.md": of_from_transformers,
@@ -339,6 +342,7 @@ QUOTES = {
     "lattices.md": of_lattices,
     "more-answers.md": of_more_answers,
     "streams.md": of_streams,
+    "endpoints.md": of_endpoints,
 }
 
 

@@ -28,20 +28,23 @@ UTTERANCES = 3
 # Pages whose examples are run below; a new block on one of them, or on another page, fails until a test has it.
 PYTHON = {
     "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 3, "guide/boosting.md": 3,
-    "guide/decoding.md": 2, "guide/frame-confidences.md": 3, "guide/from-flashlight.md": 1, "guide/from-nemo.md": 3,
+    "guide/decoding.md": 2, "guide/endpoints.md": 2, "guide/frame-confidences.md": 3, "guide/from-flashlight.md": 1,
+    "guide/from-nemo.md": 3,
     "guide/from-onnx.md": 3, "guide/from-other-toolkits.md": 5, "guide/from-pyctcdecode.md": 2,
     "guide/from-riva-and-kaldi.md": 4, "guide/from-torchaudio.md": 2, "guide/from-transformers.md": 2,
     "guide/front-door.md": 3, "guide/gpu.md": 2, "guide/graphs.md": 2, "guide/install.md": 1,
     "guide/large-language-models.md": 3, "guide/lattices.md": 7, "guide/more-answers.md": 5, "guide/not-yet.md": 1,
-    "guide/serving-streams.md": 5, "guide/streams.md": 6, "guide/transducer-streams.md": 1,
-    "guide/transducer-weights.md": 1, "guide/transducers.md": 2, "guide/which-decoder.md": 1, "guide/word-times.md": 3,
-    "index.md": 1,
+    "guide/serving-streams.md": 5, "guide/streams.md": 4, "guide/transducer-streams.md": 1,
+    "guide/transducer-boosting.md": 1, "guide/transducer-weights.md": 1, "guide/transducers.md": 1,
+    "guide/which-decoder.md": 1, "guide/word-times.md": 3, "index.md": 1,
 }  # fmt: skip
 COMMANDS = {
-    "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4, "guide/frame-confidences.md": 1,
+    "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4, "guide/endpoints.md": 1,
+    "guide/frame-confidences.md": 1,
     "guide/graphs.md": 7, "guide/json.md": 2, "guide/large-language-models.md": 3, "guide/lattices.md": 1,
-    "guide/more-answers.md": 2, "guide/streams.md": 3,
-    "guide/transducer-streams.md": 3, "guide/transducer-weights.md": 1, "guide/transducers.md": 5,
+    "guide/more-answers.md": 2, "guide/streams.md": 2,
+    "guide/transducer-boosting.md": 2, "guide/transducer-streams.md": 3, "guide/transducer-weights.md": 1,
+    "guide/transducers.md": 3,
     "guide/troubleshooting.md": 2, "guide/word-times.md": 3,
 }  # fmt: skip
 NOT_RUN = {
@@ -344,12 +347,15 @@ def test_boosting(there, speech, capsys):
 
 def test_streams(there, speech, capsys):
     names = {}
-    for code in examples("guide/streams.md"):
+    for code in examples("guide/streams.md") + examples("guide/endpoints.md"):
         run("streams.md", code, names)
         assert names["hypothesis"].text == speech[1][0]  # of the whole, and of a stream that has moved
     assert speech[1][0].startswith(capsys.readouterr().out.splitlines()[5].split(" |")[0])
     assert list(names["patient"].rules) == ["pause", "end of sentence"]
-    assert [command(arguments) for arguments in commands("guide/streams.md")][2].startswith("utterance0-1 ")
+    for arguments in commands("guide/streams.md"):
+        command(arguments)
+    (sentences,) = commands("guide/endpoints.md")
+    assert command(sentences).startswith("utterance0-1 ")
 
 
 def test_serving_streams(there, speech, capsys, monkeypatch):
@@ -595,12 +601,14 @@ def test_kenlm(there, arpa):
 
 
 def test_transducers(here, demo_data, capsys):
-    """The page runs in a checkout as it stands, shell commands included; the demo's errors are those that it tells."""
+    """Both pages run in a checkout as they stand, shell commands included; the demo's errors are those on the page."""
     Path("data").symlink_to(ROOT / "data")
-    whole, boost = examples("guide/transducers.md")
+    (whole,) = examples("guide/transducers.md")
+    (boost,) = examples("guide/transducer-boosting.md")
     run("transducers.md", whole, names := {})
     said = capsys.readouterr().out.splitlines()
-    shown, plain, as_json, boosted, mapped = commands("guide/transducers.md")
+    shown, plain, as_json = commands("guide/transducers.md")
+    boosted, mapped = commands("guide/transducer-boosting.md")
     text = (DOCS / "guide" / "transducers.md").read_text()
     told = re.search(r"This TDT makes ([\d.]+) % word errors.*?makes ([\d.]+) %", text, re.DOTALL)
     measured = re.findall(r"^(?:transducer|greedy CTC) +WER ([\d.]+) %", command(shown), re.MULTILINE)
@@ -611,14 +619,15 @@ def test_transducers(here, demo_data, capsys):
         "confidence" in row["tokens"][0] for row in rows
     )
 
-    run("transducers.md", boost, names)
+    run("transducer-boosting.md", boost, names)
     better = ["four queen of clubs", "eight of spades four of clubs seven of hearts"]
     both = names["decoder"].decode(
         [names["utterances"][name] for name in ("cards-002", "cards-005")], boost=names["tree"]
     )
     assert [found.text for found in both] == better
     assert [found.text for found in names["found"]] == [better[0], said[9].partition(" ")[2]]
-    for line in re.findall(r"^printf .*$", text, re.MULTILINE):
+    page = (DOCS / "guide" / "transducer-boosting.md").read_text()
+    for line in re.findall(r"^printf .*$", page, re.MULTILINE):
         subprocess.run(line, shell=True, check=True)
     lines = command(boosted).splitlines()
     assert f"cards-002 {better[0]}" in lines and f"cards-005 {better[1]}" in lines
