@@ -286,7 +286,7 @@ def of_large_language_models():
     yield f"its index, {size('index_share'):.0f} % of its size"
 
 
-def of_lattices():
+def of_lattice_rescoring():
     yield lattices("on the fly", contender="on the fly")
     yield lattices("on the fly, `hypotheses_per_state=3`", contender="on the fly, n = 3")
     yield from (lattices(f"lattice beam {beam}", float(beam)) for beam in (4, 8, 10, 12))
@@ -339,7 +339,7 @@ QUOTES = {
     "boosting.md": of_boosting,
     "gpu.md": of_gpu,
     "large-language-models.md": of_large_language_models,
-    "lattices.md": of_lattices,
+    "lattice-rescoring.md": of_lattice_rescoring,
     "more-answers.md": of_more_answers,
     "streams.md": of_streams,
     "endpoints.md": of_endpoints,

@@ -29,11 +29,11 @@ UTTERANCES = 3
 PYTHON = {
     "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 3, "guide/boosting.md": 3,
     "guide/decoding.md": 2, "guide/endpoints.md": 2, "guide/frame-confidences.md": 3, "guide/from-flashlight.md": 1,
-    "guide/from-nemo.md": 3,
-    "guide/from-onnx.md": 3, "guide/from-other-toolkits.md": 5, "guide/from-pyctcdecode.md": 2,
+    "guide/from-nemo.md": 3, "guide/from-onnx.md": 3, "guide/from-other-toolkits.md": 5, "guide/from-pyctcdecode.md": 2,
     "guide/from-riva-and-kaldi.md": 4, "guide/from-torchaudio.md": 2, "guide/from-transformers.md": 2,
     "guide/front-door.md": 3, "guide/gpu.md": 2, "guide/graphs.md": 2, "guide/install.md": 1,
-    "guide/large-language-models.md": 3, "guide/lattices.md": 7, "guide/more-answers.md": 5, "guide/not-yet.md": 1,
+    "guide/large-language-models.md": 3, "guide/lattice-rescoring.md": 2, "guide/lattices-of-kaldi.md": 2,
+    "guide/lattices.md": 3, "guide/more-answers.md": 5, "guide/not-yet.md": 1,
     "guide/serving-streams.md": 5, "guide/streams.md": 4, "guide/transducer-streams.md": 1,
     "guide/transducer-boosting.md": 1, "guide/transducer-weights.md": 1, "guide/transducers.md": 1,
     "guide/which-decoder.md": 1, "guide/word-times.md": 3, "index.md": 1,
@@ -41,7 +41,7 @@ PYTHON = {
 COMMANDS = {
     "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4, "guide/endpoints.md": 1,
     "guide/frame-confidences.md": 1,
-    "guide/graphs.md": 7, "guide/json.md": 2, "guide/large-language-models.md": 3, "guide/lattices.md": 1,
+    "guide/graphs.md": 7, "guide/json.md": 2, "guide/large-language-models.md": 3, "guide/lattices-of-kaldi.md": 1,
     "guide/more-answers.md": 2, "guide/streams.md": 2,
     "guide/transducer-boosting.md": 2, "guide/transducer-streams.md": 3, "guide/transducer-weights.md": 1,
     "guide/transducers.md": 3,
@@ -388,7 +388,8 @@ def test_serving_streams(there, speech, capsys, monkeypatch):
 def test_lattices(there, demo_data, speech, capsys):
     arcbeam.LanguageModel.build(demo_data / "novels.3gram.arpa.xz").save("4gram.lm")
     names = {}
-    for code in examples("guide/lattices.md"):
+    *first, prune = examples("guide/lattices.md")
+    for code in [*first, *examples("guide/lattices-of-kaldi.md"), *examples("guide/lattice-rescoring.md"), prune]:
         run("lattices.md", code.replace("what was said", speech[1][0]), names)
     assert names["errors"] == 0 and " ".join(names["words"]) == speech[1][0]
     assert 0 < names["small"].num_links <= names["lattice"].num_links
@@ -399,7 +400,7 @@ def test_lattices(there, demo_data, speech, capsys):
     assert dict(arcbeam.read_lattices("lattices.txt")) == {"utterance": names["found"]}
     assert names["later"].best_path(acoustic_scale=1.5).text == names["rescored"].text
     assert (names["found"].arcs["word"] != 0).all()
-    for arguments in commands("guide/lattices.md"):
+    for arguments in commands("guide/lattices-of-kaldi.md"):
         command(arguments)
     assert len(list(arcbeam.read_lattices("scp:lattices.scp"))) == len(speech[0])
 
