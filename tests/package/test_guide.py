@@ -27,9 +27,10 @@ DOCS = ROOT / "docs"
 UTTERANCES = 3
 # Pages whose examples are run below; a new block on one of them, or on another page, fails until a test has it.
 PYTHON = {
-    "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 3, "guide/boosting.md": 3,
-    "guide/decoding.md": 2, "guide/endpoints.md": 2, "guide/frame-confidences.md": 3, "guide/from-flashlight.md": 1,
-    "guide/from-nemo.md": 3, "guide/from-onnx.md": 3, "guide/from-other-toolkits.md": 5, "guide/from-pyctcdecode.md": 2,
+    "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 1, "guide/batches-from-python.md": 2,
+    "guide/boosting.md": 3, "guide/decoding.md": 2, "guide/endpoints.md": 2, "guide/frame-confidences.md": 3,
+    "guide/from-flashlight.md": 1, "guide/from-nemo.md": 3, "guide/from-onnx.md": 3, "guide/from-other-toolkits.md": 5,
+    "guide/from-pyctcdecode.md": 2,
     "guide/from-riva-and-kaldi.md": 4, "guide/from-torchaudio.md": 2, "guide/from-transformers.md": 2,
     "guide/front-door.md": 3, "guide/gpu.md": 2, "guide/graphs.md": 2, "guide/install.md": 1,
     "guide/large-language-models.md": 3, "guide/lattice-rescoring.md": 2, "guide/lattices-of-kaldi.md": 2,
@@ -244,18 +245,19 @@ def test_batch_jobs(there, speech, capsys, monkeypatch):
         command(arguments)
     assert Path("hypotheses.txt").read_text().splitlines()[0] == f"utterance0 {speech[1][0]}"
     assert re.match(r"utterance0 1 [\d.]+ [\d.]+ \w+\n", Path("words.ctm").read_text())
-    files, in_a_row, on_many_machines = examples("guide/batch-jobs.md")
+    (files,) = examples("guide/batch-jobs.md")
+    in_a_row, on_many_machines = examples("guide/batches-from-python.md")
     run("batch-jobs.md", files, {})
     assert list(np.load("log_probs.npz")) == ["first", "second"]
     np.save("log_probs.npy", np.stack([speech[0][0]] * 300))
     decoder = arcbeam.CtcDecoder(arcbeam.Graph.load("graph.arcbeam"), acoustic_scale=1.5, device="cpu")
-    run("batch-jobs.md", in_a_row, {"decoder": decoder})
+    run("batches-from-python.md", in_a_row, {"decoder": decoder})
     printed = capsys.readouterr().out.splitlines()
     assert [line.split(maxsplit=1)[1] for line in printed] == [speech[1][0]] * 300
     for number in range(2):
         np.savez(f"shard{number}.npz", **{f"{number}-{i}": frames for i, frames in enumerate(speech[0])})
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(data=(data := RayData())))
-    run("batch-jobs.md", on_many_machines, {})
+    run("batches-from-python.md", on_many_machines, {})
     [(where, found)] = data.written.items()
     assert where == "transcripts"
     assert [one["id"] for one in found] == [["0-0", "0-1", "0-2"], ["1-0", "1-1", "1-2"]]
