@@ -13,7 +13,8 @@ WRITTEN = [page for page in PAGES if page != GENERATED]
 GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
 DESIGN = sorted((ROOT / "docs" / "design").glob("*.md"))
 RULES = ROOT / "docs" / "design" / "rules.md"
-MOST_LINES = 150
+MOST_LINES = {"design": 150, "guide": 200}
+MOST_WORDS = 90  # of a paragraph, or of an item of a list
 OPENING = 12  # lines of a guide page within which the first block begins
 CODE = ("pyx", "cuda", "cpu_reference", "tests")
 SUFFIXES = {".py", ".pyx", ".pxd", ".pyi", ".hpp", ".cpp", ".cuh", ".cu", ".toml"}
@@ -41,6 +42,25 @@ def blocks(text: str, language: str) -> list[str]:
 
 def without_blocks(text: str) -> str:
     return re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def paragraphs(text: str) -> list[str]:
+    """Paragraphs and items of lists, each on one line; headings, tables, pictures and blocks are none."""
+    found, goes_on = [], False
+    for line in without_blocks(text).splitlines():
+        if not line.strip() or re.match(r"[#|!<]", line):
+            goes_on = False
+        elif goes_on and not re.match(r" *([*-]|\d+\.) ", line):
+            found[-1] += f" {line.strip()}"
+        else:
+            found.append(line.strip())
+            goes_on = True
+    return found
+
+
+def words_of(paragraph: str) -> int:
+    """As a reader counts them: the target of a link is none."""
+    return len(re.sub(r"\]\([^)]*\)", "]", paragraph).split())
 
 
 def anchors(text: str) -> set[str]:
@@ -116,7 +136,23 @@ def test_code_names_pages_that_exist():
 
 @pytest.mark.parametrize("page", [*DESIGN, *GUIDE], ids=name)
 def test_pages_are_short(page):
-    assert len(page.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+    assert len(page.read_text(encoding="utf-8").splitlines()) <= MOST_LINES[page.parent.name]
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *GUIDE], ids=name)
+def test_paragraphs_are_short(page):
+    long = {text[:60]: words_of(text) for text in paragraphs(page.read_text(encoding="utf-8"))}
+    assert {text: words for text, words in long.items() if words >= MOST_WORDS} == {}
+
+
+def test_paragraphs_are_read():
+    text = "# A title\n\nOne [of\ntwo](a/page.md) lines.\n```console\narcbeam info\n```\nAfter it:\n\n"
+    text += "* an item\n  of two lines\n* another\n\n"
+    text += "| a | table |\n|---|---|\n1. first\n2. second\n\n![A picture](p.svg)\n"
+    found = paragraphs(text)
+    items = ["* an item of two lines", "* another", "1. first", "2. second"]
+    assert found == ["One [of two](a/page.md) lines.", "After it:", *items]
+    assert [words_of(paragraph) for paragraph in found[:2]] == [4, 2]
 
 
 @pytest.mark.parametrize("page", GUIDE, ids=name)

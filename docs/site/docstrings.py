@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT / "pyx"))
 from arcbeam.core.calls import explains  # noqa: E402
 
 log = logging.getLogger("mkdocs.plugins.docstrings")
-_TAKES = re.compile(r"(?:lists_options|explains)\(([A-Za-z]\w*)((?:\.\w+)*)(?:, without=\(([^)]*)\))?")
+_TAKES = re.compile(r"(?:lists_options|explains)\(([A-Za-z]\w*)\b(?!=)((?:\.\w+)*)(?:, without=\(([^)]*)\))?")
 _ROLE = re.compile(r":(?:class|meth|func|attr):`~?([\w.]+)`")
 _NAME = re.compile(r"(?<![`\[\w])`([A-Za-z]\w*(?:\.\w+)*)`(?!`)")
 _PAGE = re.compile(r"``(?:docs/([\w/-]+\.md)|([A-Z]+\.md))``")

@@ -105,15 +105,15 @@ def if_so(holds, text):
     return text if holds else f"not so any more: {text}"
 
 
-def of_transducers():
+def of_transducer_boosting():
     words, pairs = partial(tree, "wer", "RNN-T"), "phrases of 2 words"
     other = partial(tree, "wer", "TDT")
-    alone = f"with each utterance's rare words alone 1 gives {words(1.0, 0):.1f} %."
-    yield f"makes {words(0.0):.1f} % word errors without a tree: {alone}"
+    alone = f"With each utterance's rare words alone a factor of 1 gives {words(1.0, 0):.1f} %."
+    yield f"makes {words(0.0):.1f} % word errors without a tree. {alone}"
     false = tree("false", "RNN-T", 1.0)
     yield f"With 1,000 others it gives {words(1.0):.1f} % and {false:.0f} false alarms in a hundred utterances"
     yield if_so(tree("false", "RNN-T", 0.25) == 0, f"0.25 gives {words(0.25):.1f} % and none.")
-    these = f"{other(1.0, 0):.1f}, {other(1.0):.1f} and {other(0.25):.1f} % with these."
+    these = f"{other(1.0, 0):.1f}, {other(1.0):.1f} and {other(0.25):.1f} % with the same lists and factors."
     yield f"A small TDT makes {other(0.0):.1f} % without a tree, and {these}"
     yield f"{words(0.5, kind=pairs):.1f} % at 0.5 with 1,000 others and the RNN-T"
 
@@ -140,7 +140,7 @@ def of_from_pyctcdecode():
     rtfx = float(f"{narrow('rtfx'):.2g}")
     yield if_so(
         narrow("wer") <= peer,
-        f"with 512 pieces, `beam=8` and `max_active=5000` give {narrow('wer'):.2f} % word errors where pyctcdecode "
+        f"With 512 pieces, `beam=8` and `max_active=5000` give {narrow('wer'):.2f} % word errors where pyctcdecode "
         f"with 100 beams gives {peer:.2f} %, and decode {narrow('cpu_ratio'):.0f} times as fast (RTFx {rtfx:,.0f}). "
         f"`beam=12` gives {enough('wer'):.2f} % and is {enough('cpu_ratio'):.1f} times as fast",
     )
@@ -182,10 +182,10 @@ def of_from_riva_and_kaldi():
     )
     yield f"{letters:.0f} times as fast as riva-asrlib-decoder with letters and {pieces:.0f} times with 512 pieces"
     rows = rows_of("cpu/faster_decoder")
+    ratios = [row["ratio"] for row in rows]
     yield if_so(
         all(row["answers"].endswith("equal") for row in rows),
-        f"on one core {min(row['ratio'] for row in rows):.0f} to {max(row['ratio'] for row in rows):.0f} times as fast "
-        "as kaldi-decoder, with the same paths",
+        f"On one core it is {min(ratios):.0f} to {max(ratios):.0f} times as fast as kaldi-decoder, with the same paths",
     )
 
 
@@ -220,10 +220,11 @@ def of_boosting():
     high, low, none = (magnitude("false_17", "mixed", magnitude=score) for score in (8.5, 4.0, 0.0))
     yield (
         f"8.5 makes {high:.0f} false alarms in a hundred utterances of test-other-100 at beam 17, and 4 makes "
-        f"{low:.0f}; without a boost there are {none:.0f}"
+        f"{low:.0f}. Without a boost there are {none:.0f}"
     )
     without, both, single = phrases("wer", 2, 0), phrases("wer", 2, 7), phrases("wer", 2, 7, "one by one")
-    yield f"fall from {without:.2f} to {both:.2f} %, and to {single:.2f} % where the rare words"
+    rare_alone = f"and to {single:.2f} % with their rare words alone"
+    yield f"fall from {without:.2f} to {both:.2f} % with phrases of two words, {rare_alone}"
     two, three = (partial(phrases, words=2, score=14), partial(phrases, words=3, score=14, others=0))
     yield if_so(
         two("false") == three("false") == 0,
@@ -241,8 +242,8 @@ def of_boosting():
     [wer] = rare("arcbeam, beam 12", "the default", "wer")
     yield (
         f"pyctcdecode takes {wide:.0f} times the processor time of arcbeam with beam 17 and the default score, and "
-        f"{narrow:.0f} times that with beam 12 ({wer:.1f} % word errors); where all lists are new, {wide_new:.0f} and "
-        f"{narrow_new:.0f} times."
+        f"{narrow:.0f} times that with beam 12 ({wer:.1f} % word errors). Where all lists are new, it takes "
+        f"{wide_new:.0f} and {narrow_new:.0f} times."
     )
     there, elsewhere = calibrated("there"), calibrated("false_alarms")
     yield f"the score that makes {there:.0f} % of false alarms on clear recordings makes {elsewhere:.0f} % on hard ones"
@@ -250,8 +251,8 @@ def of_boosting():
     yield if_so(
         whole("false") == 0,
         f"{new('recall'):.0f} % are found at beam 17, and {whole('recall'):.0f} % with the same lists and the whole "
-        f"vocabulary; but there are {new('false'):.0f} false alarms in a hundred utterances, where the whole "
-        "vocabulary has none.",
+        f"vocabulary. But there are {new('false'):.0f} false alarms in a hundred utterances, and none with the "
+        "whole vocabulary.",
     )
     costly = [row for row in rows_of("cpu/boost_new_words") if row["why"] == "tuned" and (row["slot"] or 0) < -15]
     found = {row["beam"]: row["recall"] for row in costly if row["others"] == 100}
@@ -276,16 +277,16 @@ def of_large_language_models():
     cheap, both = "CPU, one core, no rescoring", "CPU, one core"
     at_8, at_14 = ([errors_at(beam, who) for who in (both, cheap)] for beam in (8.0, 14.0))
     yield (
-        f"at beam 8 it makes {at_8[0]} errors where the small one alone makes {at_8[1]}; at 14 it is {at_14[0]} and "
+        f"At beam 8 it makes {at_8[0]} errors where the small one alone makes {at_8[1]}; at 14 it is {at_14[0]} and "
         f"{at_14[1]}"
     )
     size = partial(figure, "cpu/kl14_table1", model="large model")
-    yield f"A 4-gram of {size('total') / 1e6:.0f} million n-grams has {size('lm_mb'):.0f} MB"
-    yield f"(a trie of the 4-gram above has {size('trie_mb'):,.0f} MB, probing {size('probing_mb'):,.0f} MB)"
+    yield f"A 4-gram of {size('total') / 1e6:.0f} million n-grams takes {size('lm_mb'):.0f} MB"
+    yield f"(a trie of the 4-gram above takes {size('trie_mb'):,.0f} MB, probing {size('probing_mb'):,.0f} MB)"
     yield f"its index, {size('index_share'):.0f} % of its size"
 
 
-def of_lattices():
+def of_lattice_rescoring():
     yield lattices("on the fly", contender="on the fly")
     yield lattices("on the fly, `hypotheses_per_state=3`", contender="on the fly, n = 3")
     yield from (lattices(f"lattice beam {beam}", float(beam)) for beam in (4, 8, 10, 12))
@@ -310,10 +311,13 @@ def of_streams():
     clear, hard, short = "ljspeech-200", "test-other-100", "an4-test"
     yield if_so(
         kept(clear) >= kept(hard) and half(clear) <= half(hard),
-        f"{kept(hard):.0f} % of the words of read sentences became stable before their sentence ended: half of these "
-        f"{half(hard) / 1e3:.1f} s after they were said, 95 % within {most(hard) / 1e3:.1f} s.",
+        f"{kept(hard):.0f} % of the words of read sentences became stable before their sentence ended. Half of these "
+        f"were stable {half(hard) / 1e3:.1f} s after they were said, 95 % within {most(hard) / 1e3:.1f} s.",
     )
     yield f"it was {kept(short):.0f} %, in {half(short) / 1e3:.1f} and {most(short) / 1e3:.1f} s."
+
+
+def of_endpoints():
     yield if_so(max(endpoints("missed", "sherpa", 1.5)) == 0, "found all pauses of 1.5 s")
     yield f"cut up to {max(endpoints('false', 'sherpa', 1.5)):.0f} % of the utterances at pauses within them"
     yield if_so(max(endpoints("missed", "Kaldi", 1.0, 1.0)) <= 4, "found 96 % or more of those of 1 s")
@@ -323,7 +327,7 @@ def of_streams():
 
 
 QUOTES = {
-    "transducers.md": of_transducers,
+    "transducer-boosting.md": of_transducer_boosting,
     "not-yet.md": of_not_yet,
     "from-pyctcdecode.md": of_from_pyctcdecode,
     "from-transformers.md": of_from_transformers,
@@ -335,9 +339,10 @@ QUOTES = {
     "boosting.md": of_boosting,
     "gpu.md": of_gpu,
     "large-language-models.md": of_large_language_models,
-    "lattices.md": of_lattices,
+    "lattice-rescoring.md": of_lattice_rescoring,
     "more-answers.md": of_more_answers,
     "streams.md": of_streams,
+    "endpoints.md": of_endpoints,
 }
 
 

@@ -27,22 +27,27 @@ DOCS = ROOT / "docs"
 UTTERANCES = 3
 # Pages whose examples are run below; a new block on one of them, or on another page, fails until a test has it.
 PYTHON = {
-    "design/kernels.md": 1, "guide/alignment.md": 2, "guide/baseline.md": 1, "guide/batch-jobs.md": 3,
-    "guide/boosting.md": 3, "guide/decoding.md": 2, "guide/frame-confidences.md": 3, "guide/from-flashlight.md": 1,
-    "guide/from-nemo.md": 3, "guide/from-onnx.md": 3, "guide/from-other-toolkits.md": 5,
-    "guide/from-pyctcdecode.md": 2, "guide/from-riva-and-kaldi.md": 4, "guide/from-torchaudio.md": 2,
-    "guide/from-transformers.md": 2, "guide/front-door.md": 3, "guide/gpu.md": 2, "guide/graphs.md": 2,
-    "guide/install.md": 1, "guide/large-language-models.md": 3, "guide/lattices.md": 7, "guide/more-answers.md": 5,
-    "guide/not-yet.md": 1, "guide/serving-streams.md": 5, "guide/streams.md": 6, "guide/transducer-streams.md": 1,
-    "guide/transducer-weights.md": 1, "guide/transducers.md": 2, "guide/which-decoder.md": 1,
-    "guide/word-times.md": 3, "index.md": 1,
+    "design/kernels.md": 1, "guide/alignment.md": 2, "guide/baseline.md": 1, "guide/batch-jobs.md": 1,
+    "guide/batches-from-python.md": 2,
+    "guide/boosting.md": 3, "guide/decoding.md": 2, "guide/endpoints.md": 2, "guide/frame-confidences.md": 3,
+    "guide/from-flashlight.md": 1, "guide/from-nemo.md": 3, "guide/from-onnx.md": 3, "guide/from-other-toolkits.md": 5,
+    "guide/from-pyctcdecode.md": 2,
+    "guide/from-riva-and-kaldi.md": 4, "guide/from-torchaudio.md": 2, "guide/from-transformers.md": 2,
+    "guide/front-door.md": 3, "guide/gpu.md": 2, "guide/graphs.md": 2, "guide/install.md": 1,
+    "guide/large-language-models.md": 3, "guide/lattice-rescoring.md": 2, "guide/lattices-of-kaldi.md": 2,
+    "guide/lattices.md": 3, "guide/more-answers.md": 5, "guide/not-yet.md": 1,
+    "guide/serving-streams.md": 5, "guide/streams.md": 4, "guide/transducer-streams.md": 1,
+    "guide/transducer-boosting.md": 1, "guide/transducer-weights.md": 1, "guide/transducers.md": 1,
+    "guide/which-decoder.md": 1, "guide/word-times.md": 3, "index.md": 1,
 }  # fmt: skip
 COMMANDS = {
     "guide/alignment.md": 1, "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4,
+    "guide/endpoints.md": 1,
     "guide/frame-confidences.md": 1,
-    "guide/graphs.md": 7, "guide/json.md": 2, "guide/large-language-models.md": 3, "guide/lattices.md": 1,
-    "guide/more-answers.md": 2, "guide/streams.md": 3,
-    "guide/transducer-streams.md": 3, "guide/transducer-weights.md": 1, "guide/transducers.md": 5,
+    "guide/graphs.md": 7, "guide/json.md": 2, "guide/large-language-models.md": 3, "guide/lattices-of-kaldi.md": 1,
+    "guide/more-answers.md": 2, "guide/streams.md": 2,
+    "guide/transducer-boosting.md": 2, "guide/transducer-streams.md": 3, "guide/transducer-weights.md": 1,
+    "guide/transducers.md": 3,
     "guide/troubleshooting.md": 2, "guide/word-times.md": 3,
 }  # fmt: skip
 NOT_RUN = {
@@ -257,18 +262,19 @@ def test_batch_jobs(there, speech, capsys, monkeypatch):
         command(arguments)
     assert Path("hypotheses.txt").read_text().splitlines()[0] == f"utterance0 {speech[1][0]}"
     assert re.match(r"utterance0 1 [\d.]+ [\d.]+ \w+\n", Path("words.ctm").read_text())
-    files, in_a_row, on_many_machines = examples("guide/batch-jobs.md")
+    (files,) = examples("guide/batch-jobs.md")
+    in_a_row, on_many_machines = examples("guide/batches-from-python.md")
     run("batch-jobs.md", files, {})
     assert list(np.load("both.npz")) == ["first", "second"]
     np.save("log_probs.npy", np.stack([speech[0][0]] * 300))
     decoder = arcbeam.CtcDecoder(arcbeam.Graph.load("graph.arcbeam"), acoustic_scale=1.5, device="cpu")
-    run("batch-jobs.md", in_a_row, {"decoder": decoder})
+    run("batches-from-python.md", in_a_row, {"decoder": decoder})
     printed = capsys.readouterr().out.splitlines()
     assert [line.split(maxsplit=1)[1] for line in printed] == [speech[1][0]] * 300
     for number in range(2):
         np.savez(f"shard{number}.npz", **{f"{number}-{i}": frames for i, frames in enumerate(speech[0])})
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(data=(data := RayData())))
-    run("batch-jobs.md", on_many_machines, {})
+    run("batches-from-python.md", on_many_machines, {})
     [(where, found)] = data.written.items()
     assert where == "transcripts"
     assert [one["id"] for one in found] == [["0-0", "0-1", "0-2"], ["1-0", "1-1", "1-2"]]
@@ -360,12 +366,15 @@ def test_boosting(there, speech, capsys):
 
 def test_streams(there, speech, capsys):
     names = {}
-    for code in examples("guide/streams.md"):
+    for code in examples("guide/streams.md") + examples("guide/endpoints.md"):
         run("streams.md", code, names)
         assert names["hypothesis"].text == speech[1][0]  # of the whole, and of a stream that has moved
     assert speech[1][0].startswith(capsys.readouterr().out.splitlines()[5].split(" |")[0])
     assert list(names["patient"].rules) == ["pause", "end of sentence"]
-    assert [command(arguments) for arguments in commands("guide/streams.md")][2].startswith("utterance0-1 ")
+    for arguments in commands("guide/streams.md"):
+        command(arguments)
+    (sentences,) = commands("guide/endpoints.md")
+    assert command(sentences).startswith("utterance0-1 ")
 
 
 def test_serving_streams(there, speech, capsys, monkeypatch):
@@ -398,7 +407,8 @@ def test_serving_streams(there, speech, capsys, monkeypatch):
 def test_lattices(there, demo_data, speech, capsys):
     arcbeam.LanguageModel.build(demo_data / "novels.3gram.arpa.xz").save("4gram.lm")
     names = {}
-    for code in examples("guide/lattices.md"):
+    *first, prune = examples("guide/lattices.md")
+    for code in [*first, *examples("guide/lattices-of-kaldi.md"), *examples("guide/lattice-rescoring.md"), prune]:
         run("lattices.md", code.replace("what was said", speech[1][0]), names)
     assert names["errors"] == 0 and " ".join(names["words"]) == speech[1][0]
     assert 0 < names["small"].num_links <= names["lattice"].num_links
@@ -409,7 +419,7 @@ def test_lattices(there, demo_data, speech, capsys):
     assert dict(arcbeam.read_lattices("lattices.txt")) == {"utterance": names["found"]}
     assert names["later"].best_path(acoustic_scale=1.5).text == names["rescored"].text
     assert (names["found"].arcs["word"] != 0).all()
-    for arguments in commands("guide/lattices.md"):
+    for arguments in commands("guide/lattices-of-kaldi.md"):
         command(arguments)
     assert len(list(arcbeam.read_lattices("scp:lattices.scp"))) == len(speech[0])
 
@@ -611,12 +621,14 @@ def test_kenlm(there, arpa):
 
 
 def test_transducers(here, demo_data, capsys):
-    """The page runs in a checkout as it stands, shell commands included; the demo's errors are those that it tells."""
+    """Both pages run in a checkout as they stand, shell commands included; the demo's errors are those on the page."""
     Path("data").symlink_to(ROOT / "data")
-    whole, boost = examples("guide/transducers.md")
+    (whole,) = examples("guide/transducers.md")
+    (boost,) = examples("guide/transducer-boosting.md")
     run("transducers.md", whole, names := {})
     said = capsys.readouterr().out.splitlines()
-    shown, plain, as_json, boosted, mapped = commands("guide/transducers.md")
+    shown, plain, as_json = commands("guide/transducers.md")
+    boosted, mapped = commands("guide/transducer-boosting.md")
     text = (DOCS / "guide" / "transducers.md").read_text()
     told = re.search(r"this TDT has a word error rate of ([\d.]+) %.*?one\s+of ([\d.]+) %", text, re.DOTALL)
     measured = re.findall(r"^(?:transducer|greedy CTC) +WER ([\d.]+) %", command(shown), re.MULTILINE)
@@ -627,14 +639,15 @@ def test_transducers(here, demo_data, capsys):
         "confidence" in row["tokens"][0] for row in rows
     )
 
-    run("transducers.md", boost, names)
+    run("transducer-boosting.md", boost, names)
     better = ["four queen of clubs", "eight of spades four of clubs seven of hearts"]
     both = names["decoder"].decode(
         [names["utterances"][name] for name in ("cards-002", "cards-005")], boost=names["tree"]
     )
     assert [found.text for found in both] == better
     assert [found.text for found in names["found"]] == [better[0], said[9].partition(" ")[2]]
-    for line in re.findall(r"^printf .*$", text, re.MULTILINE):
+    page = (DOCS / "guide" / "transducer-boosting.md").read_text()
+    for line in re.findall(r"^printf .*$", page, re.MULTILINE):
         subprocess.run(line, shell=True, check=True)
     lines = command(boosted).splitlines()
     assert f"cards-002 {better[0]}" in lines and f"cards-005 {better[1]}" in lines
