@@ -224,6 +224,13 @@ def test_words_that_the_language_model_lacks(lm):
     assert str(decoder.decode(said("cab", LABELS, 0))) == "cab"
 
 
+def test_words_of_a_lexicon_that_the_language_model_lacks(lm, tmp_path):
+    (tmp_path / "lexicon.txt").write_text("cab c a b\nbb b b\n")
+    for _ in range(2):  # the second graph comes from the cache
+        with pytest.warns(UserWarning, match="lexicon: the graph never writes 'bb', which the language model lacks"):
+            arcbeam.ctc_decoder(LABELS, lm, lexicon=tmp_path / "lexicon.txt")
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True

@@ -83,7 +83,8 @@ class TransformersDecoder(Fixed):
             As the model returns them, in any of its dtypes: on the decoder's GPU, where they stay, or in the host's
             memory.
         attention_mask : tensor [batch, samples or features], optional
-            The mask that the model was given, of ones and zeros; without it all frames are decoded.
+            The mask that the model was given, of ones and zeros; without it all frames are decoded, those of padding
+            among them.
         cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
             The stream that writes logits on a GPU. By default it is the one that torch reports.
         **options

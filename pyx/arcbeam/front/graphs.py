@@ -63,6 +63,9 @@ def graph_of(parts: Parts, use_cache: bool) -> Graph:
     graph = cache.kept(KIND, _key(parts, separator, arpa), build, warn) if use_cache else build()
     if parts.words is not None:
         _warn_of_lost(parts.words, graph)
+        _warn_of_unwritten("words", graph)
+    elif parts.lexicon is not None:
+        _warn_of_unwritten("lexicon", graph)
     return graph
 
 
@@ -166,17 +169,24 @@ def _lexicon(parts: Parts, separator: str | None, arpa: StrPath | None) -> Lexic
 
 
 def _warn_of_lost(given: StrPath | Iterable[str], graph: Graph) -> None:
-    """Warns of words of the caller's that the graph does not write, also if it comes from the cache."""
+    """Warns of words of the caller's that the graph lacks, also if it comes from the cache."""
     assert graph.word_symbols is not None
     words = list(dict.fromkeys(read_words(given) if isinstance(given, (str, os.PathLike)) else given))
     symbols = graph.word_symbols
     if lost := [word for word in words if word not in symbols]:
         phrase = "; of a phrase give each word" if any(len(word.split()) > 1 for word in lost) else ""
         warn(f"words: the graph lacks {few(lost)}, which cannot be spelled in the tokens{phrase}, or {GIVE_LEXICON}")
+
+
+def _warn_of_unwritten(source: str, graph: Graph) -> None:
+    """Warns of words that the graph never writes because the language model lacks them, also if it was cached."""
+    assert graph.word_symbols is not None
     if graph.meta.get("lm_words_without_unigram"):
-        written = {symbols[int(word)] for word in written_words(graph.words)}
-        if lost := [word for word in words if word in symbols and word not in written]:
-            warn(f"words: the graph never writes {few(lost)}, which the language model lacks; give one that has them")
+        written = {0, *(int(word) for word in written_words(graph.words))}
+        if lost := [word for label, word in graph.word_symbols.items() if label not in written]:
+            warn(
+                f"{source}: the graph never writes {few(lost)}, which the language model lacks; give one that has them"
+            )
 
 
 def _write_equal(path: str, words: Iterable[str]) -> None:

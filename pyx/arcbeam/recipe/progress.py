@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
+from arcbeam.core.warn import warn
+
 PATIENCE = 2.0  # seconds that a build may take without a word
 
 
@@ -68,6 +70,13 @@ class Reporter:
     def say(self, stage: str, message: str) -> None:
         """Report what a step has made."""
         self._report(stage, message, is_begin=False)
+
+    def tell(self, stage: str, message: str) -> None:
+        """Report what the caller has to know: without a function that shows it, as a warning."""
+        if callable(self._progress):
+            self.say(stage, message)
+        else:
+            warn(message)
 
     def _report(self, stage: str, message: str, is_begin: bool) -> None:
         if callable(self._progress):

@@ -13,7 +13,7 @@ import numpy as np
 
 from arcbeam.core.checks import as_float
 from arcbeam.core.errors import FormatError
-from arcbeam.core.show import shortened
+from arcbeam.core.show import few, shortened
 from arcbeam.core.warn import warn
 from arcbeam.files.reading import naming
 from arcbeam.files.writing import beside
@@ -226,7 +226,7 @@ def _closed_vocabulary(
     sizes = f"{num_words:,} words, {lexicon.num_pronunciations:,} pronunciations"
     reporter.say("lexicon", f"{sizes}; skipped {skipped}" if skipped else sizes)
     model = read_language_model(lm, lexicon.words, backoff_label=num_words + 1, **_weights(options, reporter))
-    _report_model(model, meta, reporter, "lexicon")
+    _report_model(model, meta, reporter, "lexicon", lexicon.words)
     if not model.words_in_lm.any():
         cased = {word.swapcase() for word in lexicon.words}
         hint = (
@@ -315,7 +315,7 @@ def _open_vocabulary(
     model = read_language_model(lm, names, backoff_label=labels.backoff, **_weights(options, reporter))
     if table.blank is not None:
         model.tally["words_without_unigram"] -= 1
-    _report_model(model, meta, reporter, "tokens")
+    _report_model(model, meta, reporter, "tokens", names)
     known, unknown = int(model.words_in_lm.sum()), model.tally["unknown_words"]
     if unknown > known:  # the model is one over words
         raise ValueError(
@@ -331,7 +331,10 @@ def _open_vocabulary(
     return fst, {"word_symbols": SymbolTable.from_list(["<eps>", *table.tokens])}
 
 
-def _report_model(model: LanguageModel, meta: dict[str, Any], reporter: Reporter, vocabulary: str) -> None:
+def _report_model(
+    model: LanguageModel, meta: dict[str, Any], reporter: Reporter, vocabulary: str, words: Sequence[str]
+) -> None:
+    """Reports what a language model has, and what of it and of the words is left out."""
     tally = model.tally
     reporter.say(
         "lm",
@@ -346,14 +349,18 @@ def _report_model(model: LanguageModel, meta: dict[str, Any], reporter: Reporter
     for name in ("unknown_words", "unknown_ngrams", "misplaced_ngrams", "added_ngrams", "words_without_unigram"):
         meta[f"lm_{name}"] = int(tally[name])
     if tally["unknown_words"]:
-        words, ngrams = tally["unknown_words"], tally["unknown_ngrams"]
+        unknown, ngrams = tally["unknown_words"], tally["unknown_ngrams"]
         reporter.say(
             "lm",
-            f"left out {words:,} word{'s'[: words != 1]} not in the {vocabulary}, and {ngrams:,} "
-            f"n-gram{'s'[: ngrams != 1]} with {'them' if words != 1 else 'it'}",
+            f"left out {unknown:,} word{'s'[: unknown != 1]} not in the {vocabulary}, and {ngrams:,} "
+            f"n-gram{'s'[: ngrams != 1]} with {'them' if unknown != 1 else 'it'}",
         )
-    if tally["words_without_unigram"]:
-        reporter.say("lm", f"{tally['words_without_unigram']:,} words of the {vocabulary} have no unigram")
+    if count := tally["words_without_unigram"]:
+        lost = [word for word, is_known in zip(words, model.words_in_lm, strict=True) if not is_known]
+        if vocabulary == "lexicon":
+            reporter.tell("lm", f"the graph never writes {few(lost, count)}: the language model lacks these words")
+        else:
+            reporter.say("lm", f"{count:,} of the tokens have no unigram")
     if tally["misplaced_ngrams"]:
         reporter.say("lm", f"left out {tally['misplaced_ngrams']:,} n-grams with <s> or </s> in a wrong place")
     if tally["added_ngrams"]:
