@@ -151,19 +151,21 @@ def test_models_of_pieces(kind):
         assert str(one) == said.replace("\u2581", " ").strip()
 
 
-TRANSDUCERS = {
-    "tdt": ("ParakeetForTDT", "ParakeetTDTConfig", {}),
-    "rnnt": ("ParakeetForRNNT", "ParakeetRNNTConfig", {}),
+TRANSDUCERS = {  # classes, and what is decoded of their encoders' outputs
+    "tdt": ("ParakeetForTDT", "ParakeetTDTConfig", "last_hidden_state"),
+    "rnnt": ("ParakeetForRNNT", "ParakeetRNNTConfig", "last_hidden_state"),
+    "nemotron": ("NemotronAsrStreamingForRNNT", "NemotronAsrStreamingConfig", "last_hidden_state"),
+    "nemotron with prompts": ("Nemotron3_5AsrForRNNT", "Nemotron3_5AsrConfig", "pooler_output"),
 }
 
 
 def transducer(kind):
     """A model that writes several tokens."""
-    model_class, config_class, options = TRANSDUCERS[kind]
+    model_class, config_class, _ = TRANSDUCERS[kind]
     blank = len(PIECES)
     config = getattr(transformers, config_class)(
         vocab_size=blank + 1, decoder_hidden_size=24, blank_token_id=blank, pad_token_id=blank,
-        encoder_config=CONFORMER, **options,
+        encoder_config=CONFORMER,
     )  # fmt: skip
     model = seeded(getattr(transformers, model_class), config)
     model.generation_config.decoder_start_token_id, model.generation_config.max_new_tokens = blank, 3000
@@ -181,7 +183,7 @@ def test_the_tokens_of_generate(kind):
     assert decoder.options.frame_shift == pytest.approx(0.08)
     features = [torch.randn(1, length, 80) for length in (160, 97, 48)]
     with torch.no_grad():
-        encoded = [model.get_audio_features(one, None).last_hidden_state[0] for one in features]
+        encoded = [getattr(model.get_audio_features(one, None), TRANSDUCERS[kind][2])[0] for one in features]
     found = decoder.decode(encoded)
     padded = torch.nn.utils.rnn.pad_sequence(encoded, batch_first=True)
     mask = torch.arange(padded.shape[1]) < torch.tensor([[len(one)] for one in encoded])

@@ -52,6 +52,7 @@ WEIGHTS = {
     "joint.head.bias": "output_bias",
 }
 LSTM = "decoder.lstm."
+PROJECTED = ("nemotron3_5_asr",)  # types whose encoder output is projected with its prompt, in `pooler_output`
 
 
 class TransformersDecoder(Fixed):
@@ -167,7 +168,8 @@ def from_transformers(
         For a CTC model. It decodes ``model(**inputs).logits`` with ``inputs.attention_mask``.
     TransducerDecoder
         For a transducer, with the model's weights. It decodes ``last_hidden_state`` of
-        ``model.get_audio_features(**inputs)`` with its ``attention_mask``.
+        ``model.get_audio_features(**inputs)`` with its ``attention_mask``; of nemotron3_5_asr it decodes
+        ``pooler_output``, which depends on the prompt.
 
     Raises
     ------
@@ -244,6 +246,9 @@ def _transducer(model: Any, processor: Any, options: dict[str, Any]) -> Transduc
         ours = WEIGHTS.get(name) or (name.removeprefix(LSTM) if name.startswith(LSTM) else None)
         if ours is not None:
             arrays[ours] = tensor.detach().float().cpu().numpy()
+    if config.model_type in PROJECTED:
+        units = len(arrays["encoder_weight"])
+        arrays["encoder_weight"], arrays["encoder_bias"] = np.eye(units, dtype=np.float32), np.zeros(units, np.float32)
     given: dict[str, Any] = {
         "blank_id": config.blank_token_id,
         "activation": config.hidden_act,
