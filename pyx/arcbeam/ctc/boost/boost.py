@@ -13,25 +13,22 @@ import numpy as np
 
 from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import check_real
-from arcbeam.core.errors import GraphError, UnsupportedError
 from arcbeam.core.show import shortened, shown_as
 from arcbeam.ctc.boost._boost import BoostList, WordIndex, compiled
 from arcbeam.ctc.boost.calibration import Decoder, calibrated
 from arcbeam.ctc.boost.left_out import warn_of_left_out
 from arcbeam.ctc.boost.phrases import checked, checked_score, normalised
 from arcbeam.ctc.boost.spellings import MOST_BYTES, Pronounced, Spellings
+from arcbeam.ctc.boost.word_index import index_of
 from arcbeam.ctc.options import DEFAULT_BOOST
 from arcbeam.files.phrase_file import read_phrases
 from arcbeam.graph.graph import Graph
 from arcbeam.graph.new_words import NewWords, OpenGraph, Place
-from arcbeam.graph.symbols import is_far_beyond
 
 LARGEST_SUM = 8192.0  # below which sums of multiples of 1/1024 are exact in float32
 
 Boosts: TypeAlias = "Boost | Sequence[Boost | None] | None"
 """Of all utterances, or of each."""
-
-_indices: WeakKeyDictionary[Graph, WordIndex] = WeakKeyDictionary()
 
 
 class Boosted(NamedTuple):
@@ -210,7 +207,7 @@ class Boost:
         They are left out when a decoder of that graph uses the list. Without an open slot these are the words that the
         graph lacks; with one, those that cannot be spelled in its tokens.
         """
-        lacking = self._lacking(self.compiled(graph), _index_of(graph))
+        lacking = self._lacking(self.compiled(graph), index_of(graph))
         if graph.open_slot is None:
             return lacking
         _, reasons = self._spelled(lacking, graph)
@@ -373,7 +370,7 @@ def compiled_for(graph: Graph, boosts: Boosts, threads: int = 1) -> BoostList | 
 
 def _compile(graph: Graph, named: Mapping[Boost, str], threads: int) -> list[BoostList]:
     """Compiles lists new to a graph, each with a name for messages; warns of phrases that the graph cannot write."""
-    boosts, index = list(named), _index_of(graph)
+    boosts, index = list(named), index_of(graph)
     for boost in boosts:
         boost._spellings.check(graph)
 
@@ -446,27 +443,6 @@ def _restored(phrases: dict[str, float], depth_scaling: float, spellings: Spelli
     made = Boost(phrases, depth_scaling=depth_scaling)
     made._spellings = spellings
     return made
-
-
-def _index_of(graph: Graph) -> WordIndex:
-    index = _indices.get(graph)
-    if index is not None:
-        return index
-    if graph.word_symbols is None:
-        raise GraphError("boost: the graph has no word symbols, so phrases cannot be found in it; give words=")
-    if graph.join == "pieces":
-        raise UnsupportedError(
-            'boost: the graph writes pieces of words (join="pieces"), but phrases consist of words; build a graph with '
-            "a lexicon"
-        )
-    most = int(graph.words.max(initial=0))
-    if is_far_beyond(most, len(graph.word_symbols) + graph.num_arcs):
-        raise GraphError(
-            f"boost: expected words numbered from 1, because the engines make a table of them, got the output label "
-            f"{most} in a graph of {len(graph.word_symbols)} words"
-        )
-    index = _indices[graph] = WordIndex(graph.word_symbols, graph.words)
-    return index
 
 
 __all__ = ["Boost", "Boosted", "Boosts", "boost_of", "compiled_for", "graphs_of", "opened"]
