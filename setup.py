@@ -49,6 +49,13 @@ SANITIZE_FLAGS = {
 STABLE_ABI = None if sysconfig.get_config_var("Py_GIL_DISABLED") else "cp311"
 STABLE_ABI_MACROS = [("Py_LIMITED_API", "0x030B0000"), ("CYTHON_LIMITED_API", "1")] if STABLE_ABI else []
 
+# Of a function of Cython that makes tuples.
+UNCHECKED = """        Py_INCREF(src[i]);
+        if (unlikely(__Pyx_PyTuple_SET_ITEM(res, i, src[i]) < (0))) {"""
+CHECKED = """        PyObject *one = src[i] ? src[i] : Py_None;
+        Py_INCREF(one);
+        if (unlikely(__Pyx_PyTuple_SET_ITEM(res, i, one) < (0))) {"""
+
 ROOT = Path(__file__).resolve().parent
 GENERATED = os.path.join("build", "cython")
 SHARED = "arcbeam._cyutility"
@@ -197,6 +204,28 @@ def cython_jobs():
     return _cores()
 
 
+def translated():
+    """The extensions in C++, which `with` cannot crash: Cython passes a null to it where no traceback can be made.
+
+    That happens in the stable ABI when there is no memory for one; `with` then gets None, as from Python.
+    """
+    made = cythonize(
+        list(extensions()),
+        include_path=["pyx"],
+        build_dir="build/cython",
+        nthreads=cython_jobs(),
+        language_level=3,
+        shared_utility_qualified_name=SHARED,
+        compiler_directives={"boundscheck": False, "wraparound": False, "embedsignature": True},
+    )
+    for source in {source for extension in made for source in extension.sources if _is_generated(source)}:
+        text = Path(source).read_text(encoding="utf-8")
+        whole = text.replace(UNCHECKED, CHECKED)
+        if whole != text:
+            Path(source).write_text(whole, encoding="utf-8")
+    return made
+
+
 setup(
     packages=[*find_packages("pyx"), "arcbeam.demo_data"],
     package_dir={"": "pyx", "arcbeam.demo_data": "data/demo"},
@@ -205,15 +234,7 @@ setup(
         "arcbeam.demo_data": ["*.flac"],  # decoding the demo needs its log-probs only
     },
     include_package_data=False,
-    ext_modules=cythonize(
-        list(extensions()),
-        include_path=["pyx"],
-        build_dir="build/cython",
-        nthreads=cython_jobs(),
-        language_level=3,
-        shared_utility_qualified_name=SHARED,
-        compiler_directives={"boundscheck": False, "wraparound": False, "embedsignature": True},
-    ),
+    ext_modules=translated(),
     options={"bdist_wheel": {"py_limited_api": STABLE_ABI}} if STABLE_ABI else {},
     cmdclass={"build_ext": BuildExt},
 )
