@@ -30,9 +30,18 @@ def separator_of(tokens: TokenTable, separator: str | None) -> str | None:
         return find_separator(tokens)
     if separator is not None and not isinstance(separator, str):
         raise TypeError(f'separator: expected a token, a mark, "auto" or None, got {type(separator).__name__}')
+    if separator is not None:
+        check_is_not_blank(tokens, separator)
     if separator is not None and not (separator and any(token.startswith(separator) for token in tokens.tokens)):
         column_of_separator(tokens, separator)
     return separator
+
+
+def check_is_not_blank(tokens: TokenTable, separator: str, name: str = "separator") -> None:
+    """ValueError if the separator that a caller gives is the blank, which no path writes."""
+    column = column_finder(tokens)(separator)
+    if column is not None and column == tokens.blank:
+        raise ValueError(f"{name}: expected the token between words, got {separator!r}, which is the blank")
 
 
 def column_of_separator(tokens: TokenTable, separator: str) -> int:
