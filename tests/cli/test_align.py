@@ -3,6 +3,7 @@
 import json
 import re
 
+import numpy as np
 import pytest
 
 import arcbeam
@@ -105,6 +106,31 @@ def test_a_star(demo, demo_data, tmp_path):
     words = [line.split()[4:] for line in result.stdout.splitlines() if line.startswith("0880")]
     assert [word[0] for word in words] == ["he", "was", "<star>", "disposed", "young", "man"]
     assert [len(word) for word in words] == [2, 2, 1, 2, 2, 2]  # a star has no confidence
+
+
+def test_options_that_no_text_uses(demo, tmp_path):
+    lexicon = tmp_path / "lexicon.txt"
+    for spelled, is_used in ("TEN t e n\n", False), ("", False), ("ten t e n\nMAN m a n\n", True):
+        lexicon.write_text(spelled)
+        result = demo("-f", "json", "--pronunciations", lexicon)
+        assert result.exit_code == 0, result.output
+        noted = "note: --pronunciations: no text has a word of " in " ".join(result.stderr.split())
+        assert noted is not is_used
+    assert "note: --star: no text has the word <star>" in demo("-f", "json", "--star", 1).stderr
+
+
+def test_logits(run, demo, demo_data, tmp_path):
+    with np.load(demo_data / "log_probs.npz") as file:
+        log_probs = np.split(file["log_probs"].astype(np.float32), np.cumsum(file["lengths"])[:-1])
+        names = file["ids"].tolist()
+    graph = tmp_path / "tokens.arcbeam"
+    np.savez(tmp_path / "logits.npz", **{name: 2 * one + 5 for name, one in zip(names, log_probs, strict=True)})
+    result = run("align", graph, tmp_path / "logits.npz", demo_data / "reference.tsv", "-f", "json", "--logits")
+    assert result.exit_code == 0, result.output
+    assert "logits" not in result.stderr
+    decoder = arcbeam.CtcDecoder(arcbeam.Graph.load(graph), device="cpu")
+    wanted = decoder.align(2 * log_probs[1] + 5, "he was not an ill disposed young man", logits=True)
+    assert json.loads(result.stdout.splitlines()[1])["confidence"] == pytest.approx(wanted.confidence, abs=1e-6)
 
 
 def test_the_standard_input_has_no_names(run, demo_data):

@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -155,6 +155,7 @@ def align(
     texts: Annotated[Path, typer.Argument(
         metavar="TEXTS", help="What was said: .tsv (id, tab, words), .trn, Kaldi text, .trans.txt or a folder of "
         "these.")],
+    logits: opt.Logits = False,
     output: opt.Output = STDOUT,
     format: opt.FormatOfOutput = Format.ctm,
     frame_shift: opt.FrameShift = None,
@@ -209,6 +210,7 @@ def align(
     found = find_inputs(inputs, max_bytes)
     opt.check_max_bytes(context, found)
     said = read_references([texts])
+    _tell_unused(said.values(), pronunciations, star)
     decoder = CtcDecoder(load_graph(graph, **vars(tables), max_bytes=max_bytes), **dataclasses.asdict(settings))
     opt.check_gpu_memory(context, decoder.device)
     seen: set[str] = set()
@@ -238,8 +240,8 @@ def align(
     with open_output(output) as file, progress("aligning", lambda: count(found), done):
         speed = decode_all(
             TextAligner(decoder), utterances, write_one, check=check, batch_size=batch_size, done=done,
-            requested={"star": star, "pronunciations": pronunciations}, of_each={"texts": said.__getitem__},
-            leave_out=leave_out if skip_errors else None,
+            requested={"star": star, "pronunciations": pronunciations, "logits": logits},
+            of_each={"texts": said.__getitem__}, leave_out=leave_out if skip_errors else None,
         )  # fmt: skip
     absent = [name for name in said if name not in seen]
     if absent and not allow_missing:
@@ -250,6 +252,20 @@ def align(
         note(f"note: left out {named(left_out)}")
     if doubtful:
         note(f"note: {named(doubtful)} with a confidence below 0.1: is this what was said?")
+
+
+def _tell_unused(texts: Iterable[str], pronunciations: Path | None, star: float | None) -> None:
+    """Notes that no text has a word of `pronunciations`, or a star."""
+    from arcbeam.ctc.align.texts import spellings_of
+    from arcbeam.graph.text_graph import STAR
+
+    words = {word for text in texts for word in text.split()}
+    if pronunciations is not None:
+        spellings = spellings_of(pronunciations)
+        if not any(word in spellings for word in words):
+            note(f"note: --pronunciations: no text has a word of {pronunciations}")
+    if star is not None and STAR not in words:
+        note(f"note: --star: no text has the word {STAR}")
 
 
 def _align_fields(alignment: "Alignment") -> Mapping[str, Any]:
