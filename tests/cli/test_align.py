@@ -52,6 +52,15 @@ def test_seconds_need_a_frame_shift(demo):
     assert "CTM gives times in seconds: set --frame-shift" in " ".join(result.stderr.split())
 
 
+def test_a_file_of_another_format(demo, tmp_path):
+    for name in "words.json", "words.stm":
+        result = demo("--frame-shift", 0.02, "--output", tmp_path / name)
+        assert result.exit_code == 2
+        assert "the format is ctm, and" in " ".join(result.stderr.replace("│", " ").split())
+        assert not (tmp_path / name).exists()
+    assert demo("--frame-shift", 0.02, "--output", tmp_path / "words.ctm").exit_code == 0
+
+
 def test_texts_that_lack_utterances_or_have_more(demo, demo_data, tmp_path):
     some = tmp_path / "some.tsv"
     some.write_text("\n".join((demo_data / "reference.tsv").read_text().splitlines()[3:]) + "\nother\tten\n")

@@ -191,6 +191,7 @@ def align(
 ) -> None:  # fmt: skip
     """Find when the words of known texts were said (forced alignment)."""
     opt.check_gpu_memory(context, device)
+    check_name(output, format, opt.is_given(context, "format"))
     check_times(format, frame_shift)
     if opt.STDIN in inputs:
         raise typer.BadParameter(
