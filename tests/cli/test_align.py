@@ -128,6 +128,20 @@ def test_options_that_no_text_uses(demo, tmp_path):
     assert "note: --star: no text has the word <star>" in demo("-f", "json", "--star", 1).stderr
 
 
+def test_a_text_without_words(demo, tmp_path):
+    texts = tmp_path / "texts.tsv"
+    texts.write_text("0880\t\ncards-001\tten of clubs\n")
+    result = demo("--frame-shift", 0.02, "--allow-missing", texts=texts)
+    assert result.exit_code == 0, result.output
+    assert {line.split()[0] for line in result.stdout.splitlines()} == {"cards-001"}
+    assert "note: 1 utterance: 0880 without a word in " in " ".join(result.stderr.split())
+
+
+def test_the_help_says_what_a_small_beam_is(run):
+    said = " ".join(run("align", "--help").stdout.replace("│", " ").split())
+    assert "less than 17 counts as 17" in said
+
+
 def test_logits(run, demo, demo_data, tmp_path):
     with np.load(demo_data / "log_probs.npz") as file:
         log_probs = np.split(file["log_probs"].astype(np.float32), np.cumsum(file["lengths"])[:-1])

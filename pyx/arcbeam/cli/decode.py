@@ -173,8 +173,8 @@ def align(
         help="The cost of a frame at which <star> in a text takes what the text lacks, such as 1.")] = None,
     beam: Annotated[float, typer.Option(
         "--beam", metavar="NATS", rich_help_panel=opt.SEARCH,
-        help="Paths worse than the best by more than this are dropped (difference of natural logs); it is widened "
-        "until a path reaches the end of the text.")] = opt.DEFAULT.beam,
+        help="Paths worse than the best by more than this are dropped (difference of natural logs); less than 17 "
+        "counts as 17, and it is widened until a path reaches the end of the text.")] = opt.DEFAULT.beam,
     acoustic_scale: Annotated[float, typer.Option(
         "--acoustic-scale", metavar="FACTOR", rich_help_panel=opt.SEARCH,
         help="The log-probs are multiplied by this.")] = opt.DEFAULT.acoustic_scale,
@@ -216,6 +216,7 @@ def align(
     opt.check_gpu_memory(context, decoder.device)
     seen: set[str] = set()
     doubtful: list[str] = []
+    wordless: list[str] = []
     left_out: list[str] = []
     began, done = time.perf_counter(), Done()
 
@@ -230,6 +231,8 @@ def align(
         write(file, format, utterance, alignment, _align_fields)
         if alignment.doubtful:
             doubtful.append(utterance.id)
+        if not said[utterance.id]:
+            wordless.append(utterance.id)
 
     def leave_out(utterance: "Utterance", why: str) -> None:
         left_out.append(utterance.id)
@@ -251,6 +254,8 @@ def align(
     note(speed.describe(frame_shift, describe_device(decoder), "aligned"))
     if left_out:
         note(f"note: left out {named(left_out)}")
+    if wordless:
+        note(f"note: {named(wordless)} without a word in {texts}")
     if doubtful:
         note(f"note: {named(doubtful)} with a confidence below 0.1: is this what was said?")
 
