@@ -46,6 +46,13 @@ def test_json_has_what_python_has(demo, demo_data):
     }  # fmt: skip
 
 
+def test_a_missing_file(run, demo_data):
+    result = run("align", "graph.arcbeam", demo_data / "log_probs.npz")
+    assert result.exit_code == 2
+    assert "Missing argument 'INPUT' or 'TEXTS'." in result.stderr
+    assert "Missing argument 'INPUT'." in run("decode", "graph.arcbeam").stderr
+
+
 def test_seconds_need_a_frame_shift(demo):
     result = demo()
     assert result.exit_code == 2
