@@ -118,6 +118,8 @@ def test_spell_errors():
 
 
 def test_a_separator_that_is_the_blank(tmp_path):
+    assert find_separator(TokenTable.from_list(["<space>", "|", "a"], "<space>")) == "|"
+    assert find_separator(TokenTable.from_list(["<space>", "<blank>", "a"], "<space>")) is None
     message = "separator: expected the token between words, got '<blank>', which is the blank$"
     with pytest.raises(ValueError, match=message):
         separator_of(TOKENS, "<blank>")

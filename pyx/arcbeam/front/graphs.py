@@ -20,7 +20,7 @@ from arcbeam.lm.loading import arpa_of
 from arcbeam.recipe import cache
 from arcbeam.recipe.lexicon import Lexicon, check_lexicon
 from arcbeam.recipe.progress import OnTerminal
-from arcbeam.recipe.separators import check_is_not_blank, find_separator
+from arcbeam.recipe.separators import check_is_not_blank, find_separator, is_blank
 from arcbeam.recipe.word_lists import read_words, words_of_arpa
 from arcbeam.tokens.model_tokens import WORD_START, ModelTokens, digest_of, with_marked_starts
 
@@ -82,12 +82,14 @@ def _words(words: Iterable[str]) -> tuple[str, ...]:
 
 def _separator(parts: Parts) -> str | None:
     """The token or mark between words: as given, as the tokens' format says, or the usual one."""
-    separator = parts.model.word_delimiter if parts.word_delimiter is None else parts.word_delimiter
-    expected = "expected a token, or a mark with which tokens begin"
-    if separator is not None and not isinstance(separator, str):
-        raise TypeError(f"word_delimiter: {expected}, got {type(separator).__name__}")
-    if parts.word_delimiter is not None:
-        check_is_not_blank(parts.table, parts.word_delimiter, "word_delimiter")
+    given, expected = parts.word_delimiter, "expected a token, or a mark with which tokens begin"
+    if given is not None and not isinstance(given, str):
+        raise TypeError(f"word_delimiter: {expected}, got {type(given).__name__}")
+    if given is not None:
+        check_is_not_blank(parts.table, given, "word_delimiter")
+    separator = (parts.model.word_delimiter or None) if given is None else given
+    if given is None and separator is not None and is_blank(parts.table, separator):
+        separator = None  # the caller names another blank than the format
     if separator is None and parts.model.cutter is not None:
         return WORD_START  # with which the first piece of a word begins, or is read as if it did
     if separator is None:

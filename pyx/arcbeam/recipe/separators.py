@@ -14,11 +14,14 @@ _SEPARATORS = ("<space>", " ", "|", WORD_START, "<sp>", "[SPACE]", "<SPACE>")
 
 
 def find_separator(tokens: TokenTable) -> str | None:
-    """The token between words, or SentencePiece's mark if tokens begin with it, or None; ValueError for several."""
+    """The token between words, or SentencePiece's mark if tokens begin with it, or None; ValueError for several.
+
+    The blank is never the token between words.
+    """
     column = column_finder(tokens)
     if any(token.startswith(WORD_START) and token != WORD_START for token in tokens.tokens):
         return WORD_START
-    found = [s for s in _SEPARATORS if column(s) is not None]
+    found = [s for s in _SEPARATORS if column(s) not in (None, tokens.blank)]
     if len(found) > 1:
         raise ValueError(f"expected one separator between words, got {found}: name the right one")
     return found[0] if found else None
@@ -37,10 +40,15 @@ def separator_of(tokens: TokenTable, separator: str | None) -> str | None:
     return separator
 
 
+def is_blank(tokens: TokenTable, separator: str) -> bool:
+    """Whether a separator is the blank."""
+    column = column_finder(tokens)(separator)
+    return column is not None and column == tokens.blank
+
+
 def check_is_not_blank(tokens: TokenTable, separator: str, name: str = "separator") -> None:
     """ValueError if the separator that a caller gives is the blank, which no path writes."""
-    column = column_finder(tokens)(separator)
-    if column is not None and column == tokens.blank:
+    if is_blank(tokens, separator):
         raise ValueError(f"{name}: expected the token between words, got {separator!r}, which is the blank")
 
 
