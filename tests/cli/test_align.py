@@ -3,6 +3,7 @@
 import json
 import re
 
+import numpy as np
 import pytest
 
 import arcbeam
@@ -45,10 +46,26 @@ def test_json_has_what_python_has(demo, demo_data):
     }  # fmt: skip
 
 
+def test_a_missing_file(run, demo_data):
+    result = run("align", "graph.arcbeam", demo_data / "log_probs.npz")
+    assert result.exit_code == 2
+    assert "Missing argument 'INPUT' or 'TEXTS'." in result.stderr
+    assert "Missing argument 'INPUT'." in run("decode", "graph.arcbeam").stderr
+
+
 def test_seconds_need_a_frame_shift(demo):
     result = demo()
     assert result.exit_code == 2
     assert "CTM gives times in seconds: set --frame-shift" in " ".join(result.stderr.split())
+
+
+def test_a_file_of_another_format(demo, tmp_path):
+    for name in "words.json", "words.stm":
+        result = demo("--frame-shift", 0.02, "--output", tmp_path / name)
+        assert result.exit_code == 2
+        assert "the format is ctm, and" in " ".join(result.stderr.replace("│", " ").split())
+        assert not (tmp_path / name).exists()
+    assert demo("--frame-shift", 0.02, "--output", tmp_path / "words.ctm").exit_code == 0
 
 
 def test_texts_that_lack_utterances_or_have_more(demo, demo_data, tmp_path):
@@ -105,6 +122,45 @@ def test_a_star(demo, demo_data, tmp_path):
     words = [line.split()[4:] for line in result.stdout.splitlines() if line.startswith("0880")]
     assert [word[0] for word in words] == ["he", "was", "<star>", "disposed", "young", "man"]
     assert [len(word) for word in words] == [2, 2, 1, 2, 2, 2]  # a star has no confidence
+
+
+def test_options_that_no_text_uses(demo, tmp_path):
+    lexicon = tmp_path / "lexicon.txt"
+    for spelled, is_used in ("TEN t e n\n", False), ("", False), ("ten t e n\nMAN m a n\n", True):
+        lexicon.write_text(spelled)
+        result = demo("-f", "json", "--pronunciations", lexicon)
+        assert result.exit_code == 0, result.output
+        noted = "note: --pronunciations: no text has a word of " in " ".join(result.stderr.split())
+        assert noted is not is_used
+    assert "note: --star: no text has the word <star>" in demo("-f", "json", "--star", 1).stderr
+
+
+def test_a_text_without_words(demo, tmp_path):
+    texts = tmp_path / "texts.tsv"
+    texts.write_text("0880\t\ncards-001\tten of clubs\n")
+    result = demo("--frame-shift", 0.02, "--allow-missing", texts=texts)
+    assert result.exit_code == 0, result.output
+    assert {line.split()[0] for line in result.stdout.splitlines()} == {"cards-001"}
+    assert "note: 1 utterance: 0880 without a word in " in " ".join(result.stderr.split())
+
+
+def test_the_help_says_what_a_small_beam_is(run):
+    said = " ".join(run("align", "--help").stdout.replace("│", " ").split())
+    assert "less than 17 counts as 17" in said
+
+
+def test_logits(run, demo, demo_data, tmp_path):
+    with np.load(demo_data / "log_probs.npz") as file:
+        log_probs = np.split(file["log_probs"].astype(np.float32), np.cumsum(file["lengths"])[:-1])
+        names = file["ids"].tolist()
+    graph = tmp_path / "tokens.arcbeam"
+    np.savez(tmp_path / "logits.npz", **{name: 2 * one + 5 for name, one in zip(names, log_probs, strict=True)})
+    result = run("align", graph, tmp_path / "logits.npz", demo_data / "reference.tsv", "-f", "json", "--logits")
+    assert result.exit_code == 0, result.output
+    assert "logits" not in result.stderr
+    decoder = arcbeam.CtcDecoder(arcbeam.Graph.load(graph), device="cpu")
+    wanted = decoder.align(2 * log_probs[1] + 5, "he was not an ill disposed young man", logits=True)
+    assert json.loads(result.stdout.splitlines()[1])["confidence"] == pytest.approx(wanted.confidence, abs=1e-6)
 
 
 def test_the_standard_input_has_no_names(run, demo_data):

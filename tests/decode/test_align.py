@@ -305,6 +305,8 @@ def test_bad_frames():
     [
         ("ab", {}, TypeError, "texts: expected a text for each utterance, got str"),
         (7, {}, TypeError, "texts: expected a text for each utterance, got int"),
+        ({"b": "a", "a": "b"}, {}, TypeError, r"texts: expected a list in .*, got dict; list\(texts.values\(\)\) has"),
+        ({"a", "b"}, {}, TypeError, "texts: expected a list in the order of the utterances, got set$"),
         (["a", "b", "c"], {}, ValueError, "texts: expected one for each utterance, 2, got 3"),
         (["a", None], {}, TypeError, r"texts\[1\]: expected a str, or a list of words, got NoneType"),
         (["a", ["a", 3]], {}, TypeError, r"texts\[1\]\[1\]: expected a word, got int"),

@@ -45,6 +45,14 @@ def test_the_largest_scores_that_keep_to_the_share(false_alarms):
     assert share(phrases, found) <= false_alarms < share(phrases, Boost(phrases, score + 1 / 8))
 
 
+def test_one_utterance_and_what_is_no_graph():
+    boost = Boost(unsaid())
+    assert boost.calibrate(decoder(), BATCH[0]).phrases == boost.calibrate(decoder(), BATCH[:1]).phrases
+    for method in boost.unknown, boost.new_words, boost.compiled:
+        with pytest.raises(TypeError, match=r"^graph: expected .*, got CtcDecoder; give its graph$"):
+            method(decoder())
+
+
 def test_more_false_alarms_allow_larger_scores_and_longer_lists_smaller_ones():
     def score(phrases, false_alarms):
         return max(Boost(phrases).calibrate(decoder(), BATCH, false_alarms=false_alarms).phrases.values())

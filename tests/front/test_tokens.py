@@ -87,6 +87,20 @@ def test_several_that_may_stand_between_words(lm):
         arcbeam.ctc_decoder(labels, lm, word_delimiter="_")
 
 
+@pytest.mark.parametrize(
+    ("given", "error", "got"),
+    [
+        ("", ValueError, "got ''"),
+        (0, TypeError, "got int"),
+        (["|"], TypeError, "got list"),
+        ("<blank>", ValueError, "got '<blank>', which is the blank"),
+    ],
+)
+def test_what_is_no_word_delimiter(lm, given, error, got):
+    with pytest.raises(error, match=f"word_delimiter: expected .*{got}$"):
+        arcbeam.ctc_decoder(["<blank>", *CHARACTERS, "|"], lm, word_delimiter=given)
+
+
 def test_a_vocabulary_of_hugging_face(tmp_path, lm):
     path = tmp_path / "vocab.json"
     path.write_text(json.dumps(HUGGING_FACE))

@@ -221,6 +221,14 @@ def test_an_unknown_option_is_told_the_known_ones(function):
             r"^from_list\(tokens, blank\): expected at most 2 arguments without a name, got 3$",
         ),
         (
+            lambda: arcbeam.CtcDecoder.decode(None, [], log_probs=[]),
+            r"^log_probs: expected it once, got it by place and",
+        ),
+        (
+            lambda: TransformersDecoder.decode(None, [], logits=True),
+            r"^logits: expected it once, got it by place and by name; leave out logits=$",
+        ),
+        (
             lambda: arcbeam.DecoderOptions(3),
             r"^DecoderOptions\(\.\.\.\): expected at most 0 .* names: beam=, max_active=, ",
         ),

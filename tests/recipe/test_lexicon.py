@@ -117,6 +117,18 @@ def test_spell_errors():
         separator_of(TOKENS, "_")
 
 
+def test_a_separator_that_is_the_blank(tmp_path):
+    assert find_separator(TokenTable.from_list(["<space>", "|", "a"], "<space>")) == "|"
+    assert find_separator(TokenTable.from_list(["<space>", "<blank>", "a"], "<space>")) is None
+    message = "separator: expected the token between words, got '<blank>', which is the blank$"
+    with pytest.raises(ValueError, match=message):
+        separator_of(TOKENS, "<blank>")
+    with pytest.raises(ValueError, match=message):
+        Lexicon.spell(["a"], TOKENS, separator="<blank>")
+    with pytest.raises(ValueError, match=message):
+        Lexicon.from_file(write(tmp_path, "a a\n"), TOKENS, separator="<blank>")
+
+
 def test_read_words(tmp_path):
     assert read_words(write(tmp_path, "<eps> 0\nb 1\na 2\n#0 3\n<s> 4\n")) == ["b", "a"]
     assert read_words(write(tmp_path, "b\na\nb\n")) == ["b", "a"]

@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -155,6 +155,7 @@ def align(
     texts: Annotated[Path, typer.Argument(
         metavar="TEXTS", help="What was said: .tsv (id, tab, words), .trn, Kaldi text, .trans.txt or a folder of "
         "these.")],
+    logits: opt.Logits = False,
     output: opt.Output = STDOUT,
     format: opt.FormatOfOutput = Format.ctm,
     frame_shift: opt.FrameShift = None,
@@ -172,8 +173,8 @@ def align(
         help="The cost of a frame at which <star> in a text takes what the text lacks, such as 1.")] = None,
     beam: Annotated[float, typer.Option(
         "--beam", metavar="NATS", rich_help_panel=opt.SEARCH,
-        help="Paths worse than the best by more than this are dropped (difference of natural logs); it is widened "
-        "until a path reaches the end of the text.")] = opt.DEFAULT.beam,
+        help="Paths worse than the best by more than this are dropped (difference of natural logs); less than 17 "
+        "counts as 17, and it is widened until a path reaches the end of the text.")] = opt.DEFAULT.beam,
     acoustic_scale: Annotated[float, typer.Option(
         "--acoustic-scale", metavar="FACTOR", rich_help_panel=opt.SEARCH,
         help="The log-probs are multiplied by this.")] = opt.DEFAULT.acoustic_scale,
@@ -190,6 +191,7 @@ def align(
 ) -> None:  # fmt: skip
     """Find when the words of known texts were said (forced alignment)."""
     opt.check_gpu_memory(context, device)
+    check_name(output, format, opt.is_given(context, "format"))
     check_times(format, frame_shift)
     if opt.STDIN in inputs:
         raise typer.BadParameter(
@@ -209,10 +211,12 @@ def align(
     found = find_inputs(inputs, max_bytes)
     opt.check_max_bytes(context, found)
     said = read_references([texts])
+    _tell_unused(said.values(), pronunciations, star)
     decoder = CtcDecoder(load_graph(graph, **vars(tables), max_bytes=max_bytes), **dataclasses.asdict(settings))
     opt.check_gpu_memory(context, decoder.device)
     seen: set[str] = set()
     doubtful: list[str] = []
+    wordless: list[str] = []
     left_out: list[str] = []
     began, done = time.perf_counter(), Done()
 
@@ -227,6 +231,8 @@ def align(
         write(file, format, utterance, alignment, _align_fields)
         if alignment.doubtful:
             doubtful.append(utterance.id)
+        if not said[utterance.id]:
+            wordless.append(utterance.id)
 
     def leave_out(utterance: "Utterance", why: str) -> None:
         left_out.append(utterance.id)
@@ -238,8 +244,8 @@ def align(
     with open_output(output) as file, progress("aligning", lambda: count(found), done):
         speed = decode_all(
             TextAligner(decoder), utterances, write_one, check=check, batch_size=batch_size, done=done,
-            requested={"star": star, "pronunciations": pronunciations}, of_each={"texts": said.__getitem__},
-            leave_out=leave_out if skip_errors else None,
+            requested={"star": star, "pronunciations": pronunciations, "logits": logits},
+            of_each={"texts": said.__getitem__}, leave_out=leave_out if skip_errors else None,
         )  # fmt: skip
     absent = [name for name in said if name not in seen]
     if absent and not allow_missing:
@@ -248,8 +254,24 @@ def align(
     note(speed.describe(frame_shift, describe_device(decoder), "aligned"))
     if left_out:
         note(f"note: left out {named(left_out)}")
+    if wordless:
+        note(f"note: {named(wordless)} without a word in {texts}")
     if doubtful:
         note(f"note: {named(doubtful)} with a confidence below 0.1: is this what was said?")
+
+
+def _tell_unused(texts: Iterable[str], pronunciations: Path | None, star: float | None) -> None:
+    """Notes that no text has a word of `pronunciations`, or a star."""
+    from arcbeam.ctc.align.texts import spellings_of
+    from arcbeam.graph.text_graph import STAR
+
+    words = {word for text in texts for word in text.split()}
+    if pronunciations is not None:
+        spellings = spellings_of(pronunciations)
+        if not any(word in spellings for word in words):
+            note(f"note: --pronunciations: no text has a word of {pronunciations}")
+    if star is not None and STAR not in words:
+        note(f"note: --star: no text has the word {STAR}")
 
 
 def _align_fields(alignment: "Alignment") -> Mapping[str, Any]:

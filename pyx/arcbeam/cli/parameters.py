@@ -40,6 +40,11 @@ class Command(TyperCommand):
             own = {name for parameter in self.params for name in parameter.opts}
             if meant := [name for name in MEANT.get(getattr(error, "option_name", ""), ()) if name in own]:
                 error.possibilities = meant  # type: ignore[attr-defined]
+            missing: Any = getattr(error, "param", None)
+            if getattr(missing, "nargs", 1) == -1:  # what was given may have become the arguments behind it
+                rest = [one for one in self.params if one.param_type_name == "argument"]
+                names = [f"'{one.metavar}'" for one in rest[rest.index(missing) :] if one.metavar]
+                error.param_hint = " or ".join(names) or None  # type: ignore[attr-defined]
             raise
 
 

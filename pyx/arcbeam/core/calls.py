@@ -44,7 +44,7 @@ def lists_options(
         required = [one for one in signature.parameters.values() if one.default is inspect.Parameter.empty]
         needed = [one.name for one in required if one.kind in UNNAMED]
         named = frozenset(one.name for one in required if one.kind is inspect.Parameter.KEYWORD_ONLY)
-        fewest, most = len(needed), len(unnamed)
+        fewest, most, order = len(needed), len(unnamed), [one.name for one in unnamed]
         if any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in signature.parameters.values()):
             most = sys.maxsize
 
@@ -60,7 +60,10 @@ def lists_options(
                     shown = type(arguments[0]).__name__ if is_init and arguments else called
                     raise TypeError(_missing(missing, shown, known, [*needed, *named], hints))
             if len(arguments) > most:
-                raise TypeError(_too_many(called, len(arguments), [one.name for one in unnamed], known))
+                raise TypeError(_too_many(called, len(arguments), order, known))
+            if options and (twice := options.keys() & order[: len(arguments)]):
+                name = min(twice)
+                raise TypeError(f"{name}: expected it once, got it by place and by name; leave out {name}=")
             return function(*arguments, **options)
 
         call.__signature__ = signature  # type: ignore[attr-defined]

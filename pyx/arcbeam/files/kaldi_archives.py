@@ -32,8 +32,8 @@ def scp_entries(path: Path) -> Iterator[tuple[str, Path, int, str]]:
                     )
                 if not line.strip():
                     continue
-                utterance, _, target = line.strip().partition(" ")
-                target = target.strip()
+                utterance, *targets = line.strip().split(maxsplit=1)  # at a tab, too, as Kaldi does
+                target = "".join(targets)
                 if not target:
                     raise FormatError(f"{path}:{number}: expected 'id archive:offset', got {line.strip()!r}")
                 if target.endswith("|") or target.startswith("|"):
@@ -60,6 +60,8 @@ def open_archive(archive: Path, index: Path) -> BinaryIO:
     try:
         check_is_file(archive)  # an index may name a pipe, which would never end
         return open(archive, "rb")
+    except FileNotFoundError as error:
+        raise FileNotFoundError(error.errno, f"{error.strerror}, and {index} names it", str(archive)) from None
     except ValueError as error:  # a NUL in the name
         raise FormatError(f"{index}: {str(archive)!r} is not a valid file name: {error}") from None
 

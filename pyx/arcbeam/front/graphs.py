@@ -20,7 +20,7 @@ from arcbeam.lm.loading import arpa_of
 from arcbeam.recipe import cache
 from arcbeam.recipe.lexicon import Lexicon, check_lexicon
 from arcbeam.recipe.progress import OnTerminal
-from arcbeam.recipe.separators import find_separator
+from arcbeam.recipe.separators import check_is_not_blank, find_separator, is_blank
 from arcbeam.recipe.word_lists import read_words, words_of_arpa
 from arcbeam.tokens.model_tokens import WORD_START, ModelTokens, digest_of, with_marked_starts
 
@@ -82,7 +82,14 @@ def _words(words: Iterable[str]) -> tuple[str, ...]:
 
 def _separator(parts: Parts) -> str | None:
     """The token or mark between words: as given, as the tokens' format says, or the usual one."""
-    separator = parts.word_delimiter or parts.model.word_delimiter
+    given, expected = parts.word_delimiter, "expected a token, or a mark with which tokens begin"
+    if given is not None and not isinstance(given, str):
+        raise TypeError(f"word_delimiter: {expected}, got {type(given).__name__}")
+    if given is not None:
+        check_is_not_blank(parts.table, given, "word_delimiter")
+    separator = (parts.model.word_delimiter or None) if given is None else given
+    if given is None and separator is not None and is_blank(parts.table, separator):
+        separator = None  # the caller names another blank than the format
     if separator is None and parts.model.cutter is not None:
         return WORD_START  # with which the first piece of a word begins, or is read as if it did
     if separator is None:
@@ -90,8 +97,8 @@ def _separator(parts: Parts) -> str | None:
             return find_separator(parts.table)
         except ValueError as error:
             raise ValueError(f"{parts.model.source}: {error} with word_delimiter=") from None
-    if not any(token.startswith(separator) for token in parts.table.tokens):
-        raise ValueError(f"word_delimiter: expected a token, or a mark with which tokens begin, got {separator!r}")
+    if not separator or not any(token.startswith(separator) for token in parts.table.tokens):
+        raise ValueError(f"word_delimiter: {expected}, got {separator!r}")
     return separator
 
 
@@ -175,7 +182,7 @@ def _warn_of_lost(given: StrPath | Iterable[str], graph: Graph) -> None:
     symbols = graph.word_symbols
     if lost := [word for word in words if word not in symbols]:
         phrase = "; of a phrase give each word" if any(len(word.split()) > 1 for word in lost) else ""
-        warn(f"words: the graph lacks {few(lost)}, which cannot be spelled in the tokens{phrase}, or {GIVE_LEXICON}")
+        warn(f"words: the graph lacks {few(lost)}, which cannot be spelled in the tokens{phrase}; or {GIVE_LEXICON}")
 
 
 def _warn_of_unwritten(source: str, graph: Graph) -> None:

@@ -19,7 +19,7 @@ from arcbeam.files.kinds import ARPA, kind_of
 from arcbeam.files.reading import reading
 from arcbeam.files.sentencepiece_file import load_model
 from arcbeam.recipe import files
-from arcbeam.recipe.separators import WORD_START, column_finder, column_of_separator, find_separator
+from arcbeam.recipe.separators import WORD_START, check_is_not_blank, column_finder, column_of_separator, find_separator
 from arcbeam.recipe.word_lists import RESERVED, read_words
 
 if TYPE_CHECKING:
@@ -159,6 +159,7 @@ class Lexicon:
             raise FormatError(f"{path}: expected lines 'word token token ...', got an empty file")
         separator_column = None
         if separator is not None:
+            check_is_not_blank(tokens, separator)
             separator_column = column_of_separator(tokens, separator)
         return builder.finish(separator, separator_column)
 
@@ -189,6 +190,8 @@ class Lexicon:
         if separator == "auto":
             separator = find_separator(tokens)
             separator = None if separator is None or column(separator) is None else separator
+        elif separator is not None:
+            check_is_not_blank(tokens, separator)
         separator_column = None if separator is None else column_of_separator(tokens, separator)
 
         def spelled(word: str) -> list[int] | None:

@@ -14,11 +14,14 @@ _SEPARATORS = ("<space>", " ", "|", WORD_START, "<sp>", "[SPACE]", "<SPACE>")
 
 
 def find_separator(tokens: TokenTable) -> str | None:
-    """The token between words, or SentencePiece's mark if tokens begin with it, or None; ValueError for several."""
+    """The token between words, or SentencePiece's mark if tokens begin with it, or None; ValueError for several.
+
+    The blank is never the token between words.
+    """
     column = column_finder(tokens)
     if any(token.startswith(WORD_START) and token != WORD_START for token in tokens.tokens):
         return WORD_START
-    found = [s for s in _SEPARATORS if column(s) is not None]
+    found = [s for s in _SEPARATORS if column(s) not in (None, tokens.blank)]
     if len(found) > 1:
         raise ValueError(f"expected one separator between words, got {found}: name the right one")
     return found[0] if found else None
@@ -30,9 +33,23 @@ def separator_of(tokens: TokenTable, separator: str | None) -> str | None:
         return find_separator(tokens)
     if separator is not None and not isinstance(separator, str):
         raise TypeError(f'separator: expected a token, a mark, "auto" or None, got {type(separator).__name__}')
+    if separator is not None:
+        check_is_not_blank(tokens, separator)
     if separator is not None and not (separator and any(token.startswith(separator) for token in tokens.tokens)):
         column_of_separator(tokens, separator)
     return separator
+
+
+def is_blank(tokens: TokenTable, separator: str) -> bool:
+    """Whether a separator is the blank."""
+    column = column_finder(tokens)(separator)
+    return column is not None and column == tokens.blank
+
+
+def check_is_not_blank(tokens: TokenTable, separator: str, name: str = "separator") -> None:
+    """ValueError if the separator that a caller gives is the blank, which no path writes."""
+    if is_blank(tokens, separator):
+        raise ValueError(f"{name}: expected the token between words, got {separator!r}, which is the blank")
 
 
 def column_of_separator(tokens: TokenTable, separator: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -41,6 +41,9 @@ def words_of(texts: Any, count: int, is_one: bool, has_star: bool) -> list[list[
         return [_words(texts, "texts", has_star)]
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise TypeError(f"texts: expected a text for each utterance, got {type(texts).__name__}")
+    if isinstance(texts, (Mapping, Set)):
+        hint = "; list(texts.values()) has those of a mapping" if isinstance(texts, Mapping) else ""
+        raise TypeError(f"texts: expected a list in the order of the utterances, got {type(texts).__name__}{hint}")
     listed = list(texts)
     if len(listed) != count:
         raise ValueError(f"texts: expected one for each utterance, {count}, got {len(listed)}")

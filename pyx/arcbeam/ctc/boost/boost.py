@@ -242,6 +242,8 @@ class Boost:
 
         Raises
         ------
+        TypeError
+            Something else than a graph.
         GraphError
             The graph has no word symbols.
         UnsupportedError
@@ -259,6 +261,9 @@ class Boost:
             Once for each graph: it cannot write some of the phrases, which are left out. The message names words, and
             says what to do. With an open slot these are words of more than 1,000 characters, or without a spelling.
         """
+        if not isinstance(graph, Graph):
+            hint = "; give its graph" if isinstance(getattr(graph, "graph", None), Graph) else ""
+            raise TypeError(f"graph: expected an arcbeam.Graph, got {type(graph).__name__}{hint}")
         made = self._lists.get(graph)
         return _compile(graph, {self: self._named("")}, 1)[0] if made is None else made
 

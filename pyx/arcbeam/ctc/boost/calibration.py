@@ -71,6 +71,7 @@ def calibrated(
 
     def occurrences(**options: Any) -> list[Counter[str]]:
         found = decoder.decode(log_probs, lengths, **options)
+        found = found if isinstance(found, list) else [found]  # of one array [frames, columns]
         return [Counter(each[0] for each in positive.occurrences(one.text.split())) for one in found]
 
     before = occurrences()
