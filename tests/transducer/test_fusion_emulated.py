@@ -19,7 +19,7 @@ from tests.transducer.networks import NETWORKS, random_arrays, random_frames
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*do not sum to 1:UserWarning")
 BLANK = 12
-ALPHAS = {"ngram_lm_alpha": 0.4, "boosting_tree_alpha": 0.75}
+NGRAM_ALPHA, TREE_ALPHA = 0.4, 0.75
 BATCH = [random_frames(i, n) for i, n in enumerate((9, 0, 1, 17))]
 TREES = [
     BoostingTree([(3, 4), (5,), (3, 4, 6, 7), (4, 6, 1)], vocab_size=12),
@@ -37,7 +37,8 @@ def arpa(tmp_path_factory):
 def fused(kind, arpa, seed=3, **options):
     """The arrays of a network, and the options of its decoders."""
     arrays = random_arrays(seed, tokens=13, blank=BLANK, blank_bias=1.0, **NETWORKS[kind])
-    options = loop.options_of(kind, **ALPHAS | {"blank_id": BLANK, "ngram_lm_model": arpa} | options)
+    model = {} if arpa is None else {"ngram_lm_model": arpa, "ngram_lm_alpha": NGRAM_ALPHA}
+    options = loop.options_of(kind, **{"boosting_tree_alpha": TREE_ALPHA, "blank_id": BLANK} | model | options)
     return arrays, options
 
 
@@ -101,7 +102,7 @@ def test_states_with_more_arcs_than_a_warp_takes(kernel):
     arcs = np.diff(automaton.first_arcs.astype(np.int64))
     assert set(arcs[1:].tolist()) >= {300, 151, 61}  # 7 among them
     arrays = random_arrays(5, tokens=tokens, blank=300, blank_bias=1.0)
-    options = loop.options_of("rnnt", boosting_tree_alpha=ALPHAS["boosting_tree_alpha"], blank_id=300)
+    options = loop.options_of("rnnt", boosting_tree_alpha=TREE_ALPHA, blank_id=300)
     wanted, _ = check(arrays, options, BATCH, [tree, tree, None, tree], shape=Shape(kernel))
     labels = [pair for one in wanted for pair in zip(one.tokens.tolist(), one.tokens.tolist()[1:], strict=False)]
     assert {a % 3 for a, b in labels if (a, b) in phrases} == {0, 1, 2}
