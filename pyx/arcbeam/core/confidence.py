@@ -31,7 +31,7 @@ class ConfidenceMethod:
     alpha: float = 0.33
     """Power of the probabilities, above 0; at 1 every entropy is Shannon's."""
     entropy_norm: str = "exp"
-    """``"lin"`` or ``"exp"``: how the entropy is mapped to 0 to 1."""
+    """``"lin"`` or ``"exp"``: how the entropy is mapped to 0 to 1; for ``"entropy"``."""
 
     def __post_init__(self) -> None:
         for field, known in (("name", NAMES), ("entropy_type", ENTROPY_TYPES), ("entropy_norm", ENTROPY_NORMS)):
