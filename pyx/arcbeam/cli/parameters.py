@@ -41,7 +41,7 @@ class Command(TyperCommand):
             if meant := [name for name in MEANT.get(getattr(error, "option_name", ""), ()) if name in own]:
                 error.possibilities = meant  # type: ignore[attr-defined]
             missing: Any = getattr(error, "param", None)
-            if getattr(missing, "nargs", 1) == -1:  # what was given may have become the arguments behind it
+            if getattr(missing, "nargs", 1) == -1:  # what was given may have become the arguments after it
                 rest = [one for one in self.params if one.param_type_name == "argument"]
                 names = [f"'{one.metavar}'" for one in rest[rest.index(missing) :] if one.metavar]
                 error.param_hint = " or ".join(names) or None  # type: ignore[attr-defined]

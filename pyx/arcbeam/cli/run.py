@@ -212,7 +212,7 @@ def decode_all(
 ) -> Speed:
     """Decode `utterances` in batches and `write` each hypothesis, in order; `check` may fail on a batch.
 
-    `of_each`: options that have a value for each utterance, by its name. `leave_out` is told of utterances with an
+    `of_each`: options that have a value for each utterance, by its name. `leave_out` is called for utterances with an
     error, which are not written; without it the first one ends the loop.
     """
     speed, done = Speed(), done or Done()

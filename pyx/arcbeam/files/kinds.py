@@ -66,19 +66,19 @@ def known_kind(head: bytes) -> str | None:
     return next((name for beginning, name in BEGINNINGS.items() if head.startswith(beginning)), None)
 
 
-def other_kind(path: str | os.PathLike[str], *wanted: str) -> str | None:
-    """The known kind of a file; None where it is one of those wanted, named by a part of their names, or no file."""
+def other_kind(path: str | os.PathLike[str], *expected_kinds: str) -> str | None:
+    """The known kind of a file; None where it is one of those expected, named by a part of their names, or no file."""
     if not os.path.isfile(path):
         return None
     with open(path, "rb") as file:
         head = file.read(BEGINNING)
     found = known_kind(head) if head else kind_of(head)
-    return None if found is None or any(name in found for name in wanted) else found
+    return None if found is None or any(name in found for name in expected_kinds) else found
 
 
-def refuse_other(path: str | os.PathLike[str], expected: str, *wanted: str) -> None:
+def refuse_other(path: str | os.PathLike[str], expected: str, *expected_kinds: str) -> None:
     """FormatError for a file of a known kind that is not what was expected, as `other_kind` says."""
-    if (got := other_kind(path, *wanted)) is not None:
+    if (got := other_kind(path, *expected_kinds)) is not None:
         reader = next((f", which {name} reads" for kind, name in READERS.items() if got.startswith(kind)), "")
         raise FormatError(f"{os.fsdecode(path)}: expected {expected}, got {got}{reader}")
 

@@ -217,14 +217,14 @@ class _Aligner:
     def _alignment(self, i: int, is_proven: bool) -> Alignment:
         search, error = self._search, self._faults.get(i)
         tokens = None if search.graph.tokens is None else search.graph.tokens.tokens
-        told = (tokens, search.graph.blank), search.options.frame_shift
+        names = (tokens, search.graph.blank), search.options.frame_shift
         if error is not None or not self._found[i].reached_end:
-            return Alignment(self._text.names[i], NO_FRAMES, -math.inf, False, error, *told)
+            return Alignment(self._text.names[i], NO_FRAMES, -math.inf, False, error, *names)
         found = self._found[i]
         path = self._graph.frame_path(found.arcs)
         columns = path[0]
         scores = self._rows(i)[np.arange(len(columns)), columns].astype(np.float32)
-        return Alignment(self._text.names[i], FramePath(*path, scores), 0.0 - found.cost, is_proven, None, *told)
+        return Alignment(self._text.names[i], FramePath(*path, scores), 0.0 - found.cost, is_proven, None, *names)
 
 
 def _smallest(
