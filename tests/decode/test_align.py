@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from arcbeam import Alignment, CtcDecoder, Graph, InputError
 from arcbeam.ctc.align import aligner
 from arcbeam.files.log_probs import find_inputs, read_all
-from arcbeam.graph.text_graph import STAR, Rules, Texts, fewest_frames, text_graph
+from arcbeam.graph.text_graph import STAR, Rules, Texts, fewest_frames, text_graph, too_few_frames
 from tests.decode import align_oracle, oracle
 from tests.decode.alignments import BLANK, SEPARATOR, TOKENS, WORDS, a_decoder, a_graph, same
 
@@ -169,7 +169,11 @@ def test_the_fewest_frames_of_a_text(log_probs, words, topology):
     graph = a_graph(topology)
     rules = Rules.of(graph)
     number = {word: i for i, word in enumerate(WORDS)}
-    [needed] = fewest_frames(Texts(list(WORDS.values()), [[number[word] for word in words]]), rules)
+    items = [number[word] for word in words]
+    texts = Texts(list(WORDS.values()), [items])
+    needed = fewest_frames(texts, items, rules)
+    assert too_few_frames(texts, rules, [needed]) == {}
+    assert too_few_frames(texts, rules, [needed - 1]) == {0: needed}
     decoder = a_decoder(graph=graph)
     [found] = decoder.align([log_probs], [words], errors="return")
     assert (found.error is None) == (needed <= len(log_probs))

@@ -68,8 +68,9 @@ class TextGraph:
     def columns_of(self, text: int) -> tuple[Ints, bool]:
         """The columns that a text may take, ascending, and whether it has a star, which may take any."""
         start = int(self.starts[text])
-        columns = np.unique(self.column_of_state[start : start + int(self.num_states[text])])
-        return columns[columns >= 0].astype(np.int64), bool((columns == OF_STAR).any())
+        read = np.zeros(self.graph.num_columns + 2, np.bool_)  # the last two: of NO_COLUMN and OF_STAR
+        read[self.column_of_state[start : start + int(self.num_states[text])]] = True
+        return np.flatnonzero(read[:-2]), bool(read[OF_STAR])
 
     def frame_path(
         self, arcs: npt.NDArray[np.uint32]
@@ -82,23 +83,31 @@ class TextGraph:
         return columns[reads].astype(np.int32), states, self.item_of_state[states].astype(np.int64), is_star
 
 
-def fewest_frames(texts: Texts, rules: Rules) -> list[int]:
-    """The frames that each text takes at least."""
-    cheapest = [[len(spelling) + _repeats(spelling, rules) for spelling in spellings] for spellings in texts.spellings]
-    found = []
-    for items in texts.items:
-        ends = {-1: 0}  # by the last column: the fewest frames
-        for item in items:
-            if item == OF_STAR:
-                continue
-            reached: dict[int, int] = {}
-            for spelling, own in zip(texts.spellings[item], cheapest[item], strict=True):
-                first, last = spelling[0], spelling[-1]
-                before = min(n + (rules.repeats_need_blank and end == first) for end, n in ends.items())
-                reached[last] = min(reached.get(last, before + own), before + own)
-            ends = reached
-        found.append(min(ends.values()))
+def too_few_frames(texts: Texts, rules: Rules, frames: Sequence[int]) -> dict[int, int]:
+    """The texts that take more frames than there are, and how many each takes at least."""
+    bounds = [2 * max(map(len, spellings)) for spellings in texts.spellings]  # a blank after each token
+    bounds.append(0)  # of a star, whose place is -1
+    found = {}
+    for i, (items, given) in enumerate(zip(texts.items, frames, strict=True)):
+        if sum(map(bounds.__getitem__, items)) > given and (needed := fewest_frames(texts, items, rules)) > given:
+            found[i] = needed
     return found
+
+
+def fewest_frames(texts: Texts, items: Sequence[int], rules: Rules) -> int:
+    """The frames that one of the texts takes at least."""
+    ends = {-1: 0}  # by the last column: the fewest frames
+    for item in items:
+        if item == OF_STAR:
+            continue
+        reached: dict[int, int] = {}
+        for spelling in texts.spellings[item]:
+            first, last = spelling[0], spelling[-1]
+            before = min(n + (rules.repeats_need_blank and end == first) for end, n in ends.items())
+            needed = before + len(spelling) + _repeats(spelling, rules)
+            reached[last] = min(reached.get(last, needed), needed)
+        ends = reached
+    return min(ends.values())
 
 
 def _repeats(spelling: Sequence[int], rules: Rules) -> int:

@@ -21,7 +21,7 @@ from arcbeam.ctc.align.alignment import NO_FRAMES, Alignment, FramePath
 from arcbeam.ctc.align.texts import SpelledTexts, spelled, spellings_of, words_of
 from arcbeam.ctc.engines import make_engine
 from arcbeam.ctc.stats import DecoderMemory
-from arcbeam.graph.text_graph import text_graph
+from arcbeam.graph.text_graph import Rules, text_graph, too_few_frames
 
 if TYPE_CHECKING:
     import os
@@ -72,21 +72,20 @@ def align(
     inputs = search.intake.take(log_probs, lengths, call.cuda_stream, call.logits)
     words = words_of(texts, len(inputs.table), is_one, has_star)
     text = spelled(search.graph, words, given, has_star)
-    faults = _faults(text, inputs)
+    faults = _faults(text, inputs, Rules.of(search.graph))
     if faults and call.errors == "raise":
         raise faults[min(faults)]
     found = _Aligner(search, ordinal, inputs.without(list(faults)) if faults else inputs, text, call).alignments(faults)
     return found[0] if is_one else found
 
 
-def _faults(text: SpelledTexts, inputs: Inputs) -> dict[int, InputError]:
+def _faults(text: SpelledTexts, inputs: Inputs, rules: Rules) -> dict[int, InputError]:
     """Why texts cannot be aligned: of words without a spelling, or because there are too few frames."""
-    faults = dict(text.faults)
-    for i, (frames, needed) in enumerate(zip(inputs.table[:, 2].tolist(), text.fewest_frames, strict=True)):
-        if needed > frames and i not in faults:
-            reason = f"expected a text of at most {frames:,} frames, got one that takes at least {needed:,}"
-            hint = "does it belong to other log-probs, or are these too short?"
-            faults[i] = InputError("texts", reason, hint, utterance=i)
+    faults, frames = dict(text.faults), inputs.table[:, 2].tolist()
+    for i, needed in too_few_frames(text.texts, rules, frames).items():  # none has a fault already: its text is empty
+        reason = f"expected a text of at most {frames[i]:,} frames, got one that takes at least {needed:,}"
+        hint = "does it belong to other log-probs, or are these too short?"
+        faults[i] = InputError("texts", reason, hint, utterance=i)
     return faults
 
 
@@ -114,27 +113,19 @@ class _Aligner:
         """Searches until each has reached its end, and returns those whose path is proven to be the best."""
         beam = max(self._search.options.beam, FIRST_BEAM)
         proven = self._decode(utterances, beam)
-        cheap = {i for i in utterances if self._work(i) <= PROVEN_WORK}
-        if not math.isinf(beam):
-            proven |= self._decode_again(cheap - proven)
-        others = set(utterances) - cheap
-        while not math.isinf(beam) and (lost := [i for i in utterances if i in others and not self._reached(i)]):
+        while not math.isinf(beam) and (lost := [i for i in utterances if not self._reached(i)]):
             beam = WIDER * beam if WIDER * beam <= WIDEST else math.inf
             proven |= self._decode(lost, beam)
-        return proven | self._decode_again(
-            {i for i in others - proven if self._wider_beam(i) <= min(WIDER * beam, LARGEST)}
-        )
+        beams = {i: self._wider_beam(i) for i in utterances if i not in proven and i not in self._faults}
+        widest = min(WIDER * beam, LARGEST)
+        cheap = [i for i in beams if self._work(i) <= PROVEN_WORK or beams[i] <= widest]
+        narrow = [i for i in cheap if beams[i] < math.inf]
+        proven |= self._decode(narrow, max((beams[i] for i in narrow), default=0.0))
+        return proven | self._decode([i for i in cheap if beams[i] == math.inf and self._reached(i)], math.inf)
 
     def _reached(self, i: int) -> bool:
         """Whether an utterance has a path to the end of its text, or an error."""
         return i in self._faults or self._found[i].reached_end
-
-    def _decode_again(self, utterances: set[int]) -> set[int]:
-        """As `_decode`, with the beams that prove the paths; where there is none, without a beam."""
-        beams = {i: self._wider_beam(i) for i in sorted(utterances - self._faults.keys())}
-        narrow = [i for i in beams if beams[i] < math.inf]
-        proven = self._decode(narrow, max((beams[i] for i in narrow), default=0.0))
-        return proven | self._decode([i for i in beams if beams[i] == math.inf], math.inf)
 
     def _wider_beam(self, i: int) -> float:
         """The beam that proves the path of an utterance, or a little wider, as float32 has it; infinite without one."""
@@ -238,7 +229,7 @@ def _smallest(
     costs = np.full(len(rows), np.inf, np.float32)
     others = columns if blank is None else columns[columns != blank]
     if len(others):
-        best = (rows if len(others) == rows.shape[1] else rows[:, others]).max(axis=1).astype(np.float32)
+        best = rows.T[others].max(axis=0).astype(np.float32)  # much faster than along the rows
         costs = -(scale * best)
     if blank is not None and blank in columns:
         costs = np.minimum(costs, -(scale * rows[:, blank].astype(np.float32)) + penalty)

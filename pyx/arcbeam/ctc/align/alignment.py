@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.ctc.confidence.frame_confidences import Label
+from arcbeam.graph.text_graph import STAR
 from arcbeam.words import Word, as_dicts, finite
 
 if TYPE_CHECKING:
@@ -93,19 +94,14 @@ class Alignment:
         probabilities of its labels in the frames that read them; blanks within it do not count. A ``<star>`` has none.
         """
         path = self._path
-        of_words = np.flatnonzero(path.items >= 0)
-        firsts, ends = _runs(path.items[of_words])
-        confidences = _means(path.scores[of_words], firsts, ends)
-        begins, lasts = of_words[firsts], of_words[ends - 1] + 1
-        found = []
-        for begin, end, item, is_star, confidence in zip(
-            *(values.tolist() for values in (begins, lasts, path.items[begins], path.is_star[begins])),
-            confidences,
-            strict=True,
-        ):
-            place = begin, end, *self._seconds(begin, end)
-            found.append(Word(self._names[item], *place, None if is_star else confidence))
-        return found
+        places = np.flatnonzero(path.items >= 0)
+        firsts, ends = _runs(path.items[places])
+        begins, lasts = places[firsts], places[ends - 1] + 1
+        names = [self._names[item] for item in path.items[begins].tolist()]
+        of_words: list[float | None] = [*_means(path.scores[places], firsts, ends)]
+        if path.is_star[begins].any():
+            of_words = [None if name == STAR else value for name, value in zip(names, of_words, strict=True)]
+        return list(map(Word, names, *self._times(begins, lasts), of_words))
 
     @cached_property
     def labels(self) -> list[Label]:
@@ -117,10 +113,12 @@ class Alignment:
         firsts, ends = _runs(path.states)
         confidences = _means(path.scores, firsts, ends)
         columns = np.where(path.is_star[firsts], -1, path.columns[firsts]).tolist()
-        for column, first, end, confidence in zip(columns, firsts.tolist(), ends.tolist(), confidences, strict=True):
+        for column, first, end, start_s, end_s, confidence in zip(
+            columns, *self._times(firsts, ends), confidences, strict=True
+        ):
             if column not in (-1, self._blank):
                 name = str(column) if self._tokens is None else self._tokens[column]
-                found.append(Label(name, first, end, *self._seconds(first, end), confidence))
+                found.append(Label(name, first, end, start_s, end_s, confidence))
         return found
 
     @cached_property
@@ -137,9 +135,11 @@ class Alignment:
         """Whether the text was hardly said: its `confidence` is below 0.1, or there is no path."""
         return self.confidence < DOUBTFUL
 
-    def _seconds(self, first: int, end: int) -> tuple[float | None, float | None]:
-        shift = self._frame_shift
-        return (None, None) if shift is None else (first * shift, end * shift)
+    def _times(self, firsts: Ints, ends: Ints) -> tuple[list[Any], ...]:
+        """First frames and those after the last, and both in seconds, None without a frame shift."""
+        shift, unknown = self._frame_shift, [None] * len(firsts)
+        seconds = (unknown, unknown) if shift is None else ((firsts * shift).tolist(), (ends * shift).tolist())
+        return firsts.tolist(), ends.tolist(), *seconds
 
     def to_dict(self) -> dict[str, Any]:
         """The attributes as plain Python values for JSON: a score of -inf becomes None, and an error its text."""

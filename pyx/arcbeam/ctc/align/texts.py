@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from arcbeam.core.errors import InputError
 from arcbeam.core.show import shortened
 from arcbeam.ctc.boost.spellings import Pronounced, Spellings, example
-from arcbeam.graph.text_graph import OF_STAR, STAR, Rules, Texts, fewest_frames
+from arcbeam.graph.text_graph import OF_STAR, STAR, Texts
 
 if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph
@@ -26,7 +26,6 @@ class SpelledTexts:
 
     names: list[list[str]]  # of each text: its words and stars
     texts: Texts
-    fewest_frames: list[int]
     faults: dict[int, InputError]
 
 
@@ -85,8 +84,7 @@ def spelled(graph: Graph, texts: list[list[str]], given: Spellings, has_star: bo
                 hint = f"star=, the cost of a frame, makes {STAR} match what the text lacks"
             faults[i] = InputError("texts", reason, hint, utterance=i)
         items.append([] if wrong is not None else [number[word] for word in text])
-    found = Texts(list(spellings.values()), items)
-    return SpelledTexts(texts, found, fewest_frames(found, Rules.of(graph)), faults)
+    return SpelledTexts(texts, Texts(list(spellings.values()), items), faults)
 
 
 def _spellings(
