@@ -391,6 +391,7 @@ MAY_INCLUDE = {
     PYX + "lm/_lm_buckets": {PYX + "lm/_lm_buckets", "common", "shared"},
     PYX + "transducer/_boosting_tree": {PYX + "transducer/_boosting_tree", "shared"},
     PYX + "transducer/_token_ngrams": {PYX + "transducer/_token_ngrams", "kenlm", "shared"},
+    PYX + "ctc/align/_frame_costs": {PYX + "ctc/align/_frame_costs", "decode"},
     PYX + "ctc/gpu/_staging": {PYX + "ctc/gpu/_staging", "pool", "decode"},
     PYX + "ctc/boost/_boost": {PYX + "ctc/boost/_boost", "boost", "pool"},
     PYX + "ctc/gpu/_lattice_memory": {PYX + f"ctc/gpu/{name}" for name in ("_lattice_memory", "models/_requests")}

@@ -65,17 +65,16 @@ class TextGraph:
     item_of_state: npt.NDArray[np.int32]  # [states]: the word or star of a text; NO_ITEM for blanks and separators
     column_of_state: npt.NDArray[np.int32]  # [states]: what each reads; OF_STAR for any column, NO_COLUMN for none
 
-    def columns_of(self, text: int) -> tuple[Ints, bool]:
-        """The columns that a text may take, ascending, and whether it has a star, which may take any."""
-        start = int(self.starts[text])
-        read = np.zeros(self.graph.num_columns + 2, np.bool_)  # the last two: of NO_COLUMN and OF_STAR
-        read[self.column_of_state[start : start + int(self.num_states[text])]] = True
-        return np.flatnonzero(read[:-2]), bool(read[OF_STAR])
+    def columns_read(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """[texts, columns]: what each text may take; [texts]: whether it has a star, which may take any."""
+        read = np.zeros((len(self.starts), self.graph.num_columns + 2), np.bool_)  # last: NO_COLUMN and OF_STAR
+        read[np.repeat(np.arange(len(self.starts)), self.num_states), self.column_of_state[1:]] = True
+        return read[:, :-2], read[:, OF_STAR]
 
     def frame_path(
         self, arcs: npt.NDArray[np.uint32]
     ) -> tuple[npt.NDArray[np.int32], Ints, Ints, npt.NDArray[np.bool_]]:
-        """Of each frame of a path its column, its state, the word or star of the text, and whether it is a star."""
+        """Of each frame of paths its column, its state, the word or star of the text, and whether it is a star."""
         columns = self.graph.columns[arcs]
         reads = columns != EPSILON_COLUMN
         states = self.graph.targets["next_state"][arcs[reads]].astype(np.int64)

@@ -7,8 +7,10 @@ plus the beam. Where the path that was found costs no more than that, it is the 
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,6 +19,7 @@ import numpy.typing as npt
 from arcbeam.arrays.batches import one_or_many
 from arcbeam.core.checks import LARGEST, check_float32, check_real
 from arcbeam.core.errors import InputError
+from arcbeam.ctc.align._frame_costs import log_probs_along, smallest_sums
 from arcbeam.ctc.align.alignment import NO_FRAMES, Alignment, FramePath
 from arcbeam.ctc.align.texts import SpelledTexts, spelled, spellings_of, words_of
 from arcbeam.ctc.engines import make_engine
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from arcbeam.ctc.search import BeamSearch
 
 FIRST_BEAM = 17.0  # at least; the default of a decoder
-WIDER = 4.0  # times as wide is the next beam where no path has reached the end, and at most that of a proof
+WIDER = 5.0  # times as wide is the next beam where no path has reached the end, and at most that of a proof
 WIDEST = 4096.0  # beyond it a beam is infinite
 PROVEN_WORK = 1 << 25  # frames times states of a text up to which its path is proven at any beam
 ROUNDING = 2.0**-21  # of all costs of a path, at least what float32 arithmetic adds or takes away
@@ -100,38 +103,42 @@ class _Aligner:
         self._frames = inputs.table[:, 2]
         self._found: dict[int, Found] = {}
         self._faults: dict[int, InputError] = {}
-        self._smallest: dict[int, npt.NDArray[np.float32]] = {}  # costs of each frame
 
     def alignments(self, faults: dict[int, InputError]) -> list[Alignment]:
         """The alignments of all utterances but those with faults, which have an error."""
         count = len(self._frames)
         self._faults = dict(faults)
         proven = self._searched([i for i in range(count) if i not in faults])
-        return [self._alignment(i, i in proven) for i in range(count)]
+        paths = self._paths([i for i in range(count) if i not in self._faults and self._found[i].reached_end])
+        return [self._alignment(i, paths.get(i), i in proven) for i in range(count)]
 
     def _searched(self, utterances: list[int]) -> set[int]:
-        """Searches until each has reached its end, and returns those whose path is proven to be the best."""
+        """Searches until each has reached its end, and returns those whose path is proven to be the best.
+
+        What an utterance gets does not depend on the others: these only widen the beam of a proof.
+        """
         beam = max(self._search.options.beam, FIRST_BEAM)
         proven = self._decode(utterances, beam)
+        widest = {i: math.inf if self._work(i) <= PROVEN_WORK else min(WIDER * beam, LARGEST) for i in utterances}
         while not math.isinf(beam) and (lost := [i for i in utterances if not self._reached(i)]):
             beam = WIDER * beam if WIDER * beam <= WIDEST else math.inf
-            proven |= self._decode(lost, beam)
-        beams = {i: self._wider_beam(i) for i in utterances if i not in proven and i not in self._faults}
-        widest = min(WIDER * beam, LARGEST)
-        cheap = [i for i in beams if self._work(i) <= PROVEN_WORK or beams[i] <= widest]
-        narrow = [i for i in cheap if beams[i] < math.inf]
+            widest |= {i: min(WIDER * beam, LARGEST) for i in lost if widest[i] < math.inf}
+            near = [i for i, of in self._beams_of_proofs(widest, proven).items() if of <= beam]
+            proven |= self._decode([*lost, *near], beam)
+        beams = self._beams_of_proofs(widest, proven)
+        narrow = [i for i in beams if beams[i] < math.inf]
         proven |= self._decode(narrow, max((beams[i] for i in narrow), default=0.0))
-        return proven | self._decode([i for i in cheap if beams[i] == math.inf and self._reached(i)], math.inf)
+        return proven | self._decode([i for i in beams if beams[i] == math.inf], math.inf)
+
+    def _beams_of_proofs(self, widest: dict[int, float], proven: set[int]) -> dict[int, float]:
+        """The beams that prove paths, or a little wider, as float32 has them, up to the widest that is worth it."""
+        paths = [i for i in widest if i not in proven and i not in self._faults and self._found[i].reached_end]
+        beams = {i: float(np.float32(self._needed_beam(i) * (1.0 + ROUNDING))) for i in paths}
+        return {i: beams[i] for i in paths if beams[i] <= widest[i]}
 
     def _reached(self, i: int) -> bool:
         """Whether an utterance has a path to the end of its text, or an error."""
         return i in self._faults or self._found[i].reached_end
-
-    def _wider_beam(self, i: int) -> float:
-        """The beam that proves the path of an utterance, or a little wider, as float32 has it; infinite without one."""
-        if i in self._faults or not self._found[i].reached_end:
-            return math.inf
-        return float(np.float32(self._needed_beam(i) * (1.0 + ROUNDING)))
 
     def _work(self, i: int) -> int:
         """The most tokens of a search."""
@@ -178,59 +185,45 @@ class _Aligner:
 
     def _needed_beam(self, i: int) -> float:
         """The smallest beam with which the path of an utterance is proven to be the best."""
-        cost = self._found[i].cost
-        if i not in self._smallest:
-            self._smallest[i] = self._smallest_costs(i)
-        smallest = self._smallest[i]
-        rounding = ROUNDING * (abs(cost) + float(np.abs(smallest).sum(dtype=np.float64)))
-        excess = max(cost - float(smallest.sum(dtype=np.float64)) + rounding, 0.0)
-        kept = 1.0 - ROUNDING * (1 + len(smallest))  # of a beam that is added to costs, frame after frame
+        cost, frames = self._found[i].cost, int(self._frames[i])
+        smallest, magnitudes = self._smallest[i]
+        rounding = ROUNDING * (abs(cost) + magnitudes)
+        excess = max(cost - smallest + rounding, 0.0)
+        kept = 1.0 - ROUNDING * (1 + frames)  # of a beam that is added to costs, frame after frame
         return excess / kept if kept > 0.5 else math.inf
 
-    def _smallest_costs(self, i: int) -> npt.NDArray[np.float32]:
-        """float32 [frames]: the smallest cost that the text may take in each frame, in the search's arithmetic."""
-        options, blank, star = self._search.options, self._search.graph.blank, self._call.star
-        rows = self._rows(i)
-        scale, penalty = np.float32(options.acoustic_scale), np.float32(options.blank_penalty)
-        own, has_star = self._graph.columns_of(i)
-        costs = _smallest(rows, own, scale, blank, penalty)
-        if star is None or not has_star:
-            return costs
-        every = np.arange(self._search.graph.num_columns)
-        return np.minimum(costs, _smallest(rows, every, scale, blank, penalty) + np.float32(star))
+    @cached_property
+    def _on_host(self) -> Inputs:
+        """The log-probs in the host's memory."""
+        return self._inputs.copied_to_host()
 
-    def _rows(self, i: int) -> npt.NDArray[np.floating[Any]]:
-        """The log-probs of an utterance, in the host's memory; those of a GPU are copied to it once."""
-        if not self._inputs.on_host:
-            self._inputs = self._inputs.copied_to_host()
-        return self._inputs.view(i)
+    @cached_property
+    def _smallest(self) -> list[list[float]]:
+        """[utterances]: the sum of the smallest costs that the text may take in each frame, and of their magnitudes."""
+        options, graph = self._search.options, self._search.graph
+        reads, has_star = self._graph.columns_read()
+        reads = np.pad(reads, ((0, 0), (0, self._on_host.columns - reads.shape[1])))
+        star = np.where(has_star, self._call.star or 0.0, np.inf).astype(np.float32)
+        blank = -1 if graph.blank is None else graph.blank
+        scale, penalty = options.acoustic_scale, options.blank_penalty
+        return smallest_sums(self._on_host.table, reads.view(np.uint8), star, scale, penalty, blank).tolist()
 
-    def _alignment(self, i: int, is_proven: bool) -> Alignment:
+    def _paths(self, utterances: list[int]) -> dict[int, FramePath]:
+        """What the paths do in each frame, of those that have reached their end."""
+        if not utterances:
+            return {}
+        inputs = self._on_host.at(utterances)
+        arcs = np.concatenate([self._found[i].arcs for i in utterances])
+        columns, states, items, is_star = self._graph.frame_path(arcs)
+        scores = log_probs_along(inputs.table, inputs.columns, columns)
+        every = FramePath(columns, states, items, is_star, scores)
+        ends = np.cumsum(inputs.table[:, 2]).tolist()
+        return {i: every.part(*places) for i, places in zip(utterances, itertools.pairwise([0, *ends]), strict=True)}
+
+    def _alignment(self, i: int, path: FramePath | None, is_proven: bool) -> Alignment:
         search, error = self._search, self._faults.get(i)
         tokens = None if search.graph.tokens is None else search.graph.tokens.tokens
         names = (tokens, search.graph.blank), search.options.frame_shift
-        if error is not None or not self._found[i].reached_end:
+        if path is None:
             return Alignment(self._text.names[i], NO_FRAMES, -math.inf, False, error, *names)
-        found = self._found[i]
-        path = self._graph.frame_path(found.arcs)
-        columns = path[0]
-        scores = self._rows(i)[np.arange(len(columns)), columns].astype(np.float32)
-        return Alignment(self._text.names[i], FramePath(*path, scores), 0.0 - found.cost, is_proven, None, *names)
-
-
-def _smallest(
-    rows: npt.NDArray[np.floating[Any]],
-    columns: npt.NDArray[np.int64],
-    scale: np.float32,
-    blank: int | None,
-    penalty: np.float32,
-) -> npt.NDArray[np.float32]:
-    """float32 [frames]: the smallest cost among some columns, by law 1; +inf where there are none."""
-    costs = np.full(len(rows), np.inf, np.float32)
-    others = columns if blank is None else columns[columns != blank]
-    if len(others):
-        best = rows.T[others].max(axis=0).astype(np.float32)  # much faster than along the rows
-        costs = -(scale * best)
-    if blank is not None and blank in columns:
-        costs = np.minimum(costs, -(scale * rows[:, blank].astype(np.float32)) + penalty)
-    return costs
+        return Alignment(self._text.names[i], path, 0.0 - self._found[i].cost, is_proven, None, *names)

@@ -33,6 +33,11 @@ class FramePath:
     is_star: npt.NDArray[np.bool_]
     scores: npt.NDArray[np.float32]  # the log-prob of the column
 
+    def part(self, first: int, end: int) -> FramePath:
+        """That of some frames."""
+        at = slice(first, end)
+        return FramePath(self.columns[at], self.states[at], self.items[at], self.is_star[at], self.scores[at])
+
 
 NO_FRAMES = FramePath(
     np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_), np.zeros(0, np.float32)
