@@ -131,7 +131,7 @@ def test_a_beam_that_is_too_narrow_is_widened(device, monkeypatch):
     monkeypatch.setattr(aligner, "PROVEN_WORK", 0)
     found = decoder.align([log_probs, log_probs], ["ab ab ab", ""])
     assert [one.exact for one in found] == [True, True]
-    assert beams[:3] == [17.0, 68.0, 272.0] and len(beams) <= 4
+    assert beams[:3] == [17.0, 85.0, 425.0] and len(beams) <= 4
     assert found[0].score == -6 * 30.0
     assert found[0].doubtful and found[0].confidence < 1e-9
     assert found[1].score == 0.0 and found[1].words == [] and found[1].confidence == 1.0
@@ -141,8 +141,8 @@ def test_a_beam_that_is_too_narrow_is_widened(device, monkeypatch):
 def test_what_is_exact_is_what_an_infinite_beam_finds(seed):
     """With a narrow first beam, and with proofs that are forbidden where they take another search."""
     rng = np.random.default_rng(seed)
-    log_probs = -rng.integers(0, 40, (40, 4)).astype(np.float32) / 4  # so that scores are exact
-    said = rng.choice(list(WORDS), 8).tolist()
+    log_probs, other = -rng.integers(0, 40, (2, 40, 4)).astype(np.float32) / 4  # so that scores are exact
+    said, of_other = rng.choice(list(WORDS), (2, 8)).tolist()
     decoder = a_decoder()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(aligner, "FIRST_BEAM", math.inf)
@@ -156,6 +156,7 @@ def test_what_is_exact_is_what_an_infinite_beam_finds(seed):
         patch.setattr(aligner, "WIDER", 1.5)
         narrow = a_decoder(beam=0.0)
         [found] = narrow.align([log_probs], [said])
+        same(narrow.align([other, log_probs], [of_other, said])[1:], [found])
     assert found.complete
     if found.exact:
         same([found], [best])
