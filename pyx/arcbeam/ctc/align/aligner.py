@@ -20,7 +20,7 @@ from arcbeam.arrays.batches import one_or_many
 from arcbeam.core.checks import LARGEST, check_float32, check_real
 from arcbeam.core.errors import InputError
 from arcbeam.ctc.align._frame_costs import log_probs_along, smallest_sums
-from arcbeam.ctc.align.alignment import NO_FRAMES, Alignment, FramePath
+from arcbeam.ctc.align.alignment import NO_PATH, Alignment, FramePath, WordPlaces, word_places
 from arcbeam.ctc.align.texts import SpelledTexts, spelled, spellings_of, words_of
 from arcbeam.ctc.engines import make_engine
 from arcbeam.ctc.stats import DecoderMemory
@@ -110,7 +110,7 @@ class _Aligner:
         self._faults = dict(faults)
         proven = self._searched([i for i in range(count) if i not in faults])
         paths = self._paths([i for i in range(count) if i not in self._faults and self._found[i].reached_end])
-        return [self._alignment(i, paths.get(i), i in proven) for i in range(count)]
+        return [self._alignment(i, paths.get(i, NO_PATH), i in proven) for i in range(count)]
 
     def _searched(self, utterances: list[int]) -> set[int]:
         """Searches until each has reached its end, and returns those whose path is proven to be the best.
@@ -208,22 +208,21 @@ class _Aligner:
         scale, penalty = options.acoustic_scale, options.blank_penalty
         return smallest_sums(self._on_host.table, reads.view(np.uint8), star, scale, penalty, blank).tolist()
 
-    def _paths(self, utterances: list[int]) -> dict[int, FramePath]:
-        """What the paths do in each frame, of those that have reached their end."""
+    def _paths(self, utterances: list[int]) -> dict[int, tuple[FramePath, WordPlaces]]:
+        """What the paths do in each frame, and their words, of those that have reached their end."""
         if not utterances:
             return {}
         inputs = self._on_host.at(utterances)
         arcs = np.concatenate([self._found[i].arcs for i in utterances])
         columns, states, items, is_star = self._graph.frame_path(arcs)
         scores = log_probs_along(inputs.table, inputs.columns, columns)
-        every = FramePath(columns, states, items, is_star, scores)
-        ends = np.cumsum(inputs.table[:, 2]).tolist()
-        return {i: every.part(*places) for i, places in zip(utterances, itertools.pairwise([0, *ends]), strict=True)}
+        every, ends = FramePath(columns, states, items, is_star, scores), np.cumsum(inputs.table[:, 2])
+        parts = [every.part(*frames) for frames in itertools.pairwise([0, *ends.tolist()])]
+        return dict(zip(utterances, zip(parts, word_places(every, ends), strict=True), strict=True))
 
-    def _alignment(self, i: int, path: FramePath | None, is_proven: bool) -> Alignment:
+    def _alignment(self, i: int, path: tuple[FramePath, WordPlaces], is_proven: bool) -> Alignment:
         search, error = self._search, self._faults.get(i)
         tokens = None if search.graph.tokens is None else search.graph.tokens.tokens
         names = (tokens, search.graph.blank), search.options.frame_shift
-        if path is None:
-            return Alignment(self._text.names[i], NO_FRAMES, -math.inf, False, error, *names)
-        return Alignment(self._text.names[i], path, 0.0 - self._found[i].cost, is_proven, None, *names)
+        score = -math.inf if path is NO_PATH else 0.0 - self._found[i].cost
+        return Alignment(self._text.names[i], *path, score, is_proven and path is not NO_PATH, error, *names)

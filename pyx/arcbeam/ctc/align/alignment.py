@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,9 +40,38 @@ class FramePath:
         return FramePath(self.columns[at], self.states[at], self.items[at], self.is_star[at], self.scores[at])
 
 
-NO_FRAMES = FramePath(
-    np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_), np.zeros(0, np.float32)
+class WordPlaces(NamedTuple):
+    """Where the words and stars of a text are: their numbers in it, frames, and the means of their probabilities."""
+
+    items: list[int]
+    begins: Ints
+    ends: Ints
+    confidences: list[float]
+
+    def part(self, first: int, end: int) -> WordPlaces:
+        """Those of some words."""
+        at = slice(first, end)
+        return WordPlaces(self.items[at], self.begins[at], self.ends[at], self.confidences[at])
+
+
+_NONE = np.zeros(0, np.int64)
+NO_PATH = (
+    FramePath(np.zeros(0, np.int32), _NONE, _NONE, np.zeros(0, np.bool_), np.zeros(0, np.float32)),
+    WordPlaces([], _NONE, _NONE, []),
 )
+
+
+def word_places(path: FramePath, ends_of: Ints) -> list[WordPlaces]:
+    """Those of utterances whose paths come one after the other, up to these frames."""
+    places = np.flatnonzero(path.items >= 0)
+    utterance = np.searchsorted(ends_of, places, side="right")
+    first, end = _runs(path.items[places] + (utterance << 32))
+    confidences = _means(path.scores[places], first, end)
+    begins, ends, of = places[first], places[end - 1] + 1, utterance[first]
+    before = np.append(0, ends_of)[of]  # frames
+    every = WordPlaces(path.items[begins].tolist(), begins - before, ends - before, confidences)
+    cuts = np.searchsorted(of, np.arange(len(ends_of) + 1)).tolist()
+    return [every.part(*words) for words in itertools.pairwise(cuts)]
 
 
 class Alignment:
@@ -65,6 +95,7 @@ class Alignment:
         self,
         names: Sequence[str],
         path: FramePath,
+        places: WordPlaces,
         score: float,
         exact: bool,
         error: Fault | None,
@@ -73,7 +104,7 @@ class Alignment:
     ) -> None:
         self.score, self.exact, self.error = score, exact, error
         self.complete = score > -math.inf
-        self._names, self._path, self._frame_shift = names, path, frame_shift
+        self._names, self._path, self._places, self._frame_shift = names, path, places, frame_shift
         self._tokens, self._blank = tokens
 
     @property
@@ -98,15 +129,12 @@ class Alignment:
         A word spans the frames from its first label to its last. Its confidence is the geometric mean of the
         probabilities of its labels in the frames that read them; blanks within it do not count. A ``<star>`` has none.
         """
-        path = self._path
-        places = np.flatnonzero(path.items >= 0)
-        firsts, ends = _runs(path.items[places])
-        begins, lasts = places[firsts], places[ends - 1] + 1
-        names = [self._names[item] for item in path.items[begins].tolist()]
-        of_words: list[float | None] = [*_means(path.scores[places], firsts, ends)]
-        if path.is_star[begins].any():
+        found = self._places
+        names = [self._names[item] for item in found.items]
+        of_words: list[float | None] = [*found.confidences]
+        if self._path.is_star.any():
             of_words = [None if name == STAR else value for name, value in zip(names, of_words, strict=True)]
-        return list(map(Word, names, *self._times(begins, lasts), of_words))
+        return list(map(Word, names, *self._times(found.begins, found.ends), of_words))
 
     @cached_property
     def labels(self) -> list[Label]:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <limits>
 
 namespace arcbeam::align {
 
@@ -9,26 +11,27 @@ std::vector<Sums> smallest_sums(const std::vector<twin::LogProbs>& batch, const 
                                 twin::Acoustic costs) {
     std::vector<Sums> sums;
     sums.reserve(batch.size());
-    std::vector<std::uint32_t> own;
+    std::vector<float> barred;
+    std::vector<float> own;
     for (const twin::LogProbs& utterance : batch) {
-        own.clear();
-        for (std::uint32_t column = 0; column < utterance.columns; ++column) {
-            if (reads[column] != 0) {
-                own.push_back(column);
-            }
+        const std::size_t n = utterance.columns;
+        barred.resize(n);
+        own.resize(n);
+        for (std::size_t column = 0; column < n; ++column) {
+            barred[column] = reads[column] != 0 ? 0.0F : std::numeric_limits<float>::infinity();
         }
         Sums sum{0.0, 0.0};
         for (std::uint32_t frame = 0; frame < utterance.frames; ++frame) {
             costs.load(utterance, frame);
-            float smallest = costs.smallest() + *star;
-            for (const std::uint32_t column : own) {
-                smallest = std::min(smallest, costs[column]);
+            for (std::size_t column = 0; column < n; ++column) {
+                own[column] = costs.costs()[column] + barred[column];
             }
+            const float smallest = std::min(twin::smallest_of(own.data(), n), costs.smallest() + *star);
             sum.costs += static_cast<double>(smallest);
             sum.magnitudes += std::fabs(static_cast<double>(smallest));
         }
         sums.push_back(sum);
-        reads += utterance.columns;
+        reads += n;
         ++star;
     }
     return sums;
