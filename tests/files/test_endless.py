@@ -9,10 +9,10 @@ import pytest
 from arcbeam import Boost, SymbolTable, TokenTable
 from arcbeam.cli.boosts import word_boosts
 from arcbeam.cli.graphs import read_label_table
-from arcbeam.cli.references import read_references
 from arcbeam.core.errors import FormatError
 from arcbeam.files import lines
 from arcbeam.files.log_probs import find_inputs, read_all
+from arcbeam.report.references import read_references
 
 READERS = {
     "phrases": (Boost.read, b"new york\t2\n", lambda found: dict(found.phrases) == {"new york": 2.0}),

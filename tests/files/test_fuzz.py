@@ -19,11 +19,11 @@ import pytest
 from arcbeam import Boost, CtcDecoder, Graph, KenLM, LanguageModel, SymbolTable, TokenTable, TransducerDecoder
 from arcbeam.cli.boosts import word_boosts
 from arcbeam.cli.graphs import read_label_table
-from arcbeam.cli.references import read_references
 from arcbeam.files.log_probs import count, find_inputs, read_all
 from arcbeam.recipe.language_model import read_language_model
 from arcbeam.recipe.lexicon import Lexicon
 from arcbeam.recipe.word_lists import read_words, words_of_arpa
+from arcbeam.report.references import read_references
 from tests.decode import kenlm_files
 from tests.files.mutants import MUTANTS, attack, little_memory, mutate, mutate_text  # noqa: F401 - a fixture
 from tests.recipe.test_arpa import GOOD
