@@ -1,7 +1,5 @@
 """The command `report` on what the other commands write."""
 
-import json
-
 import pytest
 
 from tests.report.test_page import data_of
@@ -54,16 +52,9 @@ def test_a_page_of_align_and_of_greedy_decoding(run, tmp_path):
         (("-o", "no/r.html"), 1, "no/r.html: the folder does not exist"),
         (("-o", "r.html", "--embed-audio"), 2, "needs --audio"),
         (("-o", "r.html", "--words", "words.txt"), 2, "needs --lattices"),
-        (("-o", "r.html", "--ignore-case"), 2, "needs --reference"),
         (("-o", "r.html", "-r", "none.tsv"), 1, "none.tsv: No such file or directory"),
     ],
 )
 def test_wrong_options(run, decoded, options, code, message):
     result = run("report", decoded / "h.jsonl", *options)
     assert result.exit_code == code and message in " ".join(result.stderr.replace("│", " ").split())
-
-
-def test_a_page_is_none_of_the_files_that_are_read(run, decoded):
-    (decoded / "h.html").write_text(json.dumps({"id": "one", "text": ""}))
-    result = run("report", decoded / "h.html", "-o", decoded / "h.html")
-    assert result.exit_code == 1 and "is one of the files to read; name another file" in result.stderr

@@ -10,6 +10,11 @@ from arcbeam.cli.console import check_output, guarded
 from arcbeam.cli.terminal import note
 
 PAGES = (".html", ".htm")
+NEEDS = {
+    "embed_audio": ("audio",), "words": ("lattices",), "acoustic_scale": ("lattices",),
+    "allow_missing": ("reference",), "ignore_case": ("reference",),
+}  # fmt: skip
+"""Options that do nothing without another."""
 
 
 @guarded
@@ -59,10 +64,3 @@ def report(
     note(f"wrote {output}: {output.stat().st_size:,} bytes")
     if score is not None:
         print(score)
-
-
-NEEDS = {
-    "embed_audio": ("audio",), "words": ("lattices",), "acoustic_scale": ("lattices",),
-    "allow_missing": ("reference",), "ignore_case": ("reference",),
-}  # fmt: skip
-"""Options that do nothing without another."""

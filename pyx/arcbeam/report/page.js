@@ -32,12 +32,12 @@ function button(label, attributes, onClick) {
 
 function showFigures() {
   const rate = (errors) => (score.words ? `${shown((100 * errors) / score.words, 2)} %` : "undefined");
-  const figures = score ? [
+  const figures = [
     [rate(score.errors), `WER: ${count(score.errors, "error")}, ${count(score.words, "word")}`],
     ...["substitutions", "deletions", "insertions"].map((kind) => [shown(score[kind]), kind]),
     [shown(score.utterances), `utterances, ${shown(score.wrong)} with errors`],
-  ] : [[shown(utterances.length), "utterances"]];
-  if (known(score?.oracle_errors)) figures.push([rate(score.oracle_errors), "oracle WER of n-best lists"]);
+  ];
+  if (known(score.oracle_errors)) figures.push([rate(score.oracle_errors), "oracle WER of n-best lists"]);
   for (const [value, label] of figures)
     byId("figures").append(make("div", {}, make("b", {}, value), make("span", {}, label)));
 }
@@ -292,8 +292,8 @@ function onKey(event, one, words) {
 
 document.title = `${data.title} – arcbeam report`;
 document.querySelector("h1").textContent = data.title;
-showFigures();
 if (score) {
+  showFigures();
   if (data.calibration) showCalibration(data.calibration);
   showLengths(data.lengths);
   showConfusions();
@@ -302,7 +302,7 @@ if (score) {
     byId("legend").append(make("span", {}, ...example, kind.toLowerCase()));
   }
 }
-byId("wrong").parentElement.hidden = byId("plots").hidden = !score;
+for (const part of [byId("figures"), byId("plots"), byId("wrong").parentElement]) part.hidden = !score;
 if (COLUMNS.some(([name]) => name === "confidence")) {
   const shades = [1, 0.6, 0.2].flatMap((confidence) => [word(shown(confidence, 1), "=", [], confidence, {}), " "]);
   byId("legend").append(make("span", {}, ...shades, "confidence"));

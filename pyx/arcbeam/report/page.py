@@ -91,12 +91,14 @@ def write_report(
     OSError
         A file cannot be read or written.
     """
-    check_path("path", path, "the name of the page to write")
+    check_path("path", path, "the name of a file")
+    for name, place in (("audio", audio), ("lattices", lattices)):
+        check_path(name, "" if place is None else place, "a path")
     check_real("acoustic_scale", acoustic_scale, "above 0", above=0.0)
     options = {"embed_audio": embed_audio, "ignore_case": ignore_case, "allow_missing": allow_missing}
     for name, value in options.items():
         check_bool(name, value)
-    options |= {"words": words is not None}
+    options |= {"words": words is not None, "acoustic_scale": acoustic_scale != 1.0}
     given = {"audio": audio, "lattices": lattices, "references": references}
     for name, other in NEEDS.items():
         if options[name] and given[other] is None:
@@ -127,7 +129,10 @@ def write_report(
     return score
 
 
-NEEDS = {"embed_audio": "audio", "words": "lattices", "ignore_case": "references", "allow_missing": "references"}
+NEEDS = {
+    "embed_audio": "audio", "words": "lattices", "acoustic_scale": "lattices", "ignore_case": "references",
+    "allow_missing": "references",
+}  # fmt: skip
 """Options that do nothing without another."""
 
 
@@ -153,8 +158,8 @@ def _check_names(names: Sequence[str], said: Mapping[str, str], allow_missing: b
     for side, missing in (("references", without), ("hypotheses", absent)):
         if missing and not allow_missing:
             raise FormatError(
-                f"{side}: expected one for each utterance, got none for {few(missing)}; allow_missing "
-                "(--allow-missing) compares the others"
+                f"{side}: expected one for each utterance, got none for {len(missing):,}, {few(missing)}; "
+                "allow_missing (--allow-missing) compares the others"
             )
     if without or absent:
         warn(f"not scored: {len(without):,} without a reference, {len(absent):,} without a transcript")
