@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Real
 from typing import Any, TypeAlias
@@ -19,7 +19,7 @@ EXPECTED = "a line of arcbeam decode --format json, transduce or align"
 
 
 def _is_number(found: Any) -> bool:
-    return found is None or (isinstance(found, Real) and not isinstance(found, bool) and not math.isnan(found))
+    return found is None or (isinstance(found, Real) and not isinstance(found, bool) and found == found)
 
 
 _TEXT = "a string", lambda found: isinstance(found, str)
@@ -85,7 +85,7 @@ def _result(value: Any, where: str) -> Json:
     for place, word in enumerate(_checked(value, "words", where) or ()):
         inside = f"{where}: words[{place}]"
         start, end, frame = (_number(word, key, inside) for key in ("start", "end", "end_frame"))
-        if end and frame:
+        if end and frame and frame >= 1:
             result["frame_shift"] = end / frame
         count = len(_text(word, "word", inside).split())
         result["times"] += [[start, end]] * count
@@ -118,4 +118,4 @@ def _text(value: Mapping[str, Any], key: str, where: str) -> str:
 def _number(value: Mapping[str, Any], key: str, where: str) -> float | None:
     """A number; None for null, and for the infinite score of a search that died."""
     found = _checked(value, key, where)
-    return float(found) if found is not None and math.isfinite(found) else None
+    return float(found) if found is not None and abs(found) <= sys.float_info.max else None
