@@ -39,7 +39,7 @@ endif
 
 CXX_FILES = find cuda cpu_reference pyx tests benchmarks -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh'
 SOURCES := setup.py $(wildcard build_backend/*.py) pyproject.toml README.md LICENSE $(shell find pyx cuda cpu_reference data/demo -type f \
-	'(' -name '*.py' -o -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' -o -path 'data/demo/*' ')' 2>/dev/null)
+	'(' -name '*.py' -o -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' -o -name '*.html' -o -name '*.css' -o -name '*.js' -o -path 'data/demo/*' ')' 2>/dev/null)
 
 .PHONY: help demo test test-kernels check test-benchmarks test-data mutants docs lint format sanitize bench-check clean
 help:

@@ -229,7 +229,7 @@ def translated():
 setup(
     packages=[*find_packages("pyx"), "arcbeam.demo_data"],
     package_dir={"": "pyx", "arcbeam.demo_data": "data/demo"},
-    package_data={"": ["*.pyi"], "arcbeam": ["py.typed", "*.pyi"], "arcbeam.demo_data": ["*"]},
+    package_data={"": ["*.pyi", "page.*"], "arcbeam": ["py.typed"], "arcbeam.demo_data": ["*"]},
     exclude_package_data={
         "arcbeam.demo_data": ["*.flac"],  # decoding the demo needs its log-probs only
     },

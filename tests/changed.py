@@ -84,6 +84,7 @@ CONCERNS = [
     (r"pyx/arcbeam/ctc/", DECODER),
     (r"pyx/arcbeam/batching/", ("tests/batching",)),
     (r"pyx/arcbeam/cli/", ("tests/cli",)),
+    (r"pyx/arcbeam/report/", ("tests/report", "tests/cli")),
     (r"pyx/arcbeam/recipe/", ("tests/recipe",)),
 ]
 

@@ -153,6 +153,7 @@ FACES = {
     "graph",
     "lattices",
     "lm",
+    "report",
     "streams",
     "transducer",
     "cli",
@@ -215,8 +216,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "tokens": ({"core", "files", "graph"}, set()),
     "front": ({"core", "ctc", "files", "graph", "lm", "recipe", "tokens"}, set()),
     "adapters": ({"core", "ctc", "files", "front", "tokens", "transducer"}, {"ctc/boost"}),
+    "report": ({"core", "files"}, {"ctc/confidence", "ctc/lattice", "graph", "lattices"}),
     "cli": (
-        {"core", "ctc", "files"},
+        {"core", "ctc", "files", "report"},
         {"ctc/align", "ctc/boost", "ctc/streams", "graph", "lattices", "lm", "recipe", "transducer/checkpoints"}
         | OF_TRANSDUCERS,
     ),

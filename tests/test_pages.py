@@ -21,8 +21,8 @@ SUFFIXES = {".py", ".pyx", ".pxd", ".pyi", ".hpp", ".cpp", ".cuh", ".cu", ".toml
 PLACES = ("pyx", "cuda", "cpu_reference", "tests", "benchmarks", "data", "docs", "examples", "build_backend", ".ci")
 # Of pyx/arcbeam.
 ROOMS = (
-    "arrays", "baseline", "batching", "cli", "ctc", "files", "front", "gpu", "graph", "lm", "recipe", "tokens",
-    "transducer",
+    "arrays", "baseline", "batching", "cli", "ctc", "files", "front", "gpu", "graph", "lm", "recipe", "report",
+    "tokens", "transducer",
 )  # fmt: skip
 LAW = re.compile(r"\blaws? (\d+(?:\.\d+)?(?:(?:, | and | to )\d+)*)(?![\w-])", re.IGNORECASE)
 

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from arcbeam.lattices.kaldi_lattice import KaldiLattice
     from arcbeam.lm.kenlm import KenLM
     from arcbeam.lm.language_model import LanguageModel, LanguageModelInfo
+    from arcbeam.report.page import write_report
     from arcbeam.streams.endpoints import Endpoint, EndpointRule
     from arcbeam.streams.partials import Partials
     from arcbeam.transducer.boosting_tree import BoostingTree
@@ -121,6 +122,7 @@ _HOME = {
     "read_lattices": "lattices.archives",
     "read_log_probs": "files.log_probs",
     "write_lattices": "lattices.archives",
+    "write_report": "report.page",
 }
 
 _MODULES = ("adapters", "baseline", "transducer", "words")
@@ -195,6 +197,7 @@ __all__ = [
     "read_lattices",
     "read_log_probs",
     "write_lattices",
+    "write_report",
 ]
 
 

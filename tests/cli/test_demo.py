@@ -6,9 +6,9 @@ import re
 import pytest
 
 from arcbeam.cli import demo
-from arcbeam.cli.score import Score
 from arcbeam.recipe import cache
-from tests.cli.test_score import distance
+from arcbeam.report.score import Score
+from tests.report.test_score import distance
 
 pytest.importorskip("kaldifst")
 

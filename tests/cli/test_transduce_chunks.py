@@ -7,7 +7,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from arcbeam.cli.score import Score
+from arcbeam.report.score import Score
 from tests.cli.test_process import COMMAND, ENVIRONMENT
 from tests.cli.transducer_models import FRAMES, QUIET, speech, write_models
 from tests.transducer.arpas import random_arpa

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import arcbeam
-from arcbeam.cli.score import Score, difference
 from arcbeam.cli.tune import Point, _advise, with_penalty
+from arcbeam.report.score import Score, difference
 from tests.cli.conftest import TOKENS, WORDS, arcs_of_a_word_loop, log_probs_of
 
 WRONG = {"one": "ah sea", "two": "sea", "three": "bee"}

@@ -9,15 +9,17 @@ import pytest
 from arcbeam import Boost, SymbolTable, TokenTable
 from arcbeam.cli.boosts import word_boosts
 from arcbeam.cli.graphs import read_label_table
-from arcbeam.cli.references import read_references
 from arcbeam.core.errors import FormatError
 from arcbeam.files import lines
 from arcbeam.files.log_probs import find_inputs, read_all
+from arcbeam.report.references import read_references
+from arcbeam.report.results import read_results
 
 READERS = {
     "phrases": (Boost.read, b"new york\t2\n", lambda found: dict(found.phrases) == {"new york": 2.0}),
     "lists of utterances": (lambda path: word_boosts(None, path, 1.0, None), b"\n", lambda found: True),
     "references": (lambda path: read_references([path]), b"one a b\r\n\n", lambda found: found["one"] == "a b"),
+    "results": (read_results, b'{"id": "a", "text": "b"}\n', lambda found: found[0]["text"] == "b"),
     "symbols": (SymbolTable.read, b"a 0\nb 1\n", lambda found: list(found) == ["a", "b"]),
     "tokens": (TokenTable.read, b"<blank>\na\n", lambda found: found.tokens == ("<blank>", "a")),
     "label table": (read_label_table, b"0 0\n1 1\n", lambda found: found.tolist() == [0, 1]),

@@ -19,11 +19,12 @@ import pytest
 from arcbeam import Boost, CtcDecoder, Graph, KenLM, LanguageModel, SymbolTable, TokenTable, TransducerDecoder
 from arcbeam.cli.boosts import word_boosts
 from arcbeam.cli.graphs import read_label_table
-from arcbeam.cli.references import read_references
 from arcbeam.files.log_probs import count, find_inputs, read_all
 from arcbeam.recipe.language_model import read_language_model
 from arcbeam.recipe.lexicon import Lexicon
 from arcbeam.recipe.word_lists import read_words, words_of_arpa
+from arcbeam.report.references import read_references
+from arcbeam.report.results import read_results
 from tests.decode import kenlm_files
 from tests.files.mutants import MUTANTS, attack, little_memory, mutate, mutate_text  # noqa: F401 - a fixture
 from tests.recipe.test_arpa import GOOD
@@ -108,9 +109,14 @@ def test_texts(tmp_path, case, packer):
     attack(case, text, tmp_path / name, load, MUTANTS // 4, lambda rng, data: PACKERS[packer](mutate_text(rng, data)))
 
 
+RESULTS = b"""{"id": "a", "text": "b c", "score": -1.5, "words": [{"word": "b c", "end": 0.5, "end_frame": 25}]}
+{"id": "b", "text": "", "confidence": 0.5, "nbest": [{"text": "x", "posterior": 0.25}]}
+"""
+
 LINES = {
     "label table": (b"0 0\n1 2\n3 1\n", "labels.txt", read_label_table),
     "references": (b"utt-1\ta b\nutt-2\tc\n", "a.tsv", lambda path: read_references([path])),
+    "results": (RESULTS, "a.jsonl", read_results),
     "transcripts": (b"a b (utt-1)\nc (utt-2)\n", "a.trn", lambda path: read_references([path])),
     "phrases": (PHRASES, "a.txt", read_phrases),
     "map": (b"utt-0 phrases.txt\nutt-1\tphrases.txt\nutt-2 phrases.txt\n", "a.txt", read_map),

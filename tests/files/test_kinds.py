@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import arcbeam
-from arcbeam.cli.references import read_references
 from arcbeam.core.errors import FormatError
 from arcbeam.files.kinds import BEGINNINGS, kind_of
 from arcbeam.graph import graph_file
 from arcbeam.lm import kenlm_file, lm_file
 from arcbeam.recipe.word_lists import words_of_arpa
+from arcbeam.report.references import read_references
 from tests.graph import examples
 
 

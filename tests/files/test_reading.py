@@ -18,12 +18,12 @@ import pytest
 
 import arcbeam
 from arcbeam import CapacityError, FormatError, Graph, GraphError, KenLM, LanguageModel, SymbolTable, TokenTable
-from arcbeam.cli.references import read_references
 from arcbeam.core.errors import ArcbeamError, MissingDependencyError
 from arcbeam.files.log_probs import find_inputs, read_all
 from arcbeam.files.reading import LONGEST_REASON, naming, reading
 from arcbeam.recipe.lexicon import Lexicon
 from arcbeam.recipe.word_lists import read_words, words_of_arpa
+from arcbeam.report.references import read_references
 from tests.graph import examples
 
 PACKAGE = Path(str(arcbeam.__file__)).parent

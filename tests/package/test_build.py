@@ -66,6 +66,7 @@ def check_contents(names: list[str]) -> None:
     assert "arcbeam/py.typed" in names
     for name in ("log_probs.npz", "reference.tsv", "transducer.npz", "encoder_output.npz"):
         assert f"arcbeam/demo_data/{name}" in names
+    assert {f"arcbeam/report/page.{kind}" for kind in ("html", "css", "js")} <= set(names)
     for pyx in (ROOT / "pyx").rglob("_*.pyx"):
         if pyx.stem in ("_cydriver", "_stages"):  # only where cuda-bindings and cuda.h were found; for tests alone
             continue

@@ -35,7 +35,7 @@ PYTHON = {
     "guide/from-riva-and-kaldi.md": 4, "guide/from-torchaudio.md": 2, "guide/from-transformers.md": 2,
     "guide/front-door.md": 3, "guide/gpu.md": 2, "guide/graphs.md": 2, "guide/install.md": 1,
     "guide/large-language-models.md": 3, "guide/lattice-rescoring.md": 2, "guide/lattices-of-kaldi.md": 2,
-    "guide/lattices.md": 3, "guide/more-answers.md": 5, "guide/not-yet.md": 1,
+    "guide/lattices.md": 3, "guide/more-answers.md": 5, "guide/not-yet.md": 1, "guide/report.md": 1,
     "guide/serving-streams.md": 5, "guide/streams.md": 4, "guide/transducer-streams.md": 1,
     "guide/transducer-boosting.md": 1, "guide/transducer-weights.md": 1, "guide/transducers.md": 1,
     "guide/which-decoder.md": 1, "guide/word-times.md": 3, "index.md": 1,
@@ -45,7 +45,7 @@ COMMANDS = {
     "guide/endpoints.md": 1,
     "guide/frame-confidences.md": 1,
     "guide/graphs.md": 7, "guide/json.md": 2, "guide/large-language-models.md": 3, "guide/lattices-of-kaldi.md": 1,
-    "guide/more-answers.md": 2, "guide/streams.md": 2,
+    "guide/more-answers.md": 2, "guide/report.md": 4, "guide/streams.md": 2,
     "guide/transducer-boosting.md": 2, "guide/transducer-streams.md": 3, "guide/transducer-weights.md": 1,
     "guide/transducers.md": 3,
     "guide/troubleshooting.md": 2, "guide/word-times.md": 3,
@@ -435,6 +435,24 @@ def test_json(there):
     found = {row["id"]: row for row in map(json.loads, Path("hypotheses.jsonl").read_text().splitlines())}
     finals = [row for row in map(json.loads, command(of_streams).splitlines()) if row["is_final"]]
     assert [(row["id"], row["stable_words"]) for row in finals] == [(id, row["words"]) for id, row in found.items()]
+
+
+def test_report(there, speech):
+    Path("recordings").mkdir()
+    for name in ("utterance0", "utterance1", "utterance2"):
+        Path("recordings", f"{name}.wav").write_bytes(b"RIFF")
+    decode, *reports = commands("guide/report.md")
+    command(decode)
+    for arguments, part in zip(
+        reports, ("recordings/utterance0.wav", "data:audio/wav;base64,UklGRg==", '"boxes":[['), strict=True
+    ):
+        assert command(arguments).startswith("WER 0.00 % [ 0 / ")
+        assert all(text in Path("report.html").read_text() for text in [part, *speech[1]])
+    (code,) = examples("guide/report.md")
+    utterances = {f"utterance{place}": one for place, one in enumerate(speech[0])}
+    references = dict(zip(utterances, speech[1], strict=True))
+    run("report.md", code, names := {"utterances": utterances, "references": references})
+    assert names["score"].wer == 0.0 and '"nbest":[{' in Path("report.html").read_text()
 
 
 def test_not_yet(capsys):

@@ -12,6 +12,7 @@ from arcbeam.cli.build import build_graph, build_lm
 from arcbeam.cli.console import guarded
 from arcbeam.cli.decode import align, decode, greedy
 from arcbeam.cli.parameters import Command, takes_groups
+from arcbeam.cli.report import report
 from arcbeam.cli.stream import stream
 from arcbeam.cli.transduce import transduce
 from arcbeam.cli.tune import tune
@@ -60,6 +61,9 @@ command(
     "encoder | arcbeam transduce parakeet.nemo - --chunk-frames 5"
 )(transduce)
 command(epilog="Example: arcbeam tune TLG.arcbeam log_probs.npz --reference reference.tsv --frame-shift 0.02")(tune)
+command(epilog="Example: arcbeam report hypotheses.jsonl --reference reference.tsv --audio recordings -o report.html")(
+    report
+)
 command("build-lm", epilog="Example: arcbeam build-lm 4gram.arpa.xz -o 4gram.lm")(build_lm)
 
 

@@ -204,9 +204,9 @@ def align(
     )  # fmt: skip
     from arcbeam import CtcDecoder
     from arcbeam.cli.graphs import describe_device, load_graph
-    from arcbeam.cli.references import read_references
     from arcbeam.cli.run import Done, TextAligner, check_width, decode_all, named
     from arcbeam.files.log_probs import count, find_inputs, read_all
+    from arcbeam.report.references import read_references
 
     found = find_inputs(inputs, max_bytes)
     opt.check_max_bytes(context, found)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from arcbeam.cli.console import Failure
 from arcbeam.cli.graphs import build, describe_device
-from arcbeam.cli.references import read_references
 from arcbeam.cli.run import Scorer, check_width, decode_all
-from arcbeam.cli.score import Score
 from arcbeam.cli.terminal import note
 from arcbeam.files.log_probs import Utterance, find_inputs, read_all
+from arcbeam.report.references import read_references
+from arcbeam.report.score import Score
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -183,8 +183,8 @@ class Scoring:
 
     def scorer(self, inputs: Sequence[str]) -> "Scorer | None":
         """Compares with the references, if there are any; a usage error for the standard input, which has no names."""
-        from arcbeam.cli.references import read_references
         from arcbeam.cli.run import Scorer
+        from arcbeam.report.references import read_references
 
         if not self.reference:
             return None

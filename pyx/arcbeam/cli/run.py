@@ -10,10 +10,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from arcbeam.cli.console import Failure
-from arcbeam.cli.score import Score
 from arcbeam.cli.terminal import note
 from arcbeam.core.errors import InputWarning, without_place
 from arcbeam.files.log_probs import Utterance
+from arcbeam.report.score import Score
 
 if TYPE_CHECKING:
     from arcbeam.ctc.align.alignment import Alignment

@@ -22,10 +22,10 @@ from arcbeam.cli.terminal import note, progress
 
 if TYPE_CHECKING:
     from arcbeam.cli.run import Scorer
-    from arcbeam.cli.score import Score
     from arcbeam.ctc.decoder import CtcDecoder
     from arcbeam.files.log_probs import Utterance
     from arcbeam.graph.graph import Graph
+    from arcbeam.report.score import Score
 
 SHOWN = 10  # rows of the table on a terminal; the CSV has all
 CLOSE = 0.001  # a word error rate that is hardly worse than the best: 0.1 points
@@ -113,9 +113,9 @@ def tune(
     if plot is not None:
         _check_picture(plot)
     from arcbeam.cli.graphs import describe_device, load_graph
-    from arcbeam.cli.references import read_references
     from arcbeam.cli.run import Scorer
     from arcbeam.files.log_probs import find_inputs, read_all
+    from arcbeam.report.references import read_references
 
     references = read_references(reference)
     found = find_inputs(inputs, max_bytes)
@@ -165,7 +165,7 @@ def _measured(
     """Each place of the grid with a decoder of it; the first decode warms the memory up and is not timed."""
     from arcbeam import CtcDecoder
     from arcbeam.cli.run import check_width, decode_batch
-    from arcbeam.cli.score import Score
+    from arcbeam.report.score import Score
 
     check_width(graph, utterances)
     frames = sum(len(utterance.log_probs) for utterance in utterances)
@@ -232,7 +232,7 @@ def _print(points: list[Point], unit: str, device: str, scorer: "Scorer") -> Non
 
 def _advise(points: list[Point], given: list[str], loaded: "Graph", unit: str) -> None:
     """Prints the command lines of the best place, and of the fastest that is hardly worse, and how sure that is."""
-    from arcbeam.cli.score import difference
+    from arcbeam.report.score import difference
 
     best = points[0]
     fastest = max((point for point in points if point.wer <= best.wer + CLOSE), key=lambda point: point.speed)

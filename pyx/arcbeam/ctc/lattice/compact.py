@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.core.warn import warn
-from arcbeam.ctc.lattice._lattice import nbest
+from arcbeam.ctc.lattice._lattice import nbest, posteriors
 from arcbeam.ctc.lattice._lattice_scores import deviations, rescore
 from arcbeam.ctc.lattice._lattices import LINK, Lattices
 from arcbeam.ctc.lattice.best_paths import best_path, best_to_states
@@ -17,6 +17,7 @@ from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import LargeModel, Rescoring
 from arcbeam.graph.graph import Graph
 from arcbeam.lattices.compact_lattice import CompactLattice, Floats, picked
+from arcbeam.lattices.word_graph import WordGraph, word_graph
 from arcbeam.lm.language_model import LanguageModel
 
 Kind = TypeVar("Kind", bound=CompactLattice)
@@ -83,6 +84,25 @@ def best_distinct(lattice: CompactLattice, n: int, acoustic_scale: float) -> lis
     paths = [found.links[begin:end] for begin, end in pairwise(bounds)]
     ends = [arrays["states"].item(links["target"][path[-1]] if len(path) else 0) for path in paths]
     return [WordPath(links["arc"][path].tolist(), end) for path, end in zip(paths, ends, strict=True)]
+
+
+def words_over_time(lattice: CompactLattice, acoustic_scale: float, least: float) -> WordGraph:
+    """What a picture shows of a lattice with states, with posteriors of at least `least`, by the scale of decoders."""
+    lattice = lattice.ordered()
+    _, lattices = as_lattice(lattice, acoustic_scale)
+    arrays: dict[str, Any] = lattices.arrays(0)
+    links, states = arrays["links"], arrays["states"]
+    scale = DecoderOptions(acoustic_scale=acoustic_scale).scale
+    frames = np.zeros(lattice.num_states, np.int32)  # before each state; all paths to it read as many
+    lengths = np.diff(lattice.label_begins).tolist()
+    for source, target, length in zip(
+        *(lattice.arcs[end].tolist() for end in ("source", "target")), lengths, strict=True
+    ):
+        frames[target] = frames[source] + length
+    return word_graph(
+        links, lattice.arcs["word"][links["arc"]].astype(np.uint32), frames[states],
+        posteriors(lattices, 0, scale=scale).links, arrays["best"], least,
+    )  # fmt: skip
 
 
 def as_lattice(lattice: CompactLattice, acoustic_scale: float = 1.0, **meta: Any) -> tuple[Graph, Lattices]:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcbeam.cli.score import Score
+from arcbeam.report.score import Score
 
 TEXT = st.lists(st.sampled_from(["a", "b", "c"]), max_size=6).map(" ".join)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from arcbeam.cli.references import read_references
 from arcbeam.core.errors import FormatError
+from arcbeam.report.references import read_references
 
 EXPECTED = {"a-1": "the cat", "a-2": "", "b": "don't stop"}
 
