@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from arcbeam.core.errors import InputError
 from arcbeam.core.show import shortened
 from arcbeam.ctc.boost.spellings import Pronounced, Spellings, example
+from arcbeam.graph.graph import Graph
+from arcbeam.graph.spelling import usual_separator
 from arcbeam.graph.text_graph import OF_STAR, STAR, Rules, Texts, fewest_frames
-
-if TYPE_CHECKING:
-    from arcbeam.graph.graph import Graph
 
 Text: TypeAlias = str | Sequence[str]
 SEGMENTATIONS = 8  # ways to cut a word without a spelling into pieces, as of a Boost
 NO_LIMIT = 1 << 60  # of the bytes of spellings: texts are the user's own
+
+_labels: WeakKeyDictionary[Graph, Graph] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,27 @@ class SpelledTexts:
     texts: Texts
     fewest_frames: list[int]
     faults: dict[int, InputError]
+
+
+def labels_of(graph: Graph) -> Graph:
+    """A graph that says how texts are spelled: this one, or for one from elsewhere, which does not say what separates
+    words, one without arcs that has the usual separator among the tokens.
+    """
+    said = graph.separator is not None or graph.separator_column is not None or graph.pronunciations is not None
+    if said or graph.tokens is None or graph.join == "pieces":
+        return graph
+    if graph not in _labels:
+        separator = usual_separator(graph.tokens)
+        _labels[graph] = Graph.from_arcs(
+            [],
+            finals={0: 0.0},
+            num_states=1,
+            tokens=graph.tokens,
+            blank=graph.blank,
+            separator=separator,
+            meta=graph.meta,
+        )
+    return _labels[graph]
 
 
 def spellings_of(given: Pronounced | str | os.PathLike[str] | None) -> Spellings:
