@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import numpy.typing as npt
 
 from arcbeam.core.calls import lists_options
+from arcbeam.core.checks import check_path
 from arcbeam.core.errors import FormatError, GraphError
 from arcbeam.core.show import shown_as
 from arcbeam.files.reading import naming
@@ -280,6 +281,7 @@ class Graph(CompiledGraph):
             raise ValueError("force: expected words or tokens (--words, --tokens), which replace those in the file")
         if lexicon is not None and wording.get("pronunciations") is not None:
             raise ValueError("expected spellings once, got lexicon and pronunciations: give one of them")
+        check_path("path", path, "the path of a graph's file")
         table, symbols = as_tokens(tokens, blank), as_words(words)
         check_width(num_columns, table)
         of_openfst: dict[str, Any] = {"label_to_column": label_to_column, "num_columns": num_columns}
