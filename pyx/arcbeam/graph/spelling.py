@@ -11,6 +11,7 @@ from arcbeam.graph.pronunciations import Pronunciations
 from arcbeam.graph.symbols import is_far_beyond
 
 if TYPE_CHECKING:
+    from arcbeam.graph.compiled_graph import CompiledGraph
     from arcbeam.graph.symbols import TokenTable
     from arcbeam.recipe.lexicon import Lexicon
 
@@ -42,6 +43,14 @@ def usual_separator(tokens: "TokenTable") -> str | None:
         return find_separator(tokens)
     except ValueError:
         return None
+
+
+def separator_of(graph: "CompiledGraph") -> str | None:
+    """The separator of a graph; of one from elsewhere, which does not name it, the usual one among its tokens."""
+    is_named = graph.separator is not None or graph.separator_column is not None or graph.pronunciations is not None
+    if is_named or graph.tokens is None or graph.join == "pieces":
+        return graph.separator
+    return usual_separator(graph.tokens)
 
 
 def spell(

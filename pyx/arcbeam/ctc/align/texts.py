@@ -12,7 +12,7 @@ from arcbeam.core.errors import InputError
 from arcbeam.core.show import shortened
 from arcbeam.ctc.boost.spellings import Pronounced, Spellings, example
 from arcbeam.graph.graph import Graph
-from arcbeam.graph.spelling import usual_separator
+from arcbeam.graph.spelling import separator_of
 from arcbeam.graph.text_graph import OF_STAR, STAR, Rules, Texts, fewest_frames
 
 Text: TypeAlias = str | Sequence[str]
@@ -33,14 +33,13 @@ class SpelledTexts:
 
 
 def labels_of(graph: Graph) -> Graph:
-    """A graph that says how texts are spelled: this one, or for one from elsewhere, which does not say what separates
-    words, one without arcs that has the usual separator among the tokens.
+    """A graph that says how texts are spelled: this one, or for one from elsewhere, which does not name the separator
+    among its tokens, one without arcs that does.
     """
-    said = graph.separator is not None or graph.separator_column is not None or graph.pronunciations is not None
-    if said or graph.tokens is None or graph.join == "pieces":
+    separator = separator_of(graph)
+    if separator == graph.separator:
         return graph
     if graph not in _labels:
-        separator = usual_separator(graph.tokens)
         _labels[graph] = Graph.from_arcs(
             [],
             finals={0: 0.0},
