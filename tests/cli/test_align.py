@@ -120,6 +120,7 @@ def test_a_word_that_cannot_be_spelled(demo, demo_data, tmp_path):
     said = " ".join(result.stderr.split())
     assert "utterance 'cards-004' is left out: texts: expected words that" in said
     assert "note: left out 1 utterance: cards-004" in said
+    assert "aligned 12 utterances, " in said
 
 
 def test_a_star(demo, demo_data, tmp_path):
