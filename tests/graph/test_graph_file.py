@@ -121,6 +121,14 @@ def test_other_graphs_are_pickled_with_their_arrays(path):
         assert not copy.targets.flags.writeable
 
 
+def test_a_name_of_openfst_s_is_warned_of(tmp_path):
+    with pytest.warns(
+        UserWarning, match=r"^path: save writes a graph of arcbeam, and .*graph.fst is a name of OpenFst's"
+    ):
+        examples.example().save(tmp_path / "graph.fst")
+    examples.same(examples.example(), Graph.load(tmp_path / "graph.fst"))
+
+
 def test_save_replaces_the_file_as_a_whole(path, monkeypatch):
     loaded = Graph.load(path)
     before = path.read_bytes()

@@ -11,6 +11,7 @@ from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import check_path
 from arcbeam.core.errors import FormatError, GraphError
 from arcbeam.core.show import shown_as
+from arcbeam.core.warn import warn
 from arcbeam.files.reading import naming
 from arcbeam.graph import _graph, graph_file, openfst
 from arcbeam.graph._words import WordReader
@@ -399,9 +400,19 @@ class Graph(CompiledGraph):
         """Writes the graph in arcbeam's own format: versioned, checksummed, to be memory-mapped by `load`.
 
         The file appears under its name only when it is complete.
+
+        Warns
+        -----
+        UserWarning
+            The name is one of OpenFst's, ``.fst``; `build` writes such files with ``openfst=``.
         """
         self.check_file()
         graph_file.write(path, self)
+        if (name := os.fsdecode(path)).lower().endswith(".fst"):
+            warn(
+                f"path: save writes a graph of arcbeam, and {name} is a name of OpenFst's, whose tools cannot read it; "
+                "Graph.build(..., openfst=path) writes that format"
+            )
 
     @cached_property
     def word_reader(self) -> WordReader:
