@@ -15,6 +15,8 @@ from arcbeam.core.axes import has_more_utterances_than_frames, why_time_first
 from arcbeam.core.errors import InputWarning
 from arcbeam.core.warn import warn
 
+LOGITS = "logits (take their log-softmax, as logits=True and --logits do)"  # other libraries' names lack these options
+
 
 class InputWarnings:
     """What a decoder has seen of its input; each kind of fault gives one warning, from `warn`, after a batch."""
@@ -40,7 +42,7 @@ class InputWarnings:
         utterance, frame, value = self.checks.sight(ABOVE_ZERO)
         return InputWarning(
             f"log_probs: expected natural logs of probabilities, got {value:g} in",
-            ": are they probabilities (take the log), or logits (decode them with logits=True, or --logits)?",
+            f": are they probabilities (take the log), or {LOGITS}?",
             utterance=utterance,
             frame=frame,
         )
@@ -60,15 +62,13 @@ class InputWarnings:
             return self._sums(SUMS_ABOVE, "all columns are 0. Is it padding (say where utterances end with lengths=)?")
         return self._sums(
             SUMS_ABOVE,
-            "are they logs to base 10 (multiply by 2.302585), logits (decode them with logits=True, or --logits), or "
-            "were small ones clipped?",
+            f"are they logs to base 10 (multiply by 2.302585), {LOGITS}, or were small ones clipped?",
         )
 
     def _sums_below(self) -> InputWarning:
         return self._sums(
             SUMS_BELOW,
-            "are they logits (decode them with logits=True, or --logits), logs to base 2, were they scaled (use "
-            "acoustic_scale), or are columns missing?",
+            f"are they {LOGITS}, logs to base 2, were they scaled (use acoustic_scale), or are columns missing?",
         )
 
     def _too_low(self) -> InputWarning:
