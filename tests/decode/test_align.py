@@ -347,6 +347,12 @@ def test_what_is_refused(texts, options, error, message):
     assert decoder.align(np.zeros((4, 4), np.float32), "a").complete
 
 
+def test_a_list_with_the_text_of_one_utterance():
+    message = r"^texts\[0\]: expected a word without white space, got 'ab a'; a list is .* here: give the text itself$"
+    with pytest.raises(ValueError, match=message):
+        a_decoder().align(np.zeros((8, 4), np.float32), ["ab a"])
+
+
 def test_a_graph_without_tokens():
     graph = Graph.from_arcs([(0, 0, 1, 0, 0.0)], finals={0: 0.0}, num_columns=4, blank=0)
     with pytest.raises(InputError, match=r"the graph has no tokens; give tokens= to Graph\.load"):

@@ -82,7 +82,8 @@ def _words(text: Any, name: str, has_star: bool) -> list[str]:
             if not isinstance(word, str):
                 raise TypeError(f"{name}[{i}]: expected a word, got {type(word).__name__}")
             if word.split() != [word]:
-                raise ValueError(f"{name}[{i}]: expected a word without white space, got {word!r}")
+                one = "; a list is the words of one text here: give the text itself" if name == "texts" else ""
+                raise ValueError(f"{name}[{i}]: expected a word without white space, got {shortened(word)}{one}")
     else:
         raise TypeError(f"{name}: expected a str, or a list of words, got {type(text).__name__}")
     if has_star:
