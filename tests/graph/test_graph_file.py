@@ -7,6 +7,7 @@ import stat
 import struct
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -119,6 +120,16 @@ def test_other_graphs_are_pickled_with_their_arrays(path):
         copy = pickle.loads(pickle.dumps(graph))
         examples.same(copy, graph)
         assert not copy.targets.flags.writeable
+
+
+def test_another_blank_than_that_in_the_file_is_warned_of(tmp_path):
+    path = tmp_path / "graph.arcbeam"
+    Graph.from_arcs([(0, 0, 1, 0, 0.0)], finals={0: 0.0}, tokens=["a", "<blank>"]).save(path)
+    with pytest.warns(UserWarning, match=r"blank: expected none, .* column 1 \('<blank>'\), got column 0 \('a'\),"):
+        assert Graph.load(path, blank=0).blank == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Graph.load(path, blank="<blank>").blank == Graph.load(path).blank == 1
 
 
 def test_a_name_of_openfst_s_is_warned_of(tmp_path):

@@ -276,7 +276,7 @@ class Graph(CompiledGraph):
         -----
         UserWarning
             The lexicon lacks words that the graph writes; or no arc reads the column of `blank`, and there are no
-            `tokens`.
+            `tokens`; or a graph of arcbeam has another blank.
         """
         if force and words is None and tokens is None:
             raise ValueError("force: expected words or tokens (--words, --tokens), which replace those in the file")
@@ -288,7 +288,7 @@ class Graph(CompiledGraph):
         of_openfst: dict[str, Any] = {"label_to_column": label_to_column, "num_columns": num_columns}
         with open(os.fspath(path), "rb") as file:  # not a number, which would be an open file's
             head = file.read(64)
-        file_map = None
+        file_map = own_blank = None
         of_k2 = is_k2(path, head)
         if head and (of_k2 or _graph.is_openfst(head)):
             with naming(path):
@@ -306,6 +306,7 @@ class Graph(CompiledGraph):
                 raise ValueError(f"{path} is a graph of arcbeam, which contains {names}: leave them out")
             fields, file_map = graph_file.read(path, in_memory=in_memory)
             own = {"words": fields["word_symbols"], "tokens": fields["tokens"]}
+            own_blank = fields["blank"]
             if symbols is not None:
                 fields["word_symbols"] = symbols
             if table is not None:
@@ -317,6 +318,11 @@ class Graph(CompiledGraph):
         if not force:
             for name, given in (("words", symbols), ("tokens", table)):
                 check_same(name, given, own[name], path)
+            if own_blank not in (None, graph.blank):
+                warn(
+                    f"blank: expected none, because {path} is a graph whose blank is {_named(graph, own_blank)}, got "
+                    f"{_named(graph, graph.blank)}, which takes its place; is this the order of the model's columns?"
+                )
         if lexicon is not None:
             spelled = spell(graph.fields(), lexicon, max_bytes)
             graph.pronunciations, graph.separator, graph.separator_column = spelled
@@ -436,6 +442,11 @@ class Graph(CompiledGraph):
         if self._file is not None:
             return load_same, self._file
         return restore, (self.fields(),)
+
+
+def _named(graph: Graph, column: int | None) -> str:
+    """A column, with its token if there are tokens."""
+    return f"column {column}" if graph.tokens is None else f"column {column} ({graph.tokens.tokens[column or 0]!r})"
 
 
 def load_same(path: str, head: bytes) -> Graph:
