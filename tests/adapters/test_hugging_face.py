@@ -95,6 +95,21 @@ def test_the_words_of_wav2vec2_and_its_family(name, processor, inputs):
     assert [str(one) for one in with_grad] == [str(one) for one in found] and len(with_grad[0].nbest) == 3
 
 
+def test_a_mask_of_the_frames_of_logits_is_refused(processor, inputs):
+    model = seeded(transformers.Wav2Vec2ForCTC, transformers.Wav2Vec2Config(**WAV2VEC2))
+    decoder = arcbeam.from_transformers(model, processor)
+    with torch.no_grad():
+        logits = model(**inputs).logits
+    lengths = decoder.lengths(inputs.attention_mask, logits.shape[1])
+    mask = np.arange(logits.shape[1]) < lengths[:, None]
+    with pytest.raises(
+        ValueError, match=r"^attention_mask: expected .* as many as the logits have frames; with a mask"
+    ):
+        decoder.decode(logits, mask)
+    given = decoder.decode(logits, inputs.attention_mask)
+    assert [str(one) for one in decoder.decoder.decode(logits, mask, logits=True)] == [str(one) for one in given]
+
+
 def test_a_folder_needs_no_weights_of_a_ctc_model(processor, inputs, tmp_path):
     model = seeded(transformers.Wav2Vec2ForCTC, transformers.Wav2Vec2Config(**WAV2VEC2))
     model.config.save_pretrained(tmp_path)

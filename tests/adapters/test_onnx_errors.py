@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -217,6 +218,19 @@ AUDIO = {
     "batch": ([], {"batch_size": 0}, ValueError, "batch_size: expected a whole number of at least 1, got 0"),
     "option": ([], {"nbests": 3}, TypeError, "unknown option nbests"),
 }  # fmt: skip
+
+
+def test_samples_of_int16_without_a_division_are_warned_of(folder):
+    models.nemo_ctc(folder, PIECES)
+    model = arcbeam.from_onnx(folder)
+    samples = np.random.default_rng(0).normal(size=8000).astype(np.float32)
+    with pytest.warns(
+        UserWarning, match=r"^audio: expected samples from -1 to 1, got one of size .*: are they of int16"
+    ):
+        model.transcribe(4000 * samples)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="audio")
+        model.transcribe(samples)
 
 
 def test_audio_that_is_none(folder):

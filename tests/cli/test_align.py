@@ -83,6 +83,16 @@ def test_texts_that_lack_utterances_or_have_more(demo, demo_data, tmp_path):
     assert "(1 utterance: other); --allow-missing aligns the others" in " ".join(result.stderr.split())
 
 
+def test_texts_of_none_of_the_utterances(demo, tmp_path):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("and mister john dashwood\n")
+    for options in ((), ("--allow-missing",)):
+        result = demo("-f", "json", *options, texts=texts)
+        assert result.exit_code == 1
+        said = " ".join(result.stderr.split())
+        assert "and 8 more, all of them; its first is 'and': are these the texts of these inputs" in said
+
+
 def test_a_text_that_was_not_said(demo, demo_data, tmp_path):
     lines = [line.split("\t") for line in (demo_data / "reference.tsv").read_text().splitlines()]
     wrong = tmp_path / "wrong.tsv"
@@ -110,6 +120,7 @@ def test_a_word_that_cannot_be_spelled(demo, demo_data, tmp_path):
     said = " ".join(result.stderr.split())
     assert "utterance 'cards-004' is left out: texts: expected words that" in said
     assert "note: left out 1 utterance: cards-004" in said
+    assert "aligned 12 utterances, " in said
 
 
 def test_a_star(demo, demo_data, tmp_path):

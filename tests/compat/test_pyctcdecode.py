@@ -316,6 +316,18 @@ def test_an_input_error_has_its_place():
     assert (error.value.frame, error.value.column) == (3, 2)
 
 
+def test_padding_is_warned_of():
+    decoder = ours.build_ctcdecoder(["a", "b", " ", ""])
+    speech = np.eye(4, dtype=np.float32)[[0, 3, 1]] * 9
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert decoder.decode(speech) == "ab"
+    for padding in (0.0, -100.0):
+        padded = np.pad(speech, ((0, 2), (0, 0)), constant_values=padding)
+        with pytest.warns(UserWarning, match=r"^logits: all columns of the last frame are equal: is it padding, "):
+            decoder.decode_batch(None, np.stack([padded, padded]))
+
+
 def test_labels_without_a_space_are_warned_of():
     with pytest.warns(UserWarning, match="labels: expected a label ' ' or '|'"):
         ours.build_ctcdecoder(["a", "b"])

@@ -219,6 +219,24 @@ def test_pieces():
     assert [tuple(word)[:5] for word in found.words] == [("hello", 0, 3, None, None), ("o", 4, 6, None, None)]
 
 
+@pytest.mark.parametrize(
+    ("tokens", "labels"),
+    [
+        (["<blank>", "a", "b", "|"], ["a", "b", "|", "a"]),
+        (["<blank>", "▁a", "b", "a"], ["▁a", "b", "a", "▁a"]),  # a mark, and no separator
+        (["<blank>", "a", "b", "<unk>"], ["a", "b", "a"]),
+    ],
+)
+def test_the_separator_of_a_graph_from_elsewhere(tokens, labels):
+    """Graphs of OpenFst have tokens, but do not say which of them separates words; one with a lexicon says it."""
+    graph = Graph.from_arcs([(0, 0, 1, 1, 0.0)], finals={0: 0.0}, tokens=tokens, word_symbols=["<eps>", "ab"])
+    columns = [tokens.index(label) for label in labels]
+    log_probs = np.log(np.full((len(labels), 4), 0.02, np.float32) + 0.9 * np.eye(4, dtype=np.float32)[columns])
+    found = CtcDecoder(graph, device="cpu").align(log_probs, "aba a" if tokens[1] == "▁a" else "ab a")
+    assert [label.label for label in found.labels] == labels
+    assert not found.doubtful
+
+
 def test_a_text_that_was_not_said(demo_data):
     references = dict(line.split("\t") for line in (demo_data / "reference.tsv").read_text().splitlines())
     utterances = list(read_all(find_inputs([str(demo_data / "log_probs.npz")])))
@@ -333,6 +351,12 @@ def test_what_is_refused(texts, options, error, message):
     with pytest.raises(error, match=message):
         decoder.align([np.zeros((4, 4), np.float32)] * 2, texts, **options)
     assert decoder.align(np.zeros((4, 4), np.float32), "a").complete
+
+
+def test_a_list_with_the_text_of_one_utterance():
+    message = r"^texts\[0\]: expected a word without white space, got 'ab a'; a list is .* here: give the text itself$"
+    with pytest.raises(ValueError, match=message):
+        a_decoder().align(np.zeros((8, 4), np.float32), ["ab a"])
 
 
 def test_a_graph_without_tokens():

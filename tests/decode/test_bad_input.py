@@ -84,6 +84,12 @@ INPUTS = {
     "long double": ([GOOD.astype(np.longdouble)], None, TypeError, r"log_probs\[0\]: expected float32 .* got"),
     "one more column": ([np.zeros((3, 33), np.float32)], None, ValueError, r"got 33 \(do the tokens lack one"),
     "mask of other frames": (GOOD[None], np.ones((1, 13)), ValueError, r"mask of the frames, \[1, 12\], got shape"),
+    "mask of one": (
+        GOOD,
+        np.arange(12) < 7,
+        ValueError,
+        r"got shape \(12,\); is it the mask of one .* as \[1, 12\], as in",
+    ),
     "mask of padding in front": (GOOD[None], np.arange(12)[None] > 3, ValueError, r"mask of ones and then zeros"),
     "mask of other values": (GOOD[None], np.full((1, 12), 2), ValueError, r"mask of ones and then zeros"),
     "int": (np.zeros((1, 3, 32), int), None, TypeError, r"got int64"),

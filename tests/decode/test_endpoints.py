@@ -69,6 +69,15 @@ def test_blanks_and_separators_are_silence(device):
     assert ends_at(pause, spoken(*[1] * 30), **on) == (None, 30)
 
 
+def test_separators_of_a_graph_from_elsewhere_are_silence(device):
+    """One of OpenFst has tokens, but does not say which of them separates words."""
+    graph = Graph(**(LETTERS.fields() | {"separator": None, "separator_column": None}))
+    pause = Endpoint({"pause": EndpointRule(min_trailing_silence=0.6)})
+    decoder = CtcDecoder(graph, device=device, threads=1, frame_shift=0.1)
+    ended = decoder.stream(endpoint=pause).decode_chunk(spoken(1, 1, *[0, 2] * 8))
+    assert (ended.endpoint, ended.num_frames) == ("pause", 8)
+
+
 def test_the_rules_of_kaldi(device):
     """By hand: 20 ms frames, checks every 10."""
     kaldi, on = Endpoint.kaldi(), {"device": device, "shift": 0.02}

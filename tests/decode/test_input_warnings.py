@@ -35,13 +35,13 @@ WHERE = r"in utterance [01], frame \d+"
 SUM = "log_probs: expected natural logs of probabilities, which sum to 1 in a frame, got a sum of "
 ABOVE = "log_probs: expected natural logs of probabilities, got "
 BASE_10 = (
-    r"are they logs to base 10 \(multiply by 2.302585\), logits \(decode them with logits=True, or --logits\), or "
-    r"were small ones clipped\?"
+    r"are they logs to base 10 \(multiply by 2.302585\), logits \(take their log-softmax, as logits=True and --logits "
+    r"do\), or were small ones clipped\?"
 )
 KINDS = {
     "probabilities": (
         np.exp,
-        rf"{ABOVE}0\.\d+ {WHERE}: are they probabilities \(take the log\), or logits \(decode them with logits=True",
+        rf"{ABOVE}0\.\d+ {WHERE}: are they probabilities \(take the log\), or logits \(take their log-softmax, ",
     ),
     "logits": (lambda x: x - x.mean(), rf"{ABOVE}\d\.\d+ {WHERE}: are they probabilities"),
     "logits below 0": (lambda x: x - x.max(), rf"{SUM}\d+\.?\d* {WHERE}: {BASE_10}"),
@@ -86,8 +86,8 @@ def test_values_that_were_scaled():
     (message,) = told(make().decode, [one * 2 for one in batch])
     assert message.startswith(SUM + "0.")
     assert message.endswith(
-        "are they logits (decode them with logits=True, or --logits), logs to base 2, were they scaled (use "
-        "acoustic_scale), or are columns missing?"
+        "are they logits (take their log-softmax, as logits=True and --logits do), logs to base 2, were they "
+        "scaled (use acoustic_scale), or are columns missing?"
     )
 
 

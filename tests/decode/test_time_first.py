@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder, Graph, TransducerDecoder
+from arcbeam import CtcDecoder, Graph, TransducerDecoder, read_log_probs
 from arcbeam.arrays.input_warnings import TimeFirstCheck
 from arcbeam.files.log_probs import find_inputs, read_all
 
@@ -42,6 +42,19 @@ def test_one_utterance_time_first(decoder, speech):
         UserWarning, match=r"got \[355, 1, 29\], which are utterances of one frame: is it \[frames, batch"
     ):
         decoder.decode(speech[:1].transpose(1, 0, 2))
+
+
+def test_a_file_time_first(speech, tmp_path):
+    path = tmp_path / "batch.npy"
+    np.save(path, speech.transpose(1, 0, 2))
+    with pytest.warns(
+        UserWarning, match=r"batch.npy: expected \[batch, frames, columns\], got \[355, 13, 29\], in which"
+    ):
+        assert len(list(read_log_probs(path))) == 355
+    np.save(path, speech)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(list(read_log_probs(path))) == 13
 
 
 def test_lengths_say_so_at_once(decoder, speech):

@@ -1,6 +1,7 @@
 """Every kind of tokens, from tiny files and stand-ins for objects, decodes the words that are said."""
 
 import json
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -85,6 +86,19 @@ def test_several_that_may_stand_between_words(lm):
     check_characters(arcbeam.ctc_decoder(labels, lm, word_delimiter="|"), labels, 0, "|")
     with pytest.raises(ValueError, match="word_delimiter: expected a token, or a mark"):
         arcbeam.ctc_decoder(labels, lm, word_delimiter="_")
+
+
+@pytest.mark.parametrize("name", ["_", "SPACE", "<sil>"])
+def test_a_separator_of_another_name_is_asked_for(lm, name):
+    labels = ["<blank>", *CHARACTERS, name]
+    for _ in range(2):  # the second graph is that of the cache
+        with pytest.warns(UserWarning, match=rf"^word_delimiter: no token .* word_delimiter='{name}' names it"):
+            arcbeam.ctc_decoder(labels, lm)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_characters(arcbeam.ctc_decoder(labels, lm, word_delimiter=name), labels, 0, name)
+        arcbeam.ctc_decoder(["<blank>", *CHARACTERS], lm)
+        arcbeam.ctc_decoder(["_", *CHARACTERS], lm, blank="_")
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,15 @@ def path(tmp_path):
     return tmp_path / "lm"
 
 
+def test_a_name_of_another_format_is_warned_of(tmp_path):
+    model = build(tmp_path)
+    with pytest.warns(
+        UserWarning, match=r"^path: save writes a language model of arcbeam, and .*out.arpa is a name of"
+    ):
+        model.save(tmp_path / "out.arpa")
+    assert LanguageModel.load(tmp_path / "out.arpa").info() == model.info()
+
+
 def test_round_trip(path, tmp_path):
     loaded = LanguageModel.load(path)
     assert loaded.score("a b") == build(tmp_path).score("a b")

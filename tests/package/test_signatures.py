@@ -192,7 +192,8 @@ def with_keywords():
 @pytest.mark.parametrize("function", [*dict.fromkeys(with_keywords()), *NAME_OPTIONS], ids=name_of)
 def test_an_unknown_option_is_told_the_known_ones(function):
     known = ", ".join(parameters(function))
-    with pytest.raises(TypeError, match=f"^unknown option zebra: expected one of {re.escape(known)}$"):
+    expected = f"one of {re.escape(known)}" if known else "none"
+    with pytest.raises(TypeError, match=f"^unknown option zebra: expected {expected}$"):
         function(zebra=3)
 
 
@@ -219,6 +220,10 @@ def test_an_unknown_option_is_told_the_known_ones(function):
         (
             lambda: arcbeam.TokenTable.from_list(["a"], 0, 3),
             r"^from_list\(tokens, blank\): expected at most 2 arguments without a name, got 3$",
+        ),
+        (
+            lambda: arcbeam.Stream.finish(None, []),
+            r"^finish\(\): expected at most 0 arguments without a name, got 1; finish takes no chunk: decode_chunk\(",
         ),
         (
             lambda: arcbeam.CtcDecoder.decode(None, [], log_probs=[]),
@@ -249,11 +254,24 @@ def test_missing_arguments_and_those_without_a_name(call, message):
             r"; beam is an option of CtcDecoder: .* greedily, without a",
         ),
         (lambda: TransducerDecoder.from_icefall({}, lm="x"), r"; lm is here ngram_lm_model"),
+        (lambda: arcbeam.Stream.decode_chunk(None, [], logits=True), r"; logits is an option of decoder\.stream\(\)$"),
+        (
+            lambda: arcbeam.CtcDecoder.decode_chunks(None, [], [], logits=True),
+            r"; logits is an option of decoder\.stream\(\)$",
+        ),
+        (lambda: arcbeam.Stream.finish(None, lengths=[3]), r"lengths: expected none$"),
     ],
 )
 def test_options_of_other_decoders_are_answered_by_those_of_this_one(call, message):
     with pytest.raises(TypeError, match=rf"^unknown option .*{message}"):
         call()
+
+
+@pytest.mark.parametrize("given", [None, 3, ["graph.arcbeam"], object()])
+@pytest.mark.parametrize(("function", "name"), [(Graph.load, "path"), (arcbeam.from_onnx, "folder")])
+def test_what_is_no_path(function, name, given):
+    with pytest.raises(TypeError, match=rf"^{name}: expected the path of a .*, got {type(given).__name__}$"):
+        function(given)
 
 
 def test_kaldi_s_least_number_of_tokens_is_answered_by_the_beam():

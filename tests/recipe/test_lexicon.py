@@ -93,6 +93,8 @@ def test_spell(tmp_path):
     assert lexicon.skipped == {"words with a character that is no token": 1}
     assert Lexicon.spell(write(tmp_path, "ab\nb\n"), TOKENS).words == ("ab", "b")
     assert Lexicon.spell(["a"], TOKENS, separator=None).separator_column is None
+    with pytest.warns(UserWarning, match=r"^separator: no token .*; is it '~'\? separator='~' names it"):
+        Lexicon.spell(["a"], TokenTable.from_list(["<blank>", "a", "~"]))
 
 
 def test_spell_errors():

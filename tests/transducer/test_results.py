@@ -6,6 +6,7 @@ import json
 import math
 import os
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -134,11 +135,10 @@ def test_text_of_a_sentencepiece_model(tmp_path):
     path = tmp_path / "pieces.model"
     path.write_bytes(model.getvalue())
     processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
-    arrays = random_arrays(4, tokens=processor.get_piece_size() + 1, blank=12)
-    decoder = TransducerDecoder.from_arrays(arrays, 12, tokenizer=path)
+    size = processor.get_piece_size()
+    decoder = TransducerDecoder.from_arrays(random_arrays(4, tokens=size + 1, blank=size), size, tokenizer=path)
     [found] = decoder.decode([FRAMES])
     assert pickle.loads(pickle.dumps(decoder)).decode([FRAMES])[0].text == found.text
-    size = processor.get_piece_size()
     assert pickle.loads(pickle.dumps(found)).text == found.text
     assert found.text == " ".join(processor.decode([i for i in found.tokens.tolist() if i < size]).split())
     with pytest.raises(ValueError, match=rf"tokenizer: expected 13 pieces, or 12 without the blank, got {size} in"):
@@ -146,6 +146,16 @@ def test_text_of_a_sentencepiece_model(tmp_path):
     path.write_bytes(b"nothing")
     with pytest.raises(FormatError, match=r"pieces.model: expected a SentencePiece model"):
         decode(tokenizer=str(path))
+
+
+def test_pieces_that_lack_a_blank_within_them_are_warned_of():
+    arrays = random_arrays(4, tokens=13, blank=0)
+    with pytest.warns(UserWarning, match=r"^tokenizer: expected 13 pieces, because the blank, token 0, is not"):
+        TransducerDecoder.from_arrays(arrays, 0, tokenizer=PIECES[1:])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TransducerDecoder.from_arrays(arrays, 0, tokenizer=PIECES)
+        TransducerDecoder.from_arrays(random_arrays(4, tokens=13, blank=12), 12, tokenizer=PIECES[:-1])
 
 
 def test_tokenizers_that_do_not_fit():

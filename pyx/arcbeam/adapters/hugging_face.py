@@ -124,6 +124,12 @@ class TransformersDecoder(Fixed):
         else:
             found = self._model._get_subsampling_output_length(inputs)
         lengths: np.ndarray[Any, Any] = found.cpu().numpy().astype(np.int64)
+        if len(lengths) and mask.shape[1] == frames > lengths.max():
+            raise ValueError(
+                f"attention_mask: expected that of the model's input, [batch, samples], got {list(mask.shape)}: "
+                "as many as the logits have frames; with a mask of these call decoder.decoder.decode(logits, mask, "
+                "logits=True)"
+            )
         return np.minimum(lengths, frames)
 
     def __repr__(self) -> str:

@@ -14,6 +14,7 @@ from arcbeam.adapters.onnx_model import OnnxCtcModel, OnnxTransducerModel
 from arcbeam.adapters.onnx_weights import Network, read_network
 from arcbeam.adapters.options import check_pieces, refuse_transducer, transducer_options
 from arcbeam.core.calls import lists_options
+from arcbeam.core.checks import check_path
 from arcbeam.core.errors import UnsupportedError
 from arcbeam.core.packages import require
 from arcbeam.front.ctc_decoder import CtcDecoderKeywords, ctc_decoder
@@ -99,6 +100,7 @@ def from_onnx(
     >>> for hypothesis in model.transcribe(["a.flac", "b.wav"]):
     ...     print(hypothesis)
     """
+    check_path("folder", folder, "the path of a folder with an ONNX export")
     require("onnxruntime", "an ONNX model")
     require("onnx_asr.loader", "an ONNX model", ONNX_ASR)
     export = find_export(folder, model_type, quantization)

@@ -10,9 +10,11 @@ import numpy.typing as npt
 
 from arcbeam.core.errors import FormatError
 from arcbeam.core.packages import require
+from arcbeam.core.warn import warn
 from arcbeam.files.reading import check_is_file, reason_of
 
 SHORTEST = 0.025  # seconds: a window of the features
+LOUDEST = 16.0  # no recording is so far out of its range; those of int16 without a division are
 EXPECTED = "the samples of a recording as floats from -1 to 1, or the path of one"
 
 Samples = npt.NDArray[np.float32]
@@ -46,6 +48,8 @@ def read_audio(audio: Any, name: str, rate: int, channel: int | str | None, resa
         raise ValueError(f"{name}: expected a recording of at least {SHORTEST} s, got {len(samples)} samples")
     if not np.isfinite(samples).all():
         raise ValueError(f"{name}: expected finite samples, got {samples[~np.isfinite(samples)][0]}")
+    if (most := float(np.abs(samples).max())) > LOUDEST:
+        warn(f"{name}: expected samples from -1 to 1, got one of size {most:g}: are they of int16? divide by 32768")
     return _resampled(samples, name, rate, resampler)
 
 

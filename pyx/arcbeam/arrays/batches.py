@@ -321,6 +321,8 @@ def frames_of(frames: np.ndarray, lengths: Any) -> np.ndarray:
     if given.ndim != 1 or len(given) != len(frames):
         is_turned = given.ndim == 1 and len(given) > 1 and set(frames.tolist()) == {len(given)}
         hint = "; is the batch [frames, batch, ...]? Transpose it to [batch, frames, ...]" if is_turned else ""
+        if is_turned and len(frames) == 1 and bool(((given == 0) | (given == 1)).all()):
+            hint = f"; is it the mask of one utterance? Give it as [1, {len(given)}], as in lengths=mask[None]"
         raise ValueError(f"lengths: expected one for each utterance, [{len(frames)}], got shape {given.shape}{hint}")
     if given.dtype.kind not in "iu" and not all(type(n) is int for n in given.tolist()):  # some may exceed 64 bits
         is_share = given.dtype.kind == "f" and bool(((given >= 0) & (given <= 1)).all())

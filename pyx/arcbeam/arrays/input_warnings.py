@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from arcbeam.arrays._input_checks import ABOVE_ZERO, BLANK_SELDOM, SUMS_ABOVE, SUMS_BELOW, TOO_LOW, InputChecks
+from arcbeam.core.axes import has_more_utterances_than_frames, why_time_first
 from arcbeam.core.errors import InputWarning
 from arcbeam.core.warn import warn
 
-SAMPLE = (64, 8)  # neighbours along the two axes
-LEAST, LOWEST = 16, -20.0  # of the first axis; values below this, such as -inf, are all the same
-ALIKE = 0.75  # of time first 0.1 to 0.6 on speech, of random values 1, of short utterances from 1.5 on
+LOGITS = "logits (take their log-softmax, as logits=True and --logits do)"  # other libraries' names lack these options
 
 
 class InputWarnings:
@@ -43,7 +42,7 @@ class InputWarnings:
         utterance, frame, value = self.checks.sight(ABOVE_ZERO)
         return InputWarning(
             f"log_probs: expected natural logs of probabilities, got {value:g} in",
-            ": are they probabilities (take the log), or logits (decode them with logits=True, or --logits)?",
+            f": are they probabilities (take the log), or {LOGITS}?",
             utterance=utterance,
             frame=frame,
         )
@@ -63,15 +62,13 @@ class InputWarnings:
             return self._sums(SUMS_ABOVE, "all columns are 0. Is it padding (say where utterances end with lengths=)?")
         return self._sums(
             SUMS_ABOVE,
-            "are they logs to base 10 (multiply by 2.302585), logits (decode them with logits=True, or --logits), or "
-            "were small ones clipped?",
+            f"are they logs to base 10 (multiply by 2.302585), {LOGITS}, or were small ones clipped?",
         )
 
     def _sums_below(self) -> InputWarning:
         return self._sums(
             SUMS_BELOW,
-            "are they logits (decode them with logits=True, or --logits), logs to base 2, were they scaled (use "
-            "acoustic_scale), or are columns missing?",
+            f"are they {LOGITS}, logs to base 2, were they scaled (use acoustic_scale), or are columns missing?",
         )
 
     def _too_low(self) -> InputWarning:
@@ -129,26 +126,11 @@ class TimeFirstCheck:
         """
         if self._is_done or lengths is not None or not isinstance(batch, np.ndarray) or batch.ndim != 3:
             return
-        first, second = batch.shape[:2]
-        if first <= max(second, LEAST) or second < 1:
+        if not has_more_utterances_than_frames(batch):
             return
         self._is_done = True
-        why = ""
-        if second == 1:
-            why = "which are utterances of one frame"
-        elif _are_frames(batch):
-            why = "in which neighbours along the first axis are alike, as frames are"
-        if why:
+        if why := why_time_first(batch):
             warn(
                 f"{self._name}: expected [batch, frames, {self._axis}], got {list(batch.shape)}, {why}: is it [frames, "
                 f"batch, {self._axis}]? Transpose it, as in {self._name}.transpose(1, 0, 2)"
             )
-
-
-def _are_frames(batch: np.ndarray) -> bool:
-    """Whether neighbours along the first axis of [first, second, columns] are more alike than along the second."""
-    begin = (len(batch) - min(len(batch), SAMPLE[0])) // 2
-    sample = np.maximum(batch[begin : begin + SAMPLE[0], : SAMPLE[1]].astype(np.float32), LOWEST)
-    with np.errstate(all="ignore"):  # NaN and infinities, which the engine refuses
-        along, across = (float(np.abs(np.diff(sample, axis=axis)).mean()) for axis in (0, 1))
-    return 0.0 < along < ALIKE * across

@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -224,6 +224,8 @@ def align(
         check_ids(batch, format)
         check_width(decoder.graph, batch)
         if missing := [utterance.id for utterance in batch if utterance.id not in said]:
+            if len(missing) == len(batch) and not seen:
+                raise Failure(_of_others(texts, said, missing))
             raise Failure(f"{texts} lacks {named(missing)}; --allow-missing aligns the others")
         seen.update(utterance.id for utterance in batch)
 
@@ -240,7 +242,7 @@ def align(
 
     utterances = read_all(found)
     if allow_missing:
-        utterances = (utterance for utterance in utterances if utterance.id in said)
+        utterances = _with_texts(utterances, texts, said)
     with open_output(output) as file, progress("aligning", lambda: count(found), done):
         speed = decode_all(
             TextAligner(decoder), utterances, write_one, check=check, batch_size=batch_size, done=done,
@@ -258,6 +260,30 @@ def align(
         note(f"note: {named(wordless)} without a word in {texts}")
     if doubtful:
         note(f"note: {named(doubtful)} with a confidence below 0.1: is this what was said?")
+
+
+def _with_texts(utterances: "Iterable[Utterance]", texts: Path, said: Mapping[str, str]) -> "Iterator[Utterance]":
+    """The utterances that have a text; Failure if there are utterances, and none of them has."""
+    others: list[str] = []
+    has_text = False
+    for utterance in utterances:
+        if utterance.id in said:
+            has_text = True
+            yield utterance
+        else:
+            others.append(utterance.id)
+    if others and not has_text:
+        raise Failure(_of_others(texts, said, others))
+
+
+def _of_others(texts: Path, said: Mapping[str, str], missing: list[str]) -> str:
+    """The message about texts of none of the utterances."""
+    from arcbeam.cli.run import named
+
+    return (
+        f"{texts} lacks {named(missing)}, all of them; its first is {next(iter(said))!r}: are these the texts of these "
+        "inputs, and does each line begin with the name of an utterance?"
+    )
 
 
 def _tell_unused(texts: Iterable[str], pronunciations: Path | None, star: float | None) -> None:

@@ -215,7 +215,7 @@ def decode_all(
     `of_each`: options that have a value for each utterance, by its name. `leave_out` is called for utterances with an
     error, which are not written; without it the first one ends the loop.
     """
-    speed, done = Speed(), done or Done()
+    speed, done, taken = Speed(), done or Done(), 0
     for batch in batches(utterances, batch_size):
         if referee:
             referee.expect([utterance.id for utterance in batch])
@@ -225,8 +225,10 @@ def decode_all(
         own = {name: [value(utterance.id) for utterance in batch] for name, value in of_each.items()}
         hypotheses = decode_batch(decoder, batch, **requested, **own)
         speed.seconds += time.perf_counter() - start
+        taken += len(batch)
         for utterance, hypothesis in decoded(batch, hypotheses, leave_out):
             write(utterance, hypothesis)
+            speed.utterances += 1
             speed.frames += len(utterance.log_probs)
             speed.unfinished += hypothesis.complete and not getattr(hypothesis, "reached_final", True)  # CTC's alone
             if not hypothesis.complete:
@@ -234,9 +236,8 @@ def decode_all(
         if referee:
             referee.add({u.id: h.text for u, h in zip(batch, hypotheses, strict=True)})
             referee.add_greedy(batch)
-        speed.utterances += len(batch)
         done.add(len(batch))
-    if not speed.utterances:
+    if not taken:
         raise Failure("the input contains no utterances")
     return speed
 

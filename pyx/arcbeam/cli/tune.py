@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 SHOWN = 10  # rows of the table on a terminal; the CSV has all
 CLOSE = 0.001  # a word error rate that is hardly worse than the best: 0.1 points
 FASTER = 1.1  # times as fast as the best, from which on a place of the grid is worth a word
+NO_CSV = (".xlsx", ".xls", ".ods", ".svg", ".png", ".pdf")  # how other files of tables and plots end
 RUNS, TIMED = 5, 0.1  # the most runs that are timed, until they have taken these seconds
 
 
@@ -103,7 +104,7 @@ def tune(
     """Find the options with the fewest word errors: use a tuning set, never the test set."""
     scales, beams = numbers("--acoustic-scale", acoustic_scale, 0.01), numbers("--beam", beam, 0.0)
     penalties = numbers("--word-insertion-penalty", word_insertion_penalty)
-    if output is not None and output.suffix.lower() in NAMES:
+    if output is not None and output.suffix.lower() in (*NAMES, *NO_CSV):
         raise typer.BadParameter(
             f"writes CSV, got {output}; type --output {output.with_suffix('.csv')}", param_hint="'--output'"
         )

@@ -28,7 +28,7 @@ def lists_options(
 
     They are the fields of a dataclass, or what another function takes by keyword alone, but for those in `without`.
     `opened_by` names what takes a path, which a constructor does not. `hints` follow the names of options, known or
-    not, where these are wrong or missing.
+    not, where these are wrong or missing; that of the function's own name where it gets too many arguments.
     """
 
     def decorate(function: Callable[P, Returned]) -> Callable[P, Returned]:
@@ -60,7 +60,7 @@ def lists_options(
                     shown = type(arguments[0]).__name__ if is_init and arguments else called
                     raise TypeError(_missing(missing, shown, known, [*needed, *named], hints))
             if len(arguments) > most:
-                raise TypeError(_too_many(called, len(arguments), order, known))
+                raise TypeError(_too_many(called, len(arguments), order, known, hints))
             if options and (twice := options.keys() & order[: len(arguments)]):
                 name = min(twice)
                 raise TypeError(f"{name}: expected it once, got it by place and by name; leave out {name}=")
@@ -107,7 +107,8 @@ def _parameter(field: dataclasses.Field[Any]) -> inspect.Parameter:
 
 def _message(unknown: list[str], known: list[str], hints: dict[str, str]) -> str:
     said = [f"; {name} {hints[name]}" for name in unknown if name in hints]
-    return f"unknown option {', '.join(unknown)}: expected one of {', '.join(known)}{''.join(said)}"
+    expected = f"one of {', '.join(known)}" if known else "none"
+    return f"unknown option {', '.join(unknown)}: expected {expected}{''.join(said)}"
 
 
 def _missing(missing: list[str], called: str, known: list[str], needed: list[str], hints: dict[str, str]) -> str:
@@ -118,12 +119,12 @@ def _missing(missing: list[str], called: str, known: list[str], needed: list[str
     return f"{missing[0]}: expected {call}, got no {' and no '.join(missing)}{said}"
 
 
-def _too_many(called: str, got: int, unnamed: list[str], known: list[str]) -> str:
+def _too_many(called: str, got: int, unnamed: list[str], known: list[str], hints: dict[str, str]) -> str:
     """The message of a call with more arguments without a name than there are."""
     taken = [name for name in unnamed if name in known]
     others = [f"{name}=" for name in known if name not in taken]
     named = f"; give the others by their names: {', '.join(others)}" if others else ""
     call = f"{called}({', '.join([*taken, '...'][: len(taken) + bool(others)])})"
-    return (
-        f"{call}: expected at most {len(taken)} arguments without a name, got {got - len(unnamed) + len(taken)}{named}"
-    )
+    got -= len(unnamed) - len(taken)
+    hint = f"; {called} {hints[called]}" if called in hints else ""
+    return f"{call}: expected at most {len(taken)} arguments without a name, got {got}{named}{hint}"

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
+from arcbeam.core.axes import has_more_utterances_than_frames, why_time_first
 from arcbeam.core.calls import lists_options
 from arcbeam.core.errors import FormatError
 from arcbeam.core.sizes import as_bytes
+from arcbeam.core.warn import warn
 from arcbeam.files import kaldi_matrices, kaldi_specifiers
 from arcbeam.files.kaldi_archives import scp_entries
 from arcbeam.files.kinds import other_kind
@@ -203,6 +205,11 @@ def _read_npy(path: Path, _: str | None) -> Iterator[tuple[str, np.ndarray]]:
     array = map_npy(path)
     if array.ndim == 3:
         _check_count(array.shape, path)
+        if has_more_utterances_than_frames(array) and array.dtype.kind == "f" and (why := why_time_first(array)):
+            warn(
+                f"{path}: expected [batch, frames, columns], got {list(array.shape)}, {why}: is it [frames, batch, "
+                "columns]? Transpose it, as in array.transpose(1, 0, 2)"
+            )
         width = len(str(len(array) - 1))
         yield from ((f"{path.stem}-{n:0{width}d}", utterance) for n, utterance in enumerate(array))
     else:

@@ -20,7 +20,7 @@ from arcbeam.lm.loading import arpa_of
 from arcbeam.recipe import cache
 from arcbeam.recipe.lexicon import Lexicon, check_lexicon
 from arcbeam.recipe.progress import OnTerminal
-from arcbeam.recipe.separators import check_is_not_blank, find_separator, is_blank
+from arcbeam.recipe.separators import check_is_not_blank, find_separator, is_blank, warn_of_another_name
 from arcbeam.recipe.word_lists import read_words, words_of_arpa
 from arcbeam.tokens.model_tokens import WORD_START, ModelTokens, digest_of, with_marked_starts
 
@@ -94,9 +94,12 @@ def _separator(parts: Parts) -> str | None:
         return WORD_START  # with which the first piece of a word begins, or is read as if it did
     if separator is None:
         try:
-            return find_separator(parts.table)
+            separator = find_separator(parts.table)
         except ValueError as error:
             raise ValueError(f"{parts.model.source}: {error} with word_delimiter=") from None
+        if separator is None and parts.lexicon is None:
+            warn_of_another_name(parts.table, "word_delimiter")
+        return separator
     if not separator or not any(token.startswith(separator) for token in parts.table.tokens):
         raise ValueError(f"word_delimiter: {expected}, got {separator!r}")
     return separator

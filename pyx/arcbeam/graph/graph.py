@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import numpy.typing as npt
 
 from arcbeam.core.calls import lists_options
+from arcbeam.core.checks import check_path
 from arcbeam.core.errors import FormatError, GraphError
 from arcbeam.core.show import shown_as
+from arcbeam.core.warn import warn
 from arcbeam.files.reading import naming
 from arcbeam.graph import _graph, graph_file, openfst
 from arcbeam.graph._words import WordReader
@@ -274,18 +276,19 @@ class Graph(CompiledGraph):
         -----
         UserWarning
             The lexicon lacks words that the graph writes; or no arc reads the column of `blank`, and there are no
-            `tokens`.
+            `tokens`; or a graph of arcbeam has another blank.
         """
         if force and words is None and tokens is None:
             raise ValueError("force: expected words or tokens (--words, --tokens), which replace those in the file")
         if lexicon is not None and wording.get("pronunciations") is not None:
             raise ValueError("expected spellings once, got lexicon and pronunciations: give one of them")
+        check_path("path", path, "the path of a graph's file")
         table, symbols = as_tokens(tokens, blank), as_words(words)
         check_width(num_columns, table)
         of_openfst: dict[str, Any] = {"label_to_column": label_to_column, "num_columns": num_columns}
         with open(os.fspath(path), "rb") as file:  # not a number, which would be an open file's
             head = file.read(64)
-        file_map = None
+        file_map = own_blank = None
         of_k2 = is_k2(path, head)
         if head and (of_k2 or _graph.is_openfst(head)):
             with naming(path):
@@ -303,6 +306,7 @@ class Graph(CompiledGraph):
                 raise ValueError(f"{path} is a graph of arcbeam, which contains {names}: leave them out")
             fields, file_map = graph_file.read(path, in_memory=in_memory)
             own = {"words": fields["word_symbols"], "tokens": fields["tokens"]}
+            own_blank = fields["blank"]
             if symbols is not None:
                 fields["word_symbols"] = symbols
             if table is not None:
@@ -314,6 +318,11 @@ class Graph(CompiledGraph):
         if not force:
             for name, given in (("words", symbols), ("tokens", table)):
                 check_same(name, given, own[name], path)
+            if own_blank not in (None, graph.blank):
+                warn(
+                    f"blank: expected none, because {path} is a graph whose blank is {_named(graph, own_blank)}, got "
+                    f"{_named(graph, graph.blank)}, which takes its place; is this the order of the model's columns?"
+                )
         if lexicon is not None:
             spelled = spell(graph.fields(), lexicon, max_bytes)
             graph.pronunciations, graph.separator, graph.separator_column = spelled
@@ -397,9 +406,19 @@ class Graph(CompiledGraph):
         """Writes the graph in arcbeam's own format: versioned, checksummed, to be memory-mapped by `load`.
 
         The file appears under its name only when it is complete.
+
+        Warns
+        -----
+        UserWarning
+            The name is one of OpenFst's, ``.fst``; `build` writes such files with ``openfst=``.
         """
         self.check_file()
         graph_file.write(path, self)
+        if (name := os.fsdecode(path)).lower().endswith(".fst"):
+            warn(
+                f"path: save writes a graph of arcbeam, and {name} is a name of OpenFst's, whose tools cannot read it; "
+                "Graph.build(..., openfst=path) writes that format"
+            )
 
     @cached_property
     def word_reader(self) -> WordReader:
@@ -423,6 +442,11 @@ class Graph(CompiledGraph):
         if self._file is not None:
             return load_same, self._file
         return restore, (self.fields(),)
+
+
+def _named(graph: Graph, column: int | None) -> str:
+    """A column, with its token if there are tokens."""
+    return f"column {column}" if graph.tokens is None else f"column {column} ({graph.tokens.tokens[column or 0]!r})"
 
 
 def load_same(path: str, head: bytes) -> Graph:

@@ -11,6 +11,8 @@ from arcbeam.graph.pronunciations import Pronunciations
 from arcbeam.graph.symbols import is_far_beyond
 
 if TYPE_CHECKING:
+    from arcbeam.graph.compiled_graph import CompiledGraph
+    from arcbeam.graph.symbols import TokenTable
     from arcbeam.recipe.lexicon import Lexicon
 
 SHOWN, SAMPLE = 5, 1000  # words that a warning names, and words that are searched for a hint
@@ -33,13 +35,31 @@ def unspelled_words(words: npt.NDArray[np.uint32], pronunciations: Pronunciation
     return np.setdiff1d(written_words(words), pronunciations.words)
 
 
+def usual_separator(tokens: "TokenTable") -> str | None:
+    """The usual separator or mark of words among the tokens; None where there is none, or several may be meant."""
+    from arcbeam.recipe.separators import find_separator
+
+    try:
+        return find_separator(tokens)
+    except ValueError:
+        return None
+
+
+def separator_of(graph: "CompiledGraph") -> str | None:
+    """The separator of a graph; of one from elsewhere, which does not name it, the usual one among its tokens."""
+    is_named = graph.separator is not None or graph.separator_column is not None or graph.pronunciations is not None
+    if is_named or graph.tokens is None or graph.join == "pieces":
+        return graph.separator
+    return usual_separator(graph.tokens)
+
+
 def spell(
     fields: dict[str, Any], lexicon: "str | os.PathLike[str] | Lexicon", max_bytes: int | str | None
 ) -> tuple[Pronunciations, str | None, int | None]:
     """The pronunciations of a graph's words by a lexicon, and the separator with its column; see `Graph.load`."""
     from arcbeam.lm.kenlm import case_hint
     from arcbeam.recipe.lexicon import Lexicon
-    from arcbeam.recipe.separators import WORD_START, find_separator
+    from arcbeam.recipe.separators import WORD_START
 
     wanted = ("join", "pronunciations", "word_symbols", "tokens", "separator", "separator_column")
     join, pronunciations, symbols, tokens, separator, column = (fields[name] for name in wanted)
@@ -62,10 +82,7 @@ def spell(
     if separator is None and column is None:
         separator, column = lexicon.separator, lexicon.separator_column
     if separator is None and column is None and tokens is not None:
-        try:
-            separator = find_separator(tokens)
-        except ValueError:
-            separator = None  # several could be meant
+        separator = usual_separator(tokens)
         column = None if separator in (None, WORD_START) else tokens.column(str(separator))
 
     # A separator at an end of a spelling, as Flashlight's recipes have it, is silence around the word.

@@ -218,9 +218,19 @@ class LanguageModel:
         """Writes the model: versioned, checksummed, to be memory-mapped by `load`.
 
         The file appears under its name only when it is complete.
+
+        Warns
+        -----
+        UserWarning
+            The name is one of another format, ``.arpa`` or ``.fst``.
         """
         self.check_file()
         lm_file.write(path, self.columns, self.about, self.check_file)
+        if (name := os.fsdecode(path)).lower().endswith((".arpa", ".fst")):
+            warn(
+                f"path: save writes a language model of arcbeam, and {name} is a name of another format, whose tools "
+                "cannot read it; a usual name is 4gram.lm"
+            )
 
     def info(self) -> LanguageModelInfo:
         """Size and shape; ``print(model.info())`` shows them."""

@@ -19,7 +19,14 @@ from arcbeam.files.kinds import ARPA, kind_of
 from arcbeam.files.reading import reading
 from arcbeam.files.sentencepiece_file import load_model
 from arcbeam.recipe import files
-from arcbeam.recipe.separators import WORD_START, check_is_not_blank, column_finder, column_of_separator, find_separator
+from arcbeam.recipe.separators import (
+    WORD_START,
+    check_is_not_blank,
+    column_finder,
+    column_of_separator,
+    find_separator,
+    warn_of_another_name,
+)
 from arcbeam.recipe.word_lists import RESERVED, read_words
 
 if TYPE_CHECKING:
@@ -189,6 +196,8 @@ class Lexicon:
         column = column_finder(tokens)
         if separator == "auto":
             separator = find_separator(tokens)
+            if separator is None:
+                warn_of_another_name(tokens, "separator")
             separator = None if separator is None or column(separator) is None else separator
         elif separator is not None:
             check_is_not_blank(tokens, separator)

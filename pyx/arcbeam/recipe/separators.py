@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from arcbeam.core.warn import warn
+
 if TYPE_CHECKING:
     from arcbeam.graph.symbols import TokenTable
 
 WORD_START = "\u2581"  # SentencePiece's mark of a word's first piece
 MOST_CANDIDATES = 5  # tokens that a message offers as the separator
+MAY_BE = ("space", "sp", "sil", "_", "~")  # names that a separator may have, in brackets or not
 _SEPARATORS = ("<space>", " ", "|", WORD_START, "<sp>", "[SPACE]", "<SPACE>")
 
 
@@ -25,6 +28,17 @@ def find_separator(tokens: TokenTable) -> str | None:
     if len(found) > 1:
         raise ValueError(f"expected one separator between words, got {found}: name the right one")
     return found[0] if found else None
+
+
+def warn_of_another_name(tokens: TokenTable, name: str) -> None:
+    """Warns if none of the tokens has a usual name of the separator, but one is likely to be it; `name`: its option."""
+    found = [token for token in tokens.tokens if token.lower().strip("<>[]") in MAY_BE]
+    found = [token for token in dict.fromkeys(found) if not is_blank(tokens, token)]
+    if len(found) == 1:
+        warn(
+            f"{name}: no token has a usual name of the separator between words; is it {found[0]!r}? "
+            f"{name}={found[0]!r} names it; without a separator words are found without a pause between them"
+        )
 
 
 def separator_of(tokens: TokenTable, separator: str | None) -> str | None:

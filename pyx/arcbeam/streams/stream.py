@@ -15,6 +15,7 @@ import numpy.typing as npt
 from arcbeam.arrays.bad_values import check_errors
 from arcbeam.arrays.engine import Engine
 from arcbeam.arrays.intake import KeptChunk
+from arcbeam.core.calls import lists_options
 from arcbeam.core.errors import Fault
 from arcbeam.core.warn import warn
 from arcbeam.streams._any_stream import AnyStream
@@ -135,6 +136,7 @@ class SpeechStream(AnyStream, Generic[Result]):
         partial: Any = self.partial
         return partial.endpoint is not None
 
+    @lists_options(finish="takes no chunk: decode_chunk(chunk, last=True) decodes the last one")
     def finish(self) -> Result:
         """Ends the speech, and returns the final result of the sentence.
 

@@ -125,7 +125,7 @@ class TransducerDecoder(GreedyDecoder, Fixed):
             unused |= {"ngram_lm_tokens": ngram_lm_tokens is not None}
             for name in (name for name, is_given in unused.items() if is_given):
                 raise ValueError(f"{name}: expected ngram_lm_model, too, the model that it is for; or leave it out")
-        detokenize = None if tokenizer is None else detokenizer(tokenizer, tokens)
+        detokenize = None if tokenizer is None else detokenizer(tokenizer, tokens, chosen.blank_id)
         ngram_lm = (
             None
             if ngram_lm_model is None

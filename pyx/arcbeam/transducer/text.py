@@ -10,21 +10,25 @@ from functools import cached_property
 from typing import Any
 
 from arcbeam.core.checks import check_text
+from arcbeam.core.warn import warn
 from arcbeam.files.sentencepiece_file import load_model
 
 WORD_START = "\u2581"
 
 
-def detokenizer(tokenizer: Any, tokens: int) -> Callable[[Sequence[int]], str]:
-    """The function from token ids to text: `Pieces` if known; `tokens`: size of the vocabulary with the blank."""
+def detokenizer(tokenizer: Any, tokens: int, blank: int | None = None) -> Callable[[Sequence[int]], str]:
+    """The function from token ids to text: `Pieces` if known; `tokens`: size of the vocabulary with the blank.
+
+    Without `blank` that is the last token.
+    """
     if isinstance(tokenizer, (str, os.PathLike)):
-        return _sentencepiece(os.fspath(tokenizer), tokens)
+        return _sentencepiece(os.fspath(tokenizer), tokens, blank)
     if isinstance(tokenizer, Sequence) and not isinstance(tokenizer, bytes):
         pieces = list(tokenizer)
         wrong = next((piece for piece in pieces if not isinstance(piece, str)), None)
         if wrong is not None:
             raise TypeError(f"tokenizer: expected pieces that are strings, got {type(wrong).__name__}")
-        _check_count(len(pieces), tokens)
+        _check_count(len(pieces), tokens, blank)
         for piece in pieces:
             check_text("tokenizer", piece)
         return Pieces(tuple(map(_surface, pieces)), tokens, tuple(pieces))
@@ -70,9 +74,9 @@ def _surface(piece: str) -> bytes:
     return piece.replace(WORD_START, " ").encode()
 
 
-def _sentencepiece(path: str, tokens: int) -> Pieces:
+def _sentencepiece(path: str, tokens: int, blank: int | None) -> Pieces:
     model = load_model(path)
-    _check_count(model.get_piece_size(), tokens, f" in {path}")
+    _check_count(model.get_piece_size(), tokens, blank, f" in {path}")
     return Pieces(tuple(_surface_in(model, i) for i in range(model.get_piece_size())), tokens)
 
 
@@ -82,6 +86,11 @@ def _surface_in(model: Any, token: int) -> bytes:
     return str(model.decode([token])).encode() if model.is_unknown(token) else _surface(model.id_to_piece(token))
 
 
-def _check_count(count: int, tokens: int, where: str = "") -> None:
+def _check_count(count: int, tokens: int, blank: int | None, where: str = "") -> None:
     if count not in (tokens, tokens - 1):  # a blank at the end often has no piece
         raise ValueError(f"tokenizer: expected {tokens} pieces, or {tokens - 1} without the blank, got {count}{where}")
+    if count < tokens and blank not in (None, tokens - 1):
+        warn(
+            f"tokenizer: expected {tokens} pieces, because the blank, token {blank}, is not the last, got "
+            f"{count}{where}: token {tokens - 1} has no text; if the pieces lack the blank, put one in its place"
+        )

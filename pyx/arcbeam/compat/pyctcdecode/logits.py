@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arcbeam.core.errors import InputError
+from arcbeam.core.warn import warn
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -20,7 +21,7 @@ def tokens_of(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32], npt.NDArray[np.float64]]:
     """(offsets int64[frames + 1], columns uint32[], log-probs float64[]) of the likely tokens of each frame.
 
-    InputError or TypeError for logits that cannot be decoded.
+    InputError or TypeError for logits that cannot be decoded, and a warning if the last frame seems to be padding.
     """
     array = np.asarray(logits)
     if array.dtype.kind not in "fiu":
@@ -44,6 +45,11 @@ def tokens_of(
             log_probs = np.log(np.clip(array, LEAST, 1))
         else:
             log_probs = _log_softmax(array)
+    if columns > 1 and (array[-1] == array[-1, 0]).all():
+        warn(
+            "logits: all columns of the last frame are equal: is it padding, which is decoded as speech? Give each "
+            "utterance without it, as in [logits[i, : lengths[i]] for i in range(len(logits))]"
+        )
     likely = log_probs >= token_min_logp
     likely[np.arange(len(likely)), log_probs.argmax(axis=1)] = True
     places = np.flatnonzero(likely)

@@ -21,7 +21,7 @@ from arcbeam.core.checks import LARGEST, check_float32, check_real
 from arcbeam.core.errors import InputError
 from arcbeam.ctc.align._frame_costs import log_probs_along, smallest_sums
 from arcbeam.ctc.align.alignment import NO_PATH, Alignment, FramePath, WordPlaces, word_places
-from arcbeam.ctc.align.texts import SpelledTexts, spelled, spellings_of, words_of
+from arcbeam.ctc.align.texts import SpelledTexts, labels_of, spelled, spellings_of, words_of
 from arcbeam.ctc.engines import make_engine
 from arcbeam.ctc.stats import DecoderMemory
 from arcbeam.graph.text_graph import Rules, text_graph, too_few_frames
@@ -74,8 +74,9 @@ def align(
     log_probs, lengths, is_one = one_or_many(log_probs, lengths)
     inputs = search.intake.take(log_probs, lengths, call.cuda_stream, call.logits)
     words = words_of(texts, len(inputs.table), is_one, has_star)
-    text = spelled(search.graph, words, given, has_star)
-    faults = _faults(text, inputs, Rules.of(search.graph))
+    labels = labels_of(search.graph)
+    text = spelled(labels, words, given, has_star)
+    faults = _faults(text, inputs, Rules.of(labels))
     if faults and call.errors == "raise":
         raise faults[min(faults)]
     found = _Aligner(search, ordinal, inputs.without(list(faults)) if faults else inputs, text, call).alignments(faults)
@@ -99,7 +100,7 @@ class _Aligner:
         self, search: BeamSearch, ordinal: int | None, inputs: Inputs, text: SpelledTexts, call: AlignCall
     ) -> None:
         self._search, self._ordinal, self._inputs, self._text, self._call = search, ordinal, inputs, text, call
-        self._graph = text_graph(search.graph, text.texts, call.star or 0.0)
+        self._graph = text_graph(labels_of(search.graph), text.texts, call.star or 0.0)
         self._frames = inputs.table[:, 2]
         self._found: dict[int, Found] = {}
         self._faults: dict[int, InputError] = {}

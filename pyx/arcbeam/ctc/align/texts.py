@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from arcbeam.core.errors import InputError
 from arcbeam.core.show import shortened
 from arcbeam.ctc.boost.spellings import Pronounced, Spellings, example
+from arcbeam.graph.graph import Graph
+from arcbeam.graph.spelling import separator_of
 from arcbeam.graph.text_graph import OF_STAR, STAR, Texts
-
-if TYPE_CHECKING:
-    from arcbeam.graph.graph import Graph
 
 Text: TypeAlias = str | Sequence[str]
 SEGMENTATIONS = 8  # ways to cut a word without a spelling into pieces, as of a Boost
 NO_LIMIT = 1 << 60  # of the bytes of spellings: texts are the user's own
+
+_labels: WeakKeyDictionary[Graph, Graph] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,26 @@ class SpelledTexts:
     names: list[list[str]]  # of each text: its words and stars
     texts: Texts
     faults: dict[int, InputError]
+
+
+def labels_of(graph: Graph) -> Graph:
+    """A graph that says how texts are spelled: this one, or for one from elsewhere, which does not name the separator
+    among its tokens, one without arcs that does.
+    """
+    separator = separator_of(graph)
+    if separator == graph.separator:
+        return graph
+    if graph not in _labels:
+        _labels[graph] = Graph.from_arcs(
+            [],
+            finals={0: 0.0},
+            num_states=1,
+            tokens=graph.tokens,
+            blank=graph.blank,
+            separator=separator,
+            meta=graph.meta,
+        )
+    return _labels[graph]
 
 
 def spellings_of(given: Pronounced | str | os.PathLike[str] | None) -> Spellings:
@@ -59,7 +81,8 @@ def _words(text: Any, name: str, has_star: bool) -> list[str]:
             if not isinstance(word, str):
                 raise TypeError(f"{name}[{i}]: expected a word, got {type(word).__name__}")
             if word.split() != [word]:
-                raise ValueError(f"{name}[{i}]: expected a word without white space, got {word!r}")
+                one = "; a list is the words of one text here: give the text itself" if name == "texts" else ""
+                raise ValueError(f"{name}[{i}]: expected a word without white space, got {shortened(word)}{one}")
     else:
         raise TypeError(f"{name}: expected a str, or a list of words, got {type(text).__name__}")
     if has_star:

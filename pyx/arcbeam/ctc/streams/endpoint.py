@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from arcbeam.graph.inputs import separator_column
+from arcbeam.graph.spelling import separator_of
 from arcbeam.streams.endpoints import Endpoint, endpoint_interval, frames_of
 
 if TYPE_CHECKING:
@@ -46,5 +48,7 @@ class EndpointRules(NamedTuple):
             )
             for rule in endpoint.rules.values()
         )
-        separator = -1 if graph.separator_column is None else graph.separator_column
-        return cls(rules, endpoint_interval(frame_shift), graph.blank, separator)
+        column = graph.separator_column
+        if column is None:
+            column = separator_column(graph.tokens, separator_of(graph))
+        return cls(rules, endpoint_interval(frame_shift), graph.blank, -1 if column is None else column)

@@ -120,7 +120,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
         """The last result."""
         return self._latest(Partial)
 
-    @lists_options()
+    @lists_options(logits="is an option of decoder.stream()")
     def decode_chunk(self, log_probs: Any, *, last: bool = False) -> Partial:
         """Decodes the next chunk of this stream alone: ``decoder.decode_chunks([stream], [log_probs], last=last)[0]``.
 

@@ -132,7 +132,7 @@ class StreamingDecoder(HasStreams):
         self._search.check_files()
         return Stream.restored(self._chunks, data, boost, posteriors)
 
-    @lists_options()
+    @lists_options(logits="is an option of decoder.stream()")
     def decode_chunks(
         self,
         streams: Sequence[Stream],
