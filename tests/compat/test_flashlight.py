@@ -251,6 +251,19 @@ def test_columns_stay(files):
         ours.Trie(3, 0).insert([], 3, 0.0)
 
 
+def test_arguments_in_another_order_are_warned_of(files):
+    trie = ours.Trie(5, SILENCE)
+    trie.insert([1], 7, 0.0)
+    rest = ours.ZeroLM(), *(BLANK, SILENCE), 9, [], False
+    options = ours.LexiconDecoderOptions(10, 5, 20.0, 0.0, 0.0, 0.0, 0.0, False, ours.CriterionType.CTC)
+    with pytest.warns(UserWarning, match=f"sil_token_idx: expected {SILENCE}, the silence with which"):
+        ours.LexiconDecoder(options, trie, *rest)
+    decoder = ours.LexiconDecoder(options, trie, ours.ZeroLM(), SILENCE, BLANK, 9, [], False)
+    frames = np.zeros((5, 8), np.float32)
+    with pytest.warns(UserWarning, match="N: expected 5 columns, as the trie has, got 8; the order is"):
+        decoder.decode(frames.ctypes.data, *frames.shape)
+
+
 def test_a_word_without_tokens_is_refused(tmp_path):
     (tmp_path / "lexicon.txt").write_text("a a |\n\nb\n")
     with pytest.raises(FormatError, match="line 3: expected a word and its tokens, got 'b'"):

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -139,3 +140,8 @@ def test_a_file_of_two_columns_is_refused(tmp_path):
 def test_a_blank_by_name_in_another_column():
     with pytest.warns(UserWarning, match="blank_id: expected '<blank>', which is column 2, got 'a', which is column 0"):
         cuda_ctc_decoder(["a", "b", "<blank>"])
+    with pytest.warns(UserWarning, match="blank_id: expected '-', which is column 2, got 'a', which is column 0"):
+        cuda_ctc_decoder(["a", "b", "-"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cuda_ctc_decoder(["<eps>", "a", "-"])

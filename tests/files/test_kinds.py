@@ -36,7 +36,7 @@ def test_where_a_graph_belongs(tmp_path):
         (gzip.compress(b"some text"), "a file packed by gzip$"),
         (lzma.compress(b"\\data\\")[:9], "a file packed by xz$"),
         (b"\x1f\x8bdamaged", "a file packed by gzip$"),
-        (b"<blank> 0\na 1\nb 2\n", "a table of symbols and their numbers: give it as tokens="),
+        (b"<blank> 0\na 1\nb 2\n", "a table of symbols and their numbers, as tokens="),
         (b"<eps> 1\na 2\n  3\n", "a table of symbols"),
         (b"a 0\nb 2\nc 3\n", "a file that begins with"),
         (b"0\n1\n2\n3\n", "a file that begins with"),

@@ -208,7 +208,7 @@ def test_models_of_another_kind(demo_data, tmp_path):
         (icefall, nemo, "a tar archive, such as a .nemo, which TransducerDecoder.from_nemo reads"),
         (arrays, nemo, "a tar archive, such as a .nemo, which TransducerDecoder.from_nemo reads"),
         (icefall, demo_data / "0870.flac", "audio (FLAC)"),
-        (icefall, tmp_path / "tokens.txt", "a table of symbols and their numbers: give it as tokens= (--tokens) or "),
+        (icefall, tmp_path / "tokens.txt", "a table of symbols and their numbers, as tokens= (--tokens) and "),
     ]:
         with pytest.raises(FormatError, match=rf"^{re.escape(str(path))}: expected .*, got {re.escape(got)}"):
             read(path)

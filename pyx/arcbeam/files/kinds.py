@@ -62,7 +62,7 @@ def known_kind(head: bytes) -> str | None:
             content = known_kind(_unpacked(head, packer))
             return f"a file packed by {packer}" + (f", {content}" if content else "")
     if _is_table(head[:BEGINNING]):
-        return "a table of symbols and their numbers: give it as tokens= (--tokens) or words= (--words)"
+        return "a table of symbols and their numbers, as tokens= (--tokens) and words= (--words) of a graph take it"
     return next((name for beginning, name in BEGINNINGS.items() if head.startswith(beginning)), None)
 
 

@@ -16,6 +16,7 @@ from arcbeam.compat.flashlight.language_model import KenLM, ZeroLM
 from arcbeam.compat.flashlight.options import CriterionType, LexiconDecoderOptions, LexiconFreeDecoderOptions
 from arcbeam.compat.flashlight.trie import Trie
 from arcbeam.core.errors import InputError
+from arcbeam.core.warn import warn
 
 NOTHING = -1  # in place of a word
 SHARED = ("beam_size", "beam_size_token", "beam_threshold", "lm_weight", "sil_score", "log_add")
@@ -73,6 +74,11 @@ class _Decoder:
             self._options = LexiconOptions(**shared, smearing=trie.smearing.name.lower())
         self._lm, self._silence, self._blank = lm, int(sil_token_idx), int(blank_token_idx)
         self._trie = trie
+        if trie is not None and trie.root_idx == self._blank != self._silence:
+            warn(
+                f"sil_token_idx: expected {trie.root_idx}, the silence with which the trie was made, got {self._silence}, "
+                f"and {self._blank} as blank_token_idx; are they in the other order?"
+            )
         self._labels = [] if trie is None else [*trie.labels(), int(unknown)]
         self._engine: BaselineEngine | None = None
         self._columns = 0
@@ -144,6 +150,11 @@ class _Decoder:
             return self._engine
         if self._trie is not None and columns < self._trie.max_children:
             raise ValueError(f"N: expected at least {self._trie.max_children} columns, as the trie has, got {columns}")
+        if self._trie is not None and columns > self._trie.max_children:
+            warn(
+                f"N: expected {self._trie.max_children} columns, as the trie has, got {columns}; the order is "
+                "decode(emissions, T, N), frames before columns"
+            )
         if columns >= NO_TOKEN:
             raise ValueError(f"N: expected fewer than {NO_TOKEN} columns, got {columns}")
         for name, column in (("sil_token_idx", self._silence), ("blank_token_idx", self._blank)):

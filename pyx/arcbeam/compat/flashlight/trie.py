@@ -18,7 +18,7 @@ class Trie:
     max_children : int
         The number of columns.
     root_idx : int
-        The silence's column, which is not used here.
+        The silence's column; a decoder warns if it has this one as its blank.
     """
 
     def __init__(self, max_children: int, root_idx: int) -> None:

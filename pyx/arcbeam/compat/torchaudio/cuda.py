@@ -92,7 +92,9 @@ class CUCTCDecoder:
         self.vocab_list = list(vocab_list)
         if not 0 <= blank_id < len(self.vocab_list):
             raise ValueError(f"blank_id: expected a column from 0 to {len(self.vocab_list) - 1}, got {blank_id!r}")
-        named = [column for column, token in enumerate(self.vocab_list) if str(token).lower() in BLANKS]
+        names = [str(token).lower() for token in self.vocab_list]
+        usual = BLANKS if not names[blank_id].isalnum() else (*BLANKS, "-")  # a hyphen, unless a letter is the blank
+        named = [column for column, name in enumerate(names) if name in usual]
         if named and blank_id not in named:
             warn(
                 f"blank_id: expected {self.vocab_list[named[0]]!r}, which is column {named[0]}, got "
