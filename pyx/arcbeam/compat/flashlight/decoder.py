@@ -76,8 +76,8 @@ class _Decoder:
         self._trie = trie
         if trie is not None and trie.root_idx == self._blank != self._silence:
             warn(
-                f"sil_token_idx: expected {trie.root_idx}, the silence with which the trie was made, got {self._silence}, "
-                f"and {self._blank} as blank_token_idx; are they in the other order?"
+                f"sil_token_idx: expected {trie.root_idx}, the silence with which the trie was made, got "
+                f"{self._silence}, and {self._blank} as blank_token_idx; are they in the other order?"
             )
         self._labels = [] if trie is None else [*trie.labels(), int(unknown)]
         self._engine: BaselineEngine | None = None
