@@ -154,6 +154,7 @@ FACES = {
     "lattices",
     "lm",
     "streams",
+    "transcribe",
     "transducer",
     "cli",
 }
@@ -215,6 +216,10 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "tokens": ({"core", "files", "graph"}, set()),
     "front": ({"core", "ctc", "files", "graph", "lm", "recipe", "tokens"}, set()),
     "adapters": ({"core", "ctc", "files", "front", "tokens", "transducer"}, {"ctc/boost"}),
+    "transcribe": (
+        {"adapters", "batching", "core", "ctc", "files", "front", "streams", "transducer"},
+        {"ctc/boost"},
+    ),
     "cli": (
         {"core", "ctc", "files"},
         {"ctc/align", "ctc/boost", "ctc/streams", "graph", "lattices", "lm", "recipe", "transducer/checkpoints"}

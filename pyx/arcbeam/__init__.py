@@ -53,6 +53,11 @@ if TYPE_CHECKING:
     from arcbeam.lm.language_model import LanguageModel, LanguageModelInfo
     from arcbeam.streams.endpoints import Endpoint, EndpointRule
     from arcbeam.streams.partials import Partials
+    from arcbeam.transcribe.live import LiveEvent, LiveRecording
+    from arcbeam.transcribe.segment import Segment
+    from arcbeam.transcribe.subtitles import SubtitleRules
+    from arcbeam.transcribe.transcriber import Transcriber
+    from arcbeam.transcribe.transcript import Transcript
     from arcbeam.transducer.boosting_tree import BoostingTree
     from arcbeam.transducer.decoder import TransducerDecoder
     from arcbeam.transducer.device import TransducerMemory
@@ -88,9 +93,15 @@ _HOME = {
     "LanguageModelInfo": "lm.language_model",
     "Partial": "ctc.streams.partial",
     "Partials": "streams.partials",
+    "LiveEvent": "transcribe.live",
+    "LiveRecording": "transcribe.live",
+    "Segment": "transcribe.segment",
     "Stream": "ctc.streams.stream",
+    "SubtitleRules": "transcribe.subtitles",
     "SymbolTable": "graph.symbols",
     "TokenTable": "graph.symbols",
+    "Transcriber": "transcribe.transcriber",
+    "Transcript": "transcribe.transcript",
     "TransducerDecoder": "transducer.decoder",
     "TransducerHypothesis": "transducer.hypothesis",
     "TransducerMemory": "transducer.device",
@@ -170,14 +181,20 @@ __all__ = [
     "LanguageModel",
     "LanguageModelInfo",
     "Lattice",
+    "LiveEvent",
+    "LiveRecording",
     "MissingDependencyError",
     "OnnxCtcModel",
     "OnnxTransducerModel",
     "Partial",
     "Partials",
+    "Segment",
     "Stream",
+    "SubtitleRules",
     "SymbolTable",
     "TokenTable",
+    "Transcriber",
+    "Transcript",
     "TransducerDecoder",
     "TransducerHypothesis",
     "TransducerMemory",
