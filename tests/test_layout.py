@@ -220,13 +220,14 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"adapters", "batching", "core", "ctc", "files", "front", "streams", "transducer"},
         {"ctc/boost"},
     ),
+    "cli/transcribe": ({"cli", "core", "files"}, {"transcribe"}),
     "cli": (
-        {"core", "ctc", "files"},
+        {"cli/transcribe", "core", "ctc", "files"},
         {"ctc/align", "ctc/boost", "ctc/streams", "graph", "lattices", "lm", "recipe", "transducer/checkpoints"}
         | OF_TRANSDUCERS,
     ),
 }
-OTHERS = {"cli": {"typer", "click", "rich"}}  # packages besides NumPy that a room may load
+OTHERS = {"cli": {"typer", "click", "rich"}, "cli/transcribe": {"typer"}}  # packages besides NumPy that a room may load
 MODULES = (".py", ".pyx", ".pxd")
 
 

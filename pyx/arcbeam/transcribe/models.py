@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -19,6 +20,7 @@ from arcbeam.transcribe.windows import Samples
 from arcbeam.transducer.decoder import TransducerDecoder
 
 TOOLKITS = ("onnx", "transformers", "nemo")
+NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")  # of an account and a model
 NEMO_NAMES = ("stt_",)  # how names of NeMo's models begin that no account comes before
 
 
@@ -114,13 +116,13 @@ def toolkit_of(name: str) -> str:
             f"{name}: expected the folder of a model, with *.onnx files or with config.json and the weights of "
             "Transformers, got one with neither"
         )
-    if path.exists() or name.startswith((".", "/", "~")) or name.count("/") > 1:
-        expected = "expected the folder of a model, a .nemo archive, or a name such as facebook/wav2vec2-base-960h"
-        if path.exists():
-            raise UnsupportedError(f"{name}: {expected}, got another file")
-        raise FileNotFoundError(f"{name}: {expected}; there is no such path")
     if name.startswith(NEMO_NAMES):
         return "nemo"
+    expected = "expected the folder of a model, a .nemo archive, or a name such as facebook/wav2vec2-base-960h"
+    if path.exists():
+        raise UnsupportedError(f"{name}: {expected}, got another file")
+    if not NAME.fullmatch(name):
+        raise FileNotFoundError(f"{name}: {expected}; there is no such path")
     return "transformers"
 
 
