@@ -81,7 +81,7 @@ class Window(NamedTuple):
 
 
 class Windower:
-    """Makes windows of samples that arrive in pieces of any length, and holds no more than a window and a piece.
+    """Makes windows of samples that arrive in pieces of any length, and holds no more than two windows and a piece.
 
     The windows depend on the samples alone, not on the pieces.
     """

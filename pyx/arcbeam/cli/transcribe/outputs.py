@@ -62,8 +62,8 @@ def check_place(output: str, format: Format, recordings: "Sequence[Recording]") 
     if not is_folder(output):
         if format in OF_ONE and len(recordings) > 1:
             raise typer.BadParameter(
-                f"a file of {format} has one recording, got {len(recordings):,}; give the folder for their files, such as "
-                "--output subtitles/",
+                f"a file of {format} has one recording, got {len(recordings):,}; give the folder for their files, such "
+                "as --output subtitles/",
                 param_hint="'--output'",
             )
         return
