@@ -10,7 +10,7 @@ import numpy as np
 from arcbeam.adapters.nemo import PACKAGE
 from arcbeam.core.packages import require
 from arcbeam.ctc.decoder import CtcDecoder
-from arcbeam.files.nemo_archive import config_of, get
+from arcbeam.files.nemo_archive import get
 from arcbeam.files.reading import check_is_file
 from arcbeam.transducer.decoder import TransducerDecoder
 
@@ -31,7 +31,7 @@ class NemoModel:
     @property
     def sample_rate(self) -> int:
         """Samples a second that the model takes."""
-        config = config_of(self._model)
+        config = self._model.cfg
         return int(get(config, "sample_rate") or get(config, "preprocessor.sample_rate") or RATE)
 
     def encode(self, audio: Any, *, sample_rate: int = 16_000, batch_size: int = 1) -> list[Any]:

@@ -226,7 +226,7 @@ class _Run:
             try:
                 transcript = self.transcript(recording)
             except ValueError as error:
-                if str(recording.path) in str(error):
+                if str(recording.path) == PIPE or str(recording.path) in str(error):
                     raise
                 raise Failure(f"{recording.path}: {error}") from error
             self.progress.add(transcript.duration)

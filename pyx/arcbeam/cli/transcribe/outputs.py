@@ -67,11 +67,10 @@ def check_place(output: str, format: Format, recordings: "Sequence[Recording]") 
                 param_hint="'--output'",
             )
         return
-    if format is Format.ctm or format in OF_ONE or format is Format.json:
-        read = {os.path.realpath(recording.path) for recording in recordings}
-        for recording in recordings:
-            if os.path.realpath(_file_of(output, recording.id, format)) in read:
-                raise Failure(f"--output: {_file_of(output, recording.id, format)} is one of the files to read")
+    read = {os.path.realpath(recording.path) for recording in recordings}
+    for recording in recordings:
+        if os.path.realpath(_file_of(output, recording.id, format)) in read:
+            raise Failure(f"--output: {_file_of(output, recording.id, format)} is one of the files to read")
 
 
 def _file_of(folder: str, name: str, format: Format) -> Path:
