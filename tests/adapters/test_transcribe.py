@@ -1,5 +1,7 @@
 """Transcribing with models of other libraries, tiny ones with random weights: their words, also window by window."""
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 
 import arcbeam
 from arcbeam.transcribe.nemo_model import NemoModel, uses_joint
+from tests.transcribe import tones
 
 soundfile = pytest.importorskip("soundfile", reason="soundfile is missing")
 
@@ -85,6 +88,46 @@ class TestOnnx:
             arcbeam.Transcriber(tmp_path, device="cpu", frame_shift=0.02).transcribe(noise(10))
         with pytest.raises(ValueError, match=r"^processor: expected None for .*, because an export has its tokens$"):
             arcbeam.Transcriber(tmp_path, processor=object())
+
+    def test_the_page(self, tmp_path, monkeypatch, capsys):
+        pytest.importorskip("kaldifst", reason="kaldifst is not installed: .[build]")
+        from tests.adapters import onnx_models
+        from tests.package.test_guide import command, commands, examples
+
+        monkeypatch.chdir(tmp_path)
+        Path("parakeet-ctc-onnx").mkdir()
+        onnx_models.nemo_ctc(Path("parakeet-ctc-onnx"), onnx_models.LETTERS)
+        words = "\n".join(f"-1 {letter}" for letter in "abcdefgh")
+        Path("3gram.arpa").write_text(f"\\data\\\nngram 1=10\n\n\\1-grams:\n-1 <s>\n-1 </s>\n{words}\n\n\\end\\\n")
+        Path("tokens.txt").write_text("".join(f"{name}\n" for name in tones.TOKENS))
+        Path("recordings").mkdir()
+        for name, seconds in (("talk.flac", 40), ("recordings/a.wav", 3), ("b.wav", 2)):
+            soundfile.write(name, noise(seconds), RATE)
+        Path("manifest.jsonl").write_text('{"audio_filepath": "b.wav"}\n')
+
+        subtitles, objects = commands("guide/transcribe.md")
+        command(subtitles)
+        command(objects)
+        found = [json.loads(line) for line in Path("transcripts.jsonl").read_text().splitlines()]
+        assert [one["id"] for one in found] == ["a", "b"] and all(one["segments"] for one in found)
+        first, rules, live, own = examples("guide/transcribe.md")
+        names = {"microphone": np.array_split(noise(6), 60)}
+        exec(compile(first, "transcribe.md", "exec"), names)
+        transcript = names["transcript"]
+        assert len(capsys.readouterr().out.splitlines()) == len(transcript.segments) > 0
+        assert Path("talk.srt").read_text() == transcript.render("srt")
+        assert Path("talk.vtt").read_text() == transcript.render("vtt")
+        exec(compile(rules, "transcribe.md", "exec"), names)
+        assert max(map(len, capsys.readouterr().out.splitlines())) <= 32
+        exec(compile(live, "transcribe.md", "exec"), names)
+        printed = capsys.readouterr().out.splitlines()
+        assert printed and all(" | " in line or line.startswith("* ") for line in printed)
+        assert names["recording"].is_finished
+
+        soundfile.write("talk.flac", tones.recording(["a b", "c"]), RATE)
+        names["network"] = tones.ToneModel()._frames
+        exec(compile(own, "transcribe.md", "exec"), names)
+        assert capsys.readouterr().out == "a b c\n"
 
 
 class TestTransformers:

@@ -35,9 +35,9 @@ def test_the_words_of_the_demo_are_those_of_the_stored_log_probs(model, arcbeam_
 
 
 def test_joined_recordings_have_about_the_words_of_single_ones(model, arcbeam_data):
-    """Five minutes as one recording, and as live audio."""
+    """Two minutes as one recording, and as live audio."""
     folder = arcbeam_data / "test-other-100"
-    lines = (folder / "reference.tsv").read_text().splitlines()[:40]
+    lines = (folder / "reference.tsv").read_text().splitlines()[:16]
     said = [line.split("\t")[1] for line in lines]
     audio = [soundfile.read(folder / f"{line.split()[0]}.flac", dtype="float32")[0] for line in lines]
     transcriber, joined = arcbeam.Transcriber(model), np.concatenate(audio)
@@ -49,7 +49,7 @@ def test_joined_recordings_have_about_the_words_of_single_ones(model, arcbeam_da
 
     alone = wer(" ".join(one.text for one in transcriber.transcribe(audio)))
     whole = transcriber.transcribe(joined)
-    assert len(joined) > 280 * 16_000 and len(whole.segments) > 40
+    assert len(joined) > 100 * 16_000 and len(whole.segments) > 16
     assert max(one.end - one.start for one in whole.segments) < 30
     live = [one.text for one in transcriber.stream(np.array_split(joined, 300), step_seconds=2.0) if one.is_final]
     assert abs(wer(whole.text) - alone) < MOST_OF_WINDOWS, (alone, wer(whole.text))
