@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 BETWEEN_LINES = 10.0
 """Seconds between two lines of progress where there is no terminal."""
@@ -124,10 +125,9 @@ def progress(
     from rich.console import Console
 
     numbers = (bar.MofNCompleteColumn(), bar.TimeElapsedColumn())
-    said = (bar.TextColumn("{task.fields[said]}"),)
     columns = (
         bar.SpinnerColumn(), bar.TextColumn("{task.description}"), bar.BarColumn(20 if say else 40),
-        *(numbers if say is None else said),
+        *(numbers if say is None else (bar.TextColumn("{task.fields[said]}"),)),
     )  # fmt: skip
     with bar.Progress(*columns, console=Console(stderr=True), transient=True) as display:
         task, total, most = display.add_task(what, total=None, said=""), _Total(count), 0
@@ -135,7 +135,8 @@ def progress(
         def draw() -> None:
             nonlocal most
             most = max(most, done())
-            display.update(task, total=total(), completed=most, said="" if say is None else say(total()))
+            said: dict[str, Any] = {} if say is None else {"said": say(total())}
+            display.update(task, total=total(), completed=most, **said)
 
         with _every(BETWEEN_FRAMES, draw):
             yield
