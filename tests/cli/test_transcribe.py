@@ -47,7 +47,7 @@ def command(run, here, monkeypatch):
 def test_one_file(command, here):
     result = command("audio/one.wav")
     assert result.exit_code == 0, result.output
-    assert result.stdout == "abc ab\ncd\n"
+    assert result.stdout == "abc ab\ncd\n" == command("./audio//one.wav").stdout
     assert "transcribed 1 recording, " in result.stderr and "decoding on cpu" in result.stderr
     assert here.models[0].model == "model" and here.models[0].options == {}
 

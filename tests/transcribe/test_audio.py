@@ -75,6 +75,9 @@ def test_files_that_are_no_audio(tmp_path):
     (tmp_path / "text.wav").write_text("no audio\n" * 100)
     with pytest.raises(arcbeam.FormatError, match=r"text.wav: expected audio, got what cannot be read \(LibsndfileErr"):
         read(tmp_path / "text.wav")
+    (tmp_path / "film.mp4").write_bytes(b"film" * 100)
+    with pytest.raises(arcbeam.FormatError, match=r"film.mp4: expected audio, .*; ffmpeg -i \S+/film.mp4 audio.wav"):
+        read(tmp_path / "film.mp4")
     soundfile.write(tmp_path / "none.wav", NOISE[:0], 16_000)
     with pytest.raises(arcbeam.FormatError, match=r"none.wav: expected samples, got a file of 0 s$"):
         read(tmp_path / "none.wav")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple
@@ -18,6 +19,7 @@ from arcbeam.transcribe.windows import Samples
 BLOCK_SECONDS = 10.0
 MIXED = 2  # the most channels that are mixed without being told to
 LARGEST = 32768.0  # one more than the largest sample of 16 bits
+OF_FFMPEG = (".aac", ".m4a", ".mka", ".mkv", ".mov", ".mp4", ".webm", ".wma")  # which libsndfile does not read
 LOSSY = ("MP3", "MPEG")  # of which libsndfile estimates the number of samples
 
 
@@ -70,7 +72,8 @@ def open_file(
     except Exception as error:  # of libsndfile
         if isinstance(error, OSError):
             raise
-        raise FormatError(f"{name}: expected audio, got what cannot be read ({reason_of(error)})") from error
+        hint = f"; ffmpeg -i {shlex.quote(name)} audio.wav converts it" if name.lower().endswith(OF_FFMPEG) else ""
+        raise FormatError(f"{name}: expected audio, got what cannot be read ({reason_of(error)}){hint}") from error
     with file:
         rate, begin = int(file.samplerate), round(offset * file.samplerate)
         end = file.frames if duration is None else begin + round(duration * rate)

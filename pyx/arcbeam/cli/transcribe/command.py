@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -129,7 +130,7 @@ def transcribe(
     from arcbeam import Transcriber
     from arcbeam.transcribe.recordings import Recording, find_recordings
 
-    recordings = [Recording("audio", PIPE)] if inputs == [PIPE] else find_recordings(inputs)  # type: ignore[arg-type]
+    recordings = [Recording("audio", Path(PIPE))] if inputs == [PIPE] else find_recordings(inputs)
     check_place(output, chosen, recordings)
     with steps(f"loading {model}"):
         transcriber = Transcriber(
@@ -140,7 +141,7 @@ def transcribe(
     boosts = _boosts(context, transcriber, boosting)
     run = _Run(transcriber, _channel(channel), sample_rate, boosts, Progress(recordings))
     # Of one file that is named there is no doubt whose the lines are.
-    is_one = len(inputs) == 1 and (inputs == [PIPE] or str(recordings[0].path) == inputs[0])
+    is_one = len(inputs) == 1 and Path(inputs[0]) == recordings[0].path
     with (
         open_transcripts(output, chosen, rules, has_ids=not is_one and not is_folder(output)) as write,
         progress(
