@@ -73,6 +73,8 @@ def test_bad_samples_are_left_out(transcriber):
     for wrong, error in [(np.full(10, np.inf), ValueError), (np.zeros(10, np.int16), TypeError)]:
         with pytest.raises(error, match=r"^samples: expected"):
             recording.add(wrong)
+    with pytest.warns(UserWarning, match=r"^samples: expected samples from -1 to 1, got one of size 9000: are they of"):
+        arcbeam.Transcriber(tones.ToneModel()).live().add(np.full(10, 9000.0))
     with pytest.raises(ValueError, match="expected at most 2 channels"):
         recording.add(np.zeros((10, 3)))
     events += recording.add(np.stack([AUDIO[half:]] * 2, axis=1))
@@ -85,23 +87,27 @@ def test_bad_samples_are_left_out(transcriber):
 
 
 def test_a_model_that_fails_once_loses_nothing():
+    """Neither within the recording nor at its end, also of one that is resampled."""
     pytest.importorskip("kaldifst", reason="kaldifst is not installed: .[build]")
+    soxr = pytest.importorskip("soxr", reason="soxr is not installed: .[onnx]")
     model = tones.ToneModel()
-    recording, encode = arcbeam.Transcriber(model).live(), model.encode
+    recording, encode = arcbeam.Transcriber(model).live(sample_rate=8000), model.encode
 
     def fail(*_, **__):
         raise MemoryError
 
     model.encode = fail
     with pytest.raises(MemoryError):
-        recording.add(AUDIO)
+        recording.add(soxr.resample(AUDIO, tones.RATE, 8000))
+    with pytest.raises(MemoryError):
+        recording.finish()
     model.encode = encode
     events = recording.add(AUDIO[:0]) + recording.finish()
     assert [segment.text for segment in final(events)] == SENTENCES
 
 
 def test_nothing_was_said(transcriber):
-    assert [*transcriber.stream([])] == []
+    assert [*transcriber.stream([])] == [] == [*transcriber.stream([tones.silence(1)])]
     assert [*transcriber.stream([tones.silence(10), tones.silence(500)])] == []
 
 

@@ -126,7 +126,7 @@ def test_other_pauses(model):
 
 def test_what_objects_show(model, short_windows):
     found = short_windows.transcribe(tones.recording(["abc"]))
-    assert str(found) == "abc" == str(found.segments[0])
+    assert str(found) == "abc" == str(found.segments[0]) and f"{found:>5}|{found.segments[0]:<4}|" == "  abc|abc |"
     assert found.to_dict()["segments"][0]["words"][0]["word"] == "abc"
     assert repr(short_windows).startswith("<Transcriber of <tests.transcribe.tones.ToneModel")
     assert short_windows.model is model and short_windows.decoder is model.decoder

@@ -10,9 +10,11 @@ import numpy.typing as npt
 
 from arcbeam.core.errors import FormatError
 from arcbeam.core.packages import require
+from arcbeam.core.warn import warn
 from arcbeam.files.reading import check_is_file, reason_of
 
 SHORTEST = 0.025  # seconds: a window of the features
+LOUDEST = 16.0  # no recording is so far out of its range; those of int16 without a division are
 EXPECTED = "the samples of a recording as floats from -1 to 1, or the path of one"
 
 Samples = npt.NDArray[np.float32]
@@ -49,6 +51,8 @@ def as_samples(audio: Any, name: str) -> Any:
         raise TypeError(f"{name}: expected {EXPECTED}, got an array of {samples.dtype}{hint}")
     if samples.ndim not in (1, 2):
         raise ValueError(f"{name}: expected an array [samples] or [samples, channels], got shape {list(samples.shape)}")
+    if samples.size and LOUDEST < (most := float(np.abs(samples).max())) < np.inf:
+        warn(f"{name}: expected samples from -1 to 1, got one of size {most:g}: are they of int16? divide by 32768")
     return samples
 
 

@@ -166,15 +166,17 @@ class Resampler:
 
     def __init__(self, name: str, rate: int, wanted: int) -> None:
         self._stream: Any = None
+        self._is_over = False  # after which there are no samples
         if rate != wanted:
             soxr = require("soxr", f"{name}: {rate:,} samples a second, where the model takes {wanted:,},")
             self._stream = soxr.ResampleStream(rate, wanted, 1, dtype="float32")
 
     def add(self, samples: Samples, *, last: bool = False) -> Samples:
         """The samples at the new rate, as far as they are known."""
-        if self._stream is None:
+        if self._stream is None or self._is_over:
             return samples
         found: Samples = self._stream.resample_chunk(samples, last=last)
+        self._is_over = last
         return found
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from html import escape
 from typing import Any, Protocol
 
 from arcbeam.transcribe.segment import Segment
 from arcbeam.transcribe.subtitles import Subtitle, SubtitleRules, make_subtitles
-from arcbeam.words import Word
+from arcbeam.words import Word, ctm_lines, json_line, one_line
 
 
 class _Transcript(Protocol):
@@ -24,9 +23,6 @@ class _Transcript(Protocol):
     @property
     def words(self) -> list[Word]: ...
     def to_dict(self) -> dict[str, Any]: ...
-
-
-DIGITS = 6  # of numbers in JSON, so that multiples of a frame shift lack the noise of doubles
 
 
 def rendered(transcript: _Transcript, format: str, subtitles: SubtitleRules | None) -> str:
@@ -44,26 +40,11 @@ def _text(transcript: _Transcript, _: SubtitleRules) -> str:
 
 
 def _json(transcript: _Transcript, _: SubtitleRules) -> str:
-    return json.dumps(_rounded(transcript.to_dict()), ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _rounded(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_rounded(inner) for inner in value]
-    return round(value, DIGITS) if isinstance(value, float) else value
+    return json_line(transcript.to_dict())
 
 
 def _ctm(transcript: _Transcript, _: SubtitleRules) -> str:
-    name = one_line(transcript.id).replace(" ", "_")
-    lines = []
-    for word in transcript.words:
-        start, end = word.start or 0.0, word.end or 0.0
-        confidence = "" if word.confidence is None else f" {word.confidence:.3f}"
-        said = one_line(word.word).replace(" ", "_") or "_"
-        lines.append(f"{name} 1 {start:.3f} {end - start:.3f} {said}{confidence}\n")
-    return "".join(lines)
+    return ctm_lines(one_line(transcript.id).replace(" ", "_"), transcript.words)
 
 
 def _srt(transcript: _Transcript, rules: SubtitleRules) -> str:
@@ -147,11 +128,6 @@ def _without_gaps(spans: Iterable[tuple[float, float, str]], stop: float) -> lis
     if stop > at or not found:
         found.append((at, stop, ""))
     return found
-
-
-def one_line(text: str) -> str:
-    """Pieces of a transducer may stand for any byte, and so for the end of a line."""
-    return " ".join(text.split())
 
 
 WRITERS: dict[str, Callable[[_Transcript, SubtitleRules], str]] = {

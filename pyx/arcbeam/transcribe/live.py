@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from arcbeam.adapters.onnx_audio import as_samples, one_channel
+from arcbeam.adapters.onnx_audio import SHORTEST, as_samples, one_channel
 from arcbeam.core.calls import lists_fields, lists_options
+from arcbeam.core.show import Formatted
 from arcbeam.transcribe.audio import Resampler, choose_channel
 from arcbeam.transcribe.models import AcousticModel, encoded
 from arcbeam.transcribe.segment import Segment
@@ -20,7 +21,7 @@ from arcbeam.words import Word
 
 @lists_fields
 @dataclass(frozen=True)
-class LiveEvent:
+class LiveEvent(Formatted):
     """What is known of a sentence of live audio.
 
     Attributes
@@ -118,8 +119,11 @@ class LiveRecording:
 
     @lists_options()
     def finish(self) -> list[LiveEvent]:
-        """Ends the recording, and returns its last sentences."""
+        """Ends the recording, and returns its last sentences; none of a recording that is shorter than 25 ms."""
         self._check_unfinished()
+        if self._samples < SHORTEST * self._rate:
+            self._is_finished = True
+            return []
         events = self._events(self._windower.add(self._resampler.add(np.empty(0, np.float32), last=True)))
         events += self._events(self._windower.finish())
         self._is_finished = True

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from arcbeam.core.calls import lists_fields
+from arcbeam.core.show import Formatted
 from arcbeam.words import Word, as_dicts
 
 
 @lists_fields
 @dataclass(frozen=True)
-class Segment:
+class Segment(Formatted):
     """A sentence of a recording: the words between two pauses.
 
     Attributes

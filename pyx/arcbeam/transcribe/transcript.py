@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from arcbeam.core.calls import lists_fields, lists_options
+from arcbeam.core.show import Formatted
 from arcbeam.transcribe.formats import rendered
 from arcbeam.transcribe.segment import Segment
 from arcbeam.transcribe.subtitles import SubtitleRules
@@ -14,7 +15,7 @@ from arcbeam.words import Word
 
 @lists_fields
 @dataclass(frozen=True)
-class Transcript:
+class Transcript(Formatted):
     """The sentences of a recording.
 
     Attributes
