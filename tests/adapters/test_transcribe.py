@@ -77,6 +77,23 @@ class TestOnnx:
         with pytest.raises(ValueError, match=r"^confidence: expected a transducer whose decoder measures it; open the"):
             arcbeam.Transcriber(model, confidence=True)
 
+    def test_boosting_trees_on_the_command_line(self, tmp_path, monkeypatch):
+        from tests.adapters import onnx_models
+        from tests.package.test_guide import command
+
+        monkeypatch.chdir(tmp_path)
+        Path("tdt").mkdir()
+        onnx_models.nemo_transducer(Path("tdt"), 5)
+        soundfile.write("a.wav", noise(8), RATE)
+        Path("boost.txt").write_text("h\t30\n")
+        plain, boosted = (
+            command(["transcribe", "tdt", "a.wav"]),
+            command(["transcribe", "tdt", "a.wav", "--boost", "boost.txt"]),
+        )
+        assert boosted.split().count("h") > plain.split().count("h")
+        with pytest.raises(AssertionError, match=r"returncode"):
+            command(["transcribe", "tdt", "a.wav", "--boost", "boost.txt", "--boost-score", "3"])
+
     def test_errors(self, tmp_path):
         from tests.adapters import onnx_models
 

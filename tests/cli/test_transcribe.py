@@ -134,12 +134,17 @@ def test_raw_samples_from_a_pipe(command, monkeypatch):
 
 
 def test_boosts(command, here):
-    (here.folder / "boost.txt").write_text("cd\t5\n")
+    (here.folder / "boost.txt").write_text("cd\t-1000\n")
+    (here.folder / "map.txt").write_text("two boost.txt\nfour boost.txt\n")
     (here.folder / "lm.arpa").write_text(
         "\\data\\\nngram 1=4\n\n\\1-grams:\n-1 <s>\n-1 </s>\n-1 cd\n-1 ab\n\n\\end\\\n"
     )
-    result = command("audio", "--lm", "lm.arpa", "--boost", "boost.txt")
-    assert result.exit_code == 0, result.output
+    model = ("--lm", "lm.arpa", "--beam", "2000")
+    assert "one cd" in command("audio", *model).stdout
+    result = command("audio", *model, "--boost", "boost.txt")
+    assert result.exit_code == 0 and "cd" not in result.stdout, result.output
+    result = command("audio", *model, "--boost-map", "map.txt")
+    assert "one cd" in result.stdout and "--boost-map: the input lacks" in result.stderr and "four" in result.stderr
 
 
 @pytest.mark.parametrize(

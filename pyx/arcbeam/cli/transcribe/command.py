@@ -92,7 +92,7 @@ def transcribe(
         help="Audio that the acoustic model takes at a time.")] = 30.0,
     overlap_seconds: Annotated[float, typer.Option("--overlap-seconds", metavar="SECONDS", min=0, rich_help_panel=AUDIO,
         help="What two windows have in common; they are stitched in its middle.")] = 4.0,
-    sentence_pause: Annotated[float, typer.Option("--sentence-pause", metavar="SECONDS", min=0, max=60,
+    sentence_pause: Annotated[float, typer.Option("--sentence-pause", metavar="SECONDS", min=0.1, max=60,
         rich_help_panel=AUDIO, help="The silence that ends a sentence; after 15 s half of it does.")] = DEFAULT_PAUSE,
     lm: Annotated[str | None, typer.Option("--lm", metavar="FILE", show_default=False, rich_help_panel=MODEL,
         help="ARPA language model over words, for a CTC model.")] = None,
