@@ -83,6 +83,7 @@ CONCERNS = [
     (r"pyx/arcbeam/streams/", DECODER),
     (r"pyx/arcbeam/ctc/", DECODER),
     (r"pyx/arcbeam/batching/", ("tests/batching",)),
+    (r"pyx/arcbeam/transcribe/", ("tests/transcribe", "tests/cli/test_transcribe.py")),
     (r"pyx/arcbeam/cli/", ("tests/cli",)),
     (r"pyx/arcbeam/report/", ("tests/report", "tests/cli")),
     (r"pyx/arcbeam/recipe/", ("tests/recipe",)),

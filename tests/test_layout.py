@@ -155,6 +155,7 @@ FACES = {
     "lm",
     "report",
     "streams",
+    "transcribe",
     "transducer",
     "cli",
 }
@@ -217,13 +218,18 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "front": ({"core", "ctc", "files", "graph", "lm", "recipe", "tokens"}, set()),
     "adapters": ({"core", "ctc", "files", "front", "tokens", "transducer"}, {"ctc/boost"}),
     "report": ({"core", "files"}, {"ctc/confidence", "ctc/lattice", "graph", "lattices"}),
+    "transcribe": (
+        {"adapters", "batching", "core", "ctc", "files", "front", "streams", "transducer"},
+        {"ctc/boost"},
+    ),
+    "cli/transcribe": ({"cli", "core", "files"}, {"transcribe"}),
     "cli": (
-        {"core", "ctc", "files", "report"},
+        {"cli/transcribe", "core", "ctc", "files", "report"},
         {"ctc/align", "ctc/boost", "ctc/streams", "graph", "lattices", "lm", "recipe", "transducer/checkpoints"}
         | OF_TRANSDUCERS,
     ),
 }
-OTHERS = {"cli": {"typer", "click", "rich"}}  # packages besides NumPy that a room may load
+OTHERS = {"cli": {"typer", "click", "rich"}, "cli/transcribe": {"typer"}}  # packages besides NumPy that a room may load
 MODULES = (".py", ".pyx", ".pxd")
 
 

@@ -54,6 +54,11 @@ if TYPE_CHECKING:
     from arcbeam.report.page import write_report
     from arcbeam.streams.endpoints import Endpoint, EndpointRule
     from arcbeam.streams.partials import Partials
+    from arcbeam.transcribe.live import LiveEvent, LiveRecording
+    from arcbeam.transcribe.segment import Segment
+    from arcbeam.transcribe.subtitles import SubtitleRules
+    from arcbeam.transcribe.transcriber import Transcriber
+    from arcbeam.transcribe.transcript import Transcript
     from arcbeam.transducer.boosting_tree import BoostingTree
     from arcbeam.transducer.decoder import TransducerDecoder
     from arcbeam.transducer.device import TransducerMemory
@@ -89,9 +94,15 @@ _HOME = {
     "LanguageModelInfo": "lm.language_model",
     "Partial": "ctc.streams.partial",
     "Partials": "streams.partials",
+    "LiveEvent": "transcribe.live",
+    "LiveRecording": "transcribe.live",
+    "Segment": "transcribe.segment",
     "Stream": "ctc.streams.stream",
+    "SubtitleRules": "transcribe.subtitles",
     "SymbolTable": "graph.symbols",
     "TokenTable": "graph.symbols",
+    "Transcriber": "transcribe.transcriber",
+    "Transcript": "transcribe.transcript",
     "TransducerDecoder": "transducer.decoder",
     "TransducerHypothesis": "transducer.hypothesis",
     "TransducerMemory": "transducer.device",
@@ -172,14 +183,20 @@ __all__ = [
     "LanguageModel",
     "LanguageModelInfo",
     "Lattice",
+    "LiveEvent",
+    "LiveRecording",
     "MissingDependencyError",
     "OnnxCtcModel",
     "OnnxTransducerModel",
     "Partial",
     "Partials",
+    "Segment",
     "Stream",
+    "SubtitleRules",
     "SymbolTable",
     "TokenTable",
+    "Transcriber",
+    "Transcript",
     "TransducerDecoder",
     "TransducerHypothesis",
     "TransducerMemory",

@@ -1,8 +1,10 @@
-"""Words of a hypothesis with their times."""
+"""Words of a hypothesis with their times, and the lines of text that have them."""
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -61,3 +63,33 @@ def as_dicts(words: list[Word], frame_confidences: npt.NDArray[np.float32] | Non
 def finite(value: float) -> float | None:
     """The number, or None if JSON cannot express it."""
     return float(value) if math.isfinite(value) else None
+
+
+def one_line(text: str) -> str:
+    """The text without ends of lines: pieces of a transducer may stand for any byte."""
+    return " ".join(text.split())
+
+
+def ctm_lines(name: str, words: Iterable[Word]) -> str:
+    """Lines of NIST's CTM: a word each, with its seconds and, if it has one, its confidence."""
+    lines = []
+    for word in words:
+        start, end = word.start or 0.0, word.end or 0.0
+        confidence = "" if word.confidence is None else f" {word.confidence:.3f}"
+        said = one_line(word.word).replace(" ", "_") or "_"
+        lines.append(f"{name} 1 {start:.3f} {end - start:.3f} {said}{confidence}\n")
+    return "".join(lines)
+
+
+def json_line(fields: Mapping[str, Any]) -> str:
+    """An object on a line; its floats have six digits, so that multiples of a frame shift lack the noise of doubles."""
+    return json.dumps(_rounded(dict(fields)), ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _rounded(value: Any) -> Any:
+    """The value with its floats rounded, also those within it."""
+    if isinstance(value, dict):
+        return {name: _rounded(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_rounded(inner) for inner in value]
+    return round(value, 6) if isinstance(value, float) else value

@@ -276,7 +276,7 @@ def test_help_shows_whole_names_on_a_narrow_terminal(run, command):
 USAGE = [
     (["decode"], "Missing argument 'GRAPH'"),
     (["decode", "graph.arc"], "Missing argument 'INPUT'"),
-    (["transcribe"], "No such command 'transcribe'"),
+    (["translate"], "No such command 'translate'"),
     (["stream", "graph.arc", "in.npz", "--memory-limit", "8GiB"], "'--memory-limit': is about the memory of a GPU"),
     (
         ["stream", "graph.arc", "in.npz", "--language-model", "lm", "--arc-cache", "0"],

@@ -82,6 +82,28 @@ def test_a_bar_moves_within_a_batch(monkeypatch):
     assert screen == sorted(screen) and {total for _, total in screen} == {9}
 
 
+def test_what_is_said_of_the_progress(monkeypatch, capsys):
+    """In place of numbers of things: beside a bar, and in lines where there is no terminal."""
+    from rich import progress
+
+    screen = []
+    monkeypatch.setattr(
+        progress.Progress, "update", lambda self, task, *, total, completed, said: screen.append((completed, said))
+    )
+    monkeypatch.setattr(terminal, "BETWEEN_FRAMES", 0.001)
+    monkeypatch.setattr(terminal, "BETWEEN_LINES", 0.001)
+    for is_terminal in (True, False):
+        monkeypatch.setattr(terminal, "is_terminal", lambda there=is_terminal: there)
+        with terminal.progress("listening", lambda: 60, lambda: 12, say=lambda total: f"12 s of {total} s"):
+            while not screen and "12 s" not in (shown := capsys.readouterr().err):
+                time.sleep(0.001)
+            if is_terminal:
+                assert screen.pop() == (12, "12 s of 60 s")
+                screen.clear()
+        screen.clear()
+    assert "listening: 12 s of 60 s\n" in shown
+
+
 def test_a_decoder_counts_the_utterances_of_its_batch(files):
     decoder = arcbeam.CtcDecoder(arcbeam.Graph.load(files / "graph.arc"), device="cpu", threads=1)
     rows = np.tile(np.load(files / "in.npz")["one"], (3000, 1))

@@ -27,6 +27,10 @@ PUBLIC = {
     for name in module.__all__
 } | {"arcbeam.recipe.lexicon.Lexicon": Lexicon}
 
+OF_AUDIO = {
+    "model", "lm", "processor", "toolkit", "model_type", "quantization", "transducer", "blank", "window_seconds",
+    "overlap_seconds", "batch_size", "endpoint", "confidence",
+}  # fmt: skip
 # What takes the options of a dataclass, and those for which it has a default of its own.
 OF_MODEL = {"blank_id", "max_symbols", "frame_shift"}
 SPELLED_OUT = [
@@ -45,6 +49,7 @@ SPELLED_OUT = [
     (arcbeam.ctc_decoder, arcbeam.DecoderOptions, set()),
     (arcbeam.from_nemo, arcbeam.DecoderOptions, set()),
     (arcbeam.from_transformers, arcbeam.DecoderOptions, set()),
+    (arcbeam.Transcriber, arcbeam.DecoderOptions, set()),
 ]
 # What names its options in an error although none of them is by keyword alone.
 NAME_OPTIONS = [
@@ -145,6 +150,7 @@ def test_what_editors_know_of_options_is_the_dataclass(keywords, options, own):
         (CtcDecoderKeywords, arcbeam.ctc_decoder, {"tokens", "lm", "blank"}),
         (CtcDecoderKeywords, arcbeam.from_nemo, {"model", "lm", "decoder_type", "transducer"}),
         (CtcDecoderKeywords, arcbeam.from_transformers, {"model", "processor", "lm", "blank", "transducer"}),
+        (CtcDecoderKeywords, arcbeam.Transcriber, OF_AUDIO),
     ],
 )
 def test_what_editors_know_of_options_is_the_signature(keywords, function, own):
@@ -163,6 +169,7 @@ def test_what_editors_know_of_options_is_the_signature(keywords, function, own):
         arcbeam.from_nemo,
         arcbeam.from_onnx,
         arcbeam.from_transformers,
+        arcbeam.Transcriber,
         LexiconDecoderOptions,
         arcbeam.CtcDecoder,
         TransducerDecoder,

@@ -37,20 +37,29 @@ def read_audio(audio: Any, name: str, rate: int, channel: int | str | None, resa
     if isinstance(audio, (str, os.PathLike)):
         samples, rate = _of_file(audio)
     else:
-        samples = np.asarray(audio)
-        if samples.dtype.kind != "f":
-            hint = "; divide by 32768" if samples.dtype == np.int16 else ""
-            raise TypeError(f"{name}: expected {EXPECTED}, got an array of {samples.dtype}{hint}")
+        samples = as_samples(audio, name)
+    samples = one_channel(samples, name, channel)
+    check_length(len(samples), name, rate)
+    return _resampled(samples, name, rate, resampler)
+
+
+def as_samples(audio: Any, name: str) -> Any:
+    """An array of samples [samples] or [samples, channels]; TypeError or ValueError for anything else."""
+    samples = np.asarray(audio)
+    if samples.dtype.kind != "f":
+        hint = "; divide by 32768" if samples.dtype == np.int16 else ""
+        raise TypeError(f"{name}: expected {EXPECTED}, got an array of {samples.dtype}{hint}")
     if samples.ndim not in (1, 2):
         raise ValueError(f"{name}: expected an array [samples] or [samples, channels], got shape {list(samples.shape)}")
-    samples = np.ascontiguousarray(_one_channel(samples, name, channel), np.float32)
-    if len(samples) < SHORTEST * rate:
-        raise ValueError(f"{name}: expected a recording of at least {SHORTEST} s, got {len(samples)} samples")
-    if not np.isfinite(samples).all():
-        raise ValueError(f"{name}: expected finite samples, got {samples[~np.isfinite(samples)][0]}")
-    if (most := float(np.abs(samples).max())) > LOUDEST:
+    if samples.size and LOUDEST < (most := float(np.abs(samples).max())) < np.inf:
         warn(f"{name}: expected samples from -1 to 1, got one of size {most:g}: are they of int16? divide by 32768")
-    return _resampled(samples, name, rate, resampler)
+    return samples
+
+
+def check_length(samples: int, name: str, rate: int) -> None:
+    """ValueError for a recording that is shorter than a window of the features."""
+    if samples < SHORTEST * rate:
+        raise ValueError(f"{name}: expected a recording of at least {SHORTEST} s, got {samples:,} samples")
 
 
 def _of_file(path: str | os.PathLike[str]) -> tuple[Any, int]:
@@ -76,20 +85,24 @@ def _of_file(path: str | os.PathLike[str]) -> tuple[Any, int]:
     return samples, int(rate)
 
 
-def _one_channel(samples: Any, name: str, channel: int | str | None) -> Any:
-    """The samples of one channel."""
-    if samples.ndim == 1:
-        return samples
-    channels = samples.shape[1]
-    if channel == "mean":
-        return samples.mean(axis=1)
-    if channel is None and channels == 1:
-        return samples[:, 0]
-    if channel is None:
-        raise ValueError(f"{name}: expected one channel, got {channels}; give channel=, its number or 'mean'")
-    if isinstance(channel, bool) or not isinstance(channel, int) or not 0 <= channel < channels:
-        raise ValueError(f"channel: expected 0 to {channels - 1} or 'mean' for {name}, got {channel!r}")
-    return samples[:, channel]
+def one_channel(samples: Any, name: str, channel: int | str | None) -> Samples:
+    """The samples of one channel, float32; ValueError for a channel that is not there, and unless all are finite."""
+    if samples.ndim == 2:
+        channels = samples.shape[1]
+        if channel == "mean":
+            samples = samples.mean(axis=1)
+        elif channel is None and channels == 1:
+            samples = samples[:, 0]
+        elif channel is None:
+            raise ValueError(f"{name}: expected one channel, got {channels}; give channel=, its number or 'mean'")
+        elif isinstance(channel, bool) or not isinstance(channel, int) or not 0 <= channel < channels:
+            raise ValueError(f"channel: expected 0 to {channels - 1} or 'mean' for {name}, got {channel!r}")
+        else:
+            samples = samples[:, channel]
+    found = np.ascontiguousarray(samples, np.float32)
+    if not np.isfinite(found).all():
+        raise ValueError(f"{name}: expected finite samples, got {found[~np.isfinite(found)][0]}")
+    return found
 
 
 def _resampled(samples: Samples, name: str, rate: int, resampler: Any) -> Samples:

@@ -14,6 +14,7 @@ from arcbeam.cli.decode import align, decode, greedy
 from arcbeam.cli.parameters import Command, takes_groups
 from arcbeam.cli.report import report
 from arcbeam.cli.stream import stream
+from arcbeam.cli.transcribe.command import transcribe
 from arcbeam.cli.transduce import transduce
 from arcbeam.cli.tune import tune
 
@@ -60,6 +61,10 @@ command(
     epilog="Examples: arcbeam transduce parakeet.nemo encoder_output.npz -f json; "
     "encoder | arcbeam transduce parakeet.nemo - --chunk-frames 5"
 )(transduce)
+command(
+    epilog="Examples: arcbeam transcribe parakeet-ctc-onnx talk.mp3 --lm 3gram.arpa.gz -o talk.srt; "
+    "arcbeam transcribe parakeet-ctc-onnx recordings/ -f vtt -o subtitles/"
+)(transcribe)
 command(epilog="Example: arcbeam tune TLG.arcbeam log_probs.npz --reference reference.tsv --frame-shift 0.02")(tune)
 command(epilog="Example: arcbeam report hypotheses.jsonl --reference reference.tsv --audio recordings -o report.html")(
     report

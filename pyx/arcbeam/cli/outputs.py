@@ -4,7 +4,6 @@ If a search died, there are words up to its last live frame. JSON has null for i
 """
 
 import errno
-import json
 import os
 import sys
 from array import array
@@ -22,6 +21,7 @@ from arcbeam.cli.terminal import note
 from arcbeam.core.errors import FormatError
 from arcbeam.files.kaldi_specifiers import written
 from arcbeam.files.writing import PARTIAL, beside, writing
+from arcbeam.words import ctm_lines, json_line, one_line
 
 if TYPE_CHECKING:
     from arcbeam.ctc.align.alignment import Alignment
@@ -233,18 +233,8 @@ def _trn(name: str, hypothesis: Any) -> str:
     return f"{one_line(hypothesis.text)} ({name})".lstrip() + "\n"
 
 
-def one_line(text: str) -> str:
-    """Pieces of a transducer may stand for any byte, and so for the end of a line."""
-    return " ".join(text.split())
-
-
 def _ctm(name: str, hypothesis: Any) -> str:
-    lines = []
-    for word in hypothesis.words:
-        confidence = "" if word.confidence is None else f" {word.confidence:.3f}"
-        said = one_line(word.word).replace(" ", "_") or "_"
-        lines.append(f"{name} 1 {word.start:.3f} {word.end - word.start:.3f} {said}{confidence}\n")
-    return "".join(lines)
+    return ctm_lines(name, hypothesis.words)
 
 
 def _stm(name: str, hypothesis: Any) -> str:
@@ -253,19 +243,6 @@ def _stm(name: str, hypothesis: Any) -> str:
         return ""
     end = max(word.end for word in words)
     return f"{name} 1 {name} {words[0].start:.3f} {end:.3f} {one_line(hypothesis.text)}\n"
-
-
-def json_line(fields: Mapping[str, Any]) -> str:
-    """An object on a line; its floats have six digits, so that multiples of a frame shift lack the noise of doubles."""
-    return json.dumps(_rounded(dict(fields)), ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _rounded(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_rounded(inner) for inner in value]
-    return round(value, 6) if isinstance(value, float) else value
 
 
 def ctc_fields(hypothesis: "Hypothesis") -> dict[str, Any]:

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 BETWEEN_LINES = 10.0
 """Seconds between two lines of progress where there is no terminal."""
@@ -96,16 +97,23 @@ def _draw() -> None:
 
 @contextmanager
 def progress(
-    what: str, count: Callable[[], int | None], done: Callable[[], int], things: str = "utterances"
+    what: str,
+    count: Callable[[], int | None],
+    done: Callable[[], int],
+    things: str = "utterances",
+    say: Callable[[int | None], str] | None = None,
 ) -> Iterator[None]:
     """Show how many things are `done`: a bar on stderr if that is a terminal, else a line every ten seconds.
 
-    Both functions are called by a thread, because counting and a batch of the work may take long.
+    All functions are called by a thread, because counting and a batch of the work may take long. `say` returns what is
+    shown in place of numbers of things, by their total.
     """
     if not is_terminal():
         began, total = time.monotonic(), _Total(count)
 
         def tell() -> str:
+            if say is not None:
+                return f"{what}: {say(total())}"
             of = "" if (all_of_them := total()) is None else f" of {all_of_them:,}"
             now = done()
             return f"{what}: {now:,}{of} {things}, {now / (time.monotonic() - began):,.1f} a second"
@@ -116,17 +124,19 @@ def progress(
     from rich import progress as bar
     from rich.console import Console
 
+    numbers = (bar.MofNCompleteColumn(), bar.TimeElapsedColumn())
     columns = (
-        bar.SpinnerColumn(), bar.TextColumn("{task.description}"), bar.BarColumn(), bar.MofNCompleteColumn(),
-        bar.TimeElapsedColumn(),
+        bar.SpinnerColumn(), bar.TextColumn("{task.description}"), bar.BarColumn(20 if say else 40),
+        *(numbers if say is None else (bar.TextColumn("{task.fields[said]}"),)),
     )  # fmt: skip
     with bar.Progress(*columns, console=Console(stderr=True), transient=True) as display:
-        task, total, most = display.add_task(what, total=None), _Total(count), 0
+        task, total, most = display.add_task(what, total=None, said=""), _Total(count), 0
 
         def draw() -> None:
             nonlocal most
             most = max(most, done())
-            display.update(task, total=total(), completed=most)
+            said: dict[str, Any] = {} if say is None else {"said": say(total())}
+            display.update(task, total=total(), completed=most, **said)
 
         with _every(BETWEEN_FRAMES, draw):
             yield
