@@ -10,7 +10,7 @@ for needed in ("onnx", "onnxruntime", "onnx_asr", "soundfile", "torch"):
 
 import soundfile  # noqa: E402
 
-from arcbeam.cli.score import Score  # noqa: E402
+from arcbeam.report.score import Score  # noqa: E402
 from tests.adapters.test_onnx_speech import features, quartznet  # noqa: E402, F401
 
 MOST_OF_WINDOWS = 2.0  # percent of WER that windows may cost on these recordings; 0.3 on all hundred of the set
