@@ -215,9 +215,10 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "tokens": ({"core", "files", "graph"}, set()),
     "front": ({"core", "ctc", "files", "graph", "lm", "recipe", "tokens"}, set()),
     "adapters": ({"core", "ctc", "files", "front", "tokens", "transducer"}, {"ctc/boost"}),
+    "jobs": ({"core", "files"}, set()),
     "cli": (
-        {"core", "ctc", "files"},
-        {"ctc/align", "ctc/boost", "ctc/streams", "graph", "lattices", "lm", "recipe", "transducer/checkpoints"}
+        {"core", "ctc", "files", "jobs"},
+        {"ctc/align", "ctc/boost", "ctc/streams", "gpu", "graph", "lattices", "lm", "recipe", "transducer/checkpoints"}
         | OF_TRANSDUCERS,
     ),
 }

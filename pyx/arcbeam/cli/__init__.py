@@ -1,6 +1,6 @@
 """The ``arcbeam`` command. Its packages (extra ``cli``) are imported when it runs, not with arcbeam.
 
-May import: core, ctc, files.
+May import: core, ctc, files, jobs.
 """
 
 import sys

@@ -17,7 +17,7 @@ from arcbeam.cli.terminal import note
 from arcbeam.core.errors import without_place
 
 if TYPE_CHECKING:
-    from arcbeam.cli.run import Scorer
+    from arcbeam.cli.score import Scorer
     from arcbeam.ctc.streams.partial import Partial
     from arcbeam.ctc.streams.stream import Stream
     from arcbeam.transducer.streams.partial import TransducerPartial

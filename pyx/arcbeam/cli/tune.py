@@ -21,8 +21,7 @@ from arcbeam.cli.parameters import takes_groups
 from arcbeam.cli.terminal import note, progress
 
 if TYPE_CHECKING:
-    from arcbeam.cli.run import Scorer
-    from arcbeam.cli.score import Score
+    from arcbeam.cli.score import Score, Scorer
     from arcbeam.ctc.decoder import CtcDecoder
     from arcbeam.files.log_probs import Utterance
     from arcbeam.graph.graph import Graph
@@ -114,7 +113,7 @@ def tune(
         _check_picture(plot)
     from arcbeam.cli.graphs import describe_device, load_graph
     from arcbeam.cli.references import read_references
-    from arcbeam.cli.run import Scorer
+    from arcbeam.cli.score import Scorer
     from arcbeam.files.log_probs import find_inputs, read_all
 
     references = read_references(reference)
@@ -174,7 +173,7 @@ def _measured(
         penalised = graph if not penalty else with_penalty(graph, penalty)
         for _, scale, beam in places:
             decoder = CtcDecoder(penalised, acoustic_scale=scale, beam=beam, **options)
-            decode = partial(decode_batch, decoder, utterances, logits=logits)
+            decode = partial(decode_batch, [decoder], utterances, logits=logits)
             found, took = decode(), _seconds(decode)
             scorer.score = Score(ignore_case=scorer.ignore_case)
             scorer.add({u.id: hypothesis.text for u, hypothesis in zip(utterances, found, strict=True)})
