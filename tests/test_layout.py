@@ -214,7 +214,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "recipe": ({"core", "files", "lm"}, {"graph"}),
     "tokens": ({"core", "files", "graph"}, set()),
     "front": ({"core", "ctc", "files", "graph", "lm", "recipe", "tokens"}, set()),
-    "adapters": ({"core", "ctc", "files", "front", "tokens", "transducer"}, {"ctc/boost"}),
+    "adapters": ({"core", "ctc", "files", "front", "graph", "tokens", "transducer"}, {"ctc/boost"}),
     "jobs": ({"core", "files"}, set()),
     "cli": (
         {"core", "ctc", "files", "jobs"},

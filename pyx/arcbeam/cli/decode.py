@@ -12,7 +12,6 @@ import typer
 from arcbeam.cli import options as opt
 from arcbeam.cli.console import Failure, guarded
 from arcbeam.cli.outputs import (
-    LEFT_OUT,
     STDOUT,
     Format,
     check_format,
@@ -28,6 +27,7 @@ from arcbeam.cli.outputs import (
 from arcbeam.cli.parameters import takes_groups
 from arcbeam.cli.terminal import note, progress
 from arcbeam.core.confidence import resolve
+from arcbeam.core.json_lines import LEFT_OUT
 
 if TYPE_CHECKING:
     from arcbeam.cli.score import Scorer

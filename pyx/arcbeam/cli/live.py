@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from arcbeam.cli.console import Failure
-from arcbeam.cli.outputs import TIMED, WRITERS, Format, Output, json_line
+from arcbeam.cli.outputs import TIMED, WRITERS, Format, Output
 from arcbeam.cli.terminal import note
 from arcbeam.core.errors import without_place
+from arcbeam.core.json_lines import json_line
 
 if TYPE_CHECKING:
     from arcbeam.cli.score import Scorer

@@ -4,7 +4,6 @@ If a search died, there are words up to its last live frame. JSON has null for i
 """
 
 import errno
-import json
 import os
 import sys
 from collections import deque
@@ -19,6 +18,7 @@ import typer
 
 from arcbeam.cli.terminal import note
 from arcbeam.core.errors import FormatError
+from arcbeam.core.json_lines import ctc_fields, json_line
 from arcbeam.files.kaldi_specifiers import written
 from arcbeam.files.writing import PARTIAL, beside, writing
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 STDOUT = "-"
 SOME_LEFT_OUT = 3  # the exit code
 BLOCK = 1 << 13
-LEFT_OUT = ("error", "tokens", "word_ids", "arcs", "frame_confidence")  # of JSON, which has no utterances with an error
 
 
 class Format(StrEnum):
@@ -291,24 +290,6 @@ def _stm(name: str, hypothesis: Any) -> str:
         return ""
     end = max(word.end for word in words)
     return f"{name} 1 {name} {words[0].start:.3f} {end:.3f} {one_line(hypothesis.text)}\n"
-
-
-def json_line(fields: Mapping[str, Any]) -> str:
-    """An object on a line; its floats have six digits, so that multiples of a frame shift lack the noise of doubles."""
-    return json.dumps(_rounded(dict(fields)), ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _rounded(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_rounded(inner) for inner in value]
-    return round(value, 6) if isinstance(value, float) else value
-
-
-def ctc_fields(hypothesis: "Hypothesis") -> dict[str, Any]:
-    """What JSON has of a hypothesis of CTC."""
-    return {name: value for name, value in hypothesis.to_dict().items() if name not in LEFT_OUT}
 
 
 WRITERS: dict[Format, Callable[[str, Any], str]] = {
