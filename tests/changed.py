@@ -83,7 +83,8 @@ CONCERNS = [
     (r"pyx/arcbeam/streams/", DECODER),
     (r"pyx/arcbeam/ctc/", DECODER),
     (r"pyx/arcbeam/batching/", ("tests/batching",)),
-    (r"pyx/arcbeam/cli/", ("tests/cli",)),
+    (r"pyx/arcbeam/cli/", ("tests/cli", "tests/jobs")),
+    (r"pyx/arcbeam/jobs/", ("tests/jobs", "tests/cli/test_partial_outputs.py")),
     (r"pyx/arcbeam/recipe/", ("tests/recipe",)),
 ]
 

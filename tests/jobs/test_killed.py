@@ -61,6 +61,25 @@ def test_killed_at_a_random_time(speech, undisturbed, tmp_path, seed):
     assert without_journal(outputs(tmp_path)) == wanted
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_an_hour_of_speech_is_killed(speech, arcbeam_data, tmp_path, seed):
+    """760 utterances, with the time of the journal's entries as it is."""
+    draw = random.Random(seed)
+    inputs = arcbeam_data / "throughput" / "log_probs.npz"
+    job = ["decode", speech / "graph.arcbeam", inputs, "-o", "words", "-f", "json", "--batch-size", 32, "--resume"]
+    (tmp_path / "whole").mkdir()
+    began = time.monotonic()
+    assert run(tmp_path / "whole", *job)[0] == 0
+    seconds = time.monotonic() - began
+    for _ in range(4):
+        child = command(tmp_path, *job)
+        time.sleep(draw.uniform(0, seconds))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert run(tmp_path, *job)[0] == 0
+    assert without_journal(outputs(tmp_path)) == without_journal(outputs(tmp_path / "whole"))
+
+
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_killed_at_each_change_of_a_name(speech, undisturbed, tmp_path, after):
     """The journal is replaced after each batch, and at the end the files get their names."""
