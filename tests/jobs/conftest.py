@@ -1,6 +1,7 @@
 """Jobs of real utterances, the demo's recordings again and again under other ids, and commands that decode them."""
 
 import os
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -14,6 +15,7 @@ import arcbeam.cli.graphs
 import arcbeam.cli.models
 import arcbeam.cli.run  # what each process of a job would import anew
 import arcbeam.lattices.archives
+from arcbeam.jobs import job
 
 
 @pytest.fixture(scope="session")
@@ -77,3 +79,24 @@ def outputs(folder):
     """The content of the files of a job."""
     left = {"out", "said"}
     return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file() and path.name not in left}
+
+
+def often():
+    """The journal is written after each batch."""
+    job.BETWEEN_SAVES = -1.0
+
+
+def killed_at_rename(number, after=True):
+    """The process is killed before or after the change of the name of a file, the first of which is number 1."""
+    often()
+    rename, left = os.replace, [number]
+
+    def replace(*names):
+        left[0] -= 1
+        if left[0] == 0 and not after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        rename(*names)
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    os.replace = replace

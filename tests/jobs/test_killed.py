@@ -4,15 +4,15 @@ import os
 import random
 import signal
 import time
+from functools import partial
 
 import pytest
 
-from arcbeam.jobs import job
-from tests.jobs.conftest import command, outputs, run
+from tests.jobs.conftest import command, killed_at_rename, often, outputs, run
 
 FORMATS = (
-    ["-f", "text"], ["-f", "trn"], ["-f", "json", "--lattice-beam", "2", "--lattice", "ark,scp:l.ark,l.scp"],
-    ["-f", "ctm"], ["-f", "stm"], ["-f", "json", "--lattice-beam", "2", "--nbest", "2", "--confidence"],
+    ["-f", "text"], ["-f", "trn"], ["-f", "json", "--lattice-beam", "0.5", "--lattice", "ark,scp:l.ark,l.scp"],
+    ["-f", "ctm"], ["-f", "stm"], ["-f", "json", "--lattice-beam", "0.5", "--nbest", "2", "--confidence"],
 )  # fmt: skip
 
 
@@ -21,11 +21,6 @@ def arguments(speech, *options, batch_size=8):
         "decode", speech / "graph.arcbeam", speech / "log_probs.npz", "--frame-shift", "0.02", "--device", "cpu",
         "--batch-size", batch_size, "-o", "words", *options,
     ]  # fmt: skip
-
-
-def often():
-    """The journal is written after each batch."""
-    job.BETWEEN_SAVES = -1.0
 
 
 @pytest.fixture(scope="module")
@@ -80,30 +75,15 @@ def test_an_hour_of_speech_is_killed(speech, arcbeam_data, tmp_path, seed):
     assert without_journal(outputs(tmp_path)) == without_journal(outputs(tmp_path / "whole"))
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_killed_at_each_change_of_a_name(speech, undisturbed, tmp_path, after):
+def test_killed_before_each_change_of_a_name(speech, undisturbed, tmp_path):
     """The journal is replaced after each batch, and at the end the files get their names."""
     options = FORMATS[2]
     wanted, _ = undisturbed[tuple(options)]
     for number in range(1, 100):
-
-        def kill_at(number=number):
-            often()
-            rename, left = os.replace, [number]
-
-            def replace(*names):
-                left[0] -= 1
-                if left[0] == 0 and not after:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                rename(*names)
-                if left[0] == 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-            os.replace = replace
-
         folder = tmp_path / str(number)
         folder.mkdir()
-        code, said = run(folder, *arguments(speech, *options, batch_size=40), before=kill_at)
+        kill = partial(killed_at_rename, number, after=False)
+        code, said = run(folder, *arguments(speech, *options, batch_size=40), before=kill)
         if code == 0:
             break
         assert code == -signal.SIGKILL, said
@@ -128,20 +108,8 @@ def test_a_job_that_has_ended_is_not_done_again(speech, undisturbed, tmp_path):
 
 def stopped(speech, tmp_path, *options):
     """A job that was killed in its middle."""
-
-    def kill():
-        often()
-        rename, left = os.replace, [8]
-
-        def replace(*names):
-            rename(*names)
-            left[0] -= 1
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        os.replace = replace
-
-    assert run(tmp_path, *arguments(speech, *options), before=kill)[0] == -signal.SIGKILL
+    before = partial(killed_at_rename, 8)
+    assert run(tmp_path, *arguments(speech, *options), before=before)[0] == -signal.SIGKILL
 
 
 def test_the_word_error_rate_of_a_resumed_job_is_that_of_the_whole(speech, tmp_path):

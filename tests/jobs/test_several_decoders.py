@@ -16,7 +16,7 @@ def on_three_devices():
 @pytest.mark.parametrize("batch_size", [1, 4, 256])
 def test_the_bytes_are_those_of_one(speech, tmp_path, batch_size):
     graph, inputs = speech / "graph.arcbeam", speech / "log_probs.npz"
-    options = ["-f", "json", "-o", "words", "--confidence", "--lattice-beam", "2", "--lattice", "l.ark"]
+    options = ["-f", "json", "-o", "words", "--confidence", "--lattice-beam", "0.5", "--lattice", "l.ark"]
     assert run(tmp_path, "decode", graph, inputs, *options, "--device", "cpu")[0] == 0
     wanted = outputs(tmp_path)
     code, said = run(

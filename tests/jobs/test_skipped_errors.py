@@ -3,12 +3,14 @@
 import os
 import resource
 import shutil
+import signal
+from functools import partial
 
 import kaldiio
 import numpy as np
 import pytest
 
-from tests.jobs.conftest import outputs, run
+from tests.jobs.conftest import killed_at_rename, outputs, run
 
 OPTIONS = ["--frame-shift", "0.02", "--device", "cpu", "-f", "ctm", "-o", "words"]
 
@@ -79,6 +81,23 @@ def test_a_run_that_broke_off_goes_on_without_what_broke_it(speech, spoiled, tmp
     # and it has ended
     code, said = run(tmp_path, "decode", graph, "all.tsv", *OPTIONS, "--resume", "--skip-errors")
     assert code == 3 and "words is complete, with 8 utterances" in said and "left out 5" in said
+
+
+@pytest.mark.parametrize("number", range(2, 9))
+def test_a_run_with_errors_that_is_killed(speech, spoiled, tmp_path, number):
+    """The list of errors goes on, too, and so does their number."""
+    arguments = ["decode", speech / "graph.arcbeam", "all.tsv", *OPTIONS, "--skip-errors", "--batch-size", 3]
+    assert run(tmp_path, *arguments)[0] == 3
+    wanted = outputs(tmp_path)
+    for name in ("words", "words.errors.tsv"):
+        (tmp_path / name).unlink()
+    assert run(tmp_path, *arguments, before=partial(killed_at_rename, number))[0] == -signal.SIGKILL
+    code, said = run(tmp_path, *arguments, "--resume")
+    assert code == 3 and "note: left out 5 utterances" in said
+    assert "wrote words: 8 utterances" in said or "words is complete, with 8 utterances" in said
+    found = outputs(tmp_path)
+    del found["words.journal"]
+    assert found == wanted
 
 
 @pytest.mark.parametrize("kind", ["ark", "npz"])
