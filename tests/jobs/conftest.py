@@ -8,13 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import arcbeam
-import arcbeam.cli.app
 import arcbeam.cli.graphs
 import arcbeam.cli.models
-import arcbeam.cli.run  # what each process of a job would import anew
-import arcbeam.lattices.archives
+import arcbeam.cli.run
+import arcbeam.ctc.decoder
+import arcbeam.lattices.archives  # what each process of a job would import anew
+from arcbeam.cli.app import app
 from arcbeam.jobs import job
 
 
@@ -32,6 +34,7 @@ def speech(tmp_path_factory, demo_data, recordings):
     """A folder with a graph, references and texts, and 104 utterances as log_probs.npz."""
     folder = tmp_path_factory.mktemp("speech")
     arcbeam.Graph.greedy(demo_data / "tokens.txt").save(folder / "graph.arcbeam")
+    assert CliRunner().invoke(app, ["info", str(folder / "graph.arcbeam")]).exit_code == 0  # which imports more
     said = dict(line.split("\t") for line in (demo_data / "reference.tsv").read_text().splitlines())
     names = [(f"{name}-{again}", name) for again in range(8) for name in recordings]
     whole = [recordings[name] for _, name in names]
