@@ -124,6 +124,22 @@ def test_the_word_error_rate_of_a_resumed_job_is_that_of_the_whole(speech, tmp_p
     assert (tmp_path / "out").read_text() == wanted
 
 
+def test_alignments_of_some(speech, tmp_path):
+    """Utterances without a text are passed over, and counted as taken alone."""
+    lines = (speech / "reference.tsv").read_text().splitlines(keepends=True)
+    (tmp_path / "some.tsv").write_text("".join(lines[::2]))
+    align = ["align", speech / "graph.arcbeam", speech / "log_probs.npz", "some.tsv", "--frame-shift", "0.02"]
+    align += ["-o", "words", "--batch-size", 8, "--allow-missing"]
+    code, said = run(tmp_path, *align)
+    assert code == 0 and "wrote words: 52 utterances" in said and "aligned 52 utterances" in said
+    wanted = outputs(tmp_path)
+    (tmp_path / "words").unlink()
+    assert run(tmp_path, *align, before=partial(killed_at_rename, 8))[0] == -signal.SIGKILL
+    code, said = run(tmp_path, *align, "--resume")
+    assert code == 0 and "wrote words: 52 utterances" in said and "aligned 24 utterances" in said
+    assert without_journal(outputs(tmp_path)) == wanted
+
+
 def test_other_options_or_inputs_are_refused(speech, tmp_path):
     stopped(speech, tmp_path)
     before = outputs(tmp_path)

@@ -342,8 +342,8 @@ def _decode_files(
             requested=requested, of_each={} if boosts is None else {"boost": boosts}, job=job,
         )  # fmt: skip
     if archive not in (None, STDOUT):
-        written = job.position.utterances - job.failed
-        note(f"wrote {archive}: {written:,} lattice{'s' * (written != 1)}")
+        count = job.position.written
+        note(f"wrote {archive}: {count:,} lattice{'s' * (count != 1)}")
     speed.run_seconds = time.perf_counter() - began
     note(speed.describe(decoders[0].options.frame_shift, describe_devices(decoders)))
     if scorer is not None:

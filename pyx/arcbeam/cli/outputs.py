@@ -91,7 +91,7 @@ class Output:
         self._file, self._name, self._block = file, name, block
         self._waiting: list[bytes] = []
         self._end = self._written = 0 if job is None else job.position.sizes.get(name, 0)  # of an earlier run
-        self._given = 0 if job is None else job.position.utterances - job.position.failed
+        self._given = 0 if job is None else job.position.written
         self._ends: deque[int] = deque()  # of the utterances that are not yet written, in bytes from the beginning
         self._whole = self._written  # the end of the last that is
 
@@ -228,7 +228,7 @@ def is_done(job: "Job") -> bool:
     """Whether nothing is left to do of a job that is to be resumed, which is noted."""
     if not job.is_complete():
         return False
-    note(f"note: {job.output} is complete, with {_count(job.position.utterances - job.failed)}: nothing is left to do")
+    note(f"note: {job.output} is complete, with {_count(job.position.written)}: nothing is left to do")
     tell_job(job)
     return True
 

@@ -165,7 +165,7 @@ def decode_all(
             referee.add({one.id: found[one.id].text for one in decoded})
             referee.add_greedy(decoded)
         speed.utterances += len(decoded)
-        job.mark(taken, referee.state() if referee else {})
+        job.mark(taken, len(decoded), referee.state() if referee else {})
         done.add(taken)
     if not job.position.utterances and job.shard is None:
         raise Failure("the input contains no utterances")

@@ -50,7 +50,7 @@ class Utterance:
     source: Path
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
     """An utterance that is not read yet; `read` is called before the next entry of the file is taken, or not at all."""
 
@@ -63,7 +63,7 @@ class Entry:
         return Utterance(self.id, _as_float(self.read(), self.id, self.source), self.source)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Input:
     """One file of log-probs; `max_bytes` limits the size of a packed one, see `arcbeam.files.reading.Budget`."""
 

@@ -217,12 +217,13 @@ class Job:
         self.position, self.failed = found, found.failed
         return True
 
-    def mark(self, utterances: int, scores: Mapping[str, Any]) -> None:
-        """A batch of so many utterances, failed ones among them, is in the files; `scores` are those of the job."""
+    def mark(self, utterances: int, written: int, scores: Mapping[str, Any]) -> None:
+        """A batch of so many utterances was taken, and those written are in the files; `scores` are the job's."""
         sizes = {path: file.tell() for path, file in self._files.items()}
         self.position = replace(
             self.position,
             utterances=self.position.utterances + utterances,
+            written=self.position.written + written,
             failed=self.failed,
             sizes={**self.position.sizes, **sizes},
             scores=scores,

@@ -22,8 +22,10 @@ class Position:
 
     utterances: int = 0
     """The utterances of the job before it, and files that could not be read."""
+    written: int = 0
+    """Those among them that are in the output."""
     failed: int = 0
-    """Those among them that were left out."""
+    """Those, and files, that were left out after an error."""
     sizes: Mapping[str, int] = field(default_factory=dict)
     """The bytes of each file, by its name."""
     scores: Mapping[str, Any] = field(default_factory=dict)
@@ -84,9 +86,11 @@ def started_with(options: Mapping[str, Any], files: Iterable[str], inputs: Itera
     for name, value in options.items():
         values = map(str, value if isinstance(value, (list, tuple)) else [value])
         found[f"--{name.replace('_', '-')}"] = ", ".join(map(_file, values) if name in files else values)
-    names = [_file(os.fspath(source.path)) for source in inputs]
-    digest = sha256("\0".join(names).encode()).hexdigest()[:16]
-    found["input"] = f"{len(names):,} file{'s'[: len(names) != 1]} with the digest {digest}"
+    digest, number = sha256(), 0
+    for source in inputs:
+        digest.update(_file(os.fspath(source.path)).encode() + b"\0")
+        number += 1
+    found["input"] = f"{number:,} file{'s'[: number != 1]} with the digest {digest.hexdigest()[:16]}"
     return found
 
 
