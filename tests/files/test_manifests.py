@@ -156,6 +156,8 @@ def test_a_set_of_ids_is_that_of_python():
     for number in np.random.default_rng(0).integers(0, 20_000, 30_000).tolist():
         assert ids.add(f"utterance-{number}") is (number not in known)
         known.add(number)
+    assert len(ids) == len(known)
+    assert all((f"utterance-{number}" in ids) is (number in known) for number in range(25_000))
 
 
 @pytest.mark.parametrize("layout", ["packed", "padded", "ark"])

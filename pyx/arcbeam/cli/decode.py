@@ -222,12 +222,13 @@ def align(
     from arcbeam.cli.references import read_references
     from arcbeam.cli.run import Done, Names, TextAligner, check_width, decode_all
     from arcbeam.cli.score import named
+    from arcbeam.files.ids import Ids
     from arcbeam.files.log_probs import find_inputs
 
     found = find_inputs(inputs, max_bytes)
     opt.check_max_bytes(context, found)
     said = read_references([texts])
-    seen: set[str] = set()
+    seen = Ids()
     job = jobs.job(context, found, output, seen.add)
     if is_done(job):
         return
@@ -241,7 +242,8 @@ def align(
     def check(batch: "list[Utterance]") -> None:
         check_ids(batch, format)
         check_width(loaded, batch)
-        seen.update(utterance.id for utterance in batch)
+        for utterance in batch:
+            seen.add(utterance.id)
         if missing := [utterance.id for utterance in batch if utterance.id not in said]:
             raise Failure(f"{texts} lacks {named(missing)}; --allow-missing aligns the others")
 

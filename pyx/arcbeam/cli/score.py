@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from arcbeam.cli.console import Failure
 from arcbeam.cli.terminal import note
 from arcbeam.core.packages import require
+from arcbeam.files.ids import Ids
 from arcbeam.files.log_probs import Utterance
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ class Score:
     words: int = 0
     utterances: int = 0
     wrong: int = 0  # utterances with any error
-    by_utterance: list[tuple[int, int]] = field(default_factory=list, repr=False)  # errors and words of each
+    by_utterance: list[tuple[int, int]] = field(default_factory=list, repr=False)  # errors and words of each, if kept
+    keep_counts: bool = False
     ignore_case: bool = False
     alignments: list = field(default_factory=list, repr=False)
     keep_alignments: bool = False
@@ -77,7 +79,8 @@ class Score:
         self.deletions += result.deletions
         self.utterances += len(references)
         counts = list(zip(map(_errors, result.alignments), map(len, result.references), strict=True))
-        self.by_utterance += counts
+        if self.keep_counts:
+            self.by_utterance += counts
         self.words += sum(words for _, words in counts)
         self.wrong += sum(errors > 0 for errors, _ in counts)
         if self.keep_alignments:
@@ -126,7 +129,7 @@ class Scorer:
     allow_missing: bool = False
     ignore_case: bool = False
     keep_alignments: bool = False
-    seen: set[str] = field(default_factory=set)
+    seen: Ids = field(default_factory=Ids)
     without_reference: int = 0
     has_lower: bool = False  # of transcripts
     has_upper: bool = False
@@ -159,7 +162,8 @@ class Scorer:
                     f"{next(iter(self.references))!r}: is it the reference of these inputs?"
                 )
             raise Failure(f"the reference lacks {named(missing)}; --allow-missing scores the others")
-        self.seen.update(name for name in names if name in self.references)
+        for name in names:
+            self.pass_over(name)
 
     def add(self, texts: Mapping[str, str]) -> None:
         """Score transcripts, by the names of their utterances."""

@@ -175,7 +175,7 @@ def _measured(
             decoder = CtcDecoder(penalised, acoustic_scale=scale, beam=beam, **options)
             decode = partial(decode_batch, [decoder], utterances, logits=logits)
             found, took = decode(), _seconds(decode)
-            scorer.score = Score(ignore_case=scorer.ignore_case)
+            scorer.score = Score(ignore_case=scorer.ignore_case, keep_counts=True)
             scorer.add({u.id: hypothesis.text for u, hypothesis in zip(utterances, found, strict=True)})
             if not scorer.score.words:
                 raise Failure("the references have no words")

@@ -15,8 +15,7 @@ class Ids:
 
     def add(self, name: str) -> bool:
         """Adds an id; whether it is new, unless its 64 bits are those of another."""
-        value = (hash(name) & MASK) or 1
-        if not self._put(value):
+        if not self._put(_bits(name)):
             return False
         self._count += 1
         if 2 * self._count > len(self._places):
@@ -25,6 +24,16 @@ class Ids:
                 if one:
                     self._put(one)
         return True
+
+    def __contains__(self, name: str) -> bool:
+        value, places = _bits(name), self._places
+        at = value & (len(places) - 1)
+        while places[at] not in (0, value):
+            at = (at + 1) & (len(places) - 1)
+        return places[at] == value
+
+    def __len__(self) -> int:
+        return self._count
 
     def _put(self, value: int) -> bool:
         """Puts a value into the first empty place from its own on; whether it was not there."""
@@ -37,3 +46,8 @@ class Ids:
             at = (at + 1) & last
         places[at] = value
         return True
+
+
+def _bits(name: str) -> int:
+    """The 64 bits of an id, which are not all 0."""
+    return (hash(name) & MASK) or 1
