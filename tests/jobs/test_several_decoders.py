@@ -50,3 +50,12 @@ def test_alignments_and_warnings(speech, recordings, tmp_path):
 def test_python_takes_one_device():
     with pytest.raises(ValueError, match=r'device: expected one GPU, got "cuda:all".*make a decoder for each'):
         arcbeam.DecoderOptions(device="cuda:all")
+
+
+def test_a_machine_without_a_gpu(speech, tmp_path):
+    if devices.why_no_cuda() is None:
+        pytest.skip("there is a GPU")
+    arguments = ["decode", speech / "graph.arcbeam", speech / "log_probs.npz", "--device", "cuda:all", "-o", "words"]
+    code, said = run(tmp_path, *arguments)
+    assert code == 1 and said == f"error: {devices.why_no_cuda()}\n"
+    assert outputs(tmp_path) == {}

@@ -100,6 +100,7 @@ def all_devices(device: str) -> list[str]:
         return [device]
     from arcbeam.gpu import _cuda
 
+    # Jobs of several decoders are tested on the CPU; this list, on a machine with more than one GPU, is not yet.
     require_cuda(0)  # which says why there is none
     return [f"cuda:{require_cuda(ordinal).ordinal}" for ordinal in range(_cuda.device_count())]
 
