@@ -120,8 +120,8 @@ def test_a_job_on_all_gpus(demo_data, tmp_path):
     for device, batch_size in (("cpu", 256), ("cuda:all", 256), ("cuda:all", 2)):
         output = f"{device.replace(':', '-')}-{batch_size}.jsonl"
         done = subprocess.run(
-            [sys.executable, "-m", "arcbeam.cli", *arguments, "--device", device, "--batch-size", str(batch_size)]
-            + ["-o", output],
+            [sys.executable, "-m", "arcbeam.cli", *arguments, "--device", device, "--batch-size", str(batch_size), "-o",
+             output],
             cwd=tmp_path, capture_output=True, text=True,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
