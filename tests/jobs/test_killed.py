@@ -181,3 +181,19 @@ def test_what_cannot_be_resumed(speech, tmp_path, output):
         assert code == 2 and "the standard input, which can be read only once" in " ".join(
             said.replace("│", " ").split()
         )
+
+
+def test_lattices_to_what_cannot_be_resumed(speech, tmp_path):
+    """They go to a pipe as they do without a journal, but not with --resume."""
+    os.mkfifo(tmp_path / "pipe")
+    lattices = ["--lattice-beam", "0.5", "--lattice"]
+    assert run(tmp_path, *arguments(speech, *lattices, "l.ark"))[0] == 0
+    child = command(tmp_path, *arguments(speech, *lattices, "pipe"))
+    assert (tmp_path / "pipe").read_bytes() == (tmp_path / "l.ark").read_bytes()
+    assert os.waitpid(child, 0)[1] == 0
+    code, said = run(tmp_path, *arguments(speech, *lattices, "ark:-", "--resume"))
+    assert code == 2 and "expected a file for --lattice" in said
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    code, said = run(tmp_path, *arguments(speech, *lattices, "pipe", "--resume"))
+    os.close(reader)
+    assert code == 1 and "--resume: expected files, which a run can go on with, got pipe" in said

@@ -71,7 +71,8 @@ def decode(
     opt.check_gpu_memory(context, device)
     check_name(output, format, opt.is_given(context, "format"))
     _check_format(format, frame_shift, answers)
-    check_lattice_file(lattice, output)
+    if check_lattice_file(lattice, output) == STDOUT and jobs.resume:
+        raise typer.BadParameter("expected a file for --lattice, which a run can go on with", param_hint="'--resume'")
     devices = opt.devices_of(device)
     settings = opt.decoder_options(
         search, answers, posterior, large, frame_shift=frame_shift, device=devices[0], threads=threads,

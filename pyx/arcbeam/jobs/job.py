@@ -1,6 +1,7 @@
 """A job: which utterances are its part, which of them are done, what failed, and how far its files are complete."""
 
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -167,7 +168,10 @@ class Job:
         """A file of the job, after the bytes in it of an earlier run; it gets its name when it is complete."""
         name = os.fsdecode(path)
         with replacing(name, kept=self.kept(name)) as file:
-            self.add(name, file)
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                self.add(name, file)
+            elif self.resume:
+                raise FormatError(f"--resume: expected files, which a run can go on with, got {name}")
             yield file
 
     def add(self, path: str, file: JobFile) -> None:
