@@ -84,7 +84,8 @@ CONCERNS = [
     (r"pyx/arcbeam/ctc/", DECODER),
     (r"pyx/arcbeam/batching/", ("tests/batching",)),
     (r"pyx/arcbeam/transcribe/", ("tests/transcribe", "tests/cli/test_transcribe.py")),
-    (r"pyx/arcbeam/cli/", ("tests/cli",)),
+    (r"pyx/arcbeam/cli/", ("tests/cli", "tests/jobs")),
+    (r"pyx/arcbeam/jobs/", ("tests/jobs", "tests/cli/test_partial_outputs.py")),
     (r"pyx/arcbeam/report/", ("tests/report", "tests/cli")),
     (r"pyx/arcbeam/recipe/", ("tests/recipe",)),
 ]

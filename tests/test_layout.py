@@ -216,16 +216,17 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "recipe": ({"core", "files", "lm"}, {"graph"}),
     "tokens": ({"core", "files", "graph"}, set()),
     "front": ({"core", "ctc", "files", "graph", "lm", "recipe", "tokens"}, set()),
-    "adapters": ({"core", "ctc", "files", "front", "tokens", "transducer"}, {"ctc/boost"}),
+    "adapters": ({"core", "ctc", "files", "front", "graph", "tokens", "transducer"}, {"ctc/boost"}),
     "report": ({"core", "files"}, {"ctc/confidence", "ctc/lattice", "graph", "lattices"}),
     "transcribe": (
         {"adapters", "batching", "core", "ctc", "files", "front", "streams", "transducer"},
         {"ctc/boost"},
     ),
     "cli/transcribe": ({"cli", "core", "files"}, {"transcribe"}),
+    "jobs": ({"core", "files"}, set()),
     "cli": (
-        {"cli/transcribe", "core", "ctc", "files", "report"},
-        {"ctc/align", "ctc/boost", "ctc/streams", "graph", "lattices", "lm", "recipe", "transducer/checkpoints"}
+        {"cli/transcribe", "core", "ctc", "files", "jobs", "report"},
+        {"ctc/align", "ctc/boost", "ctc/streams", "gpu", "graph", "lattices", "lm", "recipe", "transducer/checkpoints"}
         | OF_TRANSDUCERS,
     ),
 }

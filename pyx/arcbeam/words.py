@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -79,17 +78,3 @@ def ctm_lines(name: str, words: Iterable[Word]) -> str:
         said = one_line(word.word).replace(" ", "_") or "_"
         lines.append(f"{name} 1 {start:.3f} {end - start:.3f} {said}{confidence}\n")
     return "".join(lines)
-
-
-def json_line(fields: Mapping[str, Any]) -> str:
-    """An object on a line; its floats have six digits, so that multiples of a frame shift lack the noise of doubles."""
-    return json.dumps(_rounded(dict(fields)), ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _rounded(value: Any) -> Any:
-    """The value with its floats rounded, also those within it."""
-    if isinstance(value, dict):
-        return {name: _rounded(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_rounded(inner) for inner in value]
-    return round(value, 6) if isinstance(value, float) else value

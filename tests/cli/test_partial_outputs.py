@@ -40,7 +40,10 @@ def test_what_was_done_is_kept_apart(run, tmp_path, before, batch_size):
     assert (tmp_path / PARTIAL).read_text() == "one ah bee\ntwo sea sea\n"
     note, error = result.stderr.splitlines()
     other = "was not written" if before is None else "is unchanged"
-    assert note == f"note: stopped early: {out}.partial has what was done, 2 utterances; {out} {other}"
+    assert note == (
+        f"note: stopped early: {out}.partial has what was done, 2 utterances; {out} {other}; the same command with "
+        "--resume goes on"
+    )
     assert error.startswith("error: ") and "utterance 'three': log_probs: expected finite values" in error
     # the next run, which goes through, leaves nothing of that
     assert run("decode", "graph.arc", "in.npz", "-o", out).exit_code == 0
@@ -140,7 +143,7 @@ def test_an_interrupted_run(files, tmp_path, endless, sent, code):
     assert done == [f"u{number} ah bee" for number in range(len(done))]
     assert f"out.txt.partial has what was done, {len(done)} utterance" in said
     assert not out.exists()
-    assert not [name for name in os.listdir(tmp_path) if "lattices" in name]
+    assert [name for name in os.listdir(tmp_path) if "lattices" in name] == ["lattices.ark.partial"]
 
 
 def test_a_second_run_is_refused(run, files, tmp_path, endless):
@@ -189,7 +192,8 @@ def test_a_full_disk(run, files, tmp_path, format):
     assert kept == "".join(lines[: utterances * lines_each])
     note, error = done.stderr.splitlines()
     assert note == (
-        f"note: stopped early: {out}.partial has what was done, {utterances} utterances; {out} was not written"
+        f"note: stopped early: {out}.partial has what was done, {utterances} utterances; {out} was not written; "
+        "the same command with --resume goes on"
     )
     assert error == f"error: {out}: File too large"
 

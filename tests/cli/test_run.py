@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from arcbeam.cli import terminal
-from arcbeam.cli.run import Done, Scorer, Speed, check_width, decode_all, decode_batch
+from arcbeam.cli.run import Done, Speed, check_width, decode_all, decode_batch
+from arcbeam.cli.score import Scorer
 from arcbeam.core.errors import FormatError, InputError, InputWarning
 from arcbeam.files.log_probs import Utterance
 
@@ -54,7 +55,7 @@ REFERENCES = {"u1": "a b", "u2": "c b", "u3": "c"}
 
 def decode(utterances, referee=None, **settings):
     decoder, lines = Spelling([]), []
-    speed = decode_all(decoder, utterances, lambda u, h: lines.append((u.id, h.text)),
+    speed = decode_all([decoder], utterances, lambda u, h: lines.append((u.id, h.text)),
                        check=partial(check_width, GRAPH), batch_size=2, referee=referee, **settings)  # fmt: skip
     return lines, speed, decoder.batches
 
@@ -63,7 +64,7 @@ def test_order_and_counts():
     done = Done()
     lines, speed, sizes = decode(UTTERANCES, done=done)
     assert lines == [("u1", "a b"), ("u2", "c a b"), ("u3", "c")]
-    assert (speed.utterances, speed.frames, speed.unfinished, speed.dead) == (3, 6, 1, [])
+    assert (speed.utterances, speed.frames, speed.unfinished, speed.dead.count) == (3, 6, 1, 0)
     assert sizes == [2, 1]
     assert done() == 3
 
@@ -71,7 +72,7 @@ def test_order_and_counts():
 def test_searches_that_died_are_named():
     lines, speed, _ = decode([*UTTERANCES, utterance("u4", "b")])
     assert lines[-1] == ("u4", "b")
-    assert (speed.unfinished, speed.dead) == (1, ["u4"])
+    assert (speed.unfinished, speed.dead.count, speed.dead.first) == (1, 1, ["u4"])
 
 
 def test_summary():
@@ -80,7 +81,9 @@ def test_summary():
         "decoded 3 utterances, 1,000 frames, 20.0 s of audio in 500.0 ms (RTFx 40) on cpu; "
         "1 did not end in a final state"
     )
-    died = Speed(utterances=3, frames=1000, seconds=0.5, dead=["u1", "u3"])
+    died = Speed(utterances=3, frames=1000, seconds=0.5)
+    for name in ("u1", "u3"):
+        died.dead.add(name)
     assert died.describe(None, "cpu").endswith("; the search died before the last frame of 2 utterances: u1, u3")
     assert "in 2.00 s (RTFx 10)" in Speed(3, 1000, 2.0).describe(0.02, "cpu")
     assert Speed(1, 10, 0.1).describe(None, "cpu") == (
@@ -118,7 +121,7 @@ def test_warnings_name_utterances_and_leave_names_of_files_alone(capsys):
             warnings.warn("2 phrases of utterance 1, frame 2.txt are left out", stacklevel=2)
             return super().decode(log_probs, errors)
 
-    assert len(decode_batch(Telling([]), UTTERANCES)) == 3
+    assert len(decode_batch([Telling([])], UTTERANCES)) == 3
     assert capsys.readouterr().err.splitlines() == [
         "note: got a sum of 3 in utterance 'u2', frame 2: are they logits?",
         "note: 2 phrases of utterance 1, frame 2.txt are left out",

@@ -292,7 +292,10 @@ def test_a_run_that_breaks_off_leaves_the_file_as_it_was(run, models, tmp_path):
     result = run("transduce", models / "m.nemo", tmp_path / "frames.npz", "-o", out)
     assert result.exit_code == 1
     note, error = result.stderr.splitlines()
-    assert note == f"note: stopped early: {out}.partial has what was done, 1 utterance; {out} is unchanged"
+    assert note == (
+        f"note: stopped early: {out}.partial has what was done, 1 utterance; {out} is unchanged; the same command with "
+        "--resume goes on"
+    )
     assert "utterance 'b': encoder_output: expected finite values, got inf in frame 3, feature 2" in error
     assert out.with_suffix(".txt.partial").read_text().startswith("a")
     assert out.read_text() == "what was there\n"

@@ -1,12 +1,14 @@
 """Two decoders on two GPUs of one process: the CPU engine's bytes from both, in turn and at the same time."""
 
 import gc
+import subprocess
+import sys
 import threading
 
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder, TransducerDecoder
+from arcbeam import CtcDecoder, Graph, TransducerDecoder
 from arcbeam.gpu import _cuda
 from arcbeam.gpu.devices import why_no_cuda
 from tests.decode.equality import same
@@ -107,3 +109,21 @@ def test_transducers_on_either():
     expected = TransducerDecoder.from_arrays(arrays, 0, device="cpu").decode(frames)
     for decoder in [TransducerDecoder.from_arrays(arrays, 0, device=device) for device in BOTH]:
         same_transcripts(decoder.decode(frames), expected)
+
+
+def test_a_job_on_all_gpus(demo_data, tmp_path):
+    """The command spreads its utterances over both, and writes the bytes of the CPU."""
+    for package in ("typer", "rich"):
+        pytest.importorskip(package, reason=f"{package} is not installed: .[cli]")
+    Graph.greedy(demo_data / "tokens.txt").save(tmp_path / "graph.arcbeam")
+    arguments = ["decode", "graph.arcbeam", str(demo_data / "log_probs.npz"), "-f", "json", "--nbest", "3"]
+    for device, batch_size in (("cpu", 256), ("cuda:all", 256), ("cuda:all", 2)):
+        output = f"{device.replace(':', '-')}-{batch_size}.jsonl"
+        done = subprocess.run(
+            [sys.executable, "-m", "arcbeam.cli", *arguments, "--device", device, "--batch-size", str(batch_size), "-o",
+             output],
+            cwd=tmp_path, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert device == "cpu" or "on cuda:0 and cuda:1" in done.stderr
+        assert (tmp_path / output).read_bytes() == (tmp_path / "cpu-256.jsonl").read_bytes()

@@ -41,7 +41,7 @@ PYTHON = {
     "guide/which-decoder.md": 1, "guide/word-times.md": 3, "index.md": 1,
 }  # fmt: skip
 COMMANDS = {
-    "guide/alignment.md": 1, "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4,
+    "guide/alignment.md": 1, "guide/batch-jobs.md": 7, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4,
     "guide/endpoints.md": 1,
     "guide/frame-confidences.md": 1,
     "guide/graphs.md": 7, "guide/json.md": 2, "guide/large-language-models.md": 3, "guide/lattices-of-kaldi.md": 1,
@@ -247,9 +247,9 @@ class RayData:
     def ActorPoolStrategy(self, size):
         return size
 
-    def map_batches(self, kind, batch_size, compute, num_cpus):
+    def map_batches(self, kind, fn_constructor_kwargs, batch_size, compute, num_cpus):
         assert (batch_size, num_cpus) == (1, 1)
-        actors = [kind() for _ in range(compute)]
+        actors = [kind(**fn_constructor_kwargs) for _ in range(compute)]
         self.found = [actors[i % compute]({"item": np.array([item])}) for i, item in enumerate(self.items)]
         return self
 
@@ -262,6 +262,9 @@ def test_batch_jobs(there, speech, capsys, monkeypatch):
         command(arguments)
     assert Path("hypotheses.txt").read_text().splitlines()[0] == f"utterance0 {speech[1][0]}"
     assert re.match(r"utterance0 1 [\d.]+ [\d.]+ \w+\n", Path("words.ctm").read_text())
+    whole = Path("words.txt").read_text()
+    assert whole.splitlines()[0].startswith("utterance0 ") and Path("lattices.ark").exists()
+    assert Path("words-1.txt").read_text() + Path("words-2.txt").read_text() == whole
     (files,) = examples("guide/batch-jobs.md")
     in_a_row, on_many_machines = examples("guide/batches-from-python.md")
     run("batch-jobs.md", files, {})

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import arcbeam
-from arcbeam.files import kaldi_archives, nemo_archive, packed_files, pickled_data, tar_file, torch_file
 from arcbeam.files import lines as text_files
+from arcbeam.files import nemo_archive, packed_files, pickled_data, tar_file, torch_file
 from arcbeam.files import reading as files
 from arcbeam.recipe import files as lines
 from arcbeam.recipe.lexicon import Lexicon
@@ -56,7 +56,7 @@ def test_the_sdist_carries_it():
         f"{nemo_archive.LONGEST_VALUE:,} characters",
         f"{tar_file.MOST_MEMBERS:,} of them",
         f"| {lines.LONGEST_LINE >> 20} MiB |",
-        f"| {kaldi_archives.LONGEST_LINE >> 10} KiB |",
+        f"| {text_files.LONGEST_LINE >> 10} KiB |",
         f"in place of a list, a table or references | {text_files.MOST_OF_A_PIPE >> 20} MiB |",
         f"{pickled_data.LONGEST_NUMBER} bytes, and {torch_file.MOST_AXES}",
         f"{transducer_nemo.MOST_PLACES} tokens",

@@ -1,6 +1,6 @@
 """The ``arcbeam`` command. Its packages (extra ``cli``) are imported when it runs, not with arcbeam.
 
-May import: cli/transcribe, core, ctc, files, report.
+May import: cli/transcribe, core, ctc, files, jobs, report.
 """
 
 import sys

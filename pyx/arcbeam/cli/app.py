@@ -30,7 +30,7 @@ command = partial(app.command, cls=Command)
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from arcbeam.cli.graphs import version
+        from arcbeam.cli.console import version
 
         print(f"arcbeam {version()}")
         raise typer.Exit

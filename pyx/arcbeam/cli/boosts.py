@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from arcbeam.cli.console import explain
-from arcbeam.cli.run import named
+from arcbeam.cli.score import named
 from arcbeam.cli.terminal import note
 from arcbeam.core.errors import FormatError
 

@@ -1,6 +1,7 @@
 """Code that all commands share around their work: errors in one line, warnings as notes, signals and exit codes.
 
-0 success, 1 error, 2 usage, 130 interrupted, 141 the reader of stdout has gone, 143 terminated.
+0 success, 1 error, 2 usage, 3 success but for utterances that were left out, 130 interrupted, 141 the reader of stdout
+has gone, 143 terminated.
 """
 
 import difflib
@@ -36,6 +37,16 @@ class Failure(Exception):
 
 class Terminated(KeyboardInterrupt):
     """A signal to end, as Ctrl-C sends it, from a scheduler or from whatever stops a container."""
+
+
+def version() -> str:
+    """Return the version of arcbeam, even if it runs from its source folder."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("arcbeam")
+    except metadata.PackageNotFoundError:
+        return "(version unknown: it is not installed)"
 
 
 def explain(error: BaseException) -> str:

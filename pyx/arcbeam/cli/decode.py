@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +12,6 @@ import typer
 from arcbeam.cli import options as opt
 from arcbeam.cli.console import Failure, guarded
 from arcbeam.cli.outputs import (
-    LEFT_OUT,
     STDOUT,
     Format,
     check_format,
@@ -20,19 +19,23 @@ from arcbeam.cli.outputs import (
     check_lattice_file,
     check_name,
     check_times,
+    is_done,
     open_output,
+    tell_job,
     write,
 )
 from arcbeam.cli.parameters import takes_groups
 from arcbeam.cli.terminal import note, progress
 from arcbeam.core.confidence import resolve
+from arcbeam.core.json_lines import LEFT_OUT
 
 if TYPE_CHECKING:
-    from arcbeam.cli.run import Scorer
+    from arcbeam.cli.score import Scorer
     from arcbeam.ctc.align.alignment import Alignment
     from arcbeam.ctc.decoder import CtcDecoder
     from arcbeam.ctc.hypothesis import Hypothesis
-    from arcbeam.files.log_probs import Input, Utterance
+    from arcbeam.files.log_probs import Utterance
+    from arcbeam.jobs.job import Job
 
 
 @guarded
@@ -53,9 +56,10 @@ def decode(
     lattice: opt.LatticeFile = None,
     raw_lattice: opt.RawLattice = False,
     posterior: opt.Posteriors,
+    jobs: opt.Jobs,
     threads: opt.Threads = None,
     batch_size: opt.BatchSize = 256,
-    device: opt.Device = opt.DEFAULT.device,
+    device: opt.Devices = opt.DEFAULT.device,
     memory_limit: opt.MemoryLimit = None,
     large: opt.LargeModel,
     tables: opt.Tables,
@@ -67,14 +71,16 @@ def decode(
     opt.check_gpu_memory(context, device)
     check_name(output, format, opt.is_given(context, "format"))
     _check_format(format, frame_shift, answers)
-    check_lattice_file(lattice, output)
+    if check_lattice_file(lattice, output) == STDOUT and jobs.resume:
+        raise typer.BadParameter("expected a file for --lattice, which a run can go on with", param_hint="'--resume'")
+    devices = opt.devices_of(device)
     settings = opt.decoder_options(
-        search, answers, posterior, large, frame_shift=frame_shift, device=device, threads=threads,
+        search, answers, posterior, large, frame_shift=frame_shift, device=devices[0], threads=threads,
         memory_limit=memory_limit,
     )  # fmt: skip
     from arcbeam.cli.boosts import tell_unused, word_boosts
     from arcbeam.cli.graphs import load_graph
-    from arcbeam.cli.models import check_given, make_decoder
+    from arcbeam.cli.models import check_given, make_decoders
     from arcbeam.files.log_probs import find_inputs
 
     check_given(large.language_model, large.graph_language_model)
@@ -82,22 +88,26 @@ def decode(
     opt.check_max_bytes(context, found)
     boosts = word_boosts(**vars(boosting))
     scorer = scoring.scorer(inputs)
+    job = jobs.job(context, found, output, scorer and scorer.pass_over)
+    if is_done(job):
+        return
     loaded = load_graph(graph, **vars(tables), max_bytes=max_bytes)
     if loaded.word_symbols is None:
         note("note: the graph has no word symbols, so words are numbers; give --words")
     tell_unused(boosting.boost_lexicon, loaded)
     models = large.language_model, large.graph_language_model
-    decoder = make_decoder(loaded, *models, dataclasses.asdict(settings), max_bytes)
-    opt.check_gpu_memory(context, decoder.device)
+    decoders = make_decoders(loaded, *models, dataclasses.asdict(settings), devices, max_bytes)
+    opt.check_gpu_memory(context, decoders[0].device)
     if scorer is not None:
         scorer.compare_with_greedy(loaded)
     requested = answers.requested() | {"lattice": lattice is not None, "logits": logits}
     _decode_files(
-        decoder, found, output, format, batch_size, requested, scorer=scorer, lattice=lattice, raw_lattice=raw_lattice,
+        decoders, job, output, format, batch_size, requested, scorer=scorer, lattice=lattice, raw_lattice=raw_lattice,
         boosts=boosts,
     )  # fmt: skip
-    if boosts:
+    if boosts and jobs.shard is None:
         boosts.tell_absent()
+    tell_job(job)
 
 
 @guarded
@@ -119,9 +129,10 @@ def greedy(
     blank: opt.Blank = None,
     frame_confidence: opt.FrameConfidence = None,
     confidence_aggregation: opt.ConfidenceAggregation = opt.DEFAULT.confidence_aggregation,
+    jobs: opt.Jobs,
     threads: opt.Threads = None,
     batch_size: opt.BatchSize = 256,
-    device: opt.Device = opt.DEFAULT.device,
+    device: opt.Devices = opt.DEFAULT.device,
     max_bytes: opt.MaxBytes = None,
     debug: opt.Debug = False,
 ) -> None:  # fmt: skip
@@ -130,19 +141,25 @@ def greedy(
     opt.check_needs(context)
     check_name(output, format, opt.is_given(context, "format"))
     _check_format(format, frame_shift, answers)
-    settings = opt.decoder_options(answers, beam=0.0, frame_shift=frame_shift, device=device, threads=threads)
-    from arcbeam import CtcDecoder, Graph
+    devices = opt.devices_of(device)
+    settings = opt.decoder_options(answers, beam=0.0, frame_shift=frame_shift, device=devices[0], threads=threads)
+    from arcbeam import Graph
+    from arcbeam.cli.models import make_decoders
     from arcbeam.files.log_probs import find_inputs
 
     found = find_inputs(inputs, max_bytes)
     opt.check_max_bytes(context, found)
     scorer = scoring.scorer(inputs)
+    job = jobs.job(context, found, output, scorer and scorer.pass_over)
+    if is_done(job):
+        return
     graph = Graph.greedy(
         tokens, blank=opt.parse_blank(blank), separator=None if separator == "none" else separator
     )  # fmt: skip
-    decoder = CtcDecoder(graph, **dataclasses.asdict(settings))
+    decoders = make_decoders(graph, None, None, dataclasses.asdict(settings), devices)
     requested = answers.requested() | {"logits": logits}
-    _decode_files(decoder, found, output, format, batch_size, requested, scorer=scorer)
+    _decode_files(decoders, job, output, format, batch_size, requested, scorer=scorer)
+    tell_job(job)
 
 
 @guarded
@@ -161,9 +178,7 @@ def align(
     frame_shift: opt.FrameShift = None,
     allow_missing: Annotated[bool, typer.Option(
         "--allow-missing", help="If the texts or the input lack utterances, align those that are in both.")] = False,
-    skip_errors: Annotated[bool, typer.Option(
-        "--skip-errors", help="Leave out utterances that cannot be aligned, with a note for each, instead of ending at "
-        "the first.")] = False,
+    jobs: opt.Jobs,
     pronunciations: Annotated[Path | None, typer.Option(
         "--pronunciations", metavar="FILE", show_default=False,
         help="Spellings of words that replace the graph's, in lines of 'word token token ...'. Other words that the "
@@ -183,7 +198,7 @@ def align(
         help="Added to the cost of the blank in every frame.")] = opt.DEFAULT.blank_penalty,
     threads: opt.Threads = None,
     batch_size: opt.BatchSize = 256,
-    device: opt.Device = opt.DEFAULT.device,
+    device: opt.Devices = opt.DEFAULT.device,
     memory_limit: opt.MemoryLimit = None,
     tables: opt.Tables,
     max_bytes: opt.MaxBytes = None,
@@ -198,90 +213,80 @@ def align(
             "expected files, whose utterances have names to find their texts by, got the standard input",
             param_hint="'INPUT'",
         )
+    devices = opt.devices_of(device)
     settings = opt.decoder_options(
-        beam=beam, acoustic_scale=acoustic_scale, blank_penalty=blank_penalty, frame_shift=frame_shift, device=device,
-        threads=threads, memory_limit=memory_limit,
+        beam=beam, acoustic_scale=acoustic_scale, blank_penalty=blank_penalty, frame_shift=frame_shift,
+        device=devices[0], threads=threads, memory_limit=memory_limit,
     )  # fmt: skip
-    from arcbeam import CtcDecoder
-    from arcbeam.cli.graphs import describe_device, load_graph
-    from arcbeam.cli.run import Done, TextAligner, check_width, decode_all, named
-    from arcbeam.files.log_probs import count, find_inputs, read_all
+    from arcbeam.cli.graphs import describe_devices, load_graph
+    from arcbeam.cli.models import make_decoders
+    from arcbeam.cli.run import Done, Names, TextAligner, check_width, decode_all
+    from arcbeam.cli.score import named
+    from arcbeam.files.ids import Ids
+    from arcbeam.files.log_probs import find_inputs
     from arcbeam.report.references import read_references
 
     found = find_inputs(inputs, max_bytes)
     opt.check_max_bytes(context, found)
     said = read_references([texts])
+    seen = Ids()
+    job = jobs.job(context, found, output, seen.add)
+    if is_done(job):
+        return
     _tell_unused(said.values(), pronunciations, star)
-    decoder = CtcDecoder(load_graph(graph, **vars(tables), max_bytes=max_bytes), **dataclasses.asdict(settings))
-    opt.check_gpu_memory(context, decoder.device)
-    seen: set[str] = set()
-    doubtful: list[str] = []
-    wordless: list[str] = []
-    left_out: list[str] = []
+    loaded = load_graph(graph, **vars(tables), max_bytes=max_bytes)
+    decoders = make_decoders(loaded, None, None, dataclasses.asdict(settings), devices)
+    opt.check_gpu_memory(context, decoders[0].device)
+    doubtful, wordless, others = Names(), Names(), Names()
     began, done = time.perf_counter(), Done()
 
     def check(batch: "list[Utterance]") -> None:
         check_ids(batch, format)
-        check_width(decoder.graph, batch)
+        check_width(loaded, batch)
         if missing := [utterance.id for utterance in batch if utterance.id not in said]:
             if len(missing) == len(batch) and not seen:
-                raise Failure(_of_others(texts, said, missing))
+                raise Failure(_of_others(texts, said, named(missing)))
             raise Failure(f"{texts} lacks {named(missing)}; --allow-missing aligns the others")
-        seen.update(utterance.id for utterance in batch)
+        for utterance in batch:
+            seen.add(utterance.id)
+
+    def has_text(name: str) -> bool:
+        if name not in said:
+            others.add(name)
+        return name in said
 
     def write_one(utterance: "Utterance", alignment: "Alignment") -> None:
         write(file, format, utterance, alignment, _align_fields)
         if alignment.doubtful:
-            doubtful.append(utterance.id)
+            doubtful.add(utterance.id)
         if not said[utterance.id]:
-            wordless.append(utterance.id)
+            wordless.add(utterance.id)
 
-    def leave_out(utterance: "Utterance", why: str) -> None:
-        left_out.append(utterance.id)
-        note(f"note: {utterance.source}: utterance {utterance.id!r} is left out: {why}")
-
-    utterances = read_all(found)
-    if allow_missing:
-        utterances = _with_texts(utterances, texts, said)
-    with open_output(output) as file, progress("aligning", lambda: count(found), done):
+    with job, open_output(output, job=job) as file, progress("aligning", job.total, done):
         speed = decode_all(
-            TextAligner(decoder), utterances, write_one, check=check, batch_size=batch_size, done=done,
+            [TextAligner(decoder) for decoder in decoders], job.utterances(), write_one, check=check,
+            batch_size=batch_size, done=done, job=job,
             requested={"star": star, "pronunciations": pronunciations, "logits": logits},
-            of_each={"texts": said.__getitem__}, leave_out=leave_out if skip_errors else None,
+            of_each={"texts": said.__getitem__}, is_wanted=has_text if allow_missing else None,
         )  # fmt: skip
+        if others.count and not seen:
+            raise Failure(_of_others(texts, said, others))
     absent = [name for name in said if name not in seen]
     if absent and not allow_missing:
         raise Failure(f"the input lacks utterances of {texts} ({named(absent)}); --allow-missing aligns the others")
     speed.run_seconds = time.perf_counter() - began
-    note(speed.describe(frame_shift, describe_device(decoder), "aligned"))
-    if left_out:
-        note(f"note: left out {named(left_out)}")
-    if wordless:
-        note(f"note: {named(wordless)} without a word in {texts}")
-    if doubtful:
-        note(f"note: {named(doubtful)} with a confidence below 0.1: is this what was said?")
+    note(speed.describe(frame_shift, describe_devices(decoders), "aligned"))
+    if wordless.count:
+        note(f"note: {wordless} without a word in {texts}")
+    if doubtful.count:
+        note(f"note: {doubtful} with a confidence below 0.1: is this what was said?")
+    tell_job(job)
 
 
-def _with_texts(utterances: "Iterable[Utterance]", texts: Path, said: Mapping[str, str]) -> "Iterator[Utterance]":
-    """The utterances that have a text; Failure if there are utterances, and none of them has."""
-    others: list[str] = []
-    has_text = False
-    for utterance in utterances:
-        if utterance.id in said:
-            has_text = True
-            yield utterance
-        else:
-            others.append(utterance.id)
-    if others and not has_text:
-        raise Failure(_of_others(texts, said, others))
-
-
-def _of_others(texts: Path, said: Mapping[str, str], missing: list[str]) -> str:
+def _of_others(texts: Path, said: Mapping[str, str], missing: object) -> str:
     """The message about texts of none of the utterances."""
-    from arcbeam.cli.run import named
-
     return (
-        f"{texts} lacks {named(missing)}, all of them; its first is {next(iter(said))!r}: are these the texts of these "
+        f"{texts} lacks {missing}, all of them; its first is {next(iter(said))!r}: are these the texts of these "
         "inputs, and does each line begin with the name of an utterance?"
     )
 
@@ -314,8 +319,8 @@ def _check_format(format: Format, frame_shift: float | None, answers: opt.Answer
 
 
 def _decode_files(
-    decoder: "CtcDecoder",
-    found: "list[Input]",
+    decoders: "list[CtcDecoder]",
+    job: "Job",
     output: str,
     format: Format,
     batch_size: int,
@@ -326,24 +331,26 @@ def _decode_files(
     raw_lattice: bool = False,
     boosts: Callable[[str], Any] | None = None,
 ) -> None:
-    """Decodes all inputs, writes the results, and tells the speed and the word error rate."""
-    from arcbeam.cli.graphs import describe_device
+    """Decodes the utterances of a job, writes the results, and tells the speed and the word error rate."""
+    from arcbeam.cli.graphs import describe_devices
     from arcbeam.cli.run import Done, check_width, decode_all
-    from arcbeam.files.log_probs import count, read_all
     from arcbeam.lattices.archives import lattice_archive
 
     archive = check_lattice_file(lattice, output)
     began = time.perf_counter()
     done = Done()
     with (
-        open_output(output) as file,
-        lattice_archive(lattice, determinize=not raw_lattice) if lattice else nullcontext(None) as add_lattice,
-        progress("decoding", lambda: count(found), done),
+        job,
+        open_output(output, job=job) as file,
+        lattice_archive(lattice, determinize=not raw_lattice, opened=job.open)
+        if lattice
+        else nullcontext(None) as add_lattice,
+        progress("decoding", job.total, done),
     ):
 
         def check(batch: "list[Utterance]") -> None:
             check_ids(batch, format, lattice is not None)
-            check_width(decoder.graph, batch)
+            check_width(decoders[0].graph, batch)
 
         def write_all(utterance: "Utterance", hypothesis: "Hypothesis") -> None:
             write(file, format, utterance, hypothesis)
@@ -351,12 +358,13 @@ def _decode_files(
                 add_lattice(utterance.id, hypothesis.lattice)
 
         speed = decode_all(
-            decoder, read_all(found), write_all, check=check, batch_size=batch_size, referee=scorer, done=done,
-            requested=requested, of_each={} if boosts is None else {"boost": boosts},
+            decoders, job.utterances(), write_all, check=check, batch_size=batch_size, referee=scorer, done=done,
+            requested=requested, of_each={} if boosts is None else {"boost": boosts}, job=job,
         )  # fmt: skip
     if archive not in (None, STDOUT):
-        note(f"wrote {archive}: {speed.utterances:,} lattice{'s' * (speed.utterances != 1)}")
+        count = job.position.written
+        note(f"wrote {archive}: {count:,} lattice{'s' * (count != 1)}")
     speed.run_seconds = time.perf_counter() - began
-    note(speed.describe(decoder.options.frame_shift, describe_device(decoder)))
+    note(speed.describe(decoders[0].options.frame_shift, describe_devices(decoders)))
     if scorer is not None:
         scorer.tell(STDOUT not in (output, archive))

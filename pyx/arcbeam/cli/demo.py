@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from arcbeam.cli.console import Failure
 from arcbeam.cli.graphs import build, describe_device
-from arcbeam.cli.run import Scorer, check_width, decode_all
+from arcbeam.cli.run import check_width, decode_all
+from arcbeam.cli.score import Scorer
 from arcbeam.cli.terminal import note
 from arcbeam.files.log_probs import Utterance, find_inputs, read_all
 from arcbeam.report.references import read_references
@@ -66,7 +67,7 @@ def run(*, transducer: bool, rebuild: bool, threads: int | None, device: str) ->
     # All of it takes milliseconds, so a single run says little; the first run warms the memory up.
     speeds = [
         decode_all(
-            ours.decoder, ours.utterances, lambda u, h: found.update({u.id: h}), check=ours.check,
+            [ours.decoder], ours.utterances, lambda u, h: found.update({u.id: h}), check=ours.check,
             batch_size=len(ours.utterances),
         )
         for _ in range(1 + RUNS)

@@ -1,9 +1,8 @@
 """Help for commands that use graphs: loading with the tables of other tools, building with progress, describing."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,14 +29,6 @@ OTHER_FILES = {
 }
 """What to do with files in the place of a graph, by the ends of their names."""
 COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh")  # the first bytes of gzip, xz and bzip2 files
-
-
-def version() -> str:
-    """Return the version of arcbeam, even if it runs from its source folder."""
-    try:
-        return metadata.version("arcbeam")
-    except metadata.PackageNotFoundError:
-        return "(version unknown: it is not installed)"
 
 
 def load_graph(
@@ -177,3 +168,8 @@ def describe_device(decoder: "CtcDecoder | TransducerDecoder") -> str:
         return decoder.device
     threads = decoder.options.threads
     return f"{decoder.device}, {threads} thread{'s'[: threads != 1]}"
+
+
+def describe_devices(decoders: "Sequence[CtcDecoder | TransducerDecoder]") -> str:
+    """Name where one decoder works, or each of several."""
+    return " and ".join(map(describe_device, decoders))

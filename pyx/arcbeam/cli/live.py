@@ -15,10 +15,10 @@ from arcbeam.cli.console import Failure
 from arcbeam.cli.outputs import TIMED, WRITERS, Format, Output
 from arcbeam.cli.terminal import note
 from arcbeam.core.errors import without_place
-from arcbeam.words import json_line
+from arcbeam.core.json_lines import json_line
 
 if TYPE_CHECKING:
-    from arcbeam.cli.run import Scorer
+    from arcbeam.cli.score import Scorer
     from arcbeam.ctc.streams.partial import Partial
     from arcbeam.ctc.streams.stream import Stream
     from arcbeam.transducer.streams.partial import TransducerPartial

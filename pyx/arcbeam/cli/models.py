@@ -3,6 +3,7 @@
 import os
 import stat
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,17 +70,19 @@ def build_model(arpa: Path, max_bytes: str | None) -> "LanguageModel":
         return LanguageModel.build(arpa, progress=tell, max_bytes=max_bytes)
 
 
-def make_decoder(
-    graph: "Graph", large: Path | None, small: Path | None, settings: dict[str, Any], max_bytes: str | None = None
-) -> "CtcDecoder":
-    """Return a decoder with the models of these files, if there are any."""
+def make_decoders(
+    graph: "Graph",
+    large: Path | None,
+    small: Path | None,
+    settings: dict[str, Any],
+    devices: Sequence[str],
+    max_bytes: str | None = None,
+) -> "list[CtcDecoder]":
+    """Return a decoder for each device, with the models of these files, if there are any."""
     from arcbeam import CtcDecoder
 
-    if large is None or small is None:
-        return CtcDecoder(graph, **settings)
-    read_head(large)  # finds a missing file before the small model is built, which may take a while
-    models: dict[str, Any] = {
-        "graph_language_model": load(small, max_bytes),
-        "language_model": load_large(large, max_bytes),
-    }
-    return CtcDecoder(graph, **models, **settings)
+    models: dict[str, Any] = {}
+    if large is not None and small is not None:
+        read_head(large)  # finds a missing file before the small model is built, which may take a while
+        models = {"graph_language_model": load(small, max_bytes), "language_model": load_large(large, max_bytes)}
+    return [CtcDecoder(graph, **models, **{**settings, "device": device}) for device in devices]

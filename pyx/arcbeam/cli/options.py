@@ -13,8 +13,9 @@ from arcbeam.ctc.options import DEFAULT_BOOST as DEFAULT_BOOST
 from arcbeam.ctc.options import OF_GPU_MEMORY, PLACEMENTS, UNKNOWN_WORDS, DecoderOptions
 
 if TYPE_CHECKING:
-    from arcbeam.cli.run import Scorer
+    from arcbeam.cli.score import Scorer
     from arcbeam.files.log_probs import Input
+    from arcbeam.jobs.job import Job
 
 SEARCH = "Search"
 STREAMS = "Streams"
@@ -37,6 +38,17 @@ NEEDS: dict[str, Sequence[str]] = {
     "unknown_words": MODEL, "placement": MODEL, "gpu_budget": MODEL, "arc_cache": MODEL,
 }  # fmt: skip
 
+#: Parameters on which no byte of the output depends, so that a run may go on with others.
+OF_NO_RESULT = {
+    "inputs", "output", "threads", "batch_size", "device", "memory_limit", "placement", "gpu_budget", "arc_cache",
+    "max_bytes", "resume", "skip_errors", "debug",
+}  # fmt: skip
+#: Parameters that name files which have to be as they were for a run to go on.
+OF_FILES = {
+    "graph", "model", "texts", "reference", "tokens", "words", "lexicon", "label_to_column", "language_model",
+    "graph_language_model", "boost", "boost_map", "boost_lexicon", "pronunciations", "tokenizer", "ngram_lm",
+    "ngram_lm_tokens",
+}  # fmt: skip
 MAY_BE_PACKED = ("lexicon", "language_model", "graph_language_model")  # files that --max-bytes is for besides .npz
 
 
@@ -67,6 +79,13 @@ def check_needs(context: typer.Context, needs: Mapping[str, Sequence[str]] = NEE
         if is_given(context, name) and not any(is_given(context, other) for other in others):
             wanted = " or ".join(f"--{other.replace('_', '-')}" for other in others if other in context.params)
             raise typer.BadParameter(f"needs {wanted}", param_hint=f"'--{name.replace('_', '-')}'")
+
+
+def devices_of(device: str) -> list[str]:
+    """The devices that decode, of which each has a decoder: more than one for cuda:all."""
+    from arcbeam.gpu.devices import all_devices
+
+    return all_devices(device)
 
 
 def check_gpu_memory(context: typer.Context, device: str) -> None:
@@ -106,15 +125,29 @@ def check_size(value: str | None) -> str | None:
     return value
 
 
+def check_shard(value: str | None) -> str | None:
+    """Return a shard as it was given, such as 1/8; anything else is a usage error."""
+    from arcbeam.jobs.shards import Shard
+
+    if value is not None:
+        try:
+            Shard.parse(value)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+    return value
+
+
 # fmt: off
 BOOSTING = "Boosting"
+JOBS = "Large jobs"
 ANSWERS = "Answers"
 
 # Options of single commands, and what two groups share.
 GraphFile = Annotated[str, typer.Argument(metavar="GRAPH",
     help="Graph of arcbeam, or an OpenFst vector or const file.")]
 LogProbs = Annotated[list[str], typer.Argument(
-    metavar="INPUT", help="Log-probs (natural logs): .npz, .npy, Kaldi .ark or .scp, or a folder of them.")]
+    metavar="INPUT", help="Log-probs (natural logs): .npz, .npy, Kaldi .ark or .scp, a folder of them, or a manifest: "
+    ".tsv (id, tab, path), NeMo's .jsonl, or Lhotse's cuts.")]
 Logits = Annotated[bool, typer.Option(
     "--logits", help="The inputs are logits: make log-probs of them, each frame by a log-softmax.")]
 Output = Annotated[str, typer.Option(
@@ -153,6 +186,9 @@ Threads = Annotated[int | None, typer.Option(
     help="CPU threads; each decodes one utterance at a time. The results do not depend on their number.")]
 BatchSize = Annotated[int, typer.Option("--batch-size", metavar="UTTERANCES", min=1, rich_help_panel=SEARCH,
     help="The number of utterances that are read and decoded at a time; the results do not depend on it.")]
+Devices = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda[:N|:all]", rich_help_panel=SEARCH,
+    help="Where to decode; auto is the GPU if it can be used, else the CPU; cuda:all is all GPUs of this machine, each "
+    "with a part of the utterances.")]
 Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda[:N]", rich_help_panel=SEARCH,
     help="Where to decode; auto is the GPU if it can be used, else the CPU.")]
 MemoryLimit = Annotated[str | None, typer.Option("--memory-limit", metavar="SIZE", show_default="no limit",
@@ -171,6 +207,49 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 
 
 @dataclass
+class Jobs:
+    """Which part of the inputs a run decodes, and what it does after errors."""
+
+    resume: Annotated[bool, typer.Option("--resume", rich_help_panel=JOBS,
+        help="Go on where the same command broke off or was killed: --output FILE gets the bytes of an undisturbed "
+        "run. After a run that has ended, nothing is done.")] = False
+    shard: Annotated[str | None, typer.Option("--shard", metavar="I/N", show_default=False, rich_help_panel=JOBS,
+        callback=check_shard,
+        help="Decode part I of N, such as 1/8: the outputs of all parts, one after the other, are that of the whole.")
+    ] = None
+    skip_errors: Annotated[bool, typer.Option("--skip-errors", rich_help_panel=JOBS,
+        help="Leave out utterances and files with an error instead of ending at the first: they are listed in "
+        "FILE.errors.tsv, where FILE is the output, and the exit code is 3.")] = False
+
+    def job(self, context: typer.Context, inputs: "list[Input]", output: str, passed: Any = None) -> "Job":
+        """The job of a command; a usage error where it could not go on, or read its inputs twice."""
+        from arcbeam.cli.console import version
+        from arcbeam.cli.outputs import STDOUT, is_pipe
+        from arcbeam.cli.terminal import note
+        from arcbeam.jobs.job import Job
+        from arcbeam.jobs.journal import started_with
+        from arcbeam.jobs.shards import Shard
+
+        is_file = output != STDOUT and not is_pipe(output) and not output.startswith(("/dev/", "/proc/"))
+        if self.resume and not is_file:
+            raise typer.BadParameter(
+                f"expected --output with a file, which a run can go on with, got {output}", param_hint="'--resume'"
+            )
+        for option, is_given in (("resume", self.resume), ("shard", self.shard)):
+            if is_given and any(source.is_pipe for source in inputs):
+                raise typer.BadParameter(
+                    "expected files, got the standard input, which can be read only once", param_hint=f"'--{option}'"
+                )
+        options = {name: value for name, value in context.params.items() if name not in OF_NO_RESULT}
+        options["version"] = version()
+        return Job(
+            inputs, output if is_file else None, started_with=started_with(options, OF_FILES, inputs),
+            resume=self.resume, shard=None if self.shard is None else Shard.parse(self.shard),
+            skip_errors=self.skip_errors, tell=note, passed=passed or (lambda name: None),
+        )  # fmt: skip
+
+
+@dataclass
 class Scoring:
     """What transcripts are compared with."""
 
@@ -183,7 +262,7 @@ class Scoring:
 
     def scorer(self, inputs: Sequence[str]) -> "Scorer | None":
         """Compares with the references, if there are any; a usage error for the standard input, which has no names."""
-        from arcbeam.cli.run import Scorer
+        from arcbeam.cli.score import Scorer
         from arcbeam.report.references import read_references
 
         if not self.reference:

@@ -6,8 +6,7 @@ If a search died, there are words up to its last live frame. JSON has null for i
 import errno
 import os
 import sys
-from array import array
-from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import StrEnum
@@ -19,19 +18,21 @@ import typer
 
 from arcbeam.cli.terminal import note
 from arcbeam.core.errors import FormatError
+from arcbeam.core.json_lines import ctc_fields, json_line
 from arcbeam.files.kaldi_specifiers import written
 from arcbeam.files.writing import PARTIAL, beside, writing
-from arcbeam.words import ctm_lines, json_line, one_line
+from arcbeam.words import ctm_lines, one_line
 
 if TYPE_CHECKING:
     from arcbeam.ctc.align.alignment import Alignment
     from arcbeam.ctc.hypothesis import Hypothesis
     from arcbeam.files.log_probs import Utterance
+    from arcbeam.jobs.job import Job
     from arcbeam.transducer.hypothesis import TransducerHypothesis
 
 STDOUT = "-"
+SOME_LEFT_OUT = 3  # the exit code
 BLOCK = 1 << 13
-LEFT_OUT = ("error", "tokens", "word_ids", "arcs", "frame_confidence")  # of JSON, which has no utterances with an error
 
 
 class Format(StrEnum):
@@ -87,11 +88,13 @@ def check_times(format: Format, frame_shift: float | None) -> None:
 class Output:
     """A binary file without a buffer that transcripts go to, in blocks of whole utterances."""
 
-    def __init__(self, file: RawIOBase, name: str, block: int = BLOCK) -> None:
+    def __init__(self, file: RawIOBase, name: str, block: int = BLOCK, job: "Job | None" = None) -> None:
         self._file, self._name, self._block = file, name, block
         self._waiting: list[bytes] = []
-        self._ends = array("Q")  # of the text of each utterance, in bytes from the beginning
-        self._end = self._written = 0
+        self._end = self._written = 0 if job is None else job.position.sizes.get(name, 0)  # of an earlier run
+        self._given = 0 if job is None else job.position.written
+        self._ends: deque[int] = deque()  # of the utterances that are not yet written, in bytes from the beginning
+        self._whole = self._written  # the end of the last that is
 
     def write(self, text: str, *, is_whole: bool = True) -> None:
         """Write the text of one utterance; or a part of it, after which more follows."""
@@ -100,40 +103,54 @@ class Output:
         self._end += len(data)
         if is_whole:
             self._ends.append(self._end)
+            self._given += 1
         if self._end - self._written >= self._block:
             self.flush()
 
     @property
     def count(self) -> str:
-        """How many utterances were given."""
-        return _count(len(self._ends))
+        """How many utterances were given, those of an earlier run among them."""
+        return _count(self._given)
+
+    def tell(self) -> int:
+        """The bytes that were given, those of an earlier run among them."""
+        return self._end
+
+    def fileno(self) -> int:
+        """The number of the open file."""
+        return self._file.fileno()
 
     def flush(self) -> None:
         """Write what has been gathered."""
         left = memoryview(b"".join(self._waiting))
         self._waiting.clear()
-        with writing(self._name):
-            while left:
-                count = self._file.write(left)
-                if count is None:
-                    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-                self._written += count
-                left = left[count:]
+        try:
+            with writing(self._name):
+                while left:
+                    count = self._file.write(left)
+                    if count is None:
+                        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+                    self._written += count
+                    left = left[count:]
+        finally:
+            while self._ends and self._ends[0] <= self._written:
+                self._whole = self._ends.popleft()
 
     def break_off(self, cut: bool) -> int:
         """Write what has been gathered, and return how many whole utterances were written; `cut` keeps only them."""
         with suppress(OSError):
             self.flush()
-        size = os.fstat(self._file.fileno()).st_size if cut else self._written
-        whole = bisect_right(self._ends, size)
         if cut:
-            self._file.truncate(self._ends[whole - 1] if whole else 0)
-        return whole
+            self._file.truncate(self._whole)
+        return self._given - len(self._ends)
 
 
 @contextmanager
-def open_output(path: str, *, at_once: bool = False) -> Iterator[Output]:
-    """Open `path` for UTF-8 ("-": stdout); if writing breaks off, whole utterances stay in ``PATH.partial``."""
+def open_output(path: str, *, at_once: bool = False, job: "Job | None" = None) -> Iterator[Output]:
+    """Open `path` for UTF-8 ("-": stdout); if writing breaks off, whole utterances stay in ``PATH.partial``.
+
+    `job`: the output is that of a job, which may go on where an earlier run broke off.
+    """
     block = 1 if at_once else BLOCK
     if path == STDOUT:
         sys.stdout.flush()
@@ -141,18 +158,21 @@ def open_output(path: str, *, at_once: bool = False) -> Iterator[Output]:
         with _told(Output(file, "standard output", 1 if sys.stdout.isatty() else block), path) as output:
             yield output
         return
+    kept = None if job is None else job.kept(path)
     with (
-        beside(path, keep=True) as name,
-        open(name, "wb", buffering=0) as raw,
-        _told(Output(raw, path, block), path) as output,
+        beside(path, keep=True, kept=kept) as name,
+        open(name, "wb" if kept is None else "ab", buffering=0) as raw,
+        _told(Output(raw, path, block, job), path, kept is not None) as output,
     ):
+        if job is not None and kept is not None:
+            job.add(path, output)
         yield output
-    if not _is_pipe(path):
+    if not is_pipe(path):
         note(f"wrote {path}: {output.count}")
 
 
 @contextmanager
-def _told(output: Output, path: str) -> Iterator[Output]:
+def _told(output: Output, path: str, may_go_on: bool = False) -> Iterator[Output]:
     """Writes all of an output; or if something breaks it off, what is there by then, and says so."""
     try:
         yield output
@@ -160,9 +180,9 @@ def _told(output: Output, path: str) -> Iterator[Output]:
     except BrokenPipeError:  # the reader has closed the pipe
         raise
     except BaseException:
-        is_file = path != STDOUT and not _is_pipe(path)
+        is_file = path != STDOUT and not is_pipe(path)
         if utterances := output.break_off(cut=is_file):
-            _tell_partial(path, utterances)
+            _tell_partial(path, utterances, may_go_on)
         raise
 
 
@@ -170,15 +190,16 @@ def _count(utterances: int) -> str:
     return f"{utterances:,} utterance{'s'[: utterances != 1]}"
 
 
-def _tell_partial(path: str, utterances: int) -> None:
+def _tell_partial(path: str, utterances: int, may_go_on: bool) -> None:
     count = _count(utterances)
     if path == STDOUT:
         note(f"note: stopped early: the standard output is incomplete, with {count}")
-    elif _is_pipe(path):
+    elif is_pipe(path):
         note(f"note: stopped early: the output to {path} is incomplete, with {count}")
     elif os.path.getsize(path + PARTIAL):
         other = "is unchanged" if os.path.exists(path) else "was not written"
-        note(f"note: stopped early: {path + PARTIAL} has what was done, {count}; {path} {other}")
+        goes_on = "; the same command with --resume goes on" if may_go_on else ""
+        note(f"note: stopped early: {path + PARTIAL} has what was done, {count}; {path} {other}{goes_on}")
 
 
 def check_lattice_file(lattice: str | None, output: str) -> str | None:
@@ -197,14 +218,31 @@ def check_lattice_file(lattice: str | None, output: str) -> str | None:
         wrong = f"expected the name of a Kaldi archive, got {lattice}; type --lattice {name}.ark{text}"
     elif archive == STDOUT and output == STDOUT:
         wrong = "lattices and words cannot both go to the standard output; name a file for the words with --output"
-    elif output != STDOUT and os.path.realpath(archive) == os.path.realpath(output) and not _is_pipe(archive):
+    elif output != STDOUT and os.path.realpath(archive) == os.path.realpath(output) and not is_pipe(archive):
         wrong = f"expected another file than that of --output, got {lattice} for both"
     else:
         return archive
     raise typer.BadParameter(wrong, param_hint="'--lattice'")
 
 
-def _is_pipe(path: str) -> bool:
+def is_done(job: "Job") -> bool:
+    """Whether nothing is left to do of a job that is to be resumed, which is noted."""
+    if not job.is_complete():
+        return False
+    note(f"note: {job.output} is complete, with {_count(job.position.written)}: nothing is left to do")
+    tell_job(job)
+    return True
+
+
+def tell_job(job: "Job") -> None:
+    """Ends the command, after a note, if utterances were left out."""
+    job.tell_failed()
+    if job.failed:
+        raise typer.Exit(SOME_LEFT_OUT)
+
+
+def is_pipe(path: str) -> bool:
+    """Whether there is something of this name that is no regular file."""
     return os.path.exists(path) and not os.path.isfile(path)
 
 
@@ -243,11 +281,6 @@ def _stm(name: str, hypothesis: Any) -> str:
         return ""
     end = max(word.end for word in words)
     return f"{name} 1 {name} {words[0].start:.3f} {end:.3f} {one_line(hypothesis.text)}\n"
-
-
-def ctc_fields(hypothesis: "Hypothesis") -> dict[str, Any]:
-    """What JSON has of a hypothesis of CTC."""
-    return {name: value for name, value in hypothesis.to_dict().items() if name not in LEFT_OUT}
 
 
 WRITERS: dict[Format, Callable[[str, Any], str]] = {

@@ -1,19 +1,20 @@
 """The loop of ``arcbeam decode`` and ``transduce``: from batches to transcripts, word error rate and speed."""
 
-import re
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from arcbeam.cli.console import Failure
+from arcbeam.cli.score import NAMED, Scorer, named
 from arcbeam.cli.terminal import note
 from arcbeam.core.errors import InputWarning, without_place
 from arcbeam.files.log_probs import Utterance
-from arcbeam.report.score import Score
+from arcbeam.jobs.job import Failed, Job, reason
 
 if TYPE_CHECKING:
     from arcbeam.ctc.align.alignment import Alignment
@@ -21,10 +22,24 @@ if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph
     from arcbeam.transducer.decoder import TransducerDecoder
 
-NAMED = 5
-MARK = re.compile(
-    r"[^\W\d_]{2}[.,;:?!](\s|$)"
-)  # punctuation at the end of a word, which is no abbreviation of a letter
+MOST_BYTES = 1 << 28  # of log-probs in memory for a decoder
+
+
+class Names:
+    """How many utterances there are of some kind, and the first of them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[str] = []
+
+    def add(self, name: str) -> None:
+        """One more."""
+        self.count += 1
+        if len(self.first) < NAMED:
+            self.first.append(name)
+
+    def __str__(self) -> str:
+        return named(self.first, self.count)
 
 
 @dataclass
@@ -35,7 +50,7 @@ class Speed:
     frames: int = 0
     seconds: float = 0.0
     unfinished: int = 0
-    dead: list[str] = field(default_factory=list)
+    dead: Names = field(default_factory=Names)
     run_seconds: float = 0.0
 
     def describe(self, frame_shift: float | None, device: str, done: str = "decoded") -> str:
@@ -52,8 +67,8 @@ class Speed:
             )
         if self.unfinished:
             text += f"; {self.unfinished:,} did not end in a final state"
-        if self.dead:
-            text += f"; the search died before the last frame of {named(self.dead)}"
+        if self.dead.count:
+            text += f"; the search died before the last frame of {self.dead}"
         return text
 
     def _rate(self, seconds: float, frame_shift: float | None) -> str:
@@ -74,115 +89,13 @@ class Done:
         whole, finished = self._state
         return whole + finished()
 
-    def begin(self, finished: Callable[[], int]) -> None:
-        """A batch begins, of which so many are decoded as `finished` returns."""
-        self._state = self._state[0], finished
+    def begin(self, finished: Sequence[Callable[[], int]]) -> None:
+        """A batch begins, of which so many are decoded as `finished` return."""
+        self._state = self._state[0], lambda: sum(one() for one in finished)
 
     def add(self, utterances: int) -> None:
         """The batch, of so many utterances, has ended."""
         self._state = self._state[0] + utterances, lambda: 0
-
-
-@dataclass
-class Scorer:
-    """Compares transcripts with references as they come, and records which of the two lacks an utterance."""
-
-    references: Mapping[str, str]
-    allow_missing: bool = False
-    ignore_case: bool = False
-    keep_alignments: bool = False
-    seen: set[str] = field(default_factory=set)
-    without_reference: int = 0
-    has_lower: bool = False  # of transcripts
-    has_upper: bool = False
-    has_marks: bool = False
-
-    def __post_init__(self) -> None:
-        self.score = Score(ignore_case=self.ignore_case, keep_alignments=self.keep_alignments)
-        self.greedy_score = Score(ignore_case=self.ignore_case)
-        self._greedy: CtcDecoder | None = None
-
-    def compare_with_greedy(self, graph: "Graph") -> None:
-        """Also score greedy decoding, if text follows from the tokens of the graph."""
-        from arcbeam import CtcDecoder, Graph
-        from arcbeam.recipe.separators import find_separator
-
-        if graph.tokens is not None and graph.blank is not None:
-            with suppress(ValueError), warnings.catch_warnings(action="ignore"):  # several separators; another blank
-                if find_separator(graph.tokens) is not None:
-                    greedy = Graph.greedy(graph.tokens, blank=graph.blank)
-                    self._greedy = CtcDecoder(greedy, beam=0.0, device="cpu")
-
-    def expect(self, names: Sequence[str]) -> None:
-        """Fail on utterances without a reference, before any work is done on them; the others count as seen."""
-        missing = [name for name in names if name not in self.references]
-        self.without_reference += len(missing)
-        if missing and not self.allow_missing:
-            if len(missing) == len(names) and not self.seen:
-                raise Failure(
-                    f"the reference lacks {named(missing)}, all of them; its first is "
-                    f"{next(iter(self.references))!r}: is it the reference of these inputs?"
-                )
-            raise Failure(f"the reference lacks {named(missing)}; --allow-missing scores the others")
-        self.seen.update(name for name in names if name in self.references)
-
-    def add(self, texts: Mapping[str, str]) -> None:
-        """Score transcripts, by the names of their utterances."""
-        scored = {name: text for name, text in texts.items() if name in self.references}
-        self.has_lower |= any(text != text.upper() for text in scored.values())
-        self.has_upper |= any(text != text.lower() for text in scored.values())
-        self.has_marks |= any(map(MARK.search, scored.values()))
-        self.score.add([self.references[name] for name in scored], list(scored.values()))
-
-    def add_greedy(self, batch: Sequence[Utterance]) -> None:
-        """Score greedy decoding of a batch, if it is to be compared with."""
-        if self._greedy is not None:
-            scored = [u for u in batch if u.id in self.references]
-            references = [self.references[u.id] for u in scored]
-            with warnings.catch_warnings(action="ignore"):  # which the search has given
-                self.greedy_score.add(
-                    references, [found.text for found in self._greedy.decode([u.log_probs for u in scored])]
-                )
-
-    def left_out(self) -> list[str]:
-        """Return a note on what is not scored, once all utterances are seen; fail if a reference has no utterance."""
-        missing = [name for name in self.references if name not in self.seen]
-        if missing and not self.allow_missing:
-            raise Failure(
-                f"the input lacks utterances of the reference ({named(missing)}); --allow-missing scores the others"
-            )
-        if self.without_reference and not self.seen:
-            raise Failure("the inputs and the reference have no utterance in common")
-        if not missing and not self.without_reference:
-            return []
-        return [f"not scored: {self.without_reference:,} without a reference, {len(missing):,} without a transcript"]
-
-    def remarks(self) -> list[str]:
-        """Return notes on why transcripts and references may differ."""
-        notes = []
-        said = self.references.values()
-        cased = self.score.words > 0 and not self.ignore_case
-        if self.score.words and not self.has_marks and any(map(MARK.search, said)):
-            notes.append(
-                "the reference has punctuation and the transcripts have none: each word with a mark is an error"
-            )
-        if cased and self.has_lower and all(text == text.upper() for text in said):
-            notes.append("the reference is in capitals and the transcripts are not; --ignore-case ignores that")
-        elif cased and self.has_upper and all(text == text.lower() for text in said):
-            notes.append("the transcripts have capitals and the reference has none; --ignore-case ignores that")
-        elif self.greedy_score.errors < self.score.errors and self.greedy_score.words:
-            notes.append(
-                "greedy decoding has fewer errors than the search: the language model does not fit this speech, or "
-                "has too much weight; try a larger --acoustic-scale, or arcbeam greedy"
-            )
-        return notes
-
-    def tell(self, is_stdout_free: bool) -> None:
-        """Notes `left_out` and `remarks`, and tells the word error rate, and below it that of greedy decoding."""
-        for remark in (*self.left_out(), *self.remarks()):
-            note(f"note: {remark}")
-        greedy = f"\ngreedy decoding: {self.greedy_score}" if self.greedy_score.words else ""
-        (print if is_stdout_free else note)(f"{self.score}{greedy}")
 
 
 class TextAligner:
@@ -198,8 +111,8 @@ class TextAligner:
 
 
 def decode_all(
-    decoder: "CtcDecoder | TransducerDecoder | TextAligner",
-    utterances: Iterable[Utterance],
+    decoders: "Sequence[CtcDecoder | TransducerDecoder | TextAligner]",
+    utterances: Iterable[Utterance | Failed],
     write: Callable[[Utterance, Any], None],
     *,
     check: Callable[[list[Utterance]], None],
@@ -208,50 +121,99 @@ def decode_all(
     done: Done | None = None,
     requested: Mapping[str, Any] = MappingProxyType({}),
     of_each: "Mapping[str, Callable[[str], Any]]" = MappingProxyType({}),
-    leave_out: "Callable[[Utterance, str], None] | None" = None,
+    job: Job | None = None,
+    is_wanted: Callable[[str], bool] | None = None,
 ) -> Speed:
     """Decode `utterances` in batches and `write` each hypothesis, in order; `check` may fail on a batch.
 
-    `of_each`: options that have a value for each utterance, by its name. `leave_out` is called for utterances with an
-    error, which are not written; without it the first one ends the loop.
+    `of_each`: options that have a value for each utterance, by its name. The first utterance with an error ends the
+    loop, unless `job` leaves them out; it keeps the position after each batch. Utterances that are not wanted, by their
+    names, are passed over.
     """
-    speed, done, taken = Speed(), done or Done(), 0
-    for batch in batches(utterances, batch_size):
+    speed, done, job = Speed(), done or Done(), job or Job([])
+    if referee:
+        referee.restore(job.position.scores)
+    done.add(job.position.utterances)
+    count = len(decoders)
+    for batch in batches(utterances, batch_size * count, MOST_BYTES * count):
+        taken = len(batch)
+        if is_wanted is not None:
+            batch = [one for one in batch if not one.id or is_wanted(one.id)]
         if referee:
-            referee.expect([utterance.id for utterance in batch])
-        check(batch)
-        done.begin(decoder.finished)
+            referee.expect([one.id for one in batch if isinstance(one, Utterance)])
+        batch = _checked(batch, check, job.skip_errors)
+        good = [one for one in batch if isinstance(one, Utterance)]
+        done.begin([decoder.finished for decoder in decoders])
         start = time.perf_counter()
-        own = {name: [value(utterance.id) for utterance in batch] for name, value in of_each.items()}
-        hypotheses = decode_batch(decoder, batch, **requested, **own)
+        found = dict(zip((u.id for u in good), decode_batch(decoders, good, of_each, **requested), strict=True))
         speed.seconds += time.perf_counter() - start
-        taken += len(batch)
-        for utterance, hypothesis in decoded(batch, hypotheses, leave_out):
-            write(utterance, hypothesis)
-            speed.utterances += 1
-            speed.frames += len(utterance.log_probs)
+        decoded = []
+        for one in batch:
+            failed = one if isinstance(one, Failed) else _failed(one, found[one.id].error, job.skip_errors)
+            if failed is not None:
+                job.leave_out(failed)
+                continue
+            assert isinstance(one, Utterance)
+            hypothesis = found[one.id]
+            write(one, hypothesis)
+            decoded.append(one)
+            speed.frames += len(one.log_probs)
             speed.unfinished += hypothesis.complete and not getattr(hypothesis, "reached_final", True)  # CTC's alone
             if not hypothesis.complete:
-                speed.dead.append(utterance.id)
+                speed.dead.add(one.id)
         if referee:
-            referee.add({u.id: h.text for u, h in zip(batch, hypotheses, strict=True)})
-            referee.add_greedy(batch)
-        done.add(len(batch))
-    if not taken:
+            referee.add({one.id: found[one.id].text for one in decoded})
+            referee.add_greedy(decoded)
+        speed.utterances += len(decoded)
+        job.mark(taken, len(decoded), referee.state() if referee else {})
+        done.add(taken)
+    if not job.position.utterances and job.shard is None:
         raise Failure("the input contains no utterances")
+    job.end()
     return speed
 
 
-def batches(utterances: Iterable[Utterance], size: int, most_bytes: int = 1 << 28) -> Iterator[list[Utterance]]:
+def _checked(
+    batch: list[Utterance | Failed], check: Callable[[list[Utterance]], None], skip_errors: bool
+) -> list[Utterance | Failed]:
+    """The batch after a check; if errors are left out, those that it fails on have failed."""
+    if not skip_errors:
+        check([one for one in batch if isinstance(one, Utterance)])
+        return batch
+    checked: list[Utterance | Failed] = []
+    for one in batch:
+        try:
+            if isinstance(one, Utterance):
+                check([one])
+            checked.append(one)
+        except (ValueError, Failure) as error:
+            checked.append(Failed(one.id, one.source, reason(error)))
+    return checked
+
+
+def _failed(utterance: Utterance, error: Any, skip_errors: bool) -> Failed | None:
+    """The failure of an utterance that has an error, or a `ValueError` that names it and its file."""
+    if error is None:
+        return None
+    what = str(without_place(error))  # the name replaces the number
+    if not skip_errors:
+        raise ValueError(f"{utterance.source}: utterance {utterance.id!r}: {what}") from error
+    return Failed(utterance.id, utterance.source, what)
+
+
+def batches(
+    utterances: Iterable[Utterance | Failed], size: int, most_bytes: int = MOST_BYTES
+) -> Iterator[list[Utterance | Failed]]:
     """Group utterances into lists of at most `size` that hold at most about `most_bytes` of log-probs."""
-    batch: list[Utterance] = []
+    batch: list[Utterance | Failed] = []
     held = 0
     for utterance in utterances:
-        if batch and (len(batch) == size or held + utterance.log_probs.nbytes > most_bytes):
+        needed = utterance.log_probs.nbytes if isinstance(utterance, Utterance) else 0
+        if batch and (len(batch) == size or held + needed > most_bytes):
             yield batch
             batch, held = [], 0
         batch.append(utterance)
-        held += utterance.log_probs.nbytes
+        held += needed
     if batch:
         yield batch
 
@@ -275,38 +237,43 @@ def check_width(graph: "Graph", batch: Iterable[Utterance]) -> None:
             )
 
 
-def decode_batch(decoder: Any, batch: list[Utterance], **requested: Any) -> list[Any]:
-    """Return the hypotheses of a decoder of either kind; one may have an error. Warnings become notes."""
-    with warnings.catch_warnings(record=True) as caught:
-        hypotheses = decoder.decode([u.log_probs for u in batch], errors="return", **requested)
-    for warning in caught:
-        message = warning.message
+def decode_batch(
+    decoders: Sequence[Any],
+    batch: list[Utterance],
+    of_each: "Mapping[str, Callable[[str], Any]]" = MappingProxyType({}),
+    **requested: Any,
+) -> list[Any]:
+    """Return the hypotheses, of which some may have an error. Each decoder has a part of the batch and a thread.
+
+    Warnings become notes. No result depends on the number of decoders.
+    """
+    size = -(-len(batch) // len(decoders))
+    parts = [batch[at : at + size] for at in range(0, len(batch), size)] if batch else []
+    own = [{name: [value(u.id) for u in part] for name, value in of_each.items()} for part in parts]
+    by_thread: dict[int, int] = {}
+    told: list[tuple[int, Any]] = []
+
+    def decode(number: int) -> list[Any]:
+        by_thread[threading.get_ident()] = number
+        log_probs = [utterance.log_probs for utterance in parts[number]]
+        return list(decoders[number].decode(log_probs, errors="return", **requested, **own[number]))
+
+    def tell(message: Any, *_: Any, **__: Any) -> None:
+        told.append((by_thread.get(threading.get_ident(), 0), message))
+
+    with warnings.catch_warnings():
+        warnings.showwarning = tell
+        if len(parts) < 2:
+            found = [decode(number) for number in range(len(parts))]
+        else:
+            with ThreadPoolExecutor(len(parts)) as pool:
+                found = list(pool.map(decode, range(len(parts))))
+    for number, message in sorted(told, key=lambda one: one[0]):
         if isinstance(message, InputWarning):  # the name replaces the number
-            message = message.at(utterance=batch[message.utterance].id)
+            message = message.at(utterance=parts[number][message.utterance].id)
         note(f"note: {message}")
-    return list(hypotheses)
-
-
-def decoded(
-    batch: list[Utterance], hypotheses: list[Any], leave_out: Callable[[Utterance, str], None] | None = None
-) -> Iterator[tuple[Utterance, Any]]:
-    """Yield pairs up to the first with an error, a `ValueError` that names file and utterance, or tell `leave_out`."""
-    for utterance, hypothesis in zip(batch, hypotheses, strict=True):
-        if hypothesis.error is None:
-            yield utterance, hypothesis
-            continue
-        what = str(without_place(hypothesis.error))  # the name replaces the number
-        if leave_out is None:
-            raise ValueError(f"{utterance.source}: utterance {utterance.id!r}: {what}") from hypothesis.error
-        leave_out(utterance, what)
+    return [hypothesis for part in found for hypothesis in part]
 
 
 def _took(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
-
-
-def named(names: list[str]) -> str:
-    """Returns the number of utterances and the first names."""
-    shown = ", ".join(names[:NAMED])
-    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-    return f"{len(names):,} utterance{'s'[: len(names) != 1]}: {shown}{more}"

@@ -82,7 +82,7 @@ def stream(
     from arcbeam.cli.chunks import cut, find_frames
     from arcbeam.cli.graphs import load_graph
     from arcbeam.cli.live import Results, follow
-    from arcbeam.cli.models import check_given, make_decoder
+    from arcbeam.cli.models import check_given, make_decoders
     from arcbeam.cli.run import check_width
 
     found = find_frames(inputs, max_bytes)
@@ -93,7 +93,7 @@ def stream(
     loaded = load_graph(graph, **vars(tables), max_bytes=max_bytes)
     tell_unused(boosting.boost_lexicon, loaded)
     models = large.language_model, large.graph_language_model
-    decoder = make_decoder(loaded, *models, dataclasses.asdict(settings), max_bytes)
+    [decoder] = make_decoders(loaded, *models, dataclasses.asdict(settings), [device], max_bytes)
     opt.check_gpu_memory(context, decoder.device)
     if scorer is not None:
         scorer.compare_with_greedy(loaded)

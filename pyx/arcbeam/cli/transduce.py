@@ -18,7 +18,9 @@ from arcbeam.cli.outputs import (
     check_ids,
     check_name,
     check_times,
+    is_done,
     open_output,
+    tell_job,
     write,
 )
 from arcbeam.cli.parameters import takes_groups
@@ -56,8 +58,8 @@ def transduce(
         "named arrays (docs/guide/transducers.md).")],
     inputs: Annotated[list[str], typer.Argument(
         metavar="INPUT", help=r"Encoder output \[frames, features]: .npz with one array per utterance, .npy, Kaldi "
-        ".ark or .scp, or a folder of them; or -, with --chunk-frames, for the standard input: float32 values, one "
-        "frame after the other, without a header.")],
+        ".ark or .scp, a folder of them, or a manifest: .tsv (id, tab, path), NeMo's .jsonl, or Lhotse's cuts; or -, "
+        "with --chunk-frames, for the standard input: float32 values, one frame after the other, without a header.")],
     output: Annotated[str, typer.Option(
         "--output", "-o", metavar="FILE", help="Where the transcripts go; - is the standard output.")] = STDOUT,
     format: Annotated[Format, typer.Option(
@@ -117,8 +119,9 @@ def transduce(
     ngram_lm_alpha: Annotated[float, typer.Option(
         "--ngram-lm-alpha", metavar="FACTOR", rich_help_panel=TOKEN_MODEL,
         help="The factor of the natural logs of --ngram-lm.")] = 0.2,
+    jobs: opt.Jobs,
     frame_shift: opt.EncoderFrameShift = None,
-    device: opt.Device = opt.DEFAULT.device,
+    device: opt.Devices = opt.DEFAULT.device,
     precision: Annotated[str, typer.Option(
         "--precision", metavar="float32|bfloat16", help="bfloat16 is faster on a GPU, and may change a token.")
     ] = "float32",
@@ -136,35 +139,44 @@ def transduce(
     resolve(confidence_method, "--confidence-method")
     if chunk_frames is None and opt.STDIN in inputs:
         raise typer.BadParameter("- is read in chunks: needs --chunk-frames", param_hint="'INPUT'")
-    if chunk_frames is not None and opt.is_given(context, "batch_size"):
-        raise typer.BadParameter(
-            "leave it out: --chunk-frames decodes one utterance after another", param_hint="'--batch-size'"
-        )
+    for option in ("batch_size", "resume", "shard", "skip_errors"):
+        if chunk_frames is not None and opt.is_given(context, option):
+            raise typer.BadParameter(
+                "leave it out: --chunk-frames decodes one utterance after another",
+                param_hint=f"'--{option.replace('_', '-')}'",
+            )
+    devices = opt.devices_of(device)
+    if chunk_frames is not None and len(devices) > 1:
+        raise typer.BadParameter("expected one GPU for --chunk-frames, got cuda:all", param_hint="'--device'")
     rules = endpoint_of(endpoint, endpoint_rule)
     check_transducer(rules)
     from arcbeam.cli.boosts import BoostFiles
     from arcbeam.cli.chunks import cut, find_frames
     from arcbeam.cli.live import Results, follow
     from arcbeam.cli.run import Done, decode_all
-    from arcbeam.files.log_probs import count, read_all
 
     found = find_frames(inputs, max_bytes)
     scorer = scoring.scorer(inputs)
+    job = jobs.job(context, found, output, scorer and scorer.pass_over)
+    if is_done(job):
+        return
     given: dict[str, Any] = {
         "tokenizer": tokenizer, "max_symbols": max_symbols,
         "confidence": confidence_method if confidence else None,
         "confidence_aggregation": confidence_aggregation, "frame_shift": frame_shift,
-        "device": device, "precision": precision, "threads": threads, "max_bytes": max_bytes,
+        "precision": precision, "threads": threads, "max_bytes": max_bytes,
         "boosting_tree_alpha": boosting_tree_alpha, "ngram_lm_model": ngram_lm, "ngram_lm_alpha": ngram_lm_alpha,
         "ngram_lm_tokens": None if ngram_lm_tokens is None else _first_words(ngram_lm_tokens),
     }  # fmt: skip
     with steps(f"loading {model}"):
         try:
-            decoder = _reader_of_model(model)(model, **{name: one for name, one in given.items() if one is not None})
+            given = {name: one for name, one in given.items() if one is not None}
+            decoders = [_reader_of_model(model)(model, device=one, **given) for one in devices]
         except FormatError as error:
             if "unknown array" not in str(error):
                 raise
             raise FormatError(f"{error}; the model comes first, and then the output of its encoder") from error
+    decoder = decoders[0]
     shift = decoder.options.frame_shift
     if not decoder.has_text:
         if format in TIMED:
@@ -202,18 +214,19 @@ def transduce(
             follow(chunks, chunk_frames, begin, Results(file, format, rules is not None, fields), readable, scorer)
     else:
         began, done = time.perf_counter(), Done()
-        with open_output(output) as file, progress("decoding", lambda: count(found), done):
+        with job, open_output(output, job=job) as file, progress("decoding", job.total, done):
             speed = decode_all(
-                decoder, read_all(found), lambda u, h: write(file, format, u, readable(h), _fields), check=check,
+                decoders, job.utterances(), lambda u, h: write(file, format, u, readable(h), _fields), check=check,
                 batch_size=batch_size, referee=scorer, done=done,
-                of_each={} if trees is None else {"boost": trees},
+                of_each={} if trees is None else {"boost": trees}, job=job,
             )  # fmt: skip
         speed.run_seconds = time.perf_counter() - began
-        note(speed.describe(shift, decoder.device))
+        note(speed.describe(shift, " and ".join(decoder.device for decoder in decoders)))
     if scorer is not None:
         scorer.tell(output != STDOUT)
-    if trees:
+    if trees and jobs.shard is None:
         trees.tell_absent()
+    tell_job(job)
 
 
 def _reader(

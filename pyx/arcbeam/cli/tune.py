@@ -21,7 +21,7 @@ from arcbeam.cli.parameters import takes_groups
 from arcbeam.cli.terminal import note, progress
 
 if TYPE_CHECKING:
-    from arcbeam.cli.run import Scorer
+    from arcbeam.cli.score import Scorer
     from arcbeam.ctc.decoder import CtcDecoder
     from arcbeam.files.log_probs import Utterance
     from arcbeam.graph.graph import Graph
@@ -114,7 +114,7 @@ def tune(
     if plot is not None:
         _check_picture(plot)
     from arcbeam.cli.graphs import describe_device, load_graph
-    from arcbeam.cli.run import Scorer
+    from arcbeam.cli.score import Scorer
     from arcbeam.files.log_probs import find_inputs, read_all
     from arcbeam.report.references import read_references
 
@@ -175,9 +175,9 @@ def _measured(
         penalised = graph if not penalty else with_penalty(graph, penalty)
         for _, scale, beam in places:
             decoder = CtcDecoder(penalised, acoustic_scale=scale, beam=beam, **options)
-            decode = partial(decode_batch, decoder, utterances, logits=logits)
+            decode = partial(decode_batch, [decoder], utterances, logits=logits)
             found, took = decode(), _seconds(decode)
-            scorer.score = Score(ignore_case=scorer.ignore_case)
+            scorer.score = Score(ignore_case=scorer.ignore_case, keep_counts=True)
             scorer.add({u.id: hypothesis.text for u, hypothesis in zip(utterances, found, strict=True)})
             if not scorer.score.words:
                 raise Failure("the references have no words")

@@ -13,46 +13,33 @@ from pathlib import Path
 from typing import BinaryIO
 
 from arcbeam.core.errors import FormatError
-from arcbeam.files.kinds import not_text
+from arcbeam.files.lines import located, stream_lines
 from arcbeam.files.reading import check_is_file
 
 LONGEST_ID = 4096
-LONGEST_LINE = 1 << 16
 RANGE = re.compile(r"\[\d{0,9}:?\d{0,9}(,\d{0,9}:?\d{0,9})?\]$")
 
 
 def scp_entries(path: Path) -> Iterator[tuple[str, Path, int, str]]:
     """Yield (utterance id, archive, byte offset, range or "") for each line of an index."""
-    with open(path, encoding="utf-8") as lines:
-        try:
-            for number, line in enumerate(iter(lambda: lines.readline(LONGEST_LINE), ""), 1):
-                if len(line) == LONGEST_LINE:
-                    raise FormatError(
-                        f"{path}:{number}: expected lines of less than {LONGEST_LINE} characters, got more"
-                    )
-                if not line.strip():
-                    continue
-                utterance, *targets = line.strip().split(maxsplit=1)  # at a tab, too, as Kaldi does
-                target = "".join(targets)
-                if not target:
-                    raise FormatError(f"{path}:{number}: expected 'id archive:offset', got {line.strip()!r}")
-                if target.endswith("|") or target.startswith("|"):
-                    raise FormatError(
-                        f"{path}:{number}: {utterance!r} is a shell command, and arcbeam runs none; "
-                        "write its output to an .ark file first"
-                    )
-                cut = RANGE.search(target)
-                rows = cut.group() if cut else ""
-                archive, colon, offset = target.removesuffix(rows).rpartition(":")
-                if not (colon and offset.isascii() and offset.isdigit()):
-                    archive, offset = target.removesuffix(rows), "0"
-                if len(offset) > 18:
-                    raise FormatError(f"{path}:{number}: {utterance!r}: no file has an offset of {offset}")
-                yield utterance, _locate(archive, path), int(offset), rows
-        except UnicodeDecodeError as error:
-            with open(path, "rb") as file:
-                got = not_text(file.read(64 << 10), error)
-            raise FormatError(f"{path}: expected text in UTF-8, got {got}") from None
+    for number, line in stream_lines(path):
+        utterance, *targets = line.split(maxsplit=1)  # at a tab, too, as Kaldi does
+        target = "".join(targets)
+        if not target:
+            raise FormatError(f"{path}:{number}: expected 'id archive:offset', got {line!r}")
+        if target.endswith("|") or target.startswith("|"):
+            raise FormatError(
+                f"{path}:{number}: {utterance!r} is a shell command, and arcbeam runs none; "
+                "write its output to an .ark file first"
+            )
+        cut = RANGE.search(target)
+        rows = cut.group() if cut else ""
+        archive, colon, offset = target.removesuffix(rows).rpartition(":")
+        if not (colon and offset.isascii() and offset.isdigit()):
+            archive, offset = target.removesuffix(rows), "0"
+        if len(offset) > 18:
+            raise FormatError(f"{path}:{number}: {utterance!r}: no file has an offset of {offset}")
+        yield utterance, located(archive, path), int(offset), rows
 
 
 def open_archive(archive: Path, index: Path) -> BinaryIO:
@@ -73,11 +60,6 @@ def whole_pipe(pipe: BinaryIO) -> Iterator[BinaryIO]:
         shutil.copyfileobj(pipe, file)
         file.seek(0)
         yield file
-
-
-def _locate(archive: str, index: Path) -> Path:
-    beside = index.parent / archive
-    return beside if not os.path.exists(archive) and beside.exists() else Path(archive)
 
 
 def read_id(file: BinaryIO, path: Path) -> str | None:

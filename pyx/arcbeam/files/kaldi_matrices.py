@@ -5,7 +5,8 @@ Sizes are checked against the file before memory is allocated; pickles and shell
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,46 +20,70 @@ from arcbeam.files.reading import check_is_file, reading
 FLOATS: dict[bytes, np.dtype] = {b"FM": np.dtype("<f4"), b"DM": np.dtype("<f8")}
 # Bytes of a compressed matrix after its 16-byte header: (for each column, for each element).
 COMPRESSED = {b"CM": (8, 1), b"CM2": (0, 2), b"CM3": (0, 1)}
+Entries = Iterator[tuple[str, Callable[[], np.ndarray]]]
+"""Ids, and what reads their matrices, which is called before the next is taken, or not at all."""
 
 
-def read_ark(path: Path) -> Iterator[tuple[str, np.ndarray]]:
+def read_ark(path: Path) -> Entries:
     """Yield each entry of an archive."""
     check_is_file(path)
     with open(path, "rb") as file:
         yield from _entries(file, path)
 
 
-def read_piped_ark(pipe: BinaryIO, name: Path) -> Iterator[tuple[str, np.ndarray]]:
+def read_piped_ark(pipe: BinaryIO, name: Path) -> Entries:
     """Yield each entry of an archive that comes through a pipe, which is read to its end first."""
     with whole_pipe(pipe) as file:
         yield from _entries(file, name)
 
 
-def _entries(file: Any, path: Path) -> Iterator[tuple[str, np.ndarray]]:
+def _entries(file: Any, path: Path) -> Entries:
     size = os.fstat(file.fileno()).st_size
     while (utterance := read_id(file, path)) is not None:
-        yield utterance, _read_matrix(file, size, f"{path}: {utterance!r}")
+        where, start = f"{path}: {utterance!r}", file.tell()
+        yield utterance, partial(_read_matrix, file, size, where)
+        if file.tell() == start:
+            _pass_over(file, size, where)
 
 
-def read_scp(path: Path) -> Iterator[tuple[str, np.ndarray]]:
+def read_scp(path: Path) -> Entries:
     """Yield each matrix of an index, in its order; relative paths: of the working folder, then of the index's."""
-    opened: BinaryIO | None = None
-    opened_path: Path | None = None
+    opened: dict[Path, BinaryIO] = {}  # the archive of the last matrix that was read
     try:
         for utterance, target, offset, rows in scp_entries(path):
-            if opened is None or target != opened_path:
-                if opened is not None:
-                    opened.close()
-                opened, opened_path = open_archive(target, path), target
             where = f"{path}: {utterance!r} ({target}:{offset})"
-            size = os.fstat(opened.fileno()).st_size
-            if offset > size:
-                raise FormatError(f"{where}: starts beyond the end of the file, which has {size} bytes")
-            opened.seek(offset)
-            yield utterance, _cut(_read_matrix(opened, size, where), rows, where)
+            yield utterance, partial(_read_indexed, opened, path, target, offset, rows, where)
     finally:
-        if opened is not None:
-            opened.close()
+        for file in opened.values():
+            file.close()
+
+
+def _read_indexed(
+    opened: dict[Path, BinaryIO], index: Path, target: Path, offset: int, rows: str, where: str
+) -> np.ndarray:
+    """A matrix, or a range of it, at the place that an index names."""
+    if target not in opened:
+        file = open_archive(target, index)
+        for other in opened.values():
+            other.close()
+        opened.clear()
+        opened[target] = file
+    file = opened[target]
+    size = os.fstat(file.fileno()).st_size
+    if offset > size:
+        raise FormatError(f"{where}: starts beyond the end of the file, which has {size} bytes")
+    file.seek(offset)
+    return _cut(_read_matrix(file, size, where), rows, where)
+
+
+def _pass_over(file: BinaryIO, size: int, where: str) -> None:
+    """Goes to the end of a matrix; one that is text has to be read to find it."""
+    start = file.tell()
+    if file.read(2) == b"\0B":
+        file.seek(_header(file, size, where)[-1], os.SEEK_CUR)
+    else:
+        file.seek(start)
+        _read_matrix(file, size, where)
 
 
 def _read_matrix(file: BinaryIO, size: int, where: str) -> np.ndarray:
@@ -73,7 +98,8 @@ def _read_matrix(file: BinaryIO, size: int, where: str) -> np.ndarray:
     return matrix
 
 
-def _read_binary(file: BinaryIO, size: int, where: str) -> np.ndarray:
+def _header(file: BinaryIO, size: int, where: str) -> tuple[bytes, int, int, int]:
+    """The type of a binary matrix, its rows and columns, and the bytes of its values, which come next."""
     start = file.tell() - 2
     kind = file.read(4).split(b" ")[0].rstrip(b"\4")
     if kind not in FLOATS and kind not in COMPRESSED:
@@ -95,6 +121,12 @@ def _read_binary(file: BinaryIO, size: int, where: str) -> np.ndarray:
     left = size - file.tell()
     if rows < 0 or columns < 0 or needed > left:
         raise FormatError(f"{where}: a matrix of {rows} x {columns} does not fit in the {left} bytes that are left")
+    return kind, rows, columns, needed
+
+
+def _read_binary(file: BinaryIO, size: int, where: str) -> np.ndarray:
+    start = file.tell() - 2
+    kind, rows, columns, needed = _header(file, size, where)
     if kind in FLOATS:
         return np.frombuffer(file.read(needed), FLOATS[kind]).reshape(rows, columns)
     end = file.tell() + needed

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from pathlib import Path
 
 from arcbeam.core.errors import FormatError
 from arcbeam.files.kinds import ARPA, BEGINNING, kind_of, not_text
 
 MOST_OF_A_PIPE = 64 << 20
 """The most bytes that are read of what has no size, such as a pipe, which may never end."""
+LONGEST_LINE = 1 << 16
 
 
 def read_text(path: str | os.PathLike[str]) -> bytes:
@@ -45,3 +47,26 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
     refuse_arpa(path, data)
     for number, line in enumerate(text.split("\n"), 1):
         yield number, line.removesuffix("\r")
+
+
+def stream_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines of a list of files, which may be long, that are not empty, without white space around them; and numbers."""
+    with open(path, encoding="utf-8-sig") as lines:
+        try:
+            for number, line in enumerate(iter(lambda: lines.readline(LONGEST_LINE), ""), 1):
+                if len(line) == LONGEST_LINE:
+                    raise FormatError(
+                        f"{path}:{number}: expected lines of less than {LONGEST_LINE} characters, got more"
+                    )
+                if line := line.strip():
+                    yield number, line
+        except UnicodeDecodeError as error:
+            with open(path, "rb") as file:
+                got = not_text(file.read(64 << 10), error)
+            raise FormatError(f"{path}: expected text in UTF-8, got {got}") from None
+
+
+def located(name: str, of: Path) -> Path:
+    """The file that the list `of` names: relative to the working folder, or else to that of the list."""
+    there = of.parent / name
+    return there if not os.path.exists(name) and there.exists() else Path(name)

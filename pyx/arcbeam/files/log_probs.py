@@ -1,14 +1,17 @@
-"""Readers of log-probs: NumPy files, Kaldi archives, folders of them, as a stream of `Utterance` read on demand.
+"""Readers of log-probs: NumPy files, Kaldi archives, manifests, folders, as a stream of entries read on demand.
 
-Of a folder, an archive that an index names is read once. float64 is rounded to float32; other types are refused.
+Of a folder, an archive that an index names is read once; manifests in it are not inputs. float64 is rounded to float32;
+other types are refused.
 """
 
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from math import prod
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,15 +20,16 @@ from arcbeam.core.calls import lists_options
 from arcbeam.core.errors import FormatError
 from arcbeam.core.sizes import as_bytes
 from arcbeam.core.warn import warn
-from arcbeam.files import kaldi_matrices, kaldi_specifiers
+from arcbeam.files import kaldi_matrices, kaldi_specifiers, manifests
+from arcbeam.files.ids import Ids
 from arcbeam.files.kaldi_archives import scp_entries
 from arcbeam.files.kinds import other_kind
-from arcbeam.files.numpy_files import Archive, map_npy
+from arcbeam.files.npz_utterances import check_count, count_npz, matrix, read_npz
+from arcbeam.files.numpy_files import map_npy
 
 SUFFIXES = (".npz", ".npy", ".ark", ".scp")
 AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".aac", ".webm", ".sph", ".mp4")
 MODELS = (".onnx", ".nemo", ".pt", ".pth", ".ckpt", ".safetensors")
-PACKED = ("lengths", "ids")  # arrays that an .npz has besides the log-probs of all utterances
 GRAPH_SUFFIXES = (".arcbeam", ".fst")
 
 
@@ -48,7 +52,20 @@ class Utterance:
     source: Path
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An utterance that is not read yet; `read` is called before the next entry of the file is taken, or not at all."""
+
+    id: str
+    source: Path
+    read: "Callable[[], np.ndarray]"
+
+    def load(self) -> Utterance:
+        """The utterance with its log-probs."""
+        return Utterance(self.id, _as_float(self.read(), self.id, self.source), self.source)
+
+
+@dataclass(frozen=True, slots=True)
 class Input:
     """One file of log-probs; `max_bytes` limits the size of a packed one, see `arcbeam.files.reading.Budget`."""
 
@@ -57,17 +74,23 @@ class Input:
     max_bytes: str | None = None
 
     @property
+    def is_pipe(self) -> bool:
+        """Whether the file can be read only once."""
+        return self.read is _read_standard_input
+
+    @property
     def may_be_packed(self) -> bool:
         """Whether the file may be smaller than what it holds."""
-        return self.read is _read_npz
+        return self.read is read_npz
 
-    def utterances(self) -> Iterator[Utterance]:
+    def entries(self) -> Iterator[Entry]:
         """Yield the utterances of the file."""
-        for name, log_probs in self.read(self.path, self.max_bytes):
-            yield Utterance(name, _as_float(log_probs, name, self.path), self.path)
+        for name, read in self.read(self.path, self.max_bytes):
+            yield Entry(name, self.path, read)
 
 
-Reader = Callable[[Path, str | None], Iterator[tuple[str, np.ndarray]]]
+Entries: TypeAlias = Iterator[tuple[str, Callable[[], np.ndarray]]]
+Reader: TypeAlias = Callable[[Path, str | None], Entries]
 
 
 @lists_options()
@@ -82,7 +105,8 @@ def read_log_probs(
     ----------
     path : path
         An ``.npz``, an ``.npy``, a Kaldi archive (``.ark``, also ``ark:FILE``) or an index of one (``.scp``, also
-        ``scp:FILE``), or a folder of these; ``ark:-`` is an archive from the standard input.
+        ``scp:FILE``), or a folder of these; or a manifest (``.tsv``, ``.jsonl``, ``.json``, ``.jsonl.gz``); ``ark:-``
+        is an archive from the standard input.
     max_bytes : int, str or None
         The most that a packed ``.npz`` may unpack to, such as ``"20GiB"``. None: 20 times its size, but at least 32
         MiB.
@@ -102,7 +126,7 @@ def read_log_probs(
     FileNotFoundError
         There is no such file or folder, at once.
     MissingDependencyError
-        Compressed and text archives of Kaldi need the package kaldiio.
+        Compressed and text archives of Kaldi need the package kaldiio, and cuts of Lhotse need lhotse.
 
     Examples
     --------
@@ -123,15 +147,42 @@ def find_inputs(paths: Iterable[str], max_bytes: str | None = None) -> list[Inpu
 
 def read_all(inputs: Iterable[Input]) -> Iterator[Utterance]:
     """Yield the utterances of all `inputs`; an id that occurs twice is a `FormatError` that names both files."""
-    seen: dict[str, Path] = {}
+    inputs = list(inputs)
+    unique = Unique(inputs)
     for source in inputs:
-        for utterance in source.utterances():
-            if utterance.id in seen:
-                raise FormatError(
-                    f"the utterance id {utterance.id!r} occurs twice: in {seen[utterance.id]} and in {utterance.source}"
-                )
-            seen[utterance.id] = utterance.source
-            yield utterance
+        for entry in source.entries():
+            unique.add(entry)
+            yield entry.load()
+
+
+class Unique:
+    """The ids of the entries that were taken so far, in order, of `inputs`."""
+
+    # An id takes a few bytes, because there may be millions: if it seems to occur twice, the names are read once more.
+
+    def __init__(self, inputs: list[Input]) -> None:
+        self._inputs, self._ids, self._count = inputs, Ids(), 0
+
+    def add(self, entry: Entry) -> None:
+        """The next entry; a `FormatError` if its id has occurred."""
+        self._count += 1
+        if not self._ids.add(entry.id) and (first := self._first(entry.id)) is not None:
+            raise FormatError(f"the utterance id {entry.id!r} occurs twice: in {first} and in {entry.source}")
+
+    def _first(self, name: str) -> Path | None:
+        """The file in which an id has occurred before, if it has."""
+        left = self._count - 1
+        for source in self._inputs:
+            if source.is_pipe:  # whose names cannot be read again
+                return source.path
+            with suppress(ValueError, OSError):  # of a damaged file, which may have been left out
+                for other in source.entries():
+                    if left == 0:
+                        return None
+                    if other.id == name:
+                        return other.source
+                    left -= 1
+        return None
 
 
 def count(inputs: Iterable[Input]) -> int | None:
@@ -149,7 +200,7 @@ def _find(path: str) -> Iterator[tuple[Path, Reader]]:
     if path == kaldi_specifiers.STANDARD and not Path(path).exists():
         raise FormatError("-: expected a file; ark:- is an archive of Kaldi from the standard input")
     if specifier == ("ark", kaldi_specifiers.STANDARD):
-        yield Path(specifier[1]), lambda name, _: kaldi_matrices.read_piped_ark(sys.stdin.buffer, name)
+        yield Path(specifier[1]), _read_standard_input
         return
     if specifier is not None:
         yield _existing(Path(specifier[1])), READERS[f".{specifier[0]}"]
@@ -159,6 +210,8 @@ def _find(path: str) -> Iterator[tuple[Path, Reader]]:
         yield from _find_in_folder(file)
     elif file.suffix.lower() in READERS:
         yield file, READERS[file.suffix.lower()]
+    elif file.name.lower().endswith(manifests.SUFFIXES):
+        yield file, _read_manifest
     else:
         suffix, swapped = file.suffix.lower(), ""
         kind = other_kind(file)
@@ -171,8 +224,9 @@ def _find(path: str) -> Iterator[tuple[Path, Reader]]:
                 f"and save its output, for example with numpy.savez: docs/guide/batch-jobs.md shows how"
             )
         raise FormatError(
-            f"{file}: unknown kind of input {file.suffix!r}, expected one of {', '.join(SUFFIXES)}, "
-            f"or ark:FILE or scp:FILE{swapped or (kind and f', got {kind}') or ''}"
+            f"{file}: unknown kind of input {file.suffix!r}, expected one of "
+            f"{', '.join((*SUFFIXES, *manifests.SUFFIXES))}, or ark:FILE or scp:FILE"
+            f"{swapped or (kind and f', got {kind}') or ''}"
         )
 
 
@@ -201,101 +255,46 @@ def _as_float(log_probs: np.ndarray, name: str, path: Path) -> np.ndarray:
     return log_probs
 
 
-def _read_npy(path: Path, _: str | None) -> Iterator[tuple[str, np.ndarray]]:
+def _read_standard_input(path: Path, _: str | None) -> Entries:
+    return kaldi_matrices.read_piped_ark(sys.stdin.buffer, path)
+
+
+def _read_manifest(path: Path, max_bytes: str | None) -> Entries:
+    return manifests.read(path, lambda target: _only_array(target, max_bytes))
+
+
+def _only_array(path: Path, max_bytes: str | None) -> np.ndarray:
+    """The log-probs of a file that has those of one utterance, which a manifest names."""
+    reader = {".npy": _read_npy, ".npz": read_npz}.get(path.suffix.lower())
+    if reader is None:
+        raise FormatError(f"{path}: expected a .npy or .npz file of one utterance, got {path.suffix!r}")
+    found = None
+    for number, (_, read) in enumerate(reader(path, max_bytes)):
+        if number:
+            raise FormatError(f"{path}: expected one utterance, as a manifest names it, got several; give the file")
+        found = read()
+    if found is None:
+        raise FormatError(f"{path}: expected an utterance, got none")
+    return found
+
+
+def _read_npy(path: Path, _: str | None) -> Entries:
     array = map_npy(path)
     if array.ndim == 3:
-        _check_count(array.shape, path)
+        check_count(array.shape, path)
         if has_more_utterances_than_frames(array) and array.dtype.kind == "f" and (why := why_time_first(array)):
             warn(
                 f"{path}: expected [batch, frames, columns], got {list(array.shape)}, {why}: is it [frames, batch, "
                 "columns]? Transpose it, as in array.transpose(1, 0, 2)"
             )
         width = len(str(len(array) - 1))
-        yield from ((f"{path.stem}-{n:0{width}d}", utterance) for n, utterance in enumerate(array))
+        yield from ((f"{path.stem}-{n:0{width}d}", partial(array.__getitem__, n)) for n in range(len(array)))
     else:
-        yield path.stem, _matrix(array, path, "the array")
-
-
-def _check_count(shape: tuple[int, ...], path: Path) -> None:
-    """FormatError if a few bytes claim any number of utterances, all of them empty."""
-    if shape[0] > max(prod(shape), path.stat().st_size):
-        raise FormatError(f"{path}: expected utterances with frames, got the shape {shape}")
-
-
-def _read_npz(path: Path, max_bytes: str | None) -> Iterator[tuple[str, np.ndarray]]:
-    with Archive(path, max_bytes) as archive:
-        if not archive.names:
-            raise FormatError(f"{path}: the archive contains no array")
-        if _is_packed(archive.names):
-            yield from _read_packed(path, archive)
-            return
-        for name in archive.names:
-            array = archive.read(name)
-            if array.ndim == 1 and name in PACKED:
-                others = ", ".join(repr(other) for other in archive.names if other not in PACKED)
-                raise FormatError(
-                    f"{path}: expected an array 'log_probs' of all utterances, because there is {name!r}, got "
-                    f"{others or 'no other'}"
-                )
-            yield name, _matrix(array, path, f"array {name!r}")
-
-
-def _is_packed(names: list[str]) -> bool:
-    return "log_probs" in names and ("lengths" in names or "ids" in names or len(names) == 1)
-
-
-def _read_packed(path: Path, archive: Archive) -> Iterator[tuple[str, np.ndarray]]:
-    rows = archive.rows("log_probs")
-    lengths = archive.read("lengths") if "lengths" in archive.names else None
-    if len(rows.shape) not in (2, 3):
-        raise FormatError(
-            f"{path}: log_probs must be [all frames, columns] or [batch, frames, columns], got the shape {rows.shape}"
-        )
-    if len(rows.shape) == 3:
-        _check_count(rows.shape, path)
-    if lengths is None:
-        count, most = (1, rows.shape[0]) if len(rows.shape) == 2 else rows.shape[:2]
-        lengths = np.full(count, most, np.int64)
-    if lengths.ndim != 1 or lengths.dtype.kind not in "iu":
-        raise FormatError(f"{path}: lengths must be integers [batch], got {lengths.dtype} {list(lengths.shape)}")
-    if lengths.size and int(lengths.min()) < 0:
-        raise FormatError(f"{path}: lengths must not be negative, got {int(lengths.min())}")
-    frames = [int(length) for length in lengths]
-    names = _names(path, archive, len(frames))
-    if len(rows.shape) == 3:
-        if len(frames) != rows.shape[0]:
-            raise FormatError(f"{path}: {rows.shape[0]} utterances in log_probs, but {len(frames)} lengths")
-        if frames and max(frames) > rows.shape[1]:
-            raise FormatError(f"{path}: a length of {max(frames)} is beyond the {rows.shape[1]} frames")
-        yield from ((name, rows.take(1)[0, :length]) for name, length in zip(names, frames, strict=True))
-        return
-    if sum(frames) != rows.shape[0]:
-        raise FormatError(f"{path}: the lengths add up to {sum(frames)} frames, but log_probs has {rows.shape[0]}")
-    yield from ((name, rows.take(length)) for name, length in zip(names, frames, strict=True))
-
-
-def _names(path: Path, archive: Archive, count: int) -> list[str]:
-    if "ids" not in archive.names:
-        return [path.stem] if count == 1 else [f"{path.stem}-{n:0{len(str(count - 1))}d}" for n in range(count)]
-    ids = archive.read("ids")
-    if ids.ndim != 1 or ids.dtype.kind not in "USiu":
-        raise FormatError(f"{path}: ids must be names [batch], got {ids.dtype} {list(ids.shape)}")
-    if len(ids) != count:
-        raise FormatError(f"{path}: {len(ids)} ids, but {count} lengths")
-    try:
-        return [name.decode("utf-8") if isinstance(name, bytes) else str(name) for name in ids.tolist()]
-    except UnicodeDecodeError:
-        raise FormatError(f"{path}: ids are bytes that are not UTF-8") from None
-
-
-def _matrix(array: np.ndarray, path: Path, what: str) -> np.ndarray:
-    if array.ndim != 2:
-        raise FormatError(f"{path}: {what} must be [frames, columns], got the shape {array.shape}")
-    return array
+        yield path.stem, partial(matrix, array, path, "the array")
 
 
 READERS: dict[str, Reader] = {
-    ".npz": _read_npz,
+    ".npz": read_npz,
     ".npy": _read_npy,
     ".ark": lambda path, _: kaldi_matrices.read_ark(path),
     ".scp": lambda path, _: kaldi_matrices.read_scp(path),
@@ -307,16 +306,10 @@ def _count_npy(path: Path, _: str | None) -> int:
     return len(array) if array.ndim == 3 else 1
 
 
-def _count_npz(path: Path, max_bytes: str | None) -> int:
-    with Archive(path, max_bytes) as archive:
-        if not _is_packed(archive.names):
-            return len(archive.names)
-        return archive.read("lengths").size if "lengths" in archive.names else 1
-
-
 #: Functions that return the number of utterances without reading them. A Kaldi archive does not contain it.
 COUNTERS: dict[Reader, Callable[[Path, str | None], int]] = {
-    _read_npz: _count_npz,
+    read_npz: count_npz,
     _read_npy: _count_npy,
     READERS[".scp"]: lambda path, _: sum(1 for _ in scp_entries(path)),
+    _read_manifest: lambda path, _: manifests.count(path),
 }

@@ -3,7 +3,8 @@
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from math import prod
 from pathlib import Path
 from typing import IO, Literal, NamedTuple, Self
@@ -22,6 +23,7 @@ FORTRAN = re.compile(rb"'fortran_order'\s*:\s*(True|False)")
 SHAPE = re.compile(rb"'shape'\s*:\s*\(([0-9L, ]*)\)")
 MOST_AXES = 8
 KINDS = "fciubUS"
+PASSED = 1 << 20  # bytes of rows that are read at a time where nobody takes them
 EXPECTED = "an archive of arrays in NumPy's format"
 
 
@@ -96,9 +98,9 @@ def _header_of(data: bytes, size: int, name: str) -> Header:
     return header
 
 
-def _check_characters(content: bytes, header: Header, name: str) -> None:
+def _check_characters(content: bytes, dtype: np.dtype, begin: int, name: str) -> None:
     """FormatError for text with numbers beyond Unicode, of which numpy makes a SystemError when it is read."""
-    numbers = np.frombuffer(content, header.dtype.str[0] + "u4", offset=header.begin)
+    numbers = np.frombuffer(content, dtype.str[0] + "u4", offset=begin)
     if numbers.size and int(numbers.max()) > sys.maxunicode:
         raise FormatError(f"array {name!r}: expected text, got the number {int(numbers.max())}, which is no character")
 
@@ -112,6 +114,7 @@ class Rows:
         self._row_bytes = header.nbytes // max((1, *header.shape[:1]))
         self._whole: np.ndarray | None = None
         self._at = 0
+        self._damage: Exception | None = None
         if header.order == "F" and len(header.shape) > 1:  # whose rows lie apart
             with reading(path, EXPECTED):
                 self._whole = np.ndarray(header.shape, header.dtype, self._read(header.nbytes), order="F")
@@ -121,8 +124,33 @@ class Rows:
         self._at += count
         if self._whole is not None:
             return self._whole[self._at - count : self._at]
-        with reading(self._path, EXPECTED):
-            return np.ndarray((count, *self.shape[1:]), self.dtype, self._read(count * self._row_bytes))
+        if self._damage is not None:  # where the rows after it begin is not known
+            raise self._damage
+        try:
+            with reading(self._path, EXPECTED):
+                content = self._read(count * self._row_bytes)
+                if self.dtype.kind == "U":
+                    _check_characters(content, self.dtype, 0, self._name)
+                return np.ndarray((count, *self.shape[1:]), self.dtype, content)
+        except (OSError, FormatError) as error:
+            self._damage = error
+            raise
+
+    def parts(
+        self, count: int, of: Callable[[np.ndarray], np.ndarray] = lambda rows: rows
+    ) -> Iterator[Callable[[], np.ndarray]]:
+        """Yields once: what returns `of` the next `count` rows; if it is not called, they are passed over."""
+        at = self._at
+        yield lambda: of(self.take(count))
+        if self._at == at and count:
+            with suppress(OSError, FormatError):  # which the next that is read raises
+                self._pass_over(count)
+
+    def _pass_over(self, count: int) -> None:
+        """Reads rows in blocks, and drops them."""
+        most = max(1, PASSED // max(1, self._row_bytes))
+        for left in range(count, 0, -most):
+            self.take(min(most, left))
 
     def _read(self, size: int) -> bytes:
         first, self._ahead = self._ahead[:size], self._ahead[size:]
@@ -155,7 +183,7 @@ class Archive:
             content = self._members.read(self._member(name))
             header = _header_of(content, len(content), name)
             if header.dtype.kind == "U":
-                _check_characters(content, header, name)
+                _check_characters(content, header.dtype, header.begin, name)
             return _aligned(np.ndarray(header.shape, header.dtype, content, header.begin, order=header.order))
 
     def rows(self, name: str) -> "Rows":

@@ -8,18 +8,21 @@ import fcntl
 import io
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO, TextIO, TypeAlias
 
 PARTIAL = ".partial"
+Kept: TypeAlias = Callable[[int], int]
+"""Of a file that is written on: how many of its so many bytes stay, once it is locked."""
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of file systems that have none
 
 
 @contextmanager
-def beside(path: str | os.PathLike[str], *, keep: bool = False) -> Iterator[str]:
+def beside(path: str | os.PathLike[str], *, keep: bool = False, kept: Kept | None = None) -> Iterator[str]:
     """The name of a file to write, which becomes `path` if there is no error; that of a pipe or device stays."""
-    # After an error the file is removed; with `keep` it is called PATH.partial and stays, unless it is empty.
+    # After an error the file is removed; with `keep` it is called PATH.partial and stays, unless it is empty. What an
+    # earlier run has left there is lost, but for the bytes that are `kept`.
     given = os.fsdecode(path)
     if given.endswith(os.sep):  # the name of a folder, whether or not it exists
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), given)
@@ -33,7 +36,7 @@ def beside(path: str | os.PathLike[str], *, keep: bool = False) -> Iterator[str]
     if not os.path.isdir(folder):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), given)
     written = given + PARTIAL if keep else os.path.join(folder, f".{name}{PARTIAL}")
-    lock = _locked(written, given)
+    lock = _locked(written, given, kept)
     try:
         yield written
         if os.path.exists(target):
@@ -48,8 +51,8 @@ def beside(path: str | os.PathLike[str], *, keep: bool = False) -> Iterator[str]
         os.close(lock)
 
 
-def _locked(name: str, given: str) -> int:
-    """The descriptor of the file of this name, empty and locked; `given` is what messages call it."""
+def _locked(name: str, given: str, kept: Kept | None) -> int:
+    """The descriptor of the file of this name, locked, and cut; `given` is what messages call it."""
     while True:
         # A link, which anybody may have laid in a folder that all may write to, would lead to another file.
         file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
@@ -58,7 +61,7 @@ def _locked(name: str, given: str) -> int:
                 raise OSError(errno.EINVAL, "expected a regular file or none", name)
             _lock(file, name, given)
             if _is_called(name, file):
-                os.ftruncate(file, 0)
+                os.ftruncate(file, 0 if kept is None else kept(os.fstat(file).st_size))
                 return file
         except BaseException:
             os.close(file)
@@ -102,10 +105,10 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 class _Writer(io.BufferedWriter):
-    """A file that is written under one name, and whose errors have another."""
+    """A file that is written under one name, from its end on, and whose errors have another."""
 
     def __init__(self, written: str, path: str | os.PathLike[str]) -> None:
-        super().__init__(io.FileIO(written, "w"))
+        super().__init__(io.FileIO(written, "a" if os.path.isfile(written) else "w"))
         self._path = path
 
     def write(self, data: Any, /) -> int:
@@ -122,9 +125,9 @@ class _Writer(io.BufferedWriter):
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def replacing(path: str | os.PathLike[str], *, kept: Kept | None = None) -> Iterator[BinaryIO]:
     """A file, open to be written, that gets the name `path` when it is complete: see `beside`."""
-    with beside(path) as name, _Writer(name, path) as out:
+    with beside(path, keep=kept is not None, kept=kept) as name, _Writer(name, path) as out:
         yield out
 
 

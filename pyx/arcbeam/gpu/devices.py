@@ -13,6 +13,7 @@ from arcbeam.core.warn import warn
 # The first driver of each generation of CUDA, for error messages.
 _FIRST_DRIVER = {11: 450, 12: 525, 13: 580}
 
+ALL = "cuda:all"
 _NOT_INITIALIZED, _NO_DEVICE = 3, 100  # the driver's codes
 _told: set[str] = set()  # why this process, or one that it was forked from, decodes on the CPU despite a GPU
 _auto_is_cpu = False  # whether "auto" meant the CPU in this process or in one that it was forked from
@@ -93,6 +94,17 @@ def require_cuda(ordinal: int = 0) -> Device:
     return device
 
 
+def all_devices(device: str) -> list[str]:
+    """The names of all GPUs for ``"cuda:all"``, with the errors of `require_cuda`, and else the name that is given."""
+    if device != ALL:
+        return [device]
+    from arcbeam.gpu import _cuda
+
+    # Jobs of several decoders are tested on the CPU; this list, on a machine with more than one GPU, is not yet.
+    require_cuda(0)  # which says why there is none
+    return [f"cuda:{require_cuda(ordinal).ordinal}" for ordinal in range(_cuda.device_count())]
+
+
 def why_no_cuda(ordinal: int = 0) -> str | None:
     """Why a GPU cannot decode, or None if it can."""
     try:
@@ -154,6 +166,11 @@ def _nodes_of_gpus() -> bool:
 
 def check_name(device: object) -> None:
     """Raises ValueError unless this is the name of a device, whether or not the device exists."""
+    if device == ALL:
+        raise ValueError(
+            'device: expected one GPU, got "cuda:all", which the commands decode, greedy, align and transduce take; '
+            'from Python make a decoder for each, with device="cuda:0" and so on'
+        )
     if not isinstance(device, str) or not re.fullmatch(r"cpu|auto|cuda(:\d{1,4})?", device):
         raise ValueError(f'device: expected "cpu", "cuda", "cuda:N" or "auto", got {device!r}')
 

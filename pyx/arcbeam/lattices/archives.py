@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeAlias
 
@@ -15,7 +15,7 @@ from arcbeam.core.warn import warn
 from arcbeam.files import kaldi_specifiers
 from arcbeam.files.kaldi_archives import open_archive, read_id, scp_entries, whole_pipe
 from arcbeam.files.reading import check_is_file
-from arcbeam.files.writing import replacing, replacing_text
+from arcbeam.files.writing import replacing
 from arcbeam.graph.inputs import Words, as_words
 from arcbeam.graph.symbols import SymbolTable
 from arcbeam.lattices import kaldi_binary, kaldi_text
@@ -98,18 +98,20 @@ def lattice_archive(
     acoustic_scale: float | None = None,
     determinize: bool = True,
     scp: StrPath | None = None,
+    opened: Callable[[StrPath], AbstractContextManager[BinaryIO]] = replacing,
 ) -> Iterator[Callable[[str, HasKaldiForm | KaldiLattice], None]]:
     """Opens an archive for lattices that come one by one: yields what writes (utterance, lattice) to it."""
+    # `opened` opens files by their names, which may have the lattices of an earlier run.
     target = kaldi_specifiers.written(os.fsdecode(path))
     name, index = target.archive, target.scp if scp is None else scp
     encode = kaldi_text.encode if text or target.text else kaldi_binary.encode
     if index is not None and name == kaldi_specifiers.STANDARD:
         raise ValueError(f"scp: expected an archive with a name, which an index needs, got {os.fsdecode(path)}")
-    place = 0
     with ExitStack() as open_files:
         to_pipe = name == kaldi_specifiers.STANDARD
-        archive = open_files.enter_context(_standard_output() if to_pipe else replacing(name))
-        places = None if index is None else open_files.enter_context(replacing_text(index))
+        archive = open_files.enter_context(_standard_output() if to_pipe else opened(name))
+        places = None if index is None else open_files.enter_context(opened(index))
+        place = 0 if places is None else archive.tell()  # of what may be a pipe, nobody needs it
 
         def add(utterance: str, lattice: HasKaldiForm | KaldiLattice) -> None:
             nonlocal place
@@ -122,7 +124,7 @@ def lattice_archive(
             head = utterance.encode() + b" "
             data = head + encode(kaldi)
             if places is not None:
-                places.write(f"{utterance} {name}:{place + len(head)}\n")
+                places.write(f"{utterance} {name}:{place + len(head)}\n".encode())
             archive.write(data)
             place += len(data)
 

@@ -44,7 +44,7 @@ def compare(results: Sequence[Json], references: Mapping[str, str], *, ignore_ca
 
 def _align(pairs: Sequence[tuple[Json, str]], ignore_case: bool) -> Score:
     """Scores the texts of objects against references, and gives each object its errors and signs."""
-    score = Score(ignore_case=ignore_case, keep_alignments=True)
+    score = Score(ignore_case=ignore_case, keep_counts=True, keep_alignments=True)
     score.add([reference for _, reference in pairs], [one["text"] for one, _ in pairs])
     for (one, _), (_, _, chunks), (errors, _) in zip(pairs, score.alignments, score.by_utterance, strict=True):
         one["signs"], one["errors"] = _signs(chunks), errors

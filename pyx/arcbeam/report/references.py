@@ -44,18 +44,25 @@ def _read(path: Path) -> Iterator[tuple[int, str, str]]:
     split = {".tsv": _split_tsv, ".trn": _split_trn}.get(path.suffix.lower(), _split_text)
     data = read_text(path)
     try:
-        lines = io.StringIO(data.decode("utf-8-sig"), newline=None)
+        data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FormatError(f"{path}: expected text in UTF-8, got {not_text(data, error)}") from None
-    numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    if split is _split_text and numbered and all(TIMED.match(line) for _, line in numbered):
+    _, first = next(_lines(data), (0, ""))
+    if split is _split_text and first and all(TIMED.match(line) for _, line in _lines(data)):
         raise FormatError(
-            f"{path}: expected lines 'id transcript', got STM or CTM, such as {shortened(numbered[0][1].strip())}; "
+            f"{path}: expected lines 'id transcript', got STM or CTM, such as {shortened(first.strip())}; "
             "write the ids and the words alone"
         )
-    for number, line in numbered:
+    for number, line in _lines(data):
         utterance, transcript = split(line.rstrip("\r\n"), f"{path}:{number}")
         yield number, utterance, transcript
+
+
+def _lines(data: bytes) -> Iterator[tuple[int, str]]:
+    """The lines of a text that are not empty, with their numbers."""
+    for number, line in enumerate(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig"), 1):
+        if line.strip():
+            yield number, line
 
 
 def _split_tsv(line: str, where: str) -> tuple[str, str]:

@@ -6,6 +6,8 @@ from typing import Any
 
 from arcbeam.core.packages import require
 
+COUNTS = ("substitutions", "insertions", "deletions", "words", "utterances", "wrong")
+
 
 @dataclass
 class Score:
@@ -17,13 +19,23 @@ class Score:
     words: int = 0
     utterances: int = 0
     wrong: int = 0  # utterances with any error
-    by_utterance: list[tuple[int, int]] = field(default_factory=list, repr=False)  # errors and words of each
+    by_utterance: list[tuple[int, int]] = field(default_factory=list, repr=False)  # errors and words of each, if kept
+    keep_counts: bool = False
     ignore_case: bool = False
     alignments: list = field(default_factory=list, repr=False)
     keep_alignments: bool = False
 
     def __post_init__(self) -> None:
         self._jiwer = require("jiwer", "a word error rate")
+
+    def counts(self) -> list[int]:
+        """The counts, for a run that goes on."""
+        return [getattr(self, name) for name in COUNTS]
+
+    def add_counts(self, counts: Sequence[int]) -> None:
+        """Adds the counts of an earlier run."""
+        for name, value in zip(COUNTS, counts, strict=True):
+            setattr(self, name, getattr(self, name) + value)
 
     @property
     def errors(self) -> int:
@@ -49,7 +61,8 @@ class Score:
         self.deletions += result.deletions
         self.utterances += len(references)
         counts = list(zip(map(_errors, result.alignments), map(len, result.references), strict=True))
-        self.by_utterance += counts
+        if self.keep_counts:
+            self.by_utterance += counts
         self.words += sum(words for _, words in counts)
         self.wrong += sum(errors > 0 for errors, _ in counts)
         if self.keep_alignments:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from html import escape
 from typing import Any, Protocol
 
+from arcbeam.core.json_lines import json_line
 from arcbeam.transcribe.segment import Segment
 from arcbeam.transcribe.subtitles import Subtitle, SubtitleRules, make_subtitles
-from arcbeam.words import Word, ctm_lines, json_line, one_line
+from arcbeam.words import Word, ctm_lines, one_line
 
 
 class _Transcript(Protocol):

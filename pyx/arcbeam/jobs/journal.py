@@ -1,0 +1,103 @@
+"""The journal of a job, a file beside its output: what the job was started with, and how far its files are complete."""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from arcbeam.core.errors import FormatError
+from arcbeam.files.log_probs import Input
+from arcbeam.files.writing import beside, writing
+
+VERSION = 1
+SHOWN = 3  # differences that a message names
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place between two batches of a job: everything before it is in the files, in their first bytes."""
+
+    utterances: int = 0
+    """The utterances of the job before it, and files that could not be read."""
+    written: int = 0
+    """Those among them that are in the output."""
+    failed: int = 0
+    """Those, and files, that were left out after an error."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """The bytes of each file, by its name."""
+    scores: Mapping[str, Any] = field(default_factory=dict)
+    """What was counted for the word error rate."""
+    is_complete: bool = False
+    """Whether the job has ended, and only names of files are left to be changed."""
+
+
+class Journal:
+    """Reads and writes the journal of a job that was started `with_`: options and inputs, as text by their names."""
+
+    def __init__(self, output: str, with_: Mapping[str, str]) -> None:
+        self.path = f"{output}.journal"
+        self._with = dict(with_)
+
+    def read(self) -> Position | None:
+        """The position, if there is a journal; FormatError if that is of a job with other options or inputs."""
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                stored = json.load(file)
+            if stored["journal"] != VERSION:
+                raise ValueError(f"version {stored['journal']}")
+            before, position = dict(stored["with"]), Position(**stored["position"])
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError, KeyError) as error:
+            raise FormatError(
+                f"{self.path}: expected the journal of a job of this version of arcbeam, got another file ({error}); "
+                "leave out --resume to begin anew"
+            ) from error
+        names = [name for name in {**before, **self._with} if before.get(name) != self._with.get(name)]
+        if names:
+            shown = "; ".join(f"{name} is {self._with.get(name)}, and was {before.get(name)}" for name in names[:SHOWN])
+            more = f"; and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+            raise FormatError(
+                f"{self.path}: expected the options and inputs of the run that is to go on, got others: {shown}{more}. "
+                "Give the same, or leave out --resume to begin anew"
+            )
+        return position
+
+    def write(self, position: Position) -> None:
+        """Replaces the position, so that a process which is killed leaves this one or the one before."""
+        text = json.dumps({"journal": VERSION, "with": self._with, "position": asdict(position)}, indent=1)
+        with beside(self.path) as name, writing(self.path), open(name, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def remove(self) -> None:
+        """Removes the file, if it is there."""
+        with suppress(FileNotFoundError):
+            os.unlink(self.path)
+
+
+def started_with(options: Mapping[str, Any], files: Iterable[str], inputs: Iterable[Input]) -> dict[str, str]:
+    """Options and inputs as text: those among `files`, and the inputs, with their sizes and times of change."""
+    found: dict[str, str] = {}
+    for name, value in options.items():
+        values = map(str, value if isinstance(value, (list, tuple)) else [value])
+        found[f"--{name.replace('_', '-')}"] = ", ".join(map(_file, values) if name in files else values)
+    digest, number = sha256(), 0
+    for source in inputs:
+        digest.update(_file(os.fspath(source.path)).encode() + b"\0")
+        number += 1
+    found["input"] = f"{number:,} file{'s'[: number != 1]} with the digest {digest.hexdigest()[:16]}"
+    return found
+
+
+def _file(path: str) -> str:
+    """A file as it is now, in words."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return path
+    return f"{path} of {status.st_size:,} bytes, changed at {status.st_mtime_ns}"
