@@ -152,7 +152,7 @@ def search(model, beam, most, merge="sum", length_power=0.0, counts=None):
                 to, _ = place = model.after(frame, depth, token, model.steps[d])
                 bucket = deeper if place == (frame, depth + 1) else buckets.setdefault(to, Bucket(sums))
                 bucket.add(stepped(model, live[rank], score, frame, token, d))
-            live, depth = deeper.cut_off(bound, most), depth + 1
+            live, depth = deeper.cut_off(max(bound, overtaken(buckets, most)), most), depth + 1
 
 
 def expand(model, live, frame, buckets, beam, most):
@@ -170,6 +170,16 @@ def expand(model, live, frame, buckets, beam, most):
         labels = sorted((one for one in found if one[2] != model.blank and one[3] == d), key=lambda one: -one[0])
         kept += labels[:most]  # stable: by rank and token among equals
     return sorted(kept, key=lambda one: (one[1], one[2] != model.blank, one[2], one[3])), bound
+
+
+def overtaken(buckets, most):
+    """The score below which a hypothesis on the frame has `most` histories before it that have left the frame."""
+    best = {}
+    for bucket in buckets.values():
+        for history, one in bucket.found.items():
+            best[history] = max(one.score, best.get(history, -INF))
+    scores = sorted(best.values(), reverse=True)
+    return scores[most - 1] if len(scores) >= most else F(-INF)
 
 
 def stepped(model, source, score, frame, token, d):

@@ -71,13 +71,36 @@ void Lane::advance(AlignedFloats& scratch) {
     for (const Candidate& candidate : expansion_.expand(*options_, live_, rows, passed_over)) {
         add(deeper, live_[candidate.rank], *rows[candidate.rank], candidate);
     }
-    if (deeper.hypotheses.empty()) {
+    live_.clear();
+    if (!deeper.hypotheses.empty()) {
+        live_ = cut_off(deeper, std::max(expansion_.bound(), overtaken()), options_->beam.max_hypotheses);
+    }
+    if (live_.empty()) {
         go_to_next_frame(scratch);
         return;
     }
     ++place_.symbols;
-    live_ = cut_off(deeper, expansion_.bound(), options_->beam.max_hypotheses);
     write_labels();
+}
+
+float Lane::overtaken() const {
+    std::vector<std::pair<std::uint32_t, float>> histories;
+    for (const auto& [frame, bucket] : buckets_) {
+        for (const Hypothesis& one : bucket.hypotheses) {
+            histories.emplace_back(one.node, -one.score);
+        }
+    }
+    std::sort(histories.begin(), histories.end());  // by history, its best score first
+    const auto end = std::unique(histories.begin(), histories.end(),
+                                 [](const auto& a, const auto& b) { return a.first == b.first; });
+    const auto most = static_cast<std::ptrdiff_t>(options_->beam.max_hypotheses);
+    if (end - histories.begin() < most) {
+        return -INFINITY;
+    }
+    const auto last = histories.begin() + most - 1;
+    std::nth_element(histories.begin(), last, end,
+                     [](const auto& a, const auto& b) { return a.second < b.second; });
+    return -last->second;
 }
 
 void Lane::add(Bucket& deeper, const Hypothesis& source, const Row& row, const Candidate& candidate) {

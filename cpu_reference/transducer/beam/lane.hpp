@@ -45,6 +45,8 @@ class Lane {
     void go_to_next_frame(AlignedFloats& scratch);
     void add(Bucket& bucket, const Hypothesis& source, const Row& row, const Candidate& candidate);
     void write_labels();
+    // The score below which as many histories as may live have left the frame with better ones.
+    [[nodiscard]] float overtaken() const;
     [[nodiscard]] const Row* row_of(std::uint32_t node) const;
     [[nodiscard]] Alternative traced(const Hypothesis& hypothesis) const;
 
