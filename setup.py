@@ -172,7 +172,7 @@ def extensions():
         if no_driver_calls and (needs_cuda or (is_engine and not with_stages)):
             continue  # cuda_build says so
         beside, twin = pyx.with_suffix(""), ROOT / "cpu_reference" / pyx.stem[1:]
-        sources = [*sorted(beside.glob("*.cpp")), *sorted(twin.glob("*.cpp"))]
+        sources = [*sorted(beside.glob("*.cpp")), *sorted(twin.rglob("*.cpp"))]
         yield _extension(".".join(place), pyx, sources, flags, [cuda_build.find_header()] if needs_cuda else [])
 
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "pool/batch_engine.hpp"
+#include "transducer/beam/group.hpp"
 #include "transducer/group.hpp"
 #include "transducer/network.hpp"
 
@@ -20,13 +21,18 @@ class GroupOfBatch {
 
     void decode(const std::vector<Utterance>& batch, const std::vector<std::size_t>& members,
                 const std::atomic<bool>& cancel, std::vector<Result>& results) {
-        group_.decode(network_, options_, batch, members, cancel, results);
+        if (options_.beam.beam > 0.0F) {
+            beams_.decode(network_, options_, batch, members, cancel, results);
+        } else {
+            group_.decode(network_, options_, batch, members, cancel, results);
+        }
     }
 
   private:
     const Network& network_;
     const Options options_;
     Group group_;
+    beam::Group beams_;
 };
 
 class Engine final : public twin::BatchEngine<GroupOfBatch, Utterance, Result> {

@@ -55,7 +55,7 @@ void Group::start(const std::vector<Utterance>& utterances, const std::vector<st
         fresh.fusion = utterance.fusion_start;
         if (lane.begin(*network_, utterance.input, is_first ? fresh : *utterance.from, utterance.fusion,
                        results[members[i]])) {
-            lane.last_token = options_->blank;
+            lane.prediction.last_token = options_->blank;
             lane.window = first_window(*options_);
             (is_first ? first : later).push_back(&lane);
             active_.push_back(&lane);
@@ -64,10 +64,10 @@ void Group::start(const std::vector<Utterance>& utterances, const std::vector<st
     predict(first);
     if (network_->is_stateless()) {
         for (Lane* lane : later) {
-            network_->look_up(lane->context.data(), lane->hidden.data());
+            network_->look_up(lane->prediction.context.data(), lane->prediction.hidden.data());
         }
     }
-    project_prediction(later);
+    evaluation_.project(*network_, predictions_of(later));
 }
 
 void Group::loop_over_frames(const std::atomic<bool>& cancel) {
@@ -95,13 +95,13 @@ void Group::loop_over_frames(const std::atomic<bool>& cancel) {
             for (std::size_t i = 0; i < tests_.size(); ++i) {
                 Lane* lane = tests_[i].lane;
                 Choice choice;
-                if (!lane->choose(*options_, logits_of(i), frame, choice)) {
+                if (!lane->choose(*options_, evaluation_.logits_of(i), frame, choice)) {
                     continue;
                 }
                 if (choice.token == options_->blank) {
                     lane->pass_blank(choice);
                 } else {
-                    lane->write(*options_, choice, logits_of(i));
+                    lane->write(*options_, choice, evaluation_.logits_of(i));
                     found.push_back(lane);
                 }
             }
@@ -154,7 +154,7 @@ void Group::find_labels(Lanes& seeking, Lanes& found, const std::atomic<bool>& c
             const auto tested = static_cast<std::int64_t>(end - i);
             bool wrote = false;
             while (!wrote && lane->is_active() && lane->frame() - first < tested) {
-                const float* logits = logits_of(i + static_cast<std::size_t>(lane->frame() - first));
+                const float* logits = evaluation_.logits_of(i + static_cast<std::size_t>(lane->frame() - first));
                 Choice choice;
                 if (!lane->choose(*options_, logits, lane->frame(), choice)) {
                     break;
@@ -178,81 +178,23 @@ void Group::find_labels(Lanes& seeking, Lanes& found, const std::atomic<bool>& c
 }
 
 void Group::test() {
-    const Network& network = *network_;
-    const std::size_t stride = network.output.room_for_inputs();
-    logits_stride_ = network.output.room_for_outputs();
-    joint_.grow(tests_.size() * stride);
-    logits_.grow(tests_.size() * logits_stride_);
-    from_.clear();
-    to_.clear();
-    for (std::size_t i = 0; i < tests_.size(); ++i) {
-        const Lane& lane = *tests_[i].lane;
-        float* hidden = joint_.data() + i * stride;
-        network.kernels.join(lane.projected(tests_[i].frame), lane.prediction.data(), network.activation,
-                             network.output.inputs(), hidden);
-        network.round(hidden, network.output.inputs());
-        from_.push_back(hidden);
-        to_.push_back(logits_.data() + i * logits_stride_);
+    std::vector<Test> tests;
+    tests.reserve(tests_.size());
+    for (const Tested& tested : tests_) {
+        tests.push_back(tested.lane->test_at(tested.frame));
     }
-    network.kernels.multiply(network.output.view(), from_.data(), from_.size(), to_.data());
+    evaluation_.test(*network_, tests);
 }
 
-void Group::predict(const Lanes& lanes) {
-    if (lanes.empty()) {
-        return;
-    }
-    if (network_->is_stateless()) {
-        for (Lane* lane : lanes) {
-            std::rotate(lane->context.begin(), lane->context.begin() + 1, lane->context.end());
-            lane->context.back() = static_cast<std::int32_t>(lane->last_token);
-            network_->look_up(lane->context.data(), lane->hidden.data());
-        }
-    } else {
-        predict_lstm(lanes);
-    }
-    project_prediction(lanes);
-}
+void Group::predict(const Lanes& lanes) { evaluation_.predict(*network_, predictions_of(lanes)); }
 
-void Group::predict_lstm(const Lanes& lanes) {
-    const Network& network = *network_;
-    const std::size_t row = round_up(network.units, static_cast<std::size_t>(kPartials));
-    const std::size_t stride = round_up(4 * network.units, kBlock);
-    gates_.grow(lanes.size() * stride);
-    recurrent_.grow(lanes.size() * stride);
-    const auto multiply = [&](const Matrix& matrix, std::size_t layer, AlignedFloats& y) {
-        from_.clear();
-        to_.clear();
-        for (std::size_t i = 0; i < lanes.size(); ++i) {
-            from_.push_back(lanes[i]->hidden.data() + layer * row);
-            to_.push_back(y.data() + i * stride);
-        }
-        network.kernels.multiply(matrix.view(), from_.data(), from_.size(), to_.data());
-    };
-    for (std::size_t l = 0; l < network.layers.size(); ++l) {
-        multiply(network.layers[l].recurrent, l, recurrent_);
-        if (l > 0) {
-            multiply(network.layers[l].input, l - 1, gates_);
-        }
-        for (std::size_t i = 0; i < lanes.size(); ++i) {
-            const float* input = l > 0 ? gates_.data() + i * stride : network.tables[0].row(lanes[i]->last_token);
-            network.kernels.lstm(input, recurrent_.data() + i * stride, network.units,
-                                 lanes[i]->cell.data() + l * network.units, lanes[i]->hidden.data() + l * row);
-            network.round(lanes[i]->hidden.data() + l * row, network.units);
-        }
-    }
-}
-
-void Group::project_prediction(const Lanes& lanes) {
-    const Network& network = *network_;
-    const std::size_t row = round_up(network.units, static_cast<std::size_t>(kPartials));
-    const std::size_t top = std::max<std::size_t>(network.layers.size(), 1) - 1;
-    from_.clear();
-    to_.clear();
+std::vector<Prediction*> Group::predictions_of(const Lanes& lanes) {
+    std::vector<Prediction*> found;
+    found.reserve(lanes.size());
     for (Lane* lane : lanes) {
-        from_.push_back(lane->hidden.data() + top * row);
-        to_.push_back(lane->prediction.data());
+        found.push_back(&lane->prediction);
     }
-    network.kernels.multiply(network.prediction.view(), from_.data(), from_.size(), to_.data());
+    return found;
 }
 
 }  // namespace arcbeam::transducer

@@ -8,19 +8,11 @@
 #include <vector>
 
 #include "transducer/aligned.hpp"
+#include "transducer/evaluation.hpp"
 #include "transducer/lane.hpp"
 #include "transducer/network.hpp"
 
 namespace arcbeam::transducer {
-
-struct Utterance {
-    EncoderOutput input;
-    const StreamState* from;  // null at the start of a stream
-    Fusion fusion;
-    FusionStates fusion_start;  // of the models, at the start of a stream
-};
-
-inline std::size_t frames_of(const Utterance& utterance) { return utterance.input.frames; }
 
 class Group {
   public:
@@ -32,8 +24,8 @@ class Group {
   private:
     using Lanes = std::vector<Lane*>;
 
-    // A hidden layer of the joint network, and the logits it led to.
-    struct Test {
+    // The lane and the frame of a test.
+    struct Tested {
         Lane* lane;
         std::int64_t frame;
     };
@@ -50,27 +42,18 @@ class Group {
 
     // Runs the joint network on all tests_.
     void test();
-    const float* logits_of(std::size_t test) const { return logits_.data() + test * logits_stride_; }
 
-    // Runs the prediction network on each lane's last token, and computes its part of the joint network's hidden
-    // layer.
+    // Runs the prediction network on each lane's last token.
     void predict(const Lanes& lanes);
-    void predict_lstm(const Lanes& lanes);
-    void project_prediction(const Lanes& lanes);
+    static std::vector<Prediction*> predictions_of(const Lanes& lanes);
 
     const Network* network_ = nullptr;
     const Options* options_ = nullptr;
     std::vector<Lane> lanes_;
     Lanes active_;
-    std::vector<Test> tests_;
+    std::vector<Tested> tests_;
     AlignedFloats inputs_;  // scratch of Lane::project
-    AlignedFloats joint_;   // hidden layers of the tests
-    AlignedFloats logits_;
-    std::size_t logits_stride_ = 0;
-    AlignedFloats gates_;      // of the lanes that predict: from the layer below
-    AlignedFloats recurrent_;  // of the same lanes: from the units before
-    std::vector<const float*> from_;
-    std::vector<float*> to_;
+    Evaluation evaluation_;
 };
 
 }  // namespace arcbeam::transducer

@@ -8,51 +8,13 @@
 
 #include "shared/transducer_rules.hpp"
 #include "transducer/aligned.hpp"
-#include "transducer/confidence.hpp"
+#include "transducer/evaluation.hpp"
+#include "transducer/frames.hpp"
 #include "transducer/fusion.hpp"
 #include "transducer/network.hpp"
+#include "transducer/search.hpp"
 
 namespace arcbeam::transducer {
-
-// Encoder output of one utterance: rows of contiguous features, `row_stride` values apart.
-struct EncoderOutput {
-    const void* data;
-    std::int64_t row_stride;
-    std::uint32_t frames;
-    bool is_half;
-};
-
-// The state from which decoding goes on: everything that the next chunk of a stream needs.
-struct StreamState {
-    std::vector<float> hidden;          // [layers, units]
-    std::vector<float> cell;            // [layers, units]
-    std::vector<std::int32_t> context;  // the last tokens, oldest first, -1 for none; of stateless networks
-    std::int64_t skip = 0;              // frames of the next chunk that a duration has already passed
-    std::int64_t frames = 0;            // frames of the chunks so far
-    FusionStates fusion{};
-};
-
-enum class Outcome : std::uint8_t { kDecoded, kBadInput, kNotFinite, kOutOfMemory, kCancelled };
-
-struct Result {
-    std::vector<std::uint32_t> tokens;
-    std::vector<std::int64_t> frames;  // counted from the start of the stream
-    std::vector<std::uint32_t> durations;
-    std::vector<float> log_probs;
-    std::vector<float> confidences;
-    StreamState state;
-    Outcome outcome = Outcome::kDecoded;
-    std::uint32_t bad_frame = 0;
-    std::uint32_t bad_column = 0;
-};
-
-struct Options {
-    std::uint32_t blank;
-    std::uint32_t max_symbols;
-    std::vector<std::uint32_t> durations;  // as many as the network has; none for an RNN-T
-    bool frame_looping;
-    Confidence confidence;
-};
 
 // The result of a frame: its token, and the duration that goes with it.
 struct Choice {
@@ -71,10 +33,10 @@ class Lane {
     [[nodiscard]] std::int64_t frame() const { return place_.frame; }
 
     // Projects the frames from frame() on, unless that has been done; returns how many there are.
-    std::int64_t project(AlignedFloats& scratch);
+    std::int64_t project(AlignedFloats& scratch) { return encoder_.project(place_.frame, scratch); }
 
-    // The encoder's part of the joint network's hidden layer, at one of these frames.
-    [[nodiscard]] const float* projected(std::int64_t frame) const;
+    // The joint network at one of these frames.
+    [[nodiscard]] Test test_at(std::int64_t frame) const { return {encoder_.projected(frame), &prediction}; }
 
     // The token and duration that the logits choose; false if the logits are not finite, which ends the lane.
     bool choose(const Options& options, const float* logits, std::int64_t frame, Choice& choice);
@@ -85,29 +47,17 @@ class Lane {
     // Ends the utterance and writes the values that the next chunk needs to the result.
     void end();
 
-    AlignedFloats hidden;      // [layers, room for units as input]; for a stateless network its output
-    AlignedFloats cell;        // [layers, units]
-    AlignedFloats prediction;  // the prediction network's part of the joint network's hidden layer
-    std::vector<std::int32_t> context;
-    std::uint32_t last_token = 0;
+    Prediction prediction;     // after the labels so far
     std::uint32_t window = 0;  // frames to test at a time
 
   private:
-    static constexpr std::int64_t kProjectedFrames = 64;
-
-    template <typename T, typename Load>
-    bool check(const T* rows, Load to_float);
-    void load(std::int64_t frame, float* to) const;
-
     const Network* network_ = nullptr;
-    EncoderOutput input_{};
+    Frames encoder_;
     Result* result_ = nullptr;
-    std::int64_t frames_ = 0;
+    std::int64_t frames_ = 0;  // of the utterance; 0 if the lane has been ended by a bad value
+    std::int64_t frames_given_ = 0;
     std::int64_t frames_before_ = 0;
     Place place_{0, 0};
-    std::int64_t projected_from_ = 0;
-    std::int64_t projected_to_ = 0;
-    AlignedFloats projected_;
     FusedLogits fused_;
 };
 

@@ -261,6 +261,10 @@ def test_what_does_not_fit_a_model(torch, lm):
         attach(without, decoder)
     with pytest.raises(ValueError, match=r"nbest, confidence: for a CtcDecoder; a TransducerDecoder has its option"):
         attach(other, transducer, nbest=3, confidence=True)
+    with pytest.raises(
+        arcbeam.UnsupportedError, match=r"decoder: expected a greedy one, got one with a beam; leave out b"
+    ):
+        attach(other, arcbeam.from_nemo(other, transducer={"beam": 4, "device": "cpu"}))
     other.decoding.blank_id = 7
     with pytest.raises(ValueError, match=r"decoder: expected one with the blank 7, as the model has it, got one w"):
         attach(other, transducer)

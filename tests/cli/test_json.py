@@ -129,7 +129,11 @@ def test_the_page_has_all_that_transducers_print(printed, demo_data, tmp_path):
             checker.check(TRANSDUCER, found)
         for found in printed(*given, *options, "--chunk-frames", "20", "--endpoint", "sherpa"):
             checker.check(STREAM, found)
-    assert checker.seen[TRANSDUCER] == keys_of(TRANSDUCER) and checker.seen["tokens"] == keys_of("tokens")
+    for found in printed(*given, "--beam", "4", "--nbest", "3"):
+        checker.check(TRANSDUCER, found)
+    assert checker.seen[TRANSDUCER] == keys_of(TRANSDUCER)
+    assert checker.seen["hypotheses of transduce"] == keys_of("hypotheses of transduce")
+    assert checker.seen["tokens"] == keys_of("tokens")
     assert checker.seen[STREAM] == keys_of(STREAM) - set(OF_STREAMS)
     assert checker.seen["words"] == keys_of("words") - {"frame_confidence", "posterior"}
 

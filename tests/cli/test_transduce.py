@@ -299,3 +299,39 @@ def test_a_run_that_breaks_off_leaves_the_file_as_it_was(run, models, tmp_path):
     assert "utterance 'b': encoder_output: expected finite values, got inf in frame 3, feature 2" in error
     assert out.with_suffix(".txt.partial").read_text().startswith("a")
     assert out.read_text() == "what was there\n"
+
+
+def test_a_beam(run, models):
+    """The n-best list is that of the decoder, also of a model without pieces; and what a beam does not take is said."""
+    options = ("--beam", "3", "--max-hypotheses", "4", "--merge", "max", "--length-power", "0.5")
+    decoder = TransducerDecoder.from_nemo(
+        models / "m.nemo", beam=3, max_hypotheses=4, merge="max", length_power=0.5, device="cpu"
+    )
+    expected = decoder.decode(list(FRAMES.values()), nbest=3)
+    assert max(len(one.nbest) for one in expected) > 1
+    result = run("transduce", models / "m.nemo", models / "in.npz", *options)
+    assert result.stdout.splitlines() == [f"{k} {h.text}" for k, h in zip(FRAMES, expected, strict=True)]
+    result = run("transduce", models / "m.nemo", models / "in.npz", *options, "-f", "json", "--nbest", "3")
+    for line, one in zip(map(json.loads, result.stdout.splitlines()), expected, strict=True):
+        assert line["posterior"] == pytest.approx(one.posterior, abs=1e-6)
+        assert [entry["text"] for entry in line["nbest"]] == [entry.text for entry in one.nbest]
+        assert [entry["score"] for entry in line["nbest"]] == pytest.approx([e.score for e in one.nbest], abs=1e-6)
+    result = run("transduce", models / "m.pt", models / "in.npz", "--beam", "3", "-f", "json", "--nbest", "3")
+    for line in map(json.loads, result.stdout.splitlines()):
+        assert [entry["text"] for entry in line["nbest"]] == [
+            " ".join(str(token["token"]) for token in entry["tokens"]) for entry in line["nbest"]
+        ]
+
+    given = ("transduce", models / "m.nemo", models / "in.npz", "--beam", "3")
+    for wrong, said in {
+        ("--chunk-frames", "5"): "decodes whole utterances: leave out --chunk-frames",
+        ("--nbest", "3"): "only --format json has a place for it",
+    }.items():
+        result = run(*given, *wrong)
+        assert result.exit_code == 2 and said in " ".join(result.stderr.replace("│", " ").split())
+    for wrong, said in {
+        ("--nbest", "9", "-f", "json"): "nbest: expected at most max_hypotheses, which is 8, got 9",
+        ("--device", "cuda"): 'device: expected "cpu"',
+    }.items():
+        result = run(*given, *wrong)
+        assert result.exit_code == 1 and said in result.stderr

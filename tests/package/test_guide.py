@@ -37,7 +37,7 @@ PYTHON = {
     "guide/large-language-models.md": 3, "guide/lattice-rescoring.md": 2, "guide/lattices-of-kaldi.md": 2,
     "guide/lattices.md": 3, "guide/more-answers.md": 5, "guide/not-yet.md": 1, "guide/report.md": 1,
     "guide/serving-streams.md": 5, "guide/streams.md": 4, "guide/transcribe.md": 4, "guide/transducer-streams.md": 1,
-    "guide/transducer-boosting.md": 1, "guide/transducer-weights.md": 1, "guide/transducers.md": 1,
+    "guide/transducer-boosting.md": 1, "guide/transducer-weights.md": 1, "guide/transducers.md": 2,
     "guide/which-decoder.md": 1, "guide/word-times.md": 3, "index.md": 1,
 }  # fmt: skip
 COMMANDS = {
@@ -47,7 +47,7 @@ COMMANDS = {
     "guide/graphs.md": 7, "guide/json.md": 2, "guide/large-language-models.md": 3, "guide/lattices-of-kaldi.md": 1,
     "guide/more-answers.md": 2, "guide/report.md": 4, "guide/streams.md": 2, "guide/transcribe.md": 2,
     "guide/transducer-boosting.md": 2, "guide/transducer-streams.md": 3, "guide/transducer-weights.md": 1,
-    "guide/transducers.md": 3,
+    "guide/transducers.md": 4,
     "guide/troubleshooting.md": 2, "guide/word-times.md": 3,
 }  # fmt: skip
 NOT_RUN = {
@@ -644,11 +644,11 @@ def test_kenlm(there, arpa):
 def test_transducers(here, demo_data, capsys):
     """Both pages run in a checkout as they stand, shell commands included; the demo's errors are those on the page."""
     Path("data").symlink_to(ROOT / "data")
-    (whole,) = examples("guide/transducers.md")
+    whole, beam = examples("guide/transducers.md")
     (boost,) = examples("guide/transducer-boosting.md")
     run("transducers.md", whole, names := {})
     said = capsys.readouterr().out.splitlines()
-    shown, plain, as_json = commands("guide/transducers.md")
+    shown, plain, as_json, as_lists = commands("guide/transducers.md")
     boosted, mapped = commands("guide/transducer-boosting.md")
     text = (DOCS / "guide" / "transducers.md").read_text()
     told = re.search(r"this TDT has a word error rate of ([\d.]+) %.*?one\s+of ([\d.]+) %", text, re.DOTALL)
@@ -659,6 +659,16 @@ def test_transducers(here, demo_data, capsys):
     assert [f"{row['id']} {row['text']}" for row in rows] == said and all(
         "confidence" in row["tokens"][0] for row in rows
     )
+
+    run("transducers.md", beam, dict(names))
+    lists = [line.split(" ", 3) for line in capsys.readouterr().out.splitlines()]
+    firsts = {name: [posterior, text] for name, posterior, _, text in reversed(lists)}
+    assert len(firsts) == len(said) < len(lists) <= 5 * len(said)
+    printed = [
+        (row["id"], entry["text"]) for row in map(json.loads, command(as_lists).splitlines()) for entry in row["nbest"]
+    ]
+    assert printed == [(name, text) for name, _, _, text in lists]
+    assert firsts["0880"][0] == "1.000" and firsts["cards-002"][1] == "four queen of cloves"
 
     run("transducer-boosting.md", boost, names)
     better = ["four queen of clubs", "eight of spades four of clubs seven of hearts"]

@@ -257,8 +257,8 @@ def test_missing_arguments_and_those_without_a_name(call, message):
         (lambda: arcbeam.ctc_decoder([], beam_width=5), r"; beam_width is .* beam= .* and max_active= "),
         (lambda: arcbeam.ctc_decoder([], alpha=0.5, beta=1.0), r"; alpha is .* acoustic_scale= .*; beta is .*_penalty"),
         (
-            lambda: TransducerDecoder.from_arrays({}, beam=5),
-            r"; beam is an option of CtcDecoder: .* greedily, without a",
+            lambda: TransducerDecoder.from_arrays({}, beam_size=5),
+            r"; beam_size is here max_hypotheses, with a beam in nats",
         ),
         (lambda: TransducerDecoder.from_icefall({}, lm="x"), r"; lm is here ngram_lm_model"),
         (lambda: arcbeam.Stream.decode_chunk(None, [], logits=True), r"; logits is an option of decoder\.stream\(\)$"),

@@ -216,9 +216,9 @@ OPTIONS = {
     "confidence": ({"confidence": "certain"}, ValueError, r'confidence: expected "max_prob" or "entropy"'),
     "activation": ({"activation": "gelu"}, ValueError, r"activation: expected one of tanh, relu, sigmoid, got 'gelu'"),
     "unknown": (
-        {"beam": 3},
+        {"beam_width": 3},
         TypeError,
-        r"unknown option beam: expected one of arrays, blank_id, activation, relu, max_bytes, du",
+        r"unknown option beam_width: expected one of arrays, blank_id, activation, relu, max_bytes, du",
     ),
 }
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from arcbeam import CapacityError, CudaError, CudaOutOfMemoryError, TransducerDecoder
+from arcbeam import CapacityError, CudaError, CudaOutOfMemoryError, TransducerDecoder, UnsupportedError
 from arcbeam.gpu import _cuda
 from arcbeam.gpu.tuned import transducer_plan
 from tests.batching.stand_ins import ended_by_a_batcher
@@ -208,6 +208,10 @@ def test_auto_takes_the_gpu_if_it_can(gpu):
     assert [w.filename for w in told] == [__file__]
     with pytest.raises(ValueError, match="layers: expected at most 8"):
         TransducerDecoder.from_arrays(many, 0, device="cuda")
+    with pytest.warns(UserWarning, match=r'"auto" decodes on the CPU, because beam search .* not run on a GPU yet;'):
+        assert make("auto", beam=4).device == "cpu"
+    with pytest.raises(UnsupportedError, match=r'^device: expected "cpu", because beam search .* got \'cuda\''):
+        make("cuda", beam=4)
     gpu.start()
     gpu.fake.library.fake_device(0, 7, 5, 1)
     with pytest.warns(UserWarning, match=r"there is a GPU that cannot be used.* compute capability 7\.5"):

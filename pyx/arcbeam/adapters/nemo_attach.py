@@ -122,6 +122,8 @@ def _check_transducer(model: Any, decoder: TransducerDecoder, outputs: Outputs) 
             f"decoder: expected one with the blank {blank}, as the model has it, got one with "
             f"{decoder.options.blank_id}: it is that of another model"
         )
+    if decoder.options.beam is not None:
+        raise UnsupportedError("decoder: expected a greedy one, got one with a beam; leave out beam= when it is made")
     if asked := outputs.for_ctc():
         raise ValueError(f"{', '.join(asked)}: for a CtcDecoder; a TransducerDecoder has its option confidence")
 

@@ -45,6 +45,7 @@ NEEDS = {
     "real_time": ("chunk_frames",), "endpoint": ("chunk_frames",), "endpoint_rule": ("endpoint",),
     "boosting_tree_alpha": opt.LISTS, "context_score": opt.LISTS, "depth_scaling": opt.LISTS, "unk_score": opt.LISTS,
     "use_bpe_dropout": opt.LISTS, "ngram_lm_tokens": ("ngram_lm",), "ngram_lm_alpha": ("ngram_lm",),
+    "max_hypotheses": ("beam",), "merge": ("beam",), "length_power": ("beam",), "nbest": ("beam",),
 }  # fmt: skip
 
 
@@ -73,6 +74,21 @@ def transduce(
     max_symbols: Annotated[int | None, typer.Option(
         "--max-symbols", metavar="TOKENS", min=1, show_default="as MODEL says, or 10; icefall: 1",
         help="The most tokens that may be written on one frame.")] = None,
+    beam: Annotated[float, typer.Option(
+        "--beam", metavar="NATS", min=0, rich_help_panel=opt.SEARCH, help="Keep hypotheses that score less than the "
+        "best by at most this, such as 4; 0 for greedy search. On the CPU only.")] = 0.0,
+    max_hypotheses: Annotated[int, typer.Option(
+        "--max-hypotheses", metavar="N", min=1, rich_help_panel=opt.SEARCH,
+        help="Keep at most this many hypotheses on a frame.")] = 8,
+    merge: Annotated[str, typer.Option(
+        "--merge", metavar="sum|max", rich_help_panel=opt.SEARCH,
+        help="The probability of a hypothesis: the sum of those of its paths, or the largest.")] = "sum",
+    length_power: Annotated[float, typer.Option(
+        "--length-power", metavar="POWER", min=0, rich_help_panel=opt.SEARCH,
+        help="Rank hypotheses at the end by score / (tokens + 1) ^ this.")] = 0.0,
+    nbest: Annotated[int, typer.Option(
+        "--nbest", metavar="N", min=0, rich_help_panel=opt.ANSWERS, help="Also give the N best distinct sequences of "
+        "tokens, with their posteriors; needs --format json. 0 for none.")] = 0,
     confidence: Annotated[bool, typer.Option(
         "--confidence", rich_help_panel=opt.ANSWERS, help="Also give the confidence of each word, from 0 to 1, for "
         "json and ctm, and of each token, for json.")] = False,
@@ -130,12 +146,12 @@ def transduce(
     max_bytes: opt.MaxBytes = None,
     debug: opt.Debug = False,
 ) -> None:  # fmt: skip
-    """Decode the encoder output of an RNN-T or TDT model into transcripts, greedily."""
+    """Decode the encoder output of an RNN-T or TDT model into transcripts, greedily or with a beam."""
     opt.check_needs(context, NEEDS)
     if model.suffix not in MODELS:
         raise Failure(f"{model}: unknown kind of model {model.suffix!r}, expected one of {', '.join(MODELS)}")
     check_name(output, format, opt.is_given(context, "format"))
-    check_format(format, confidence=confidence)
+    check_format(format, of_json={"nbest": nbest > 0}, confidence=confidence)
     resolve(confidence_method, "--confidence-method")
     if chunk_frames is None and opt.STDIN in inputs:
         raise typer.BadParameter("- is read in chunks: needs --chunk-frames", param_hint="'INPUT'")
@@ -145,6 +161,8 @@ def transduce(
                 "leave it out: --chunk-frames decodes one utterance after another",
                 param_hint=f"'--{option.replace('_', '-')}'",
             )
+    if beam and chunk_frames is not None:
+        raise typer.BadParameter("decodes whole utterances: leave out --chunk-frames", param_hint="'--beam'")
     devices = opt.devices_of(device)
     if chunk_frames is not None and len(devices) > 1:
         raise typer.BadParameter("expected one GPU for --chunk-frames, got cuda:all", param_hint="'--device'")
@@ -167,6 +185,7 @@ def transduce(
         "precision": precision, "threads": threads, "max_bytes": max_bytes,
         "boosting_tree_alpha": boosting_tree_alpha, "ngram_lm_model": ngram_lm, "ngram_lm_alpha": ngram_lm_alpha,
         "ngram_lm_tokens": None if ngram_lm_tokens is None else _first_words(ngram_lm_tokens),
+        "beam": beam, "max_hypotheses": max_hypotheses, "merge": merge, "length_power": length_power,
     }  # fmt: skip
     with steps(f"loading {model}"):
         try:
@@ -203,8 +222,8 @@ def transduce(
 
     def readable(found: Any) -> Any:
         """A hypothesis or a result of a stream; its text is of numbers where the model has no pieces."""
-        if not decoder.has_text:
-            found.text = " ".join(map(str, found.tokens.tolist()))
+        for one in () if decoder.has_text else (found, *(getattr(found, "nbest", None) or ())):
+            one.text = " ".join(map(str, one.tokens.tolist()))
         return found
 
     if chunk_frames is not None:
@@ -217,7 +236,7 @@ def transduce(
         with job, open_output(output, job=job) as file, progress("decoding", job.total, done):
             speed = decode_all(
                 decoders, job.utterances(), lambda u, h: write(file, format, u, readable(h), _fields), check=check,
-                batch_size=batch_size, referee=scorer, done=done,
+                batch_size=batch_size, referee=scorer, done=done, requested={"nbest": nbest} if nbest else {},
                 of_each={} if trees is None else {"boost": trees}, job=job,
             )  # fmt: skip
         speed.run_seconds = time.perf_counter() - began
@@ -293,7 +312,9 @@ def _fields(hypothesis: "TransducerHypothesis") -> dict[str, Any]:
     known = {name: values for name, values in columns.items() if values is not None}
     tokens = [dict(zip(known, values, strict=True)) for values in zip(*known.values(), strict=True)]
     words = {} if said["words"] is None else {"words": said["words"]}
-    return {"text": said["text"], **words, "score": said["score"], "tokens": tokens}
+    posterior = {} if hypothesis.posterior is None else {"posterior": hypothesis.posterior}
+    nbest = {} if hypothesis.nbest is None else {"nbest": [_fields(entry) for entry in hypothesis.nbest]}
+    return {"text": said["text"], **words, "score": said["score"], **posterior, "tokens": tokens, **nbest}
 
 
 def _words(partial: "TransducerPartial") -> dict[str, object]:

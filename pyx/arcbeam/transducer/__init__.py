@@ -1,6 +1,6 @@
-"""Greedy decoding for RNN-T and TDT models: `TransducerDecoder`, its networks, options, results and states.
+"""Decoding of RNN-T and TDT models: `TransducerDecoder`, its networks, options, results and states.
 
-May import: arrays, core, files, gpu, lm, streams, transducer/streams.
+May import: arrays, core, files, gpu, lm, streams, transducer/beam, transducer/streams.
 """
 
 from importlib import import_module

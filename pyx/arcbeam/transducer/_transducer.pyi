@@ -6,6 +6,7 @@ import numpy.typing as npt
 
 from arcbeam.core._pooled_engine import PooledEngine
 from arcbeam.core.confidence import Measure
+from arcbeam.transducer.options import TransducerOptions
 from arcbeam.transducer.states import State
 from arcbeam.transducer.token_automaton import Fusions
 
@@ -41,6 +42,7 @@ class CpuEngine(PooledEngine):
         confidence: Measure | None,
         threads: int,
         alphas: tuple[float, float] = (0.0, 0.0),
+        beam: TransducerOptions | None = None,
     ) -> Self: ...
     def decode(
         self,

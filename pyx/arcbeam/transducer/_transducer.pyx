@@ -96,13 +96,19 @@ cdef extern from "transducer/fusion.hpp" namespace "arcbeam::transducer" nogil:
         uint32_t of[2]
 
 
-cdef extern from "transducer/lane.hpp" namespace "arcbeam::transducer" nogil:
+cdef extern from "transducer/frames.hpp" namespace "arcbeam::transducer" nogil:
     cdef struct EncoderOutput:
         const void* data
         int64_t row_stride
         uint32_t frames
         cbool is_half
 
+    cdef struct BadValue:
+        uint32_t frame
+        uint32_t column
+
+
+cdef extern from "transducer/search.hpp" namespace "arcbeam::transducer" nogil:
     cdef cppclass StreamState:
         vector[float] hidden
         vector[float] cell
@@ -111,23 +117,17 @@ cdef extern from "transducer/lane.hpp" namespace "arcbeam::transducer" nogil:
         int64_t frames
         FusionStates fusion
 
-    cdef enum class Outcome(uint8_t):
-        kDecoded
-        kBadInput
-        kNotFinite
-        kOutOfMemory
-        kCancelled
+    cdef cppclass Utterance:
+        EncoderOutput input
+        const StreamState* start "from"
+        Fusion fusion
+        FusionStates fusion_start
 
-    cdef cppclass Result:
-        vector[uint32_t] tokens
-        vector[int64_t] frames
-        vector[uint32_t] durations
-        vector[float] log_probs
-        vector[float] confidences
-        StreamState state
-        Outcome outcome
-        uint32_t bad_frame
-        uint32_t bad_column
+    cdef struct BeamOptions:
+        float beam
+        uint32_t max_hypotheses
+        cbool sums
+        float length_power
 
     cdef cppclass Options:
         uint32_t blank
@@ -135,15 +135,34 @@ cdef extern from "transducer/lane.hpp" namespace "arcbeam::transducer" nogil:
         vector[uint32_t] durations
         cbool frame_looping
         Confidence confidence
+        BeamOptions beam
+
+    cdef enum class Outcome(uint8_t):
+        kDecoded
+        kBadInput
+        kNotFinite
+        kOutOfMemory
+        kCancelled
+
+    cdef cppclass Labels:
+        vector[uint32_t] tokens
+        vector[int64_t] frames
+        vector[uint32_t] durations
+        vector[float] log_probs
+        vector[float] confidences
+
+    cdef cppclass Alternative(Labels):
+        double score
+        double posterior
+
+    cdef cppclass Result(Labels):
+        vector[Alternative] nbest
+        StreamState state
+        Outcome outcome
+        BadValue bad
 
 
 cdef extern from "transducer/engine.hpp" namespace "arcbeam::transducer" nogil:
-    cdef cppclass Utterance:
-        EncoderOutput input
-        const StreamState* start "from"
-        Fusion fusion
-        FusionStates fusion_start
-
     cdef cppclass Engine(AnyEngine):
         Engine(const CppNetwork&, const Options&, size_t threads) except +
         void start(vector[Utterance]) except +
@@ -228,7 +247,7 @@ cdef class CpuEngine(PooledEngine):
     cdef float[2] alphas
 
     def __cinit__(self, Network network, *, uint32_t blank, uint32_t max_symbols, durations, bint frame_looping,
-                  confidence, size_t threads, alphas=(0.0, 0.0)):
+                  confidence, size_t threads, alphas=(0.0, 0.0), beam=None):
         self.network = network
         self.alphas = alphas
         self.options.blank = blank
@@ -237,6 +256,8 @@ cdef class CpuEngine(PooledEngine):
         self.options.frame_looping = frame_looping
         if confidence is not None:
             self.options.confidence = confidence_of(confidence)
+        if beam is not None:
+            self.options.beam = BeamOptions(beam.beam, beam.max_hypotheses, beam.merge == "sum", beam.length_power)
         self.threads = threads
         self.ready()
 
@@ -252,7 +273,7 @@ cdef class CpuEngine(PooledEngine):
         return {"weights": self.network.nbytes}
 
     def decode(self, const int64_t[:, ::1] utterances, list states, bint on_host=True, list fusions=None):
-        """Decodes a batch: (found, bad), as `CudaEngine.decode` does."""
+        """Decodes a batch: (found, bad), as `CudaEngine.decode` does; with a beam what is found are n-best lists."""
         with self.decoding_lock():
             self.ready()
             return self._decode(utterances, states, fusions)
@@ -280,7 +301,8 @@ cdef class CpuEngine(PooledEngine):
         self.engine.start(move(batch))
         self.finish()
         bad = self._bad()
-        found = [self._result(i) for i in range(self.engine.results().size())]
+        take = self._result if self.options.beam.beam == 0 else self._nbest
+        found = [take(i) for i in range(self.engine.results().size())]
         return [(found.__getitem__, i) for i in range(len(found))], bad
 
     cdef int _set_fusion(self, Utterance* utterance, StreamState* state, fusion) except -1:
@@ -299,21 +321,27 @@ cdef class CpuEngine(PooledEngine):
         for i in range(self.engine.results().size()):
             result = &self.engine.results()[i]
             if result.outcome == Outcome.kBadInput:
-                bad.append((i, result.bad_frame, result.bad_column))
+                bad.append((i, result.bad.frame, result.bad.column))
             if result.outcome == Outcome.kNotFinite:
-                bad.append((i, result.bad_frame))
+                bad.append((i, result.bad.frame))
             if result.outcome == Outcome.kOutOfMemory:
                 raise MemoryError(f"out of memory while decoding utterance {i}: decode fewer or shorter ones at a time")
         return bad
 
-    cdef tuple _result(self, size_t i):
+    def _nbest(self, size_t i):
+        """The n-best list of an utterance: labels, score and posterior of each entry."""
+        cdef const Alternative* one
+        entries = []
+        for n in range(self.engine.results()[i].nbest.size()):
+            one = &self.engine.results()[i].nbest[n]
+            entries.append((labels_of(one[0]), one.score, one.posterior))
+        return entries
+
+    def _result(self, size_t i):
+        """The labels of an utterance, and the state after them."""
         cdef const Result* result = &self.engine.results()[i]
         return (
-            copied(result.tokens.data(), result.tokens.size(), np.uint32).astype(np.int32),
-            copied(result.frames.data(), result.frames.size(), np.int64),
-            copied(result.durations.data(), result.durations.size(), np.uint32).astype(np.int32),
-            copied(result.log_probs.data(), result.log_probs.size(), np.float32),
-            copied(result.confidences.data(), result.confidences.size(), np.float32),
+            *labels_of(result[0]),
             (
                 copied(result.state.hidden.data(), result.state.hidden.size(), np.float32),
                 copied(result.state.cell.data(), result.state.cell.size(), np.float32),
@@ -323,6 +351,16 @@ cdef class CpuEngine(PooledEngine):
                 (result.state.fusion.of[0], result.state.fusion.of[1]),
             ),
         )
+
+
+cdef tuple labels_of(const Labels& labels):
+    return (
+        copied(labels.tokens.data(), labels.tokens.size(), np.uint32).astype(np.int32),
+        copied(labels.frames.data(), labels.frames.size(), np.int64),
+        copied(labels.durations.data(), labels.durations.size(), np.uint32).astype(np.int32),
+        copied(labels.log_probs.data(), labels.log_probs.size(), np.float32),
+        copied(labels.confidences.data(), labels.confidences.size(), np.float32),
+    )
 
 
 cdef copied(const void* data, size_t size, dtype):

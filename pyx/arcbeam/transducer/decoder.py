@@ -1,4 +1,4 @@
-"""The transducer decoder: greedy RNN-T and TDT, from networks or from files."""
+"""The transducer decoder: RNN-T and TDT, greedily or with a beam, from networks or from files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from arcbeam.core.calls import explains, lists_options
 from arcbeam.core.fixed import Fixed
 from arcbeam.core.show import changed, shown_as
 from arcbeam.core.threads import usable_cores
-from arcbeam.transducer.decoding import GreedyDecoder
+from arcbeam.transducer.beam.decoding import check_greedy
+from arcbeam.transducer.decoding import SearchingDecoder
 from arcbeam.transducer.device import ordinal_of
 from arcbeam.transducer.engines import make_engine
 from arcbeam.transducer.hypothesis import HypothesisForm
@@ -28,13 +29,16 @@ from arcbeam.transducer.text import detokenizer
 
 Tokenizer: TypeAlias = str | os.PathLike[str] | Sequence[str] | Callable[[list[int]], str]
 
-GREEDILY = "is an option of CtcDecoder: a transducer is decoded greedily, without a beam"
-ELSEWHERE = {"beam": GREEDILY, "beam_size": GREEDILY, "lm": "is here ngram_lm_model, an n-gram model of tokens"}
+ELSEWHERE = {
+    "beam_size": "is here max_hypotheses, with a beam in nats",
+    "lm": "is here ngram_lm_model, an n-gram model of tokens",
+}
 
 
 @explains(TransducerOptions)
-class TransducerDecoder(GreedyDecoder, Fixed):
-    """Greedy decoding of RNN-T and TDT models from their encoder's output (Bataev et al. 2024, *Label-Looping*).
+class TransducerDecoder(SearchingDecoder, Fixed):
+    """Decoding of RNN-T and TDT models from their encoder's output: greedily (Bataev et al. 2024, *Label-Looping*), or
+    with a beam (``docs/design/transducer-beam.md``).
 
     The prediction network runs after labels only, the projections into the joint network are computed once, several
     frames are tested for blanks at a time, and utterances share products of matrices. In ``float32`` the arithmetic
@@ -120,6 +124,7 @@ class TransducerDecoder(GreedyDecoder, Fixed):
                 f"expected shape {[outputs, joint.output_weight.shape[1]]} for {made_of}, got "
                 f"{list(joint.output_weight.shape)}",
             )
+        check_greedy(chosen, {"ngram_lm_model": ngram_lm_model})
         if ngram_lm_model is None:
             unused = {"ngram_lm_alpha": chosen.ngram_lm_alpha != TransducerOptions.ngram_lm_alpha}
             unused |= {"ngram_lm_tokens": ngram_lm_tokens is not None}
@@ -225,7 +230,7 @@ class TransducerDecoder(GreedyDecoder, Fixed):
         frame_shift, tokenizer : optional
             As the decoder itself takes them; "auto" for those among the arrays, or None if there is none.
         precision, device, threads, confidence, confidence_aggregation, boosting_tree_alpha, \
-ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
+ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, beam, max_hypotheses, merge, length_power
             As the decoder itself takes them.
 
         Raises
@@ -304,7 +309,7 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         tokenizer : path, list of str, function, None or "auto"
             As the decoder itself takes it; "auto" means the pieces of the configuration, or None if it has none.
         precision, device, threads, confidence, confidence_aggregation, boosting_tree_alpha, \
-ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
+ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, beam, max_hypotheses, merge, length_power
             As the decoder itself takes them.
 
         Raises
@@ -363,7 +368,7 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         max_bytes : int, str or None
             As in `from_nemo`.
         durations, precision, device, threads, frame_shift, tokenizer, confidence, confidence_aggregation, \
-boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
+boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, beam, max_hypotheses, merge, length_power
             As the decoder itself takes them.
 
         Raises

@@ -13,6 +13,7 @@ from arcbeam.core.calls import lists_options
 from arcbeam.streams.endpoints import Endpoint, check_endpoint
 from arcbeam.streams.partials import Partials
 from arcbeam.streams.stream import HasStreams
+from arcbeam.transducer.beam.decoding import check_greedy, check_nbest, decode_with_beam
 from arcbeam.transducer.boosting_tree import BoostingTree
 from arcbeam.transducer.device import TransducerMemory
 from arcbeam.transducer.fusion import Boosts
@@ -24,8 +25,8 @@ from arcbeam.transducer.streams.partial import TransducerPartial
 from arcbeam.transducer.streams.stream import TransducerStream
 
 
-class GreedyDecoder(HasStreams):
-    """Decodes what a `GreedySearch` searches; a subclass makes the search."""
+class SearchingDecoder(HasStreams):
+    """Decodes with its search, greedily or with a beam; a subclass makes the search."""
 
     _search: GreedySearch
     _chunks: TransducerChunkDecoder
@@ -97,6 +98,7 @@ class GreedyDecoder(HasStreams):
         boost: Boosts = None,
         cuda_stream: Any = None,
         errors: str = "raise",
+        nbest: int | None = None,
     ) -> list[TransducerHypothesis]: ...
 
     @overload
@@ -109,6 +111,7 @@ class GreedyDecoder(HasStreams):
         boost: Boosts = None,
         cuda_stream: Any = None,
         errors: str = "raise",
+        nbest: int | None = None,
     ) -> TransducerHypothesis | list[TransducerHypothesis]: ...
 
     @lists_options()
@@ -121,6 +124,7 @@ class GreedyDecoder(HasStreams):
         boost: Boosts = None,
         cuda_stream: Any = None,
         errors: str = "raise",
+        nbest: int | None = None,
     ) -> TransducerHypothesis | list[TransducerHypothesis]:
         """Decodes an utterance, or a batch of utterances or of chunks of streams.
 
@@ -145,6 +149,9 @@ class GreedyDecoder(HasStreams):
             ValueError, and no result for the batch. "return": its place has a hypothesis without tokens, whose
             ``error`` is that InputError and whose ``state`` is the one that was passed; the other results do not
             change.
+        nbest : int, optional
+            With a beam: how many of the best distinct sequences of tokens to return, ``hypothesis.nbest``; at most
+            ``max_hypotheses``, and fewer where the search ends with fewer.
 
         Returns
         -------
@@ -159,7 +166,10 @@ class GreedyDecoder(HasStreams):
             NaN or an infinity among the frames, or computed from them, unless `errors` is "return"; wrong dimensions or
             features; a length that is negative or beyond the frames; a state of another network, boosting tree or
             n-gram model; trees that are not one for each utterance, or of another vocabulary; on a GPU an array that
-            is misaligned or not in one allocation of the device, and a stream of another device.
+            is misaligned or not in one allocation of the device, and a stream of another device; `nbest` without a
+            beam, or above ``max_hypotheses``.
+        UnsupportedError
+            A state or a tree, which a decoder with a beam does not take yet.
         MemoryError, CudaOutOfMemoryError
             The batch does not fit; the decoder can still be used.
         CudaError
@@ -171,10 +181,16 @@ class GreedyDecoder(HasStreams):
             Once for each decoder: an array in host memory seems to be [frames, batch, features].
         """
         check_errors(errors)
+        check_nbest(self.options, nbest)
+        check_greedy(self.options, {"state": state, "boost": boost})
         encoder_output, lengths, is_one = one_or_many(encoder_output, lengths)
         inputs = take_batch(encoder_output, lengths, self._search.spec, self._search.engine, cuda_stream)
         self._check_axes(inputs.arrays, lengths)
-        found = self._search.decode(inputs, state, boost, errors)
+        found: list[TransducerHypothesis]
+        if self.options.beam is None:
+            found = self._search.decode(inputs, state, boost, errors)
+        else:
+            found = [*decode_with_beam(self._search, inputs, errors, nbest)]
         return found[0] if is_one else found
 
     @lists_options()
@@ -194,7 +210,10 @@ class GreedyDecoder(HasStreams):
         TypeError, ValueError
             Something else than a tree, or a tree of another vocabulary; something else than an `Endpoint`, one with a
             rule of ``max_relative_cost``, or any if the decoder was given no ``frame_shift``.
+        UnsupportedError
+            The decoder has a beam.
         """
+        check_greedy(self.options, {"stream": True})
         check_endpoint(endpoint)
         return TransducerStream(self._chunks, self._search.tree(boost), endpoint)
 
@@ -224,6 +243,7 @@ class GreedyDecoder(HasStreams):
         >>> data = stream.save()
         >>> stream = other_decoder.restore(data)
         """
+        check_greedy(self.options, {"restore": True})
         return TransducerStream.restored(self._chunks, data, self._search.tree(boost))
 
     @lists_options()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from arcbeam.core.errors import UnsupportedError
 from arcbeam.core.warn import warn
 from arcbeam.gpu.devices import resolve_device, why_no_cuda
 from arcbeam.transducer.network import LstmPrediction, StatelessPrediction
@@ -51,12 +52,24 @@ class TransducerMemory:
 
 def ordinal_of(options: TransducerOptions, prediction: LstmPrediction | StatelessPrediction) -> int | None:
     """The number of the GPU that decodes, None for the CPU. ``"auto"`` warns if the GPU cannot decode this network."""
-    layers = len(getattr(prediction, "layers", ()))
-    if options.device == "auto" and layers > MOST_LAYERS:
+    why = _why_no_gpu(options, prediction)
+    if why is None or options.device == "cpu":
+        return resolve_device(options.device)
+    if options.device == "auto":
         if why_no_cuda() is None:
             warn(
-                f'device: "auto" decodes on the CPU, because a GPU takes at most {MOST_LAYERS} LSTM layers, and the '
-                f'network has {layers}; give device="cpu" to choose the CPU without this warning'
+                f'device: "auto" decodes on the CPU, because {why}; '
+                'give device="cpu" to choose the CPU without this warning'
             )
         return None
+    if options.beam is not None:
+        raise UnsupportedError(f'device: expected "cpu", because {why}; got {options.device!r}')
     return resolve_device(options.device)
+
+
+def _why_no_gpu(options: TransducerOptions, prediction: LstmPrediction | StatelessPrediction) -> str | None:
+    """Why no GPU takes this decoder; None if one does."""
+    layers = len(getattr(prediction, "layers", ()))
+    if layers > MOST_LAYERS:
+        return f"a GPU takes at most {MOST_LAYERS} LSTM layers, and the network has {layers}"
+    return None if options.beam is None else "beam search of transducers does not run on a GPU yet"

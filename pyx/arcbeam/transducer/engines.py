@@ -42,6 +42,7 @@ def make_engine(
         confidence=sure,
         threads=threads,
         alphas=(options.ngram_lm_alpha, options.boosting_tree_alpha),
+        beam=None if options.beam is None else options,
     )
 
 

@@ -85,7 +85,14 @@ class TransducerHypothesis(Formatted):
     confidence : float32[n] or None
         The confidence of each token by the decoder's option; None without that option.
     state : TransducerState
-        The state from which the next chunk continues.
+        The state from which the next chunk continues; none with a beam yet, where reading it is an `UnsupportedError`.
+    posterior : float or None
+        With a beam: the probability of the tokens among all hypotheses that the search ended with, of which there are
+        at most ``max_hypotheses``; the softmax of their scores, in [0, 1]. None of greedy search.
+    nbest : list of TransducerHypothesis or None
+        The best distinct sequences of tokens, this one as the first; None if not requested, and in entries of a list.
+        No entries if the frames could not be decoded. With a beam, frames, durations, log-probs and confidences are
+        those of the strongest single path that writes the tokens.
     error : ValueError, TypeError or None
         Why the frames could not be decoded, with ``errors="return"``: then there are no tokens, and the state is the
         one before them.
@@ -97,6 +104,8 @@ class TransducerHypothesis(Formatted):
     log_probs: np.ndarray
     confidence: np.ndarray | None
     state: TransducerState
+    posterior: float | None = None
+    nbest: Sequence[TransducerHypothesis] | None = None
 
     def __init__(
         self,
@@ -179,7 +188,11 @@ class TransducerHypothesis(Formatted):
 
     @property
     def score(self) -> float:
-        """The sum of the tokens' log-probs, blanks not counted; -inf if the frames could not be decoded."""
+        """The sum of the tokens' log-probs, blanks not counted; -inf if the frames could not be decoded.
+
+        With a beam it is the natural log of the probability of the tokens, blanks and durations counted: of all paths
+        that the search has kept with ``merge="sum"``, of the strongest one with ``merge="max"``.
+        """
         return -math.inf if self.error is not None else math.fsum(self.log_probs.tolist())
 
     @property

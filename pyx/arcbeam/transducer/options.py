@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from arcbeam.core.calls import lists_fields
-from arcbeam.core.checks import as_float, check_frame_shift, check_threads, keep_plain_values, shown
+from arcbeam.core.checks import (
+    SMALLEST,
+    as_float,
+    check_count,
+    check_float32,
+    check_frame_shift,
+    check_real,
+    check_threads,
+    keep_plain_values,
+    shown,
+)
 from arcbeam.core.confidence import ConfidenceMethod, check_aggregation, resolve
 from arcbeam.gpu.devices import check_name
 
 PRECISIONS = ("float32", "bfloat16")
+MERGES = ("sum", "max")
 LARGEST_ALPHA = 1000.0
+LARGEST_COUNT = 2**16
+LARGEST_POWER = 10.0
 
 
 class TransducerKeywords(TypedDict, total=False):
@@ -26,6 +40,10 @@ class TransducerKeywords(TypedDict, total=False):
     confidence_aggregation: str
     boosting_tree_alpha: float
     ngram_lm_alpha: float
+    beam: float | None
+    max_hypotheses: int
+    merge: str
+    length_power: float
 
 
 @lists_fields
@@ -60,6 +78,17 @@ class TransducerOptions:
         The factor of a boosting tree's scores, which are added to the logits of labels.
     ngram_lm_alpha : float
         The factor of the n-gram model's natural logs, which are added to the logits of labels.
+    beam : float or None
+        Beam search: the largest difference in score, in nats, from the best hypothesis on a frame at which another one
+        is kept; ``math.inf`` for no limit. None or 0: greedy search. On the CPU only.
+    max_hypotheses : int
+        With a beam: the most hypotheses that are kept on a frame, and the most entries of an n-best list.
+    merge : str
+        With a beam: hypotheses with the same tokens on the same frame become one, with the ``"sum"`` of their
+        probabilities or with the ``"max"``.
+    length_power : float
+        With a beam: hypotheses are ranked at the end by ``score / (labels + 1) ** length_power``; 0 ranks them by their
+        scores.
     """
 
     blank_id: int
@@ -73,6 +102,10 @@ class TransducerOptions:
     confidence_aggregation: str = "min"
     boosting_tree_alpha: float = 1.0
     ngram_lm_alpha: float = 0.2
+    beam: float | None = None
+    max_hypotheses: int = 8
+    merge: str = "sum"
+    length_power: float = 0.0
 
     def __post_init__(self) -> None:
         if isinstance(self.blank_id, bool) or not isinstance(self.blank_id, numbers.Integral):
@@ -99,7 +132,27 @@ class TransducerOptions:
                 raise ValueError(
                     f"{name}: expected a number from -{LARGEST_ALPHA:g} to {LARGEST_ALPHA:g}, got {value!r}"
                 )
+        self._check_beam()
         keep_plain_values(self)
+
+    def _check_beam(self) -> None:
+        """Checks the options of beam search; a beam of 0 becomes None."""
+        if self.beam is not None:
+            rule = "of nats that is at least 0, or None for greedy search"
+            check_real("beam", self.beam, rule, above=0.0, inclusive=True, infinite=True)
+            if self.beam == 0:
+                object.__setattr__(self, "beam", None)
+            elif not math.isinf(self.beam):
+                check_float32("beam", self.beam, SMALLEST)
+        check_count("max_hypotheses", self.max_hypotheses, LARGEST_COUNT, "")
+        if self.merge not in MERGES:
+            raise ValueError(f"merge: expected {' or '.join(MERGES)}, got {self.merge!r}")
+        power = as_float("length_power", self.length_power, "from 0 to 10")
+        if not 0 <= power <= LARGEST_POWER:  # NaN compares false
+            raise ValueError(f"length_power: expected a number from 0 to {LARGEST_POWER:g}, got {power!r}")
+        for name in ("max_hypotheses", "merge", "length_power"):
+            if self.beam is None and getattr(self, name) != getattr(TransducerOptions, name):
+                raise ValueError(f"{name}: expected a beam, too, such as beam=4; without one, decoding is greedy")
 
     def resolved(self, threads: int | None) -> TransducerOptions:
         """The options with these threads in place of None."""

@@ -1,4 +1,4 @@
-"""The greedy search of one decoder: batches of utterances, each from a state, with its tree and the n-gram model."""
+"""The search of one decoder: batches of utterances, each from a state, with its tree and the n-gram model."""
 
 from __future__ import annotations
 

@@ -1,0 +1,69 @@
+// One utterance during its beam search: its histories, the hypotheses that are live on a frame, and those that have
+// arrived on later ones.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "shared/transducer_rules.hpp"
+#include "transducer/beam/bucket.hpp"
+#include "transducer/beam/expand.hpp"
+#include "transducer/beam/prefix_tree.hpp"
+#include "transducer/frames.hpp"
+#include "transducer/network.hpp"
+#include "transducer/search.hpp"
+
+namespace arcbeam::transducer::beam {
+
+class Lane {
+  public:
+    // Checks the frames; a value that is not finite ends the lane, and is in the result then.
+    void begin(const Network& network, const Options& options, const EncoderOutput& input, Result& result,
+               AlignedFloats& scratch);
+
+    [[nodiscard]] bool is_active() const { return place_.frame < frames_; }
+
+    // Adds the predictions to run, and lists the histories to test, before the lane can advance.
+    void request(std::vector<Prediction*>& predictions);
+    [[nodiscard]] const std::vector<std::uint32_t>& untested() const { return untested_; }
+    [[nodiscard]] Test test_of(std::uint32_t node) const {
+        return {encoder_.projected(place_.frame), tree_.prediction(node)};
+    }
+
+    // Takes the logits of a history in turn; if they are not finite, the lane ends.
+    void take(std::uint32_t node, const float* logits);
+
+    // Expands the live hypotheses, and goes on to the next depth of the frame or to a later frame.
+    void advance(AlignedFloats& scratch);
+
+    // Writes the n-best list.
+    void end();
+
+  private:
+    void go_to_next_frame(AlignedFloats& scratch);
+    void add(Bucket& bucket, const Hypothesis& source, const Row& row, const Candidate& candidate);
+    void write_labels();
+    // The score below which as many histories as may live have left the frame with better ones.
+    [[nodiscard]] float overtaken() const;
+    [[nodiscard]] const Row* row_of(std::uint32_t node) const;
+    [[nodiscard]] Alternative traced(const Hypothesis& hypothesis) const;
+
+    const Network* network_ = nullptr;
+    const Options* options_ = nullptr;
+    Result* result_ = nullptr;
+    std::int64_t frames_ = 0;  // 0 if the lane has been ended by a bad value
+    Frames encoder_;
+    PrefixTree tree_;
+    Place place_{0, 0};
+    double offset_ = 0.0;  // scores are relative to it
+    std::vector<Hypothesis> live_;
+    std::map<std::int64_t, Bucket> buckets_;  // of later frames; the end is the frame after the last
+    std::vector<Row> rows_;                   // of this frame
+    std::vector<std::uint32_t> untested_;
+    std::vector<Label> log_;
+    Expansion expansion_;
+};
+
+}  // namespace arcbeam::transducer::beam

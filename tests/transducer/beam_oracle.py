@@ -1,0 +1,246 @@
+"""Beam search of transducers (law 12) as plainly as it can be said, and what it must find where nothing is pruned.
+
+`search` is the law in float32, with the arithmetic of ``oracle.py``. `every_history` goes through all paths of a tiny
+network in float64, and `full_sum` adds up the paths of one sequence of labels. A path is frames, labels and durations.
+"""
+
+import copy
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tests.transducer import oracle
+from tests.transducer.oracle import F
+
+INF = math.inf
+
+
+class Networks:
+    """Log-probs after a history on a frame, as the twin's arithmetic has them: each history and frame is run once."""
+
+    def __init__(self, arrays, frames, blank, durations=None, activation="tanh", relu=False, precision="float32"):
+        self.rounding = oracle.ROUNDINGS[precision]
+        self.arrays = oracle.rounded_weights(arrays) if precision == "bfloat16" else arrays
+        start = (
+            oracle.Lstm(self.arrays, self.rounding)
+            if "weight_hh_l0" in arrays
+            else oracle.Stateless(self.arrays, relu, self.rounding)
+        )
+        self.durations, self.activation = durations, oracle.ACTIVATIONS[activation]
+        self.tokens = len(arrays["output_weight"]) - len(durations or ())
+        self.encoded = [self._linear("encoder", self.rounding(frame)) for frame in frames]
+        self.predicted = {(): self._predict(start, blank)}
+        self.rows = {}
+
+    def _linear(self, name, x):
+        return oracle.linear(self.arrays[f"{name}_weight"], self.arrays.get(f"{name}_bias"), x)
+
+    def _predict(self, network, token):
+        network = copy.deepcopy(network)
+        return network, self._linear("prediction", network.step(token))
+
+    def prediction(self, history):
+        """The prediction network after these labels, and its part of the joint network's hidden layer."""
+        if history not in self.predicted:
+            network, _ = self.prediction(history[:-1])
+            self.predicted[history] = self._predict(network, history[-1])
+        return self.predicted[history]
+
+    def log_probs(self, history, frame):
+        """float32[tokens] and float32[durations]; for an RNN-T the only duration is 0, with a log-prob of 0."""
+        if (history, frame) not in self.rows:
+            hidden = self.rounding(self.activation(self.encoded[frame] + self.prediction(history)[1]))
+            logits = self._linear("output", hidden)
+            tokens, durations = logits[: self.tokens], logits[self.tokens :]
+            self.rows[history, frame] = log_softmax(tokens), log_softmax(durations) if self.durations else [F(0)]
+        return self.rows[history, frame]
+
+
+def log_softmax(logits):
+    largest = logits.max()
+    return (logits - largest) - oracle.log(oracle.tree(oracle.padded_terms(oracle.exp(logits - largest))))
+
+
+@dataclass
+class Model:
+    """What the search is given."""
+
+    networks: Networks
+    frames: int
+    blank: int
+    durations: list | None
+    max_symbols: int
+
+    @property
+    def steps(self):
+        """Frames by duration index."""
+        return self.durations or [0]
+
+    def after(self, frame, depth, token, duration):
+        """Where a step leads: a frame, the number of the last for the end, and the labels written on it."""
+        if token == self.blank:
+            return min(frame + max(duration, 1), self.frames), 0
+        if duration > 0 or depth + 1 >= self.max_symbols:
+            return min(frame + max(duration, 1), self.frames), 0
+        return frame, depth + 1
+
+
+# --- the law -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    history: tuple
+    score: F
+    path: F
+    labels: tuple = ()  # (token, frame, duration, log-prob) of the strongest single path
+
+
+@dataclass
+class Bucket:
+    """Hypotheses by history, in the order of their first arrivals."""
+
+    sums: bool
+    found: dict = field(default_factory=dict)
+
+    def add(self, one):
+        there = self.found.get(one.history)
+        if there is None:
+            self.found[one.history] = one
+            return
+        kept = one if one.path > there.path else there
+        self.found[one.history] = replace(kept, score=merged(there.score, one.score, self.sums))
+
+    def cut_off(self, bound, most):
+        live = [one for one in self.found.values() if one.score >= bound]
+        return sorted(live, key=lambda one: -one.score)[:most]  # stable
+
+
+def merged(a, b, sums):
+    high, low = max(a, b), min(a, b)
+    return high + oracle.log(F(1) + oracle.exp(low - high)) if sums else high
+
+
+@dataclass
+class Counts:
+    """Live hypotheses of each step, as (frame, depth, histories)."""
+
+    steps: list = field(default_factory=list)
+
+
+def search(model, beam, most, merge="sum", length_power=0.0, counts=None):
+    """[(labels of the strongest path, score)], the best first."""
+    sums, beam, offset = merge == "sum", F(beam), 0.0
+    buckets = {0: Bucket(sums, {(): Hypothesis((), F(0), F(0))})}
+    while True:
+        frame = min(buckets)
+        best = max(one.score for bucket in buckets.values() for one in bucket.found.values())
+        for bucket in buckets.values():
+            for history, one in bucket.found.items():
+                bucket.found[history] = replace(one, score=one.score - best, path=one.path - best)
+        offset += float(best)
+        live, depth = buckets.pop(frame).cut_off(-beam, most), 0
+        if frame == model.frames:
+            return ranked(live, offset, length_power)
+        while live:
+            if counts is not None:
+                counts.steps.append((frame, depth, [one.history for one in live]))
+            deeper = Bucket(sums)
+            candidates, bound = expand(model, live, frame, buckets, beam, most)
+            for score, rank, token, d in candidates:
+                to, _ = place = model.after(frame, depth, token, model.steps[d])
+                bucket = deeper if place == (frame, depth + 1) else buckets.setdefault(to, Bucket(sums))
+                bucket.add(stepped(model, live[rank], score, frame, token, d))
+            live, depth = deeper.cut_off(max(bound, overtaken(buckets, most)), most), depth + 1
+
+
+def expand(model, live, frame, buckets, beam, most):
+    """The candidates that are admitted, in the order of the law, and what they score at least."""
+    found = []
+    for rank, one in enumerate(live):
+        tokens, durations = model.networks.log_probs(one.history, frame)
+        for token, log_prob in enumerate(tokens):
+            found += [(one.score + (log_prob + more), rank, token, d) for d, more in enumerate(durations)]
+    passed_over = [one.score for bucket in buckets.values() for one in bucket.found.values()]
+    bound = max([score for score, *_ in found] + passed_over) - beam
+    found = [one for one in found if one[0] >= bound and np.isfinite(one[0])]
+    kept = [one for one in found if one[2] == model.blank]
+    for d in range(len(model.steps)):
+        labels = sorted((one for one in found if one[2] != model.blank and one[3] == d), key=lambda one: -one[0])
+        kept += labels[:most]  # stable: by rank and token among equals
+    return sorted(kept, key=lambda one: (one[1], one[2] != model.blank, one[2], one[3])), bound
+
+
+def overtaken(buckets, most):
+    """The score below which a hypothesis on the frame has `most` histories before it that have left the frame."""
+    best = {}
+    for bucket in buckets.values():
+        for history, one in bucket.found.items():
+            best[history] = max(one.score, best.get(history, -INF))
+    scores = sorted(best.values(), reverse=True)
+    return scores[most - 1] if len(scores) >= most else F(-INF)
+
+
+def stepped(model, source, score, frame, token, d):
+    tokens, durations = model.networks.log_probs(source.history, frame)
+    path = source.path + (tokens[token] + durations[d])
+    if token == model.blank:
+        return replace(source, score=score, path=path)
+    label = (token, frame, model.steps[d], tokens[token])
+    return Hypothesis((*source.history, token), score, path, (*source.labels, label))
+
+
+def ranked(live, offset, power):
+    totals = [(one.labels, offset + float(one.score)) for one in live]
+
+    def rank(entry):
+        labels, score = entry
+        return -score / float(oracle.exp(F(power) * oracle.log(F(len(labels)) + F(1))))
+
+    return sorted(totals, key=rank)
+
+
+# --- what there is to find -----------------------------------------------------------------------------------------
+
+
+def every_history(model, merge="sum"):
+    """{history: log of the summed, or of the largest, probability of its paths}, in float64, path by path."""
+    paths = {}
+    waiting = [(0, 0, (), 0.0)]
+    while waiting:
+        frame, depth, history, score = waiting.pop()
+        if frame == model.frames:
+            paths.setdefault(history, []).append(score)
+            continue
+        tokens, durations = model.networks.log_probs(history, frame)
+        for token, log_prob in enumerate(tokens):
+            for d, more in enumerate(durations):
+                after = history if token == model.blank else (*history, token)
+                place = model.after(frame, depth, token, model.steps[d])
+                waiting.append((*place, after, score + float(log_prob) + float(more)))
+    return {history: log_sum(scores) if merge == "sum" else max(scores) for history, scores in paths.items()}
+
+
+def log_sum(scores):
+    largest = max(scores)
+    return largest + math.log(math.fsum(math.exp(score - largest) for score in scores))
+
+
+def full_sum(model, history):
+    """The log of the summed probability of all paths that write these labels, by the forward algorithm in float64."""
+    forward = {(0, 0, 0): 0.0}  # (frame, labels written, depth)
+    for frame in range(model.frames):
+        for written in range(len(history) + 1):
+            for depth in range(model.max_symbols):
+                score = forward.pop((frame, written, depth), None)
+                if score is None:
+                    continue
+                tokens, durations = model.networks.log_probs(tuple(history[:written]), frame)
+                for token, more in ((model.blank, 0), *(((history[written], 1),) if written < len(history) else ())):
+                    for d, duration in enumerate(durations):
+                        to, deeper = model.after(frame, depth, token, model.steps[d])
+                        state = (to, written + more, deeper)
+                        step = score + float(tokens[token]) + float(duration)
+                        forward[state] = np.logaddexp(forward.get(state, -INF), step)
+    return float(forward.get((model.frames, len(history), 0), -INF))
