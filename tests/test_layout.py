@@ -223,7 +223,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"adapters", "batching", "core", "ctc", "files", "front", "streams", "transducer"},
         {"ctc/boost"},
     ),
-    "cli/transcribe": ({"cli", "core", "files"}, {"transcribe"}),
+    "cli/transcribe": ({"cli", "core", "files", "jobs"}, {"transcribe"}),
     "jobs": ({"core", "files"}, set()),
     "cli": (
         {"cli/transcribe", "core", "ctc", "files", "jobs", "report"},

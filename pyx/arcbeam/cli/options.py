@@ -1,5 +1,6 @@
 """Options that commands share: names, units and help texts in one place. `DecoderOptions` validates the values."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -221,7 +222,9 @@ class Jobs:
         help="Leave out utterances and files with an error instead of ending at the first: they are listed in "
         "FILE.errors.tsv, where FILE is the output, and the exit code is 3.")] = False
 
-    def job(self, context: typer.Context, inputs: "list[Input]", output: str, passed: Any = None) -> "Job":
+    def job(
+        self, context: typer.Context, inputs: "list[Input]", output: str, passed: Any = None, *, is_folder: bool = False
+    ) -> "Job":
         """The job of a command; a usage error where it could not go on, or read its inputs twice."""
         from arcbeam.cli.console import version
         from arcbeam.cli.outputs import STDOUT, is_pipe
@@ -231,6 +234,8 @@ class Jobs:
         from arcbeam.jobs.shards import Shard
 
         is_file = output != STDOUT and not is_pipe(output) and not output.startswith(("/dev/", "/proc/"))
+        if is_folder:
+            output, is_file = output.rstrip(os.sep), True
         if self.resume and not is_file:
             raise typer.BadParameter(
                 f"expected --output with a file, which a run can go on with, got {output}", param_hint="'--resume'"
@@ -245,7 +250,7 @@ class Jobs:
         return Job(
             inputs, output if is_file else None, started_with=started_with(options, OF_FILES, inputs),
             resume=self.resume, shard=None if self.shard is None else Shard.parse(self.shard),
-            skip_errors=self.skip_errors, tell=note, passed=passed or (lambda name: None),
+            skip_errors=self.skip_errors, tell=note, passed=passed or (lambda name: None), is_folder=is_folder,
         )  # fmt: skip
 
 

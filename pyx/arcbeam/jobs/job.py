@@ -53,9 +53,10 @@ class JobFile(Protocol):
 class Job:
     """A run over the utterances of `inputs`, or a shard of them; used as a context.
 
-    `output` is the file that it writes, or None for a pipe or the like, from which no run can go on. Beside the file is
-    the journal: with `resume` a run goes on where one that was `started_with` the same options broke off. `tell` notes
-    a line for the user. `passed` is called with the id of each utterance that this run does not decode.
+    `output` is the file that it writes, or None for a pipe or the like, from which no run can go on; or with
+    `is_folder` a folder, which gets a file of each utterance at once. Beside it is the journal: with `resume` a run
+    goes on where one that was `started_with` the same options broke off. `tell` notes a line for the user. `passed` is
+    called with the id of each utterance that this run does not decode.
     """
 
     def __init__(
@@ -69,8 +70,9 @@ class Job:
         skip_errors: bool = False,
         tell: Callable[[str], None] = lambda line: None,
         passed: Callable[[str], None] = lambda name: None,
+        is_folder: bool = False,
     ) -> None:
-        self.inputs, self.output = inputs, output
+        self.inputs, self.output, self._is_folder = inputs, output, is_folder
         self.resume, self.shard, self.skip_errors = resume, shard, skip_errors
         self.position = Position()
         self.failed = 0  # with those of earlier runs
@@ -251,6 +253,8 @@ class Job:
         self._saved = time.monotonic()
 
     def __enter__(self) -> Self:
+        if self._is_folder:
+            self._begin(1)
         return self
 
     def __exit__(
@@ -270,7 +274,7 @@ class Job:
                 self._journal.remove()
             return
         with suppress(OSError):  # the error that broke the job off is told
-            if not os.path.exists(f"{self.output}{PARTIAL}"):
+            if not self._is_folder and not os.path.exists(f"{self.output}{PARTIAL}"):
                 self._journal.remove()
             elif all(_size(path + PARTIAL) >= size for path, size in self.position.sizes.items()):
                 self._journal.write(self.position)

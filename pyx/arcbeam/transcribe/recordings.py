@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from arcbeam.core.errors import FormatError
 from arcbeam.files.lines import read_lines
 
+PIPE = "-"  # raw samples from the standard input
 MANIFESTS = (".json", ".jsonl", ".ndjson", ".manifest")
 #: How the names of files in a folder end that are recordings; files that are named may end otherwise.
 AUDIO = (
@@ -36,9 +37,29 @@ class Recording(NamedTuple):
     offset: float = 0.0
     duration: float | None = None
 
+    def load(self) -> Recording:
+        """Returns itself: an entry of a job, which is read while it is transcribed."""
+        return self
 
-def find_recordings(paths: Iterable[str]) -> list[Recording]:
+    @property
+    def source(self) -> Path:
+        """The file of an entry of a job."""
+        return self.path
+
+    @property
+    def is_pipe(self) -> bool:
+        """Whether it can be read only once."""
+        return str(self.path) == PIPE
+
+    def entries(self) -> Iterator[Recording]:
+        """Yields itself, the only entry of an input of a job."""
+        yield self
+
+
+def find_recordings(paths: Iterable[str], *, may_be_missing: bool = False) -> list[Recording]:
     """The recordings that are there, in the order of the paths; those of a folder in the order of their names.
+
+    `may_be_missing`: files of a manifest that are not there are found, too, and fail when they are read.
 
     Raises
     ------
@@ -47,7 +68,7 @@ def find_recordings(paths: Iterable[str]) -> list[Recording]:
     OSError
         A path where there is nothing; the message of a manifest names the line.
     """
-    found = [recording for path in paths for recording in _find(path)]
+    found = [recording for path in paths for recording in _find(path, may_be_missing)]
     seen: dict[str, Path] = {}
     for recording in found:
         if recording.id in seen:
@@ -59,14 +80,14 @@ def find_recordings(paths: Iterable[str]) -> list[Recording]:
     return found
 
 
-def _find(name: str) -> Iterator[Recording]:
+def _find(name: str, may_be_missing: bool) -> Iterator[Recording]:
     path = Path(name)
     if not path.exists():
         raise FileNotFoundError(2, os.strerror(2), name)
     if path.is_dir():
         yield from _of_folder(path)
     elif path.suffix.lower() in MANIFESTS:
-        yield from _of_manifest(path)
+        yield from _of_manifest(path, may_be_missing)
     else:
         yield Recording(path.stem, path)
 
@@ -82,7 +103,7 @@ def _of_folder(folder: Path) -> Iterator[Recording]:
         yield Recording(path.relative_to(folder).with_suffix("").as_posix(), path)
 
 
-def _of_manifest(manifest: Path) -> Iterator[Recording]:
+def _of_manifest(manifest: Path, may_be_missing: bool) -> Iterator[Recording]:
     """Lines of JSON with "audio_filepath", relative to the manifest, and if need be "offset", "duration" and "id"."""
     counts: dict[str, int] = {}
     is_empty = True
@@ -92,7 +113,7 @@ def _of_manifest(manifest: Path) -> Iterator[Recording]:
         where = f"{manifest}, line {number}"
         entry = _entry(line, where)
         path = manifest.parent / entry["audio_filepath"]
-        if not path.is_file():
+        if not may_be_missing and not path.is_file():
             raise FileNotFoundError(f"{where}: expected an audio file, got {path}, where there is none")
         name = entry.get("id", path.stem)
         if not isinstance(name, str) or not name:

@@ -1,7 +1,7 @@
 """The command ``arcbeam transcribe``: its options, and the loop over recordings."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,13 +10,15 @@ import typer
 
 from arcbeam.cli import options as opt
 from arcbeam.cli.console import Failure, guarded
-from arcbeam.cli.outputs import STDOUT
+from arcbeam.cli.outputs import STDOUT, is_done, tell_job
 from arcbeam.cli.parameters import takes_groups
 from arcbeam.cli.terminal import note, progress, steps
 from arcbeam.cli.transcribe.outputs import SUBTITLES, Format, check_place, format_of, is_folder, open_transcripts
 from arcbeam.cli.transcribe.progress import Progress
+from arcbeam.jobs.job import Failed, reason
 
 if TYPE_CHECKING:
+    from arcbeam.jobs.job import Job
     from arcbeam.transcribe.recordings import Recording
     from arcbeam.transcribe.subtitles import SubtitleRules
     from arcbeam.transcribe.transcriber import Transcriber
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
 AUDIO, MODEL, OF_SUBTITLES = "Audio", "Model", "Subtitles"
 OF_CTC = ("beam", "max_active", "acoustic_scale", "blank_penalty", "lexicon")
-PIPE = "-"
 DEFAULT_PAUSE = 0.6
 
 
@@ -111,6 +112,7 @@ def transcribe(
     boosting: opt.Boosting,
     search: opt.Search,
     subtitles: Subtitles,
+    jobs: opt.Jobs,
     threads: opt.Threads = None,
     device: opt.Device = opt.DEFAULT.device,
     debug: opt.Debug = False,
@@ -130,8 +132,16 @@ def transcribe(
     from arcbeam import Transcriber
     from arcbeam.transcribe.recordings import Recording, find_recordings
 
-    recordings = [Recording("audio", Path(PIPE))] if inputs == [PIPE] else find_recordings(inputs)
+    if inputs == [opt.STDIN]:
+        recordings = [Recording("audio", Path(opt.STDIN))]
+    else:
+        recordings = find_recordings(inputs, may_be_missing=jobs.skip_errors)
     check_place(output, chosen, recordings)
+    counter = Progress(recordings)
+    every: Any = recordings
+    job = jobs.job(context, every, output, counter.pass_over, is_folder=is_folder(output))
+    if is_done(job):
+        return
     with steps(f"loading {model}"):
         transcriber = Transcriber(
             model, lm, toolkit=toolkit, model_type=model_type, quantization=quantization, device=device,
@@ -139,32 +149,33 @@ def transcribe(
             endpoint=_pauses(sentence_pause), confidence=confidence, **options,
         )  # fmt: skip
     boosts = _boosts(context, transcriber, boosting)
-    run = _Run(transcriber, _channel(channel), sample_rate, boosts, Progress(recordings))
+    run = _Run(transcriber, _channel(channel), sample_rate, boosts, counter)
     # Of one file that is named there is no doubt whose the lines are.
     is_one = len(inputs) == 1 and Path(inputs[0]) == recordings[0].path
     with (
-        open_transcripts(output, chosen, rules, has_ids=not is_one and not is_folder(output)) as write,
+        job,
+        open_transcripts(output, chosen, rules, job, has_ids=not is_one and not is_folder(output)) as write,
         progress(
             "transcribing", run.progress.total, lambda: int(run.progress.seconds), say=run.progress.say
         ),
     ):  # fmt: skip
-        for transcript in run.transcripts(recordings):
-            write(transcript)
+        run.work(job, write)
     note(run.progress.describe(str(transcriber.decoder.device)))
     run.tell()
-    if boosts is not None:
+    if boosts is not None and jobs.shard is None:
         boosts.tell_absent()
+    tell_job(job)
 
 
 def _check_pipe(inputs: list[str], sample_rate: int | None) -> None:
     """A usage error for raw samples without their rate, or with other inputs, or for a rate without raw samples."""
-    if PIPE in inputs and len(inputs) > 1:
+    if opt.STDIN in inputs and len(inputs) > 1:
         raise typer.BadParameter("- is the standard input, which comes alone", param_hint="'INPUT'")
-    if PIPE in inputs and sample_rate is None:
+    if opt.STDIN in inputs and sample_rate is None:
         raise typer.BadParameter(
             "- has raw samples, whose rate is not known: needs --sample-rate, such as 16000", param_hint="'INPUT'"
         )
-    if PIPE not in inputs and sample_rate is not None:
+    if opt.STDIN not in inputs and sample_rate is not None:
         raise typer.BadParameter(
             "is for the standard input, -; files say their own", param_hint="'--sample-rate'"
         )
@@ -221,18 +232,29 @@ class _Run:
         self._low: list[str] = []
         self._dead: list[str] = []
 
-    def transcripts(self, recordings: "Iterable[Recording]") -> "Iterable[Transcript]":
-        """The transcripts, in the order of the recordings; an error names the file."""
+    def work(self, job: "Job", write: "Callable[[Transcript], None]") -> None:
+        """Writes the transcripts of what is left of a job; an error names the file, and ends it or is listed."""
+        recordings: Any = job.utterances()
         for recording in recordings:
-            try:
-                transcript = self.transcript(recording)
-            except ValueError as error:
-                if str(recording.path) == PIPE or str(recording.path) in str(error):
-                    raise
-                raise Failure(f"{recording.path}: {error}") from error
-            self.progress.add(transcript.duration)
-            self._remember(recording, transcript)
-            yield transcript
+            failed = recording if isinstance(recording, Failed) else None
+            if failed is None:
+                try:
+                    transcript = self.transcript(recording)
+                except (ValueError, OSError) as error:
+                    if job.skip_errors:
+                        failed = Failed(recording.id, recording.path, reason(error))
+                    elif isinstance(error, OSError) or recording.is_pipe or str(recording.path) in str(error):
+                        raise
+                    else:
+                        raise Failure(f"{recording.path}: {error}") from error
+            if failed is not None:
+                job.leave_out(failed)
+            else:
+                self.progress.add(transcript.duration)
+                self._remember(recording, transcript)
+                write(transcript)
+            job.mark(1, failed is None, {})
+        job.end()
 
     def transcript(self, recording: "Recording") -> "Transcript":
         """The transcript of one recording."""
@@ -240,7 +262,7 @@ class _Run:
         from arcbeam.transcribe.transcriber import transcribe_sound
 
         boost = None if self._boosts is None else self._boosts(recording.id)
-        if str(recording.path) == PIPE:
+        if recording.is_pipe:
             assert self._rate is not None
             sound = of_pipe(sys.stdin.buffer, "standard input", self._rate)
             return transcribe_sound(self._transcriber, sound, recording.id, None, boost, self.progress.at)

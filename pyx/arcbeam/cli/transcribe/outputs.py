@@ -15,6 +15,7 @@ from arcbeam.cli.terminal import note
 from arcbeam.files.writing import replacing_text
 
 if TYPE_CHECKING:
+    from arcbeam.jobs.job import Job
     from arcbeam.transcribe.recordings import Recording
     from arcbeam.transcribe.subtitles import SubtitleRules
     from arcbeam.transcribe.transcript import Transcript
@@ -79,11 +80,11 @@ def _file_of(folder: str, name: str, format: Format) -> Path:
 
 @contextmanager
 def open_transcripts(
-    output: str, format: Format, rules: "SubtitleRules | None", has_ids: bool
+    output: str, format: Format, rules: "SubtitleRules | None", job: "Job", has_ids: bool
 ) -> "Iterator[Callable[[Transcript], None]]":
     """Yields a function that writes a transcript; with `has_ids` lines of text begin with the recording's name."""
     if not is_folder(output):
-        with open_output(output, at_once=True) as file:
+        with open_output(output, at_once=True, job=job) as file:
             yield lambda transcript: _write(file, transcript, format, rules, has_ids)
         return
     written = [0]

@@ -15,7 +15,12 @@ class Progress:
     def __init__(self, recordings: "Sequence[Recording]") -> None:
         self._recordings = recordings
         self.done, self._before, self._now = 0, 0.0, 0.0
+        self._left_out: set[str] = set()  # of other shards, and of earlier runs
         self._began = time.monotonic()
+
+    def pass_over(self, name: str) -> None:
+        """A recording is none of this run's."""
+        self._left_out.add(name)
 
     @property
     def seconds(self) -> float:
@@ -37,6 +42,8 @@ class Progress:
 
         found = 0.0
         for recording in self._recordings:
+            if recording.id in self._left_out:
+                continue
             with suppress(OSError, SoundFileError):  # which transcribing the file raises, too, in its turn
                 there = info(str(recording.path)).duration - recording.offset
                 found += there if recording.duration is None else min(there, recording.duration)
@@ -46,7 +53,7 @@ class Progress:
         """The line of progress."""
         took = max(time.monotonic() - self._began, 1e-9)
         rate = self.seconds / took
-        count, all_of_them = len(self._recordings), "" if total is None else f" of {clock(total)}"
+        count, all_of_them = len(self._recordings) - len(self._left_out), "" if total is None else f" of {clock(total)}"
         text = f"{self.done:,} of {count:,} recordings, {clock(self.seconds)}{all_of_them}, {rate:,.1f} times real time"
         if total is not None and self.seconds:
             text += f", {clock(max(0.0, total - self.seconds) / rate)} left"
