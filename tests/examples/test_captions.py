@@ -4,6 +4,7 @@ import asyncio
 import io
 import itertools
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -101,7 +102,12 @@ def test_clients_do_not_harm_each_other(port):
         ("confidence=1", [], 1008, "confidence: expected true or false, got 1"),
         ("", ["stop"], 1003, "expected binary messages of 16-bit samples, or the text 'end', got other text"),
         ("", [b"abc"], 1007, "expected whole samples of 2 bytes, got 3 bytes"),
-        ("rate=8000", [bytes(2 * 8_000 * 61)], 1008, "expected live audio, got 61 s within 0 s; POST files"),
+        (
+            "rate=8000",
+            [bytes(2 * 8_000 * 61)],
+            1008,
+            "expected live audio, got 60 s more than was recognised; POST files",
+        ),
     ],
 )
 def test_what_closes_a_client(port, query, messages, code, reason):
@@ -168,9 +174,26 @@ def test_a_client_that_sends_nothing_or_reads_nothing():
 
 
 def test_a_server_that_is_late_says_so(monkeypatch):
-    monkeypatch.setattr(live.time, "monotonic", itertools.count(0, 60).__next__)
+    monkeypatch.setattr(live, "monotonic", itertools.count(0, 60).__next__)
     reason = "captions are 3 s late, because of too many clients; try again later"
     assert closed(Limits(waiting_seconds=3.0), [samples(4)]) == [(1013, reason)]
+
+
+def test_a_server_that_is_late_takes_no_more_clients(model, monkeypatch):
+    with serving(model, limits=Limits(waiting_seconds=8.0)) as port:
+        model.gate.clear()
+        model.begun.clear()
+        with connect(f"ws://127.0.0.1:{port}/captions") as client:
+            client.send(bytes(2 * tones.RATE * 6))
+            assert model.begun.wait(60)
+            assert captions(port, ["end"]) == ([], 1000, "")  # six seconds at once are early, not late
+            monkeypatch.setattr(live, "monotonic", itertools.count(time.monotonic() + 60).__next__)
+            reason = "the captions of other clients are late already; try again later"
+            assert captions(port, ["end"]) == ([], 1013, reason)
+            monkeypatch.undo()
+            model.gate.set()
+            client.send("end")
+            assert list(client) == []
 
 
 def test_an_error_of_the_model_is_told(monkeypatch):
