@@ -14,7 +14,7 @@ from examples.captions.server import make_app
 MESSAGE_BYTES = 2**20  # of a WebSocket: half a minute of 16,000 samples a second
 
 
-def options() -> argparse.Namespace:
+def options() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser("python -m examples.captions", description="Serves captions in a browser.")
     add = parser.add_argument
@@ -33,7 +33,7 @@ def options() -> argparse.Namespace:
     add("--port", type=int, default=8000)
     add("--certificate", help="a file, for https")
     add("--key", help="the file of its key")
-    return parser.parse_args()
+    return parser
 
 
 def open_model(given: argparse.Namespace) -> Any:
@@ -41,11 +41,12 @@ def open_model(given: argparse.Namespace) -> Any:
     decoder: dict[str, Any] = {"device": given.device}
     if given.acoustic_scale is not None:
         decoder["acoustic_scale"] = given.acoustic_scale
-    if not any(Path(given.model).glob("*.onnx")):
+    if not [*Path(given.model).glob("*.onnx"), *Path(given.model).glob("*/*.onnx")]:
+        model = arcbeam.Transcriber(given.model, given.lm, **decoder).model
         import torch
 
         torch.set_num_threads(1)
-        return arcbeam.Transcriber(given.model, given.lm, **decoder).model
+        return model
     import onnxruntime
 
     session = onnxruntime.SessionOptions()
@@ -56,10 +57,14 @@ def open_model(given: argparse.Namespace) -> Any:
 
 def main() -> None:
     """Serves until Ctrl-C."""
-    given = options()
+    parser = options()
+    given = parser.parse_args()
     as_given = ("language", "window_seconds", "step_seconds", "ahead_seconds", "threads", "batch_size")
     named = {name: getattr(given, name) for name in as_given}
-    app = make_app(open_model(given), Path(given.model).name, limits=Limits(clients=given.clients), **named)
+    try:
+        app = make_app(open_model(given), Path(given.model).name, limits=Limits(clients=given.clients), **named)
+    except (arcbeam.ArcbeamError, TypeError, ValueError, OSError) as error:
+        parser.error(str(error))
     tls = {"ssl_certfile": given.certificate, "ssl_keyfile": given.key}
     uvicorn.run(app, host=given.host, port=given.port, ws_max_size=MESSAGE_BYTES, **tls)
 
