@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from examples.captions.limits import Limits
 from examples.captions.server import make_app
 
 MESSAGE_BYTES = 2**20  # of a WebSocket: half a minute of 16,000 samples a second
+UNREAD_MS = 30_000  # after which the connection of a client ends that does not even read why it was closed
 
 
 def options() -> argparse.ArgumentParser:
@@ -66,7 +68,10 @@ def main() -> None:
     except (arcbeam.ArcbeamError, TypeError, ValueError, OSError) as error:
         parser.error(str(error))
     tls = {"ssl_certfile": given.certificate, "ssl_keyfile": given.key}
-    uvicorn.run(app, host=given.host, port=given.port, ws_max_size=MESSAGE_BYTES, **tls)
+    config = uvicorn.Config(app, host=given.host, port=given.port, ws_max_size=MESSAGE_BYTES, **tls)
+    listening = config.bind_socket()
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MS)
+    uvicorn.Server(config).run([listening])
 
 
 if __name__ == "__main__":

@@ -3,11 +3,10 @@
 import asyncio
 import json
 import logging
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from time import monotonic
-from typing import Any
 
 import numpy as np
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -33,17 +32,18 @@ class LiveCaptions:
     """Serves the clients of live audio; each waits for the model and the decoder in a thread of its own."""
 
     def __init__(self, begin: Callable[[int, bool], arcbeam.LiveRecording], limits: Limits) -> None:
-        self._begin, self._limits = begin, limits
-        self._clients: set[_Client | None] = set()
+        self._begin, self._limits, self._clients = begin, limits, 0
         self._threads = ThreadPoolExecutor(limits.clients, "captions")
 
     async def serve(self, websocket: WebSocket) -> None:
         """One client, from its first samples to its last caption."""
         await websocket.accept()
-        client, end = None, Refused(1000, "")
+        self._clients += 1
+        end = Refused(1000, "")
         try:
-            client = self._admitted(websocket)
-            await client.serve()
+            if self._clients > self._limits.clients:
+                raise Refused(1013, f"expected at most {self._limits.clients} clients at once; try again later")
+            await _Client(websocket, *self._begun(websocket.query_params), self._limits, self._threads).serve()
         except WebSocketDisconnect:
             return
         except Refused as refused:
@@ -52,29 +52,21 @@ class LiveCaptions:
             logging.getLogger("uvicorn.error").exception("captions of a client")
             end = Refused(1011, "the server failed; its log says why")
         finally:
-            self._clients.discard(client)
+            self._clients -= 1
         with suppress(TimeoutError, RuntimeError, WebSocketDisconnect):  # it has gone, or reads nothing
             await asyncio.wait_for(websocket.close(end.code, end.reason), self._limits.reading_seconds)
 
-    def _admitted(self, websocket: WebSocket) -> "_Client":
-        """A client with what the query of its address says; Refused if there is no room for it."""
-        query, limits = websocket.query_params, self._limits
-        if len(self._clients) >= limits.clients:
-            raise Refused(1013, f"expected at most {limits.clients} clients at once; try again later")
-        if any(one.late_seconds > limits.waiting_seconds / 4 for one in self._clients if one):
-            raise Refused(1013, "the captions of other clients are late already; try again later")
+    def _begun(self, query: Mapping[str, str]) -> tuple[arcbeam.LiveRecording, int]:
+        """A recording by the query of an address, and its rate."""
         rate, confidence = query.get("rate", "16000"), query.get("confidence", "false")
         if not (rate.isdecimal() and len(rate) < 7 and int(rate) in RATES):
             raise Refused(1008, f"rate: expected samples a second from {RATES[0]} to {RATES[-1]}, got {rate}")
         if confidence not in ("true", "false"):
             raise Refused(1008, f"confidence: expected true or false, got {confidence}")
         try:
-            recording = self._begin(int(rate), confidence == "true")
+            return self._begin(int(rate), confidence == "true"), int(rate)
         except (ValueError, ImportError) as error:  # a model without confidences, a package that is missing
             raise Refused(1008, str(error)) from error
-        client = _Client(websocket, recording, int(rate), limits, self._threads)
-        self._clients.add(client)
-        return client
 
     def close(self) -> None:
         """Waits for the threads."""
@@ -85,22 +77,11 @@ class _Client:
     """The two directions of a WebSocket, between which a bounded number of samples waits."""
 
     def __init__(
-        self, websocket: WebSocket, recording: Any, rate: int, limits: Limits, threads: ThreadPoolExecutor
+        self, websocket: WebSocket, recording: arcbeam.LiveRecording, rate: int, limits: Limits, threads: Executor
     ) -> None:
         self._websocket, self._recording, self._rate = websocket, recording, rate
         self._limits, self._threads = limits, threads
         self._waiting, self._is_over, self._news = bytearray(), False, asyncio.Event()
-        self._began, self._received = monotonic(), 0.0
-
-    @property
-    def waiting_seconds(self) -> float:
-        """The audio that has not been recognised."""
-        return len(self._waiting) / 2 / self._rate
-
-    @property
-    def late_seconds(self) -> float:
-        """How much of it would have been recognised by now, if the machine were fast enough for live audio."""
-        return min(self.waiting_seconds, monotonic() - self._began - self._received + self.waiting_seconds)
 
     async def serve(self) -> None:
         """Reads and writes until the end, or until one of both raises."""
@@ -114,13 +95,13 @@ class _Client:
 
     async def _read(self) -> None:
         """Samples until the end; Refused for anything else, or for more than may wait."""
-        most = self._limits.waiting_seconds
+        began, received, most = monotonic(), 0, self._limits.waiting_seconds
         while not self._is_over:
             data = await self._message()
-            self._received += len(data) / 2 / self._rate
+            received += len(data)
             self._waiting += data
-            if self.waiting_seconds > most:
-                if self.late_seconds < most / 2:
+            if len(self._waiting) > 2 * self._rate * most:
+                if received / 2 / self._rate > monotonic() - began + most / 2:
                     raise Refused(1008, f"expected live audio, got {most:g} s more than was recognised; POST files")
                 raise Refused(1013, f"captions are {most:g} s late, because of too many clients; try again later")
             self._news.set()

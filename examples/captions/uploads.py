@@ -26,16 +26,17 @@ IDLE = {"temperature": ("0", "0.0"), "prompt": ("",), "stream": ("false", "False
 ALIAS = "whisper-1"  # a name that many clients do not let their users choose
 UNKNOWN = "und"  # ISO 639's code of an undetermined language
 DRAINED = 2**28  # bytes of a request, of which so much is read before its error
+OF_WHISPER = dict.fromkeys(("avg_logprob", "compression_ratio", "no_speech_prob", "temperature"))  # its decoder's
 TYPES = {429: "rate_limit_error", 500: "server_error"}
 
 
 class ApiError(Exception):
     """An error in OpenAI's form."""
 
-    def __init__(self, message: str, status: int = 400, param: str | None = None, code: str | None = None) -> None:
+    def __init__(self, message: str, status: int = 400, param: str | None = None) -> None:
         super().__init__(message)
         kind = TYPES.get(status, "invalid_request_error")
-        self.status, self.body = status, {"message": message, "type": kind, "param": param, "code": code}
+        self.status, self.body = status, {"message": message, "type": kind, "param": param, "code": None}
 
 
 class Transcriptions:
@@ -55,18 +56,24 @@ class Transcriptions:
 
     async def serve(self, request: Request) -> Response:
         """One file: its transcript, or an ApiError."""
-        uploads, size = self._limits.uploads, self._limits.upload_bytes
+        limits, size = self._limits, self._limits.upload_bytes
         error = ApiError(f"file: expected a request of at most {size:,} bytes, got more", 413, "file")
-        if self._uploads >= uploads:
-            size, error = 0, ApiError(f"expected at most {uploads} files at once; try again later", 429)
+        if self._uploads >= limits.uploads:
+            size, error = 0, ApiError(f"expected at most {limits.uploads} files at once; try again later", 429)
         self._uploads += 1
         try:
-            body = _limited(request.receive, size, error)
-            async with Request(request.scope, body).form(max_files=1, max_fields=20) as form:
+            async with asyncio.timeout(limits.idle_seconds):
+                body = _limited(request.receive, size, error)
+                form = await Request(request.scope, body).form(max_files=1, max_fields=20)
+            try:
                 fields = self._checked(form)
                 return _response(await self._transcribed(fields["file"], request), fields)
+            finally:
+                await form.close()
         except HTTPException as damaged:
             raise ApiError(damaged.detail) from damaged
+        except TimeoutError:
+            raise ApiError(f"file: expected a request within {limits.idle_seconds:g} s", 408) from None
         finally:
             self._uploads -= 1
 
@@ -75,10 +82,10 @@ class Transcriptions:
         fields = {"response_format": "json", "language": self._language or UNKNOWN, **form}
         fields[TIMES] = form.getlist(TIMES) or ["segment"]
         for name in fields:
-            _check("fields", name, FIELDS, name)
+            _check("fields", name, FIELDS)
         if not isinstance(fields.get("file"), UploadFile):
             raise ApiError("file: expected an audio file, got none", 400, "file")
-        _check("model", fields.get("model"), self._names, "model", 404, "model_not_found")
+        _check("model", fields.get("model"), self._names, 404)
         _check("response_format", fields["response_format"], FORMATS)
         for one in fields[TIMES]:
             _check(TIMES, one, ("word", "segment"))
@@ -143,13 +150,10 @@ def _limited(receive: Receive, limit: int, error: ApiError) -> Receive:
     return part
 
 
-def _check(
-    name: str, given: Any, expected: tuple[Any, ...], param: str = "", status: int = 400, code: str | None = None
-) -> None:
+def _check(name: str, given: Any, expected: tuple[Any, ...], status: int = 400) -> None:
     """ApiError unless what was given is one of what is expected."""
     if given not in expected:
-        message = f"{name}: expected {' or '.join(expected) or 'none'}, got {given}"
-        raise ApiError(message, status, param or name, code)
+        raise ApiError(f"{name}: expected {' or '.join(expected) or 'none'}, got {given}", status, name)
 
 
 def _response(transcript: arcbeam.Transcript, fields: dict[str, Any]) -> Response:
@@ -163,14 +167,10 @@ def _response(transcript: arcbeam.Transcript, fields: dict[str, Any]) -> Respons
     if kind == "verbose_json":
         found |= {"task": "transcribe", "language": fields["language"], "duration": transcript.duration}
         if "segment" in fields[TIMES]:
-            found["segments"] = [_segment(i, one) for i, one in enumerate(transcript.segments)]
+            found["segments"] = [
+                {"id": i, "seek": 0, "start": one.start, "end": one.end, "text": one.text, "tokens": [], **OF_WHISPER}
+                for i, one in enumerate(transcript.segments)
+            ]
         if "word" in fields[TIMES]:
             found["words"] = [{"word": one.word, "start": one.start, "end": one.end} for one in transcript.words]
     return JSONResponse(found)
-
-
-def _segment(number: int, segment: arcbeam.Segment) -> dict[str, Any]:
-    """A sentence; null is what only the decoder of Whisper has."""
-    of_whisper = dict.fromkeys(("avg_logprob", "compression_ratio", "no_speech_prob", "temperature"))
-    times = {"id": number, "seek": 0, "start": segment.start, "end": segment.end}
-    return times | {"text": segment.text, "tokens": [], **of_whisper}

@@ -32,10 +32,11 @@ def test_the_command(tmp_path):
     command = [sys.executable, "-m", "examples.captions", str(tmp_path), "--port", "0"]
     server = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     try:
-        for line in server.stderr:
-            if found := re.search(r"http://127.0.0.1:(\d+)", line):
-                break
-        port = int(found[1])
+        lines = [""]
+        while "running on socket" not in lines[-1]:
+            lines.append(server.stderr.readline())
+            assert lines[-1], lines
+        port = int(re.search(r"http://127.0.0.1:(\d+)", "".join(lines))[1])
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/") as page:
             assert b"<title>Captions</title>" in page.read()
         events, code, reason = captions(port, [*pieces(audio), "end"])
