@@ -3,6 +3,7 @@
 import argparse
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,9 @@ def main() -> None:
     config = uvicorn.Config(app, host=given.host, port=given.port, ws_max_size=MESSAGE_BYTES, **tls)
     listening = config.bind_socket()
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MS)
-    uvicorn.Server(config).run([listening])
+    listening.listen()  # so that clients wait until the server has started
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run([listening])
 
 
 if __name__ == "__main__":
