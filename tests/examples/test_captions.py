@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 for needed in ("kaldifst", "starlette", "uvicorn", "websockets", "python_multipart", "openai", "soundfile", "soxr"):
-    pytest.importorskip(needed, reason=f"{needed} is not installed: .[build,test]")
+    pytest.importorskip(needed, reason=f"{needed} is not installed: .[build,captions]")
 
 import openai  # noqa: E402
 import soundfile  # noqa: E402

@@ -3,7 +3,7 @@
 import pytest
 
 for needed in ("kaldifst", "starlette", "uvicorn", "websockets", "python_multipart", "soundfile", "soxr"):
-    pytest.importorskip(needed, reason=f"{needed} is not installed: .[build,test]")
+    pytest.importorskip(needed, reason=f"{needed} is not installed: .[build,captions]")
 
 import numpy as np  # noqa: E402
 import soundfile  # noqa: E402

@@ -284,7 +284,7 @@ def test_batch_jobs(there, speech, capsys, monkeypatch):
 
 def test_captions(there, capsys):
     for package in ("starlette", "uvicorn", "websockets", "python_multipart", "openai", "soundfile"):
-        pytest.importorskip(package, reason=f"{package} is not installed: .[test]")
+        pytest.importorskip(package, reason=f"{package} is not installed: .[captions]")
     import soundfile
 
     from tests.examples.captions_server import serving
