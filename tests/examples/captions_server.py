@@ -66,7 +66,7 @@ def captions(port, messages, query="rate=16000"):
         with suppress(ConnectionClosed):
             texts.extend(client)
         sender.join()
-        return [json.loads(text) for text in texts], client.close_code, client.close_reason
+        return [json.loads(text) for text in texts], client.protocol.close_code, client.protocol.close_reason
 
 
 def pieces(samples):

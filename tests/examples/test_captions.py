@@ -115,7 +115,7 @@ def test_limits_of_clients(model):
             refused = captions(port, ["end"])
             assert refused == ([], 1013, "expected at most 1 clients at once; try again later")
             client.send("end")
-            assert list(client) == [] and client.close_code == 1000
+            assert list(client) == [] and client.protocol.close_code == 1000
         assert captions(port, ["end"]) == ([], 1000, "")  # its place is free
 
 
