@@ -45,7 +45,7 @@ def open_model(given: argparse.Namespace) -> Any:
     if given.acoustic_scale is not None:
         decoder["acoustic_scale"] = given.acoustic_scale
     if not [*Path(given.model).glob("*.onnx"), *Path(given.model).glob("*/*.onnx")]:
-        model = arcbeam.Transcriber(given.model, given.lm, **decoder).model
+        model = arcbeam.Transcriber(given.model, given.lm, confidence=True, **decoder).model
         import torch
 
         torch.set_num_threads(1)

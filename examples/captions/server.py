@@ -57,17 +57,13 @@ def make_app(
         WebSocketRoute("/captions", live.serve),
         Route("/v1/audio/transcriptions", files.serve, methods=["POST"]),
     ]
-    handlers: dict[Any, Any] = {ApiError: _as_json, Exception: _failed}
-    return Starlette(routes=routes, lifespan=until_the_end, exception_handlers=handlers)
+    return Starlette(routes=routes, lifespan=until_the_end, exception_handlers={ApiError: _failed, Exception: _failed})
 
 
 async def _page(_: Request) -> FileResponse:
     return FileResponse(Path(__file__).with_name("page.html"))
 
 
-async def _as_json(_: Request, error: ApiError) -> JSONResponse:
-    return JSONResponse({"error": error.body}, error.status)
-
-
-async def _failed(request: Request, _: Exception) -> JSONResponse:
-    return await _as_json(request, ApiError("the server failed; its log says why", 500))
+async def _failed(_: Request, error: Exception) -> JSONResponse:
+    known = error if isinstance(error, ApiError) else ApiError("the server failed; its log says why", 500)
+    return JSONResponse({"error": known.body}, known.status)

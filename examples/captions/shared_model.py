@@ -12,7 +12,7 @@ class SharedModel:
     Parameters
     ----------
     model
-        As `Transcriber.model`: with ``decoder``, ``sample_rate`` and ``encode(audio, sample_rate=, batch_size=)``.
+        As `Transcriber.model`.
     threads : int
         How many call the model: one for each core, if a call uses one core.
     batch_size : int

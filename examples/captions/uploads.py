@@ -6,7 +6,6 @@ import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import soundfile
@@ -42,14 +41,7 @@ class ApiError(Exception):
 class Transcriptions:
     """Serves files, each in a thread."""
 
-    def __init__(
-        self,
-        transcriber: arcbeam.Transcriber,
-        batcher: arcbeam.Batcher,
-        name: str,
-        language: str | None,
-        limits: Limits,
-    ) -> None:
+    def __init__(self, transcriber: Any, batcher: Any, name: str, language: str | None, limits: Limits) -> None:
         self._transcriber, self._batcher, self._limits = transcriber, batcher, limits
         self._names, self._language, self._uploads = (name, ALIAS), language, 0
         self._threads = ThreadPoolExecutor(limits.uploads, "uploads")
@@ -107,25 +99,23 @@ class Transcriptions:
         return await work
 
     def _transcript(self, file: UploadFile, is_gone: threading.Event) -> arcbeam.Transcript:
-        """The transcript of a file, in a thread."""
+        """The same in a thread."""
 
         def go_on(_: float) -> None:
             if is_gone.is_set():
                 raise ApiError("the client is gone", 499)
 
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "file"
-            with path.open("wb") as copy:
-                shutil.copyfileobj(file.file, copy)
-            seconds = 0.0
+        with tempfile.NamedTemporaryFile() as copy:
+            shutil.copyfileobj(file.file, copy)
+            copy.flush()
             with suppress(soundfile.LibsndfileError):  # of which transcribe says more
-                seconds = soundfile.info(path).duration
-            try:
-                if seconds > (most := self._limits.upload_seconds):
+                seconds, most = soundfile.info(copy.name).duration, self._limits.upload_seconds
+                if seconds > most:
                     raise ApiError(f"file: expected at most {most:g} s of audio, got {seconds:g} s", 400, "file")
-                return self._transcriber.transcribe(path, channel="mean", progress=go_on, batcher=self._batcher)
+            try:
+                return self._transcriber.transcribe(copy.name, channel="mean", progress=go_on, batcher=self._batcher)
             except ValueError as error:
-                raise ApiError(str(error).replace(str(path), "file"), 400, "file") from error
+                raise ApiError(str(error).replace(copy.name, "file"), 400, "file") from error
 
     def close(self) -> None:
         """Waits for the threads."""
