@@ -54,7 +54,8 @@ class LiveCaptions:
         finally:
             self._clients -= 1
         with suppress(TimeoutError, RuntimeError, WebSocketDisconnect):  # it has gone, or reads nothing
-            await asyncio.wait_for(websocket.close(end.code, end.reason), self._limits.reading_seconds)
+            async with asyncio.timeout(self._limits.reading_seconds):
+                await websocket.close(end.code, end.reason)
 
     def _begun(self, query: Mapping[str, str]) -> tuple[arcbeam.LiveRecording, int]:
         """A recording by the query of an address, and its rate."""
@@ -84,7 +85,10 @@ class _Client:
         self._waiting, self._is_over, self._news = bytearray(), False, asyncio.Event()
 
     async def serve(self) -> None:
-        """Reads and writes until the end, or until one of both raises."""
+        """Reads and writes until the end, or until one of both raises, which cancels the other.
+
+        Waits are limited by asyncio.timeout, because asyncio.wait_for of Python 3.11 can lose a cancellation.
+        """
         tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._write())]
         try:
             await asyncio.gather(*tasks)
@@ -109,7 +113,8 @@ class _Client:
     async def _message(self) -> bytes:
         """The samples of the next message; none of the last one."""
         try:
-            message = await asyncio.wait_for(self._websocket.receive(), self._limits.idle_seconds)
+            async with asyncio.timeout(self._limits.idle_seconds):
+                message = await self._websocket.receive()
         except TimeoutError:
             raise Refused(1008, f"expected samples, got nothing for {self._limits.idle_seconds:g} s") from None
         if message["type"] == "websocket.disconnect":
@@ -133,9 +138,9 @@ class _Client:
             if not self._waiting:
                 self._news.clear()
             for event in await loop.run_in_executor(self._threads, _add, self._recording, data, is_last):
-                sending = self._websocket.send_text(json.dumps(event.to_dict(), ensure_ascii=False))
                 try:
-                    await asyncio.wait_for(sending, self._limits.reading_seconds)
+                    async with asyncio.timeout(self._limits.reading_seconds):
+                        await self._websocket.send_text(json.dumps(event.to_dict(), ensure_ascii=False))
                 except TimeoutError:
                     seconds = self._limits.reading_seconds
                     raise Refused(1008, f"expected a client that reads captions, got none for {seconds:g} s") from None

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import itertools
+import socket
 import threading
 
 import numpy as np
@@ -80,7 +81,7 @@ def test_clients_do_not_harm_each_other(port):
     def vanish():
         with connect(f"ws://127.0.0.1:{port}/captions") as client:
             client.send(bytes_of(noise(3)))
-            client.socket.close()
+            client.socket.shutdown(socket.SHUT_RDWR)
 
     threads = [threading.Thread(target=follow, args=one) for one in [*enumerate(good), *bad.items()]]
     threads.append(threading.Thread(target=vanish))
