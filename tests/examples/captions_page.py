@@ -52,6 +52,7 @@ class Page:
         end = time.monotonic() + GIVE_UP_S
         while not holds(found := self.value(code)):
             assert time.monotonic() < end, (code, found, self.value(STATUS))
+            time.sleep(0.03)
         return found
 
 
