@@ -23,8 +23,10 @@ class Gated(tones.ToneModel):
         super().__init__()
         self.gate, self.begun = threading.Event(), threading.Event()
         self.gate.set()
+        self.batches = []
 
     def encode(self, audio, **options):
+        self.batches.append(len(audio))
         self.begun.set()
         assert self.gate.wait(60)
         return super().encode(audio, **options)

@@ -284,7 +284,7 @@ def test_windows_of_live_audio_come_first():
     model = Gated()
     model.gate.clear()
     shared = SharedModel(model, threads=1, batch_size=2, live_seconds=1.0)
-    lengths = [16_000, 32_000, 8_000, 16_000, 16_000]
+    lengths = [16_000, 32_000, 8_000, 16_000, 16_000, 16_000, 16_000]
 
     def encode(samples):
         return shared.encode([np.zeros(samples, np.float32)], sample_rate=16_000)
@@ -292,12 +292,14 @@ def test_windows_of_live_audio_come_first():
     threads = [threading.Thread(target=encode, args=(one,)) for one in lengths]
     for thread in threads:
         thread.start()
-    while len(shared._live) + len(shared._long) < len(lengths) - 1:  # all but what the thread has taken
+    assert model.begun.wait(60)
+    while len(shared._live) + len(shared._long) < len(lengths) - model.batches[0]:
         pass
     model.gate.set()
     for thread in threads:
         thread.join()
-    assert sorted(model.calls) == sorted(lengths) and 32_000 in (model.calls[0], model.calls[-1])
+    assert sorted(model.calls) == sorted(lengths) and max(model.batches) == 2
+    assert 32_000 in (model.calls[0], model.calls[-1])
     model.encode = None
     with pytest.raises(TypeError, match="not callable"):
         encode(10)
