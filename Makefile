@@ -120,7 +120,7 @@ $(VENV)/has-demo: $(VENV)/made $(SOURCES)
 	$(call install_arcbeam,[build$(,)cli],)
 
 $(VENV)/has-test: $(VENV)/made $(SOURCES)
-	$(call install_arcbeam,[build$(,)cli$(,)peers$(,)bench$(,)test],ARCBEAM_STAGES=1 ARCBEAM_WERROR=1)
+	$(call install_arcbeam,[build$(,)cli$(,)captions$(,)peers$(,)bench$(,)test],ARCBEAM_STAGES=1 ARCBEAM_WERROR=1)
 	@touch $(VENV)/has-demo
 
 # Installs the packages of an extra, without arcbeam.

@@ -98,7 +98,10 @@ def test_a_missing_piece_is_named(tmp_path):
 
 
 # What users copy. Nothing imports it but its test, and a page tells how to use it.
-EXAMPLES = {"triton": ("tests/examples/test_triton.py", "docs/guide/triton.md")}
+EXAMPLES = {
+    "captions": ("tests/examples/test_captions.py", "docs/guide/captions.md"),
+    "triton": ("tests/examples/test_triton.py", "docs/guide/triton.md"),
+}
 
 
 def test_every_example_has_its_test_and_its_page():

@@ -29,7 +29,8 @@ UTTERANCES = 3
 PYTHON = {
     "design/kernels.md": 1, "guide/alignment.md": 2, "guide/baseline.md": 1, "guide/batch-jobs.md": 1,
     "guide/batches-from-python.md": 2,
-    "guide/boosting.md": 3, "guide/decoding.md": 2, "guide/endpoints.md": 2, "guide/frame-confidences.md": 3,
+    "guide/boosting.md": 3, "guide/captions.md": 2,
+    "guide/decoding.md": 2, "guide/endpoints.md": 2, "guide/frame-confidences.md": 3,
     "guide/from-flashlight.md": 1, "guide/from-nemo.md": 3, "guide/from-onnx.md": 3, "guide/from-other-toolkits.md": 5,
     "guide/from-pyctcdecode.md": 2,
     "guide/from-riva-and-kaldi.md": 4, "guide/from-torchaudio.md": 2, "guide/from-transformers.md": 2,
@@ -282,6 +283,24 @@ def test_batch_jobs(there, speech, capsys, monkeypatch):
     assert where == "transcripts"
     assert [one["id"] for one in found] == [["0-0", "0-1", "0-2"], ["1-0", "1-1", "1-2"]]
     assert [one["text"] for one in found] == [speech[1]] * 2
+
+
+def test_captions(there, capsys):
+    for package in ("starlette", "uvicorn", "websockets", "python_multipart", "openai", "soundfile"):
+        pytest.importorskip(package, reason=f"{package} is not installed: .[captions]")
+    import soundfile
+
+    from tests.examples.captions_server import serving
+    from tests.transcribe import tones
+
+    soundfile.write("speech.wav", tones.recording(["abc dea", "cab"]), tones.RATE)
+    with serving(tones.ToneModel()) as port:
+        for code in examples("guide/captions.md"):
+            run("captions.md", code.replace(":8000", f":{port}"), {})
+    first, second, *live = capsys.readouterr().out.splitlines()
+    assert (first, second) == ("1.00 1.54 abc dea", "2.56 2.78 cab")
+    assert live[0] == "1.0 1.54 False abc | abc dea"
+    assert [line.split(" ", 3)[2:] for line in live[1:]] == [["True", "abc dea | abc dea"], ["True", "cab | cab"]]
 
 
 def test_beam_and_scales(there):

@@ -1,5 +1,6 @@
 """Live audio: the sentences are those of the whole recording, and each event agrees with what was stable before."""
 
+import contextlib
 import threading
 
 import numpy as np
@@ -49,21 +50,39 @@ def test_words_come_while_they_are_spoken(transcriber):
     assert recording.is_finished and recording.seconds == len(said) / tones.RATE
 
 
-def test_many_recordings_at_once(transcriber):
+@pytest.mark.parametrize("rounds", [None, False, True], ids=["alone", "in rounds", "in rounds, with auto_reset"])
+def test_many_recordings_at_once(transcriber, rounds):
     texts = [tones.random_sentences(seed, 3) for seed in range(8)]
-    found = [None] * len(texts)
+    audios = [tones.recording(one) for one in texts]
+    found, whole = [None] * len(texts), [None] * len(texts)
 
-    def follow(at):
-        audio = tones.recording(texts[at])
-        chunks = np.split(audio, range(3000, len(audio), 3000))
-        found[at] = [segment.text for segment in final(transcriber.stream(chunks, window_seconds=3.0))]
+    def follow(at, batcher):
+        chunks = np.split(audios[at], range(3000, len(audios[at]), 3000))
+        events = transcriber.stream(chunks, window_seconds=3.0, batcher=batcher)
+        found[at] = [segment.text for segment in final(events)]
+        whole[at] = transcriber.transcribe(audios[at], batcher=batcher)
 
-    threads = [threading.Thread(target=follow, args=(at,)) for at in range(len(texts))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with contextlib.ExitStack() as stack:
+        batcher = None if rounds is None else arcbeam.Batcher(transcriber.decoder, auto_reset=rounds)
+        if batcher is not None:
+            stack.enter_context(batcher)
+        threads = [threading.Thread(target=follow, args=(at, batcher)) for at in range(len(texts))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert batcher is None or batcher.stats().decoded > 0
     assert found == texts
+    assert whole == [transcriber.transcribe(audio) for audio in audios]
+
+
+def test_a_batcher_of_another_decoder(transcriber):
+    with pytest.raises(TypeError, match=r"^batcher: expected an arcbeam.Batcher or None, got str"):
+        transcriber.live(batcher="rounds")
+    with arcbeam.Batcher(tones.ToneModel().decoder) as other:
+        for wrong in (transcriber.live, lambda batcher: transcriber.transcribe(AUDIO, batcher=batcher)):
+            with pytest.raises(ValueError, match=r"^batcher: expected one of this transcriber's decoder"):
+                wrong(batcher=other)
 
 
 def test_bad_samples_are_left_out(transcriber):

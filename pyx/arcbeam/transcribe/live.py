@@ -73,11 +73,17 @@ class LiveRecording:
     """
 
     def __init__(
-        self, model: AcousticModel, stream: Any, plan: Plan, frame_samples: int, sample_rate: int, name: str = "samples"
+        self,
+        model: AcousticModel,
+        sentences: Sentences,
+        plan: Plan,
+        frame_samples: int,
+        sample_rate: int,
+        name: str = "samples",
     ) -> None:
         self._model, self._frame_samples, self._name = model, frame_samples, name
         self._resampler = Resampler(name, sample_rate, model.sample_rate)
-        self._windower, self._sentences = Windower(plan, frame_samples), Sentences(stream)
+        self._windower, self._sentences = Windower(plan, frame_samples), sentences
         self._samples, self._rate, self._is_finished = 0, sample_rate, False
         self._shown: tuple[str, int] = ("", 0)
 

@@ -19,11 +19,12 @@ from arcbeam.transcribe.audio import Sound, counted, of_array, open_file, resamp
 from arcbeam.transcribe.live import LiveEvent, LiveRecording
 from arcbeam.transcribe.models import AcousticModel, check_decoder, encoded, open_model
 from arcbeam.transcribe.segment import Segment
-from arcbeam.transcribe.sentences import PAUSES, Sentences
+from arcbeam.transcribe.sentences import PAUSES, Sentences, check_batcher
 from arcbeam.transcribe.transcript import Transcript
 from arcbeam.transcribe.windows import Plan, Window, Windower, frames_of, kept_rows, samples_of_a_frame
 
 if TYPE_CHECKING:
+    from arcbeam.batching.batcher import Batcher
     from arcbeam.ctc.boost.boost import Boost
     from arcbeam.transducer.boosting_tree import BoostingTree
 
@@ -146,12 +147,12 @@ class Transcriber(Fixed):
     @overload
     def transcribe(
         self, audio: list[Any] | tuple[Any, ...], *, sample_rate: int | None = ..., channel: int | str | None = ...,
-        boost: AnyBoost = ..., progress: Callable[[float], None] | None = ...,
+        boost: AnyBoost = ..., progress: Callable[[float], None] | None = ..., batcher: Batcher | None = ...,
     ) -> list[Transcript]: ...  # fmt: skip
     @overload
     def transcribe(
         self, audio: Any, *, sample_rate: int | None = ..., channel: int | str | None = ..., boost: AnyBoost = ...,
-        progress: Callable[[float], None] | None = ...,
+        progress: Callable[[float], None] | None = ..., batcher: Batcher | None = ...,
     ) -> Transcript: ...  # fmt: skip
     @lists_options()
     def transcribe(
@@ -162,6 +163,7 @@ class Transcriber(Fixed):
         channel: int | str | None = None,
         boost: AnyBoost = None,
         progress: Callable[[float], None] | None = None,
+        batcher: Batcher | None = None,
     ) -> Transcript | list[Transcript]:
         """Transcribes whole recordings, one after the other.
 
@@ -179,6 +181,8 @@ class Transcriber(Fixed):
             Words and phrases that are made likelier.
         progress : function, optional
             Is called with the seconds of the recording that have been transcribed, after each window.
+        batcher : Batcher, optional
+            Decodes the recording in its rounds, with others; it is one of :attr:`decoder`.
 
         Returns
         -------
@@ -196,21 +200,29 @@ class Transcriber(Fixed):
         OSError
             A file cannot be read.
         """
+        check_count("sample_rate", sample_rate or 1)
+        check_batcher(batcher, self.decoder)
+        how = sample_rate, channel, boost, progress, batcher
         if isinstance(audio, (list, tuple)):
-            each = enumerate(audio)
-            return [self._transcribed(one, f"audio[{i}]", sample_rate, channel, boost, progress) for i, one in each]
-        return self._transcribed(audio, "audio", sample_rate, channel, boost, progress)
+            return [self._transcribed(one, f"audio[{i}]", *how) for i, one in enumerate(audio)]
+        return self._transcribed(audio, "audio", *how)
 
     def _transcribed(
-        self, audio: Any, name: str, sample_rate: int | None, channel: int | str | None, boost: Any, progress: Any
+        self,
+        audio: Any,
+        name: str,
+        sample_rate: int | None,
+        channel: int | str | None,
+        boost: Any,
+        progress: Any,
+        batcher: Batcher | None,
     ) -> Transcript:
-        check_count("sample_rate", sample_rate or 1)
         if isinstance(audio, (str, os.PathLike)):
             path = os.fsdecode(audio)
             with open_file(path, channel) as sound:
-                return transcribe_sound(self, sound, Path(path).stem, path, boost, progress)
+                return transcribe_sound(self, sound, Path(path).stem, path, boost, progress, batcher)
         sound = of_array(audio, name, sample_rate or self.sample_rate, channel)
-        return transcribe_sound(self, sound, name, None, boost, progress)
+        return transcribe_sound(self, sound, name, None, boost, progress, batcher)
 
     @lists_options()
     def live(
@@ -221,6 +233,7 @@ class Transcriber(Fixed):
         window_seconds: float = 6.0,
         step_seconds: float = 1.0,
         ahead_seconds: float = 1.0,
+        batcher: Batcher | None = None,
     ) -> LiveRecording:
         r"""Begins a recording whose samples arrive while they are spoken.
 
@@ -236,6 +249,9 @@ class Transcriber(Fixed):
             New audio of each window: the model runs once in so many seconds. A longer step costs less.
         ahead_seconds : float
             Audio after that, with which the model knows the end of the step better.
+        batcher : Batcher, optional
+            Decodes the recording in its rounds, with others; it is one of :attr:`decoder`. `LiveRecording.add` waits
+            for its round.
 
         Returns
         -------
@@ -245,7 +261,7 @@ class Transcriber(Fixed):
         Raises
         ------
         ValueError
-            A step and what is ahead of it that are longer than the window.
+            A step and what is ahead of it that are longer than the window; or a Batcher of another decoder.
         MissingDependencyError
             Another rate than the model's, and the package soxr is missing.
 
@@ -268,8 +284,9 @@ class Transcriber(Fixed):
                 f"ahead_seconds={ahead_seconds:g} at most window_seconds={window_seconds:g}, got {step_seconds:g}"
             )
         plan = Plan.of_live_audio(window, step, ahead)
-        stream = self._stream(boost)
-        return LiveRecording(self.model, stream, plan, self._frame_samples, sample_rate or self.sample_rate)
+        check_batcher(batcher, self.decoder)
+        sentences = Sentences(self._stream(boost), batcher)
+        return LiveRecording(self.model, sentences, plan, self._frame_samples, sample_rate or self.sample_rate)
 
     @lists_options()
     def stream(
@@ -281,6 +298,7 @@ class Transcriber(Fixed):
         window_seconds: float = 6.0,
         step_seconds: float = 1.0,
         ahead_seconds: float = 1.0,
+        batcher: Batcher | None = None,
     ) -> Iterator[LiveEvent]:
         """What becomes known of live audio, event by event: `live` for one recording.
 
@@ -288,7 +306,7 @@ class Transcriber(Fixed):
         ----------
         chunks : iterable of arrays [samples]
             Samples in the order in which they are spoken, in pieces of any length.
-        sample_rate, boost, window_seconds, step_seconds, ahead_seconds
+        sample_rate, boost, window_seconds, step_seconds, ahead_seconds, batcher
             As of :meth:`live`.
 
         Yields
@@ -307,6 +325,7 @@ class Transcriber(Fixed):
             window_seconds=window_seconds,
             step_seconds=step_seconds,
             ahead_seconds=ahead_seconds,
+            batcher=batcher,
         )
         return _followed(recording, chunks)
 
@@ -334,6 +353,7 @@ def transcribe_sound(
     path: str | None,
     boost: Any = None,
     progress: Callable[[float], None] | None = None,
+    batcher: Batcher | None = None,
 ) -> Transcript:
     """The transcript of a recording that is read block by block."""
     rate = transcriber.sample_rate
@@ -352,7 +372,7 @@ def transcribe_sound(
         yield from windower.finish()
 
     segments: list[Segment] = []
-    sentences = Sentences(transcriber._stream(boost))
+    sentences = Sentences(transcriber._stream(boost), batcher)
     try:
         for batch in _batches(windows(), transcriber._batch_size):
             outputs = encoded(transcriber.model, [window.samples for window in batch], transcriber._batch_size)
