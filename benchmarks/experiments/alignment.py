@@ -6,6 +6,11 @@ separator between words. Before anything is timed its paths are compared with ar
 word of these labels, and equal labels need a blank between them. The clock stops when there are words with times and
 confidences; of torchaudio, when the column and the score of each frame are on the host. On a GPU the log-probs of both
 are there before, and the answers are compared with the CPU's.
+
+The aim was ten times torchaudio on a GPU. Three attempts: fewer searches, and no work in Python for texts where a bound
+makes it needless (from 5.2 to 6 times); sums and scores by C++ for the whole batch (6.8); words of the batch in one
+step (7.6). What is left of a call on ljspeech-200 is, by the profile, one thread of the host: 11 ms wait for the
+kernel, 11 copy log-probs and add smallest costs for the proof, 8 make words, 6 engines, 15 graphs of texts.
 """
 
 import random
