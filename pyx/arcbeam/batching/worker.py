@@ -15,7 +15,7 @@ from arcbeam.batching.stats import Meters
 from arcbeam.batching.waiting import CANCELLED, Chunk, Piece, Round, WaitingChunks, begins, cannot_continue
 from arcbeam.core._interrupts import interrupt
 from arcbeam.core.errors import BatcherClosedError, without_place
-from arcbeam.streams.stream import fault_of
+from arcbeam.streams.stream import fault_of, warns_of_waiting
 
 
 class ChunkDecoder(Protocol):
@@ -74,6 +74,7 @@ def _closed_while_decoded() -> BatcherClosedError:
 
 
 def _work(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters, auto_reset: bool) -> None:
+    warns_of_waiting.set(not auto_reset)
     try:
         while _round(decoder, waiting, meters, auto_reset):
             pass
