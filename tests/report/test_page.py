@@ -36,6 +36,29 @@ def test_the_score_and_the_data(tmp_path):
     assert "score" not in data_of(tmp_path / "r.html")
 
 
+@pytest.mark.parametrize(("said", "found", "options", "expected"), [
+    ("AH BEE", "ah bee", {}, "the reference is in capitals and the transcripts are not; --ignore-case ignores that"),
+    ("ah bee", "Ah bee", {}, "the transcripts have capitals and the reference has none; --ignore-case ignores that"),
+    ("ah, bee", "ah bee", {}, "the reference has punctuation and the transcripts have none: each word with a mark"),
+    ("5 17", "ah bee", {}, r"has no letters .*: are its words numbers, as in Kaldi's text.int\?"),
+    ("AH BEE", "ah bee", {"ignore_case": True}, None),
+    ("5 17", "5 18", {}, None),
+    ("", "ah bee", {}, None),
+    ("Ah, bee", "Ah, sea", {}, None),
+])  # fmt: skip
+def test_references_that_are_written_in_another_way(said, found, options, expected, tmp_path):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        arcbeam.write_report(tmp_path / "r.html", [{"id": "a", "text": found}], {"a": said}, **options)
+    assert len(caught) == (expected is not None)
+    assert expected is None or re.search(expected, str(caught[0].message))
+
+
+def test_transcripts_without_their_ids(tmp_path):
+    with pytest.raises(ValueError, match=r"expected files, or {utterance: words}, got 'ah bee', .* dict\(zip\(ids"):
+        arcbeam.write_report(tmp_path / "r.html", RESULTS, ["ah bee", "sea"])
+
+
 def test_no_text_ends_the_block_that_it_is_in(tmp_path):
     text = "</script><script>alert(1)</script> <!-- [[js]] \u2028 \ud800"
     arcbeam.write_report(tmp_path / "r.html", [{"id": text, "text": "x"}])

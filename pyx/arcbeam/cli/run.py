@@ -1,6 +1,5 @@
 """The loop of ``arcbeam decode`` and ``transduce``: from batches to transcripts, word error rate and speed."""
 
-import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from arcbeam.cli.terminal import note
 from arcbeam.core.errors import InputWarning, without_place
 from arcbeam.files.log_probs import Utterance
 from arcbeam.report.score import Score
+from arcbeam.report.styles import Style, differences
 
 if TYPE_CHECKING:
     from arcbeam.ctc.align.alignment import Alignment
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from arcbeam.transducer.decoder import TransducerDecoder
 
 NAMED = 5
-MARK = re.compile(
-    r"[^\W\d_]{2}[.,;:?!](\s|$)"
-)  # punctuation at the end of a word, which is no abbreviation of a letter
 
 
 @dataclass
@@ -93,9 +90,7 @@ class Scorer:
     keep_alignments: bool = False
     seen: set[str] = field(default_factory=set)
     without_reference: int = 0
-    has_lower: bool = False  # of transcripts
-    has_upper: bool = False
-    has_marks: bool = False
+    written: Style = field(default_factory=Style)  # how transcripts are
 
     def __post_init__(self) -> None:
         self.score = Score(ignore_case=self.ignore_case, keep_alignments=self.keep_alignments)
@@ -129,9 +124,7 @@ class Scorer:
     def add(self, texts: Mapping[str, str]) -> None:
         """Score transcripts, by the names of their utterances."""
         scored = {name: text for name, text in texts.items() if name in self.references}
-        self.has_lower |= any(text != text.upper() for text in scored.values())
-        self.has_upper |= any(text != text.lower() for text in scored.values())
-        self.has_marks |= any(map(MARK.search, scored.values()))
+        self.written.add(scored.values())
         self.score.add([self.references[name] for name in scored], list(scored.values()))
 
     def add_greedy(self, batch: Sequence[Utterance]) -> None:
@@ -159,18 +152,9 @@ class Scorer:
 
     def remarks(self) -> list[str]:
         """Return notes on why transcripts and references may differ."""
-        notes = []
-        said = self.references.values()
-        cased = self.score.words > 0 and not self.ignore_case
-        if self.score.words and not self.has_marks and any(map(MARK.search, said)):
-            notes.append(
-                "the reference has punctuation and the transcripts have none: each word with a mark is an error"
-            )
-        if cased and self.has_lower and all(text == text.upper() for text in said):
-            notes.append("the reference is in capitals and the transcripts are not; --ignore-case ignores that")
-        elif cased and self.has_upper and all(text == text.lower() for text in said):
-            notes.append("the transcripts have capitals and the reference has none; --ignore-case ignores that")
-        elif self.greedy_score.errors < self.score.errors and self.greedy_score.words:
+        said = self.references.values() if self.score.words else ()
+        notes = differences(said, self.written, ignore_case=self.ignore_case)
+        if not notes and self.greedy_score.errors < self.score.errors and self.greedy_score.words:
             notes.append(
                 "greedy decoding has fewer errors than the search: the language model does not fit this speech, or "
                 "has too much weight; try a larger --acoustic-scale, or arcbeam greedy"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import as_texts, check_bool, check_path, check_real
 from arcbeam.core.errors import FormatError
-from arcbeam.core.show import few
+from arcbeam.core.show import few, shortened
 from arcbeam.core.warn import warn
 from arcbeam.files.kinds import other_kind
 from arcbeam.files.writing import replacing_text
@@ -25,6 +25,7 @@ from arcbeam.report.drawing import draw
 from arcbeam.report.references import read_references
 from arcbeam.report.results import Json, StrPath, read_results
 from arcbeam.report.score import Score
+from arcbeam.report.styles import Style, differences
 
 if TYPE_CHECKING:
     from arcbeam.graph.inputs import Words
@@ -90,6 +91,12 @@ def write_report(
         jiwer, which counts word errors, is missing.
     OSError
         A file cannot be read or written.
+
+    Warns
+    -----
+    UserWarning
+        The references are written in another way, such as in capitals or with punctuation; or `audio` or `lattices`
+        lack some utterances.
     """
     check_path("path", path, "the name of a file")
     for name, place in (("audio", audio), ("lattices", lattices)):
@@ -113,6 +120,10 @@ def write_report(
         _check_names(list(by_name), said, allow_missing)
         score, figures = compare(results, said, ignore_case=ignore_case)
         data |= figures
+        written = Style()
+        written.add(result["text"] for result in results if result["id"] in said)
+        for remark in differences(said.values() if score.words else (), written, ignore_case=ignore_case):
+            warn(remark)
     if audio is not None:
         for name, recording in find_recordings(audio, by_name).items():
             by_name[name]["audio"] = address(recording, path, embed=embed_audio)
@@ -144,6 +155,11 @@ def _references(given: StrPath | Sequence[StrPath] | Mapping[str, str]) -> Mappi
     paths = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else [given]
     for path in paths:
         check_path("references", path, "files, or {utterance: words}")
+        if isinstance(path, str) and len(path.split()) > 1 and not Path(path).suffix and not os.path.exists(path):
+            raise ValueError(
+                f"references: expected files, or {{utterance: words}}, got {shortened(path)}, which is no file; "
+                "transcripts need the ids of their utterances, as in dict(zip(ids, transcripts))"
+            )
     return read_references(Path(os.fsdecode(path)) for path in paths)
 
 
