@@ -54,6 +54,13 @@ def test_words_without_a_model(tmp_path):
     assert one.decode(SPOKEN).graph_score == other.decode(SPOKEN).graph_score == 0.0
 
 
+def test_the_text_of_a_word_list(tmp_path):
+    with pytest.raises(
+        ValueError, match=r"words: expected the path .*, got text of 2 words, 'cab\\ndad'; give the path"
+    ):
+        arcbeam.ctc_decoder(LABELS, words="cab\ndad")
+
+
 def test_a_language_model_over_letters(tmp_path):
     def arpa(words):
         rows = [f"-1.0\t{word}" for word in ("<s>", "</s>", *words)]

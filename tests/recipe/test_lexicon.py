@@ -100,6 +100,9 @@ def test_spell(tmp_path):
 def test_spell_errors():
     with pytest.raises(ValueError, match="got 1 word with a character that is no token, such as 'xyz'; there are"):
         Lexicon.spell(["xyz"], TOKENS)
+    for tokens in ("tokens.txt", list(TOKENS.tokens), None):
+        with pytest.raises(TypeError, match=r"tokens: expected an arcbeam.TokenTable, got .*; arcbeam.TokenTable.read"):
+            Lexicon.spell(["ab"], tokens)
     with pytest.raises(ValueError, match=r"expected words that the tokens can spell, got no words$"):
         Lexicon.spell([], TOKENS)
     with pytest.raises(ValueError, match=r"separator: expected one of the \d+ tokens, got '_'; it may be '<space>'"):

@@ -176,7 +176,8 @@ class Scoring:
 
     reference: Annotated[list[Path] | None, typer.Option(
         "--reference", "-r", metavar="FILE", show_default=False,
-        help="Reference transcripts: .tsv (id, tab, words), .trn, Kaldi text, .trans.txt or a folder of these. Prints "
+        help="Reference transcripts: .tsv (id, tab, words), .trn, Kaldi text, .jsonl (text, and id or "
+        "audio_filepath), .trans.txt or a folder with .trans.txt. Prints "
         "the word error rate: to the standard output if --output is a file, else to the standard error.")] = None
     allow_missing: AllowMissing = False
     ignore_case: IgnoreCase = False

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from arcbeam.core.errors import FormatError
-from arcbeam.core.show import few
+from arcbeam.core.show import few, shortened
 from arcbeam.core.warn import warn
 from arcbeam.files.reading import check_is_file
 from arcbeam.graph.graph import Graph
@@ -55,6 +55,11 @@ def graph_of(parts: Parts, use_cache: bool) -> Graph:
         return Graph.greedy(with_marked_starts(parts.table), separator=separator)
     check_lexicon(parts.lexicon)
     arpa = None if parts.lm is None else _checked(arpa_of(parts.lm))
+    if isinstance(parts.words, str) and "\n" in parts.words:
+        raise ValueError(
+            f"words: expected the path of a file with a word a line, or a list of words, got text of "
+            f"{len(parts.words.split()):,} words, {shortened(parts.words, 40)}; give the path, or text.split()"
+        )
     if parts.words is not None and not isinstance(parts.words, (str, os.PathLike)):
         parts = replace(parts, words=_words(parts.words))
 

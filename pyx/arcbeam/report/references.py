@@ -1,9 +1,11 @@
 """Readers of references, ``{utterance id: transcript}``: ``.tsv``, ``.trn`` (transcript (id)), else ``id transcript``.
 
+JSON lines (``.json``, ``.jsonl``) have "text", and "id" or "audio_filepath", of which the file's name is the id.
 A folder stands for all ``.trans.txt`` below it, which is LibriSpeech's name for the last kind.
 """
 
 import io
+import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,7 +13,7 @@ from pathlib import Path
 from arcbeam.core.errors import FormatError
 from arcbeam.core.show import shortened
 from arcbeam.files.kinds import not_text
-from arcbeam.files.lines import read_text
+from arcbeam.files.lines import read_lines, read_text
 
 TIMED = re.compile(r"\S+\s+\w+\s+(\S+\s+)?\d+\.\d+\s+\d+\.\d+\s")  # the beginning of a line of STM or CTM
 TRN = re.compile(r"(.*)\(([^()\s]+)\)$")
@@ -36,11 +38,14 @@ def _files(path: Path) -> list[Path]:
         return [path]
     files = sorted(path.rglob("*.trans.txt"))
     if not files:
-        raise FormatError(f"{path}: no *.trans.txt below this folder")
+        raise FormatError(f"{path}: expected a folder with *.trans.txt, got none; name files of other kinds themselves")
     return files
 
 
 def _read(path: Path) -> Iterator[tuple[int, str, str]]:
+    if path.suffix.lower() in (".json", ".jsonl"):
+        yield from _of_json(path)
+        return
     split = {".tsv": _split_tsv, ".trn": _split_trn}.get(path.suffix.lower(), _split_text)
     data = read_text(path)
     try:
@@ -56,6 +61,25 @@ def _read(path: Path) -> Iterator[tuple[int, str, str]]:
     for number, line in numbered:
         utterance, transcript = split(line.rstrip("\r\n"), f"{path}:{number}")
         yield number, utterance, transcript
+
+
+def _of_json(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Line, id and text of each object of JSON lines, such as a manifest of NeMo."""
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line)
+            text = found["text"]
+            utterance = found["id"] if "id" in found else Path(found["audio_filepath"]).stem
+        except (ValueError, KeyError, TypeError, RecursionError):
+            text = utterance = None
+        if not isinstance(text, str) or not isinstance(utterance, str) or not utterance:
+            raise FormatError(
+                f'{path}:{number}: expected an object a line with "text", and "id" or "audio_filepath", got '
+                f"{shortened(line.strip())}"
+            )
+        yield number, utterance, text
 
 
 def _split_tsv(line: str, where: str) -> tuple[str, str]:
