@@ -127,6 +127,19 @@ def test_a_lattice_is_drawn(lattices, tmp_path):
         assert all(abs(one[0] - other[0]) >= (one[2] + other[2]) / 2 - 1 for other in others)
 
 
+def test_the_words_of_another_graph(lattices, tmp_path):
+    folder, _ = lattices
+    arcbeam.SymbolTable.from_list(["<eps>", "one", "two", "three"]).write(tmp_path / "words.txt")
+    given = {"lattices": folder / "lattices.ark", "words": tmp_path / "words.txt"}
+    with pytest.warns(UserWarning, match=r"other words than the results, such as 'one two' in place of 'ah', 'bee': a"):
+        arcbeam.write_report(tmp_path / "r.html", RESULTS[:1], **given)
+    with warnings.catch_warnings(action="error"):
+        for words in (folder / "words.txt", folder / "graph.arc", None):
+            arcbeam.write_report(tmp_path / "r.html", RESULTS[:1], **given | {"words": words})
+        other_path = [{"id": "a", "text": "ah sea"}]  # as by minimum Bayes risk
+        arcbeam.write_report(tmp_path / "r.html", other_path, **given | {"words": folder / "words.txt"})
+
+
 def test_posteriors_of_a_drawing_are_sums_over_paths(lattices):
     kaldi = lattices[1].to_kaldi()
     found = words_over_time(kaldi, 1.0, 0.0)

@@ -95,8 +95,8 @@ def write_report(
     Warns
     -----
     UserWarning
-        The references are written in another way, such as in capitals or with punctuation; or `audio` or `lattices`
-        lack some utterances.
+        The references are written in another way, such as in capitals or with punctuation; `audio` or `lattices` lack
+        some utterances; or `words` names other words in `lattices` than the results have.
     """
     check_path("path", path, "the name of a file")
     for name, place in (("audio", audio), ("lattices", lattices)):
@@ -131,9 +131,13 @@ def write_report(
     if lattices is not None:
         from arcbeam.lattices.archives import read_lattices
 
+        pairs: list[tuple[str, str]] = []  # texts of results and of lattices, where these have names of words
         for name, lattice in read_lattices(lattices, words=_names(words)):
             if name in by_name:
                 by_name[name]["lattice"] = draw(lattice, acoustic_scale, by_name[name].get("frame_shift"))
+                if words is not None:
+                    pairs.append((by_name[name]["text"], lattice.best_path(acoustic_scale).text or ""))
+        _warn_of_other_words(pairs)
         _tell_missing(results, "lattice", f"lattice in {os.fsdecode(lattices)}")
     with replacing_text(path) as file:
         file.write(_page(data))
@@ -188,6 +192,21 @@ def _names(words: Words) -> Words:
 
         return Graph.load(words).word_symbols
     return words
+
+
+def _warn_of_other_words(pairs: Iterable[tuple[str, str]]) -> None:
+    """Warns if the best paths of lattices have fewer than half of the words of the results: the names are others.
+
+    With another acoustic scale, or for minimum Bayes risk, a best path differs in single words.
+    """
+    words = [(set(text.split()), set(best.split()), best) for text, best in pairs]
+    if 2 * sum(len(said & best) for said, best, _ in words) < sum(len(said) for said, _, _ in words):
+        said, _, text = next(entry for entry in words if 2 * len(entry[0] & entry[1]) < len(entry[0]))
+        warn(
+            f"lattices: their best paths have other words than the results, such as {shortened(text)} in place of "
+            f"{few(sorted(said), most=3)}: are words (--words) those of the graph that decoded, and the lattices those "
+            "of these results?"
+        )
 
 
 def _tell_missing(results: Sequence[Json], key: str, what: str) -> None:
