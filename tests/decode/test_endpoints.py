@@ -203,6 +203,9 @@ def test_a_last_chunk_after_an_endpoint_without_reset(device, way):
         stream_of_one = decoder.stream(endpoint=pause)
         found = stream_of_one.decode_chunk(np.concatenate(chunks), last=True)  # its frames wait, and reset() is to come
         assert found.endpoint and stream_of_one.num_waiting == 8
+        with Batcher(decoder, max_frames=3) as batcher:  # the chunk is cut, and has its endpoint in an earlier piece
+            cut = batcher.submit(decoder.stream(endpoint=pause), np.concatenate(chunks), last=True).result()
+        assert (cut.endpoint, cut.text) == (found.endpoint, found.text)
     assert stream.is_finished and stream.num_waiting == 0
 
 

@@ -74,7 +74,6 @@ def _closed_while_decoded() -> BatcherClosedError:
 
 
 def _work(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters, auto_reset: bool) -> None:
-    warns_of_waiting.set(not auto_reset)
     try:
         while _round(decoder, waiting, meters, auto_reset):
             pass
@@ -94,6 +93,8 @@ def _round(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters, auto_r
     pieces = taken.pieces
     if not pieces:
         return True
+    # A sentence that ends in an earlier piece of a last chunk is followed by reset() after the whole chunk.
+    warns_of_waiting.set(not auto_reset and not any(piece.begin for piece in pieces))
     with meters.a_round([piece.chunk.since for piece in pieces if piece.begin == 0], len(pieces)):
         outcomes = _decoded(decoder, pieces)
         if auto_reset:
