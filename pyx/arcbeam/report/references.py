@@ -16,6 +16,7 @@ from arcbeam.files.kinds import not_text
 from arcbeam.files.lines import read_lines, read_text
 
 TIMED = re.compile(r"\S+\s+\w+\s+(\S+\s+)?\d+\.\d+\s+\d+\.\d+\s")  # the beginning of a line of STM or CTM
+JSON_LINES = (".json", ".jsonl")
 TRN = re.compile(r"(.*)\(([^()\s]+)\)$")
 
 
@@ -24,7 +25,8 @@ def read_references(paths: Iterable[Path]) -> dict[str, str]:
     references: dict[str, str] = {}
     for path in paths:
         for file in _files(path):
-            for number, utterance, transcript in _read(file):
+            read = _of_json if file.suffix.lower() in JSON_LINES else _read
+            for number, utterance, transcript in read(file):
                 if utterance in references:
                     raise FormatError(f"{file}:{number}: the utterance id {utterance!r} occurs twice")
                 references[utterance] = " ".join(transcript.split())
@@ -43,9 +45,6 @@ def _files(path: Path) -> list[Path]:
 
 
 def _read(path: Path) -> Iterator[tuple[int, str, str]]:
-    if path.suffix.lower() in (".json", ".jsonl"):
-        yield from _of_json(path)
-        return
     split = {".tsv": _split_tsv, ".trn": _split_trn}.get(path.suffix.lower(), _split_text)
     data = read_text(path)
     try:
@@ -61,25 +60,6 @@ def _read(path: Path) -> Iterator[tuple[int, str, str]]:
     for number, line in numbered:
         utterance, transcript = split(line.rstrip("\r\n"), f"{path}:{number}")
         yield number, utterance, transcript
-
-
-def _of_json(path: Path) -> Iterator[tuple[int, str, str]]:
-    """Line, id and text of each object of JSON lines, such as a manifest of NeMo."""
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        try:
-            found = json.loads(line)
-            text = found["text"]
-            utterance = found["id"] if "id" in found else Path(found["audio_filepath"]).stem
-        except (ValueError, KeyError, TypeError, RecursionError):
-            text = utterance = None
-        if not isinstance(text, str) or not isinstance(utterance, str) or not utterance:
-            raise FormatError(
-                f'{path}:{number}: expected an object a line with "text", and "id" or "audio_filepath", got '
-                f"{shortened(line.strip())}"
-            )
-        yield number, utterance, text
 
 
 def _split_tsv(line: str, where: str) -> tuple[str, str]:
@@ -99,3 +79,22 @@ def _split_trn(line: str, where: str) -> tuple[str, str]:
 def _split_text(line: str, where: str) -> tuple[str, str]:
     utterance, *transcript = line.split(maxsplit=1)
     return utterance, "".join(transcript)
+
+
+def _of_json(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Line, id and text of each object of JSON lines, such as a manifest of NeMo."""
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line)
+            text = found["text"]
+            utterance = found["id"] if "id" in found else Path(found["audio_filepath"]).stem
+        except (ValueError, KeyError, TypeError, RecursionError):
+            text = utterance = None
+        if not isinstance(text, str) or not isinstance(utterance, str) or not utterance:
+            raise FormatError(
+                f'{path}:{number}: expected an object a line with "text", and "id" or "audio_filepath", got '
+                f"{shortened(line.strip())}"
+            )
+        yield number, utterance, text
