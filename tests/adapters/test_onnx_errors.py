@@ -248,8 +248,32 @@ def test_audio_that_is_none(folder):
 def test_a_subsampling_that_is_wrong(folder):
     models.nemo_ctc(folder, PIECES, subsampling_factor=4)
     model = arcbeam.from_onnx(folder, device="cpu")
-    with pytest.raises(arcbeam.FormatError, match=r"config.json: subsampling_factor: 4 gives 25 frames .* makes 13"):
+    with pytest.raises(arcbeam.FormatError, match=r"json: subsampling_factor: 4 gives 25 frames .* makes 13; is it 8"):
         model.transcribe(recordings()[0])
+    models.ctc_model(folder / "model.onnx", len(PIECES) + 1, subsampling=2)
+    model = arcbeam.from_onnx(folder, device="cpu")  # which would be cut off in the middle
+    with pytest.raises(arcbeam.FormatError, match=r"subsampling_factor: 4 gives 25 frames .* makes 5[01]; is it 2\?"):
+        model.transcribe(recordings()[0])
+    with pytest.raises(arcbeam.FormatError, match=r"is it 2\?"):
+        model.encode(recordings(), batch_size=2)
+
+
+@pytest.mark.parametrize("factor", [1, 2, 4, 8])
+@pytest.mark.parametrize("config", [None, {}, {"features_size": 80}])
+def test_a_subsampling_that_no_file_says(folder, factor, config):
+    """onnx-asr would take 8, and the end of a recording would be cut off silently."""
+    models.nemo_ctc(folder, PIECES, **config or {})
+    models.ctc_model(folder / "model.onnx", len(PIECES) + 1, subsampling=factor)
+    if config is None:
+        (folder / "config.json").unlink()
+    model = arcbeam.from_onnx(folder, device="cpu")
+    assert model.decoder.options.frame_shift == pytest.approx(0.01 * factor)
+    encoded = model.encode(recordings())
+    models.nemo_ctc(folder, PIECES, subsampling_factor=factor)
+    models.ctc_model(folder / "model.onnx", len(PIECES) + 1, subsampling=factor)
+    expected = arcbeam.from_onnx(folder, device="cpu").encode(recordings())
+    assert [one.tobytes() for one in encoded] == [one.tobytes() for one in expected]
+    assert [len(one) for one in encoded] == [-(-len(r) // 160 // factor) for r in recordings()]
 
 
 @pytest.mark.parametrize(("missing", "said"), [

@@ -1,6 +1,7 @@
 """Streams that go on by themselves after endpoints: the sentences that a client would have got by `reset`."""
 
 import random
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -107,7 +108,7 @@ def test_a_sentence_that_had_ended_before_goes_on(kind):
     stream, wanted = kind.decoder.stream(endpoint=kind.rules), by_hand(kind, kind.speech, [len(kind.speech)])
     stream.decode_chunk(kind.speech)
     assert stream.num_waiting
-    with Batcher(kind.decoder, auto_reset=True) as batcher:
+    with warnings.catch_warnings(action="error"), Batcher(kind.decoder, auto_reset=True) as batcher:
         found = batcher.submit(kind.decoder.restore(stream.save()), None, last=True).result(PATIENCE_S)
     assert list(map(kind.seen, found.sentences)) == wanted[0][0]
 

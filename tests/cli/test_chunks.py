@@ -86,7 +86,15 @@ def test_standard_input(run, kind, whole):
     with open("one.npy", "rb") as file:
         saved = run(*given, input=file.read())
     assert (saved.exit_code, saved.stdout) == (1, "")
-    assert "got a .npy file; give the file's name instead of -" in saved.stderr
+    assert "got an array of NumPy (.npy); give the file's name instead of -" in saved.stderr
+    with open("in.npz", "rb") as file:
+        packed = run(*given, input=file.read())
+    assert (packed.exit_code, packed.stdout) == (1, "")
+    assert "got an .npz of NumPy; give the file's name instead of -" in packed.stderr
+    for head, what in ((b"RIFF\x24\0\0\0WAVEfmt ", "WAV"), (b"fLaC\0\0\0\x22", "FLAC")):
+        audio = run(*given, input=head + bytes(range(256)) * 8)
+        assert (audio.exit_code, audio.stdout) == (1, "")
+        assert f"got audio ({what}); these values are the output of a model; arcbeam trans" in audio.stderr
     nothing = run(*given, input=b"")
     assert nothing.exit_code == 1 and "the input contains no frames" in nothing.stderr
 
@@ -160,6 +168,19 @@ def test_a_file_that_breaks_off_keeps_what_is_done(run, kind, tmp_path):
         assert len(lines) == len(values) - 1 or (format == "json" and '"is_final": true' in lines[-1])
 
 
+@pytest.mark.parametrize("rounded", [np.float16, np.float32, np.float64])
+def test_float64_on_the_standard_input(run, kind, rounded):
+    """Log-probs and features; their lower halves are 0 if they were float16 once."""
+    _, rows = first_utterance()
+    rows = rows.astype(np.float64) + np.random.default_rng(3).uniform(0.0, 0.01, rows.shape)
+    rows = np.where(np.isfinite(rows), rows, -50.0).astype(rounded)
+    given = (*kind.chunks, "-", "--chunk-frames", "20")
+    result = run(*given, input=rows.astype("<f8").tobytes())
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "expected float32 values, got what seem to be values of float64; write values.ast" in result.stderr
+    assert run(*given, input=rows.astype("<f4").tobytes()).exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("kind", "name"), [("<f2", "float16"), ("<f8", "float64"), (">f4", "float32 of the other byte order")]
 )
@@ -169,7 +190,7 @@ def test_values_of_another_type_on_the_standard_input(run, kind, name):
     given = ("stream", "graph.arc", "-", "--chunk-frames", "4")
     result = run(*given, input=data.astype(kind).tobytes())
     assert result.exit_code == 1 and result.stdout == ""
-    assert f"expected float32 values, got what are log-probs as {name}; write values.astype('<f4')" in result.stderr
+    assert f"expected float32 values, got what seem to be values of {name}; write values.astype('<f4')" in result.stderr
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)  # of NumPy, about NaN
         noise = run(*given[:-1], "1000", input=np.random.default_rng(1).bytes(4000 * len(data[0])))

@@ -30,6 +30,18 @@ def words_for(option):
 CASES = [(command, name) for command, (_, needs) in COMMANDS.items() for name in needs if name in parameters(command)]
 
 
+@pytest.mark.parametrize(("command", "option", "said"), [
+    ("align", "--reference", "No such option: --reference. The file of the texts is the last argument, TEXTS"),
+    ("align", "-r", "No such option: -r. The file of the texts is the last argument, TEXTS"),
+    ("stream", "--lattice", "No such option: --lattice. Lattices are written by arcbeam decode, which takes"),
+    ("transduce", "--lattice", "No such option: --lattice. Lattices are written by arcbeam decode, which takes log"),
+])  # fmt: skip
+def test_an_option_of_another_command(run, command, option, said):
+    result = run(command, option, "1")
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.replace("│", " ").split())
+
+
 @pytest.mark.parametrize(
     ("command", "option", "meant"),
     [

@@ -91,6 +91,11 @@ def test_utterances_have_lists_of_their_own(run, open_graph, tmp_path):
         ("Ann\n", "Ann a <blank>\n", "'Ann': its spelling has the blank"),
         ("Ann\n", "Bob b\n", "'Ann': no token for 'A', but one for 'a'"),
         ("ab 9\n", None, "'9': no token for '9'); in a file a score follows its phrase after a tab, not after a space"),
+        (
+            "ab,9\n",
+            None,
+            "'ab,9': no token for ','); in a file a score follows its phrase after a tab, not after a space or a c",
+        ),
     ],
 )
 def test_words_without_a_spelling_are_left_out(decode, boost, lexicon, message):

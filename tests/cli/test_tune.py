@@ -122,6 +122,7 @@ def test_a_reference_of_another_set(run, tmp_path):
     [
         ({"one": "AH BEE", "two": "SEA SEA", "three": ""}, (), 0, "the reference is in capitals and the transcripts"),
         ({"one": "AH BEE", "two": "SEA SEA", "three": ""}, ("--ignore-case",), 0, "tuning on 3 utterances of 3"),
+        ({"one": "3 4", "two": "5 5", "three": ""}, (), 0, "the reference has no letters and the transcripts have"),
         ({"one": "ah bee"}, (), 1, "the reference lacks 2 utterances: two, three; --allow-missing scores the others"),
         ({"one": "ah bee"}, ("--allow-missing",), 0, "not scored: 2 without a reference, 0 without a transcript"),
         (WRONG | {"four": "ah"}, (), 1, "the input lacks utterances of the reference (1 utterance: four); --allow-mi"),

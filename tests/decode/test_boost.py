@@ -3,6 +3,7 @@
 import itertools
 import math
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -289,6 +290,7 @@ def test_reads_files(tmp_path):
     assert Boost.read(path, 3.0).phrases == {"a b": 2.5, "c": 3.0}
     for text, message in (
         ("a\nb\tx\n", "line 2: expected a score after the tab, such as 3.5, got 'x'"),
+        ("a\t5,0\n", r"line 1: expected a score .*, got '5,0' \(a point before its decimals, no comma\)"),
         ("a\n a\n", "line 2: phrase 'a' occurs twice"),
         ("\t3\n", "line 1: phrases: expected phrases with at least one word"),
         ("a\tnan\n", "line 1: score of 'a'"),
@@ -296,6 +298,34 @@ def test_reads_files(tmp_path):
         path.write_text(text)
         with pytest.raises(FormatError, match=message):
             Boost.read(path)
+
+
+def test_a_lexicon_in_place_of_phrases(tmp_path):
+    path = tmp_path / "boost.txt"
+    for text in ("ferrars f e r r a r s\nnorland n o r l a n d\n", "ferrars \u2581fer rars\nab \u2581a b\n"):
+        path.write_text(text, encoding="utf-8")
+        with pytest.warns(UserWarning, match=r"boost.txt: expected phrases, .* 'ferrars .* is it a lexicon\?"):
+            assert len(Boost.read(path, 3.0)) == 2
+    with warnings.catch_warnings(action="error"):
+        path.write_text("new york\nnew new york\nferrars f e r r a r s\nthe a b c\n")
+        Boost.read(path)
+
+
+def test_spellings_of_no_word_of_the_list(tmp_path):
+    for spellings in ({"Ferrars": "f e"}, {"Ferrars": "f e", "ab": "a b"}):
+        with pytest.warns(UserWarning, match=r"pronunciations: spells 'Ferrars', and the list has 'ferrars': a spell"):
+            Boost({"miss ferrars ab": 8.0}, pronunciations=spellings)
+    with pytest.warns(UserWarning, match=r"^pronunciations: spells 'norland', and the list has none of these words$"):
+        Boost(["ferrars"], pronunciations={"norland": "n o"})
+    path = tmp_path / "lexicon.txt"
+    path.write_text("FERRARS f e\nnorland n o\n")
+    with pytest.warns(UserWarning, match=r"lexicon.txt: pronunciations: spells 'FERRARS', and the list has 'ferrars'"):
+        Boost(["ferrars"], pronunciations=path)
+    with warnings.catch_warnings(action="error"):
+        Boost(["dashwood"], pronunciations=path)  # a lexicon of many lists
+        Boost(["ferrars norland"], pronunciations={"ferrars": "f e"})
+        Boost(["Ferrars ferrars"], pronunciations={"Ferrars": "f e", "ferrars": "f e"})
+        Boost([], pronunciations={"ferrars": "f e"})
 
 
 def test_large_lists():

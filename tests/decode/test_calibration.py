@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -92,6 +93,20 @@ def test_the_scale_is_the_best_of_all():
     fitting = decoder(posterior_scale=found.posterior_scale)
     again = arcbeam.calibrate_confidence(fitting, BATCH, wanted)
     assert again.cross_entropy >= again.cross_entropy_before == found.cross_entropy
+
+
+def test_references_in_another_order():
+    """Some words are right by chance."""
+    said = [one.text for one in decoder().decode(BATCH)]
+    words = sum(len(text.split()) for text in said)
+    first = next(at for at, text in enumerate(said) if text)
+    shifted = [said[at].split()[0] if at == first else "none" for at in range(len(said))]
+    with pytest.warns(
+        UserWarning, match=rf"references: {words - 1:,} of {words:,} words are wrong: .* in the order of"
+    ):
+        arcbeam.calibrate_confidence(decoder(), BATCH, shifted)
+    with warnings.catch_warnings(action="error"):
+        arcbeam.calibrate_confidence(decoder(), BATCH, references())
 
 
 def test_wrong_references():

@@ -3,13 +3,14 @@
 import itertools
 import math
 import pickle
+import warnings
 from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from arcbeam import Boost, CtcDecoder, Endpoint, EndpointRule, Graph
+from arcbeam import Batcher, Boost, CtcDecoder, Endpoint, EndpointRule, Graph
 from arcbeam.ctc.streams.endpoint import EndpointRules
 from tests.decode import rescoring_oracle
 from tests.decode.equality import same
@@ -156,7 +157,7 @@ def test_the_stream_stops_and_the_frames_wait(device):
     assert stream.num_waiting == 9
     assert not stream.is_finished
     with pytest.warns(
-        UserWarning, match=r"ended at an endpoint in frame 6, and 9 frames after it wait: call stream.res"
+        UserWarning, match=r"endpoint, in frame 6; the result is that sentence, and 9 frames after it wait: call str"
     ):
         assert stream.finish() is ended
     with pytest.raises(ValueError, match="after the last"):
@@ -170,6 +171,42 @@ def test_the_stream_stops_and_the_frames_wait(device):
     nothing = stream.reset()
     assert (nothing.text, nothing.is_final, nothing.first_frame, stream.is_finished) == ("", False, 15, False)
     assert stream.decode_chunk(spoken(1), last=True).words[0].start_frame == 15
+
+
+@pytest.mark.parametrize("way", ["decode_chunk", "decode_chunks", "Batcher"])
+def test_a_last_chunk_after_an_endpoint_without_reset(device, way):
+    decoder = CtcDecoder(LETTERS, device=device, threads=1, frame_shift=0.1)
+    pause = Endpoint({"pause": EndpointRule(min_trailing_silence=0.4)})
+    chunks = np.array_split(spoken(*[1, 0, 0, 0, 0, 0, 0] * 2), 7)
+
+    def speech(follows):
+        """The results of the chunks, the last of which has last=True; `follows` resets after each endpoint."""
+        stream = decoder.stream(endpoint=pause)
+        with Batcher(decoder) as batcher:
+            for at, chunk in enumerate(chunks):
+                last = at == len(chunks) - 1
+                if way == "decode_chunk":
+                    found = stream.decode_chunk(chunk, last=last)
+                elif way == "decode_chunks":
+                    [found] = decoder.decode_chunks([stream], [chunk], last=[last])
+                else:
+                    found = batcher.submit(stream, chunk, last=last).result()
+                while follows and found.endpoint and not stream.is_finished:
+                    found = stream.reset()
+        return stream
+
+    with pytest.warns(UserWarning, match=r"^stream: the last chunk came after .* frame 6; .* 8 frames after it wait"):
+        stream = speech(follows=False)
+    assert stream.num_waiting == 8
+    with warnings.catch_warnings(action="error"):
+        stream = speech(follows=True)
+        stream_of_one = decoder.stream(endpoint=pause)
+        found = stream_of_one.decode_chunk(np.concatenate(chunks), last=True)  # its frames wait, and reset() is to come
+        assert found.endpoint and stream_of_one.num_waiting == 8
+        with Batcher(decoder, max_frames=3) as batcher:  # the chunk is cut, and has its endpoint in an earlier piece
+            cut = batcher.submit(decoder.stream(endpoint=pause), np.concatenate(chunks), last=True).result()
+        assert (cut.endpoint, cut.text) == (found.endpoint, found.text)
+    assert stream.is_finished and stream.num_waiting == 0
 
 
 @pytest.mark.parametrize("moves", [False, True])

@@ -4,6 +4,7 @@ import io
 import re
 import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -51,6 +52,28 @@ def test_words_without_a_model(tmp_path):
     # No word costs more than another, whatever their order.
     one, other = (arcbeam.ctc_decoder(LABELS, words=words) for words in (["cab", "dad"], ["dad", "cab"]))
     assert one.decode(SPOKEN).graph_score == other.decode(SPOKEN).graph_score == 0.0
+
+
+def test_the_text_of_a_word_list(tmp_path):
+    with pytest.raises(
+        ValueError, match=r"words: expected the path .*, got text of 2 words, 'cab\\ndad'; give the path"
+    ):
+        arcbeam.ctc_decoder(LABELS, words="cab\ndad")
+
+
+def test_a_language_model_over_letters(tmp_path):
+    def arpa(words):
+        rows = [f"-1.0\t{word}" for word in ("<s>", "</s>", *words)]
+        path = tmp_path / "letters.arpa"
+        path.write_text(f"\\data\\\nngram 1={len(rows)}\n\n\\1-grams:\n" + "\n".join(rows) + "\n\n\\end\\\n")
+        return path
+
+    for _ in range(2):  # built, and from the cache
+        with pytest.warns(UserWarning, match=r"letters.arpa: lm: expected a .* over words, .* is it over letters\?"):
+            arcbeam.ctc_decoder(LABELS, arpa([*CHARACTERS, "<space>"]))
+    with warnings.catch_warnings(action="error"):
+        arcbeam.ctc_decoder(LABELS, arpa([*CHARACTERS, "cab", "dad", "bad"]))
+        arcbeam.ctc_decoder(LABELS[:-1], arpa(CHARACTERS))  # words of one character, such as Chinese, without a space
 
 
 def test_a_lexicon(tmp_path, lm):

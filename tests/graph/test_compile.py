@@ -156,6 +156,11 @@ def test_long_cycles_are_named_in_part():
         ({"tokens": ["a", "<blk>", "b"], "blank": "x"}, ValueError, "'x' is not among the 3 tokens"),
         ({"join": "letters"}, ValueError, "got 'letters'"),
         ({"label_to_column": [0.5, 1.0]}, ValueError, "expected integers"),
+        (
+            {"label_to_column": {1: 0}},
+            ValueError,
+            r"in which entry l is the column of label l .*, got dict; .* \[-1, 0\]",
+        ),
         ({"finals": "x"}, TypeError, r"finals: expected a mapping \{state: cost\}, or costs \[states\], got str"),
         ({"finals": None, "num_states": None}, TypeError, r"finals: expected .*, got NoneType"),
         ({"finals": ["a", "b"]}, TypeError, r"finals: expected .*, got list"),

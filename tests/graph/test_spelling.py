@@ -100,6 +100,8 @@ def test_words_that_the_lexicon_lacks(fst, lexicon):
         graph = Graph.load(fst, lexicon=lexicon, **TABLES)
     assert timed(graph) == WRITTEN
     assert graph.info().unspelled_words == 1
+    with pytest.raises(TypeError, match=r"lexicon: expected a path, an .*Lexicon or None, got dict; Lexicon.spell"):
+        Graph.load(fst, lexicon={"ab": "a b"}, **TABLES)
     lexicon.write_text("AB a b\nB b\n")
     with pytest.raises(ValueError, match=r"lacks 2 of the 2 words .*'ab', 'b'\); it has them in upper case"):
         Graph.load(fst, lexicon=lexicon, **TABLES)

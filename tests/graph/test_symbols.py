@@ -193,6 +193,7 @@ def test_blank_by_name_and_by_column(tmp_path):
             None,
             "one a line in the order of the columns, .* got the ids first, such as '0 <blk>'",
         ),
+        ("<blk>,0\na,1\n", None, r"got a comma before the ids, such as '<blk>,0': write a space or a tab in its place"),
         ("u1\tyes no\nu2\tno\n", None, r"got several words a line, such as 'u1\\tyes no'"),
         ('{"<blk>": 0, "a": 1}', None, r"got JSON, which arcbeam\.ctc_decoder reads"),
         ('[\n  "<blk>",\n  "a"\n]\n', None, r"got JSON, which arcbeam\.ctc_decoder reads"),

@@ -1,5 +1,6 @@
 """Kaldi's compact lattices: what they hold, round trips as bytes, Kaldi's own reader, and damaged files."""
 
+import gzip
 import io
 import subprocess
 import sys
@@ -125,6 +126,9 @@ def test_indexes_and_files_of_one_lattice(tmp_path, text):
     begin, end = (int(line.rpartition(":")[2]) for line in lines[:2])
     (tmp_path / "one.lat").write_bytes(ark.read_bytes()[begin : end - len("utt-1 ")])
     assert list(arcbeam.read_lattices(tmp_path / "one.lat")) == [("one", given["utt-0"])]
+    (tmp_path / "packed.ark.gz").write_bytes(gzip.compress(ark.read_bytes()))
+    with pytest.raises(FormatError, match=r"got a file packed by gzip; unpack it first, as in gunzip --keep .*ark.gz"):
+        list(arcbeam.read_lattices(tmp_path / "packed.ark.gz"))
     (tmp_path / "one.lat").write_bytes(ark.read_bytes()[begin : end - len("utt-1 ")] + b"more")
     with pytest.raises(FormatError, match="expected nothing after a file's only lattice"):
         list(arcbeam.read_lattices(tmp_path / "one.lat"))

@@ -100,6 +100,9 @@ def test_spell(tmp_path):
 def test_spell_errors():
     with pytest.raises(ValueError, match="got 1 word with a character that is no token, such as 'xyz'; there are"):
         Lexicon.spell(["xyz"], TOKENS)
+    for tokens in ("tokens.txt", list(TOKENS.tokens), None):
+        with pytest.raises(TypeError, match=r"tokens: expected an arcbeam.TokenTable, got .*; arcbeam.TokenTable.read"):
+            Lexicon.spell(["ab"], tokens)
     with pytest.raises(ValueError, match=r"expected words that the tokens can spell, got no words$"):
         Lexicon.spell([], TOKENS)
     with pytest.raises(ValueError, match=r"separator: expected one of the \d+ tokens, got '_'; it may be '<space>'"):
@@ -143,7 +146,7 @@ def test_words_of_arpa(tmp_path):
     assert words_of_arpa(write(tmp_path, text)) == ["b", "a"]
     with pytest.raises(FormatError, match="expected an ARPA model with unigrams"):
         words_of_arpa(write(tmp_path, "b\n"))
-    with pytest.raises(FormatError, match=r"with unigrams, got a table of symbols .*: give it as tokens= \(--tokens\)"):
+    with pytest.raises(FormatError, match=r"with unigrams, got a table of symbols .*, as tokens= \(--tokens\)"):
         words_of_arpa(write(tmp_path, "<blank> 0\na 1\nb 2\n"))
     with pytest.raises(FormatError, match="line 2: expected a unigram"):
         words_of_arpa(write(tmp_path, "\\1-grams:\n-1\n"))

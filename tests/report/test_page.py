@@ -36,6 +36,29 @@ def test_the_score_and_the_data(tmp_path):
     assert "score" not in data_of(tmp_path / "r.html")
 
 
+@pytest.mark.parametrize(("said", "found", "options", "expected"), [
+    ("AH BEE", "ah bee", {}, "the reference is in capitals and the transcripts are not; --ignore-case ignores that"),
+    ("ah bee", "Ah bee", {}, "the transcripts have capitals and the reference has none; --ignore-case ignores that"),
+    ("ah, bee", "ah bee", {}, "the reference has punctuation and the transcripts have none: each word with a mark"),
+    ("5 17", "ah bee", {}, r"has no letters .*: are its words numbers, as in Kaldi's text.int\?"),
+    ("AH BEE", "ah bee", {"ignore_case": True}, None),
+    ("5 17", "5 18", {}, None),
+    ("", "ah bee", {}, None),
+    ("Ah, bee", "Ah, sea", {}, None),
+])  # fmt: skip
+def test_references_that_are_written_in_another_way(said, found, options, expected, tmp_path):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        arcbeam.write_report(tmp_path / "r.html", [{"id": "a", "text": found}], {"a": said}, **options)
+    assert len(caught) == (expected is not None)
+    assert expected is None or re.search(expected, str(caught[0].message))
+
+
+def test_transcripts_without_their_ids(tmp_path):
+    with pytest.raises(ValueError, match=r"expected files, or {utterance: words}, got 'ah bee', .* dict\(zip\(ids"):
+        arcbeam.write_report(tmp_path / "r.html", RESULTS, ["ah bee", "sea"])
+
+
 def test_no_text_ends_the_block_that_it_is_in(tmp_path):
     text = "</script><script>alert(1)</script> <!-- [[js]] \u2028 \ud800"
     arcbeam.write_report(tmp_path / "r.html", [{"id": text, "text": "x"}])
@@ -102,6 +125,19 @@ def test_a_lattice_is_drawn(lattices, tmp_path):
     for one in boxes:
         others = [other for other in boxes if other is not one and other[1] == one[1]]
         assert all(abs(one[0] - other[0]) >= (one[2] + other[2]) / 2 - 1 for other in others)
+
+
+def test_the_words_of_another_graph(lattices, tmp_path):
+    folder, _ = lattices
+    arcbeam.SymbolTable.from_list(["<eps>", "one", "two", "three"]).write(tmp_path / "words.txt")
+    given = {"lattices": folder / "lattices.ark", "words": tmp_path / "words.txt"}
+    with pytest.warns(UserWarning, match=r"other words than the results, such as 'one two' in place of 'ah', 'bee': a"):
+        arcbeam.write_report(tmp_path / "r.html", RESULTS[:1], **given)
+    with warnings.catch_warnings(action="error"):
+        for words in (folder / "words.txt", folder / "graph.arc", None):
+            arcbeam.write_report(tmp_path / "r.html", RESULTS[:1], **given | {"words": words})
+        other_path = [{"id": "a", "text": "ah sea"}]  # as by minimum Bayes risk
+        arcbeam.write_report(tmp_path / "r.html", other_path, **given | {"words": folder / "words.txt"})
 
 
 def test_posteriors_of_a_drawing_are_sums_over_paths(lattices):

@@ -16,6 +16,12 @@ EXPECTED = {"a-1": "the cat", "a-2": "", "b": "don't stop"}
         ("r.trn", "the cat (a-1)\n(a-2)\n\ndon't stop (b)\n"),
         ("text", "a-1 the cat\na-2\nb don't stop\n"),
         ("84-1.trans.txt", "a-1 the cat\na-2 \nb don't stop"),
+        (
+            "m.json",
+            '{"audio_filepath": "x/a-1.wav", "duration": 1, "text": "the cat"}\n'
+            '{"audio_filepath": "a-2.flac", "text": ""}\n\n{"id": "b", "audio_filepath": "c", "text": "don\'t  stop"}',
+        ),
+        ("m.jsonl", "".join(f'{{"id": "{name}", "text": "{text}"}}\n' for name, text in EXPECTED.items())),
         ("tabs.txt", "a-1\tthe cat\na-2\nb\tdon't stop"),
     ],
 )
@@ -38,6 +44,13 @@ def test_folder_of_librispeech(tmp_path):
         ("r.tsv", b"a\tx\nb x\n", r"r.tsv:2: expected 'id<TAB>transcript', got 'b x'"),
         ("r.tsv", b"\tx\n", "r.tsv:1: expected"),
         ("r.trn", b"x (a)\nno id\n", r"r.trn:2: expected 'transcript \(id\)'"),
+        (
+            "m.jsonl",
+            b'{"id": "a", "text": "x"}\n{"id": "b"}\n',
+            'm.jsonl:2: expected an object a line with "text", and "id',
+        ),
+        ("m.json", b'[{"id": "a", "text": "x"}]', r"m.json:1: expected an object a line .*, got '\[{"),
+        ("m.json", b'{"text": "x", "audio_filepath": 3}', "m.json:1: expected an object a line"),
         ("text", b"a x\na y\n", "text:2: the utterance id 'a' occurs twice"),
         ("text", b"a \xff\n", "expected text in UTF-8"),
         ("text", b"\n", "no reference transcript found"),
@@ -63,7 +76,7 @@ def test_bad(name, content, message, tmp_path):
 def test_missing(tmp_path):
     with pytest.raises(FileNotFoundError):
         read_references([tmp_path / "gone.tsv"])
-    with pytest.raises(FormatError, match=r"no \*\.trans\.txt below"):
+    with pytest.raises(FormatError, match=r"expected a folder with \*\.trans\.txt, got none; name files of other"):
         read_references([tmp_path])
 
 

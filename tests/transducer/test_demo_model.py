@@ -1,11 +1,12 @@
 """The trained TDT of the demo: what it writes for the recordings, to the byte."""
 
 import hashlib
+import warnings
 
 import numpy as np
 import pytest
 
-from arcbeam import TransducerDecoder
+from arcbeam import BoostingTree, TransducerDecoder
 from tests.transducer.equality import same
 
 WRITTEN = {
@@ -36,6 +37,26 @@ def model(demo_data):
 def encoded(demo_data):
     with np.load(demo_data / "encoder_output.npz") as file:
         return {name: file[name] for name in file}
+
+
+def test_a_tokenizer_of_another_model(model, encoded):
+    decoder = TransducerDecoder.from_arrays(model, device="cpu")
+    other = decoder.pieces[1:] + decoder.pieces[:1]
+    of_other = BoostingTree(["of clubs"], other)
+    for _ in range(2):  # the second decoder is another one
+        decoder = TransducerDecoder.from_arrays(model, device="cpu")
+        with pytest.warns(UserWarning, match=r"boost\[0\]: the tokens of phrase 'of clubs' are '.*' in the pieces of"):
+            decoder.decode(encoded["cards-002"], boost=of_other)
+    with pytest.warns(
+        UserWarning, match=r"tokenizer: 25\d of 25\d pieces differ from those of .*transducer.npz, such a"
+    ):
+        swapped = TransducerDecoder.from_arrays(model, device="cpu", tokenizer=other)
+    with warnings.catch_warnings(action="error"):
+        swapped.decode(encoded["cards-002"], boost=of_other)
+        pieces = list(decoder.pieces)
+        same_pieces = TransducerDecoder.from_arrays(model, device="cpu", tokenizer=["<unknown>", *pieces[1:]])
+        same_pieces.decode(encoded["cards-002"], boost=BoostingTree(["of clubs", (3, 4)], pieces))
+        TransducerDecoder.from_arrays(model, device="cpu", tokenizer=None)
 
 
 def test_what_it_writes(model, encoded):

@@ -1,6 +1,7 @@
 """Models of NeMo and icefall: archives that these tests write, state dicts, and what is not supported."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -58,6 +59,10 @@ def test_nemo_archives(tmp_path, kind, compression):
     other = TransducerDecoder.from_nemo(str(path), max_symbols=1, tokenizer=lambda ids: "x", activation="tanh")
     assert decoded(other) == decoded(from_arrays(kind, max_symbols=1, activation="tanh"))
     assert other.decode(FRAMES)[0].text == "x"
+    with pytest.warns(UserWarning, match=r"tokenizer: 12 of 12 pieces differ from those of .*m.nemo, such as token 0"):
+        TransducerDecoder.from_nemo(path, tokenizer=decoder.pieces[1:] + decoder.pieces[:1])
+    with warnings.catch_warnings(action="error"):
+        TransducerDecoder.from_nemo(path, tokenizer=decoder.pieces)
 
 
 @pytest.mark.parametrize("output", ["joint.joint_net.1", "joint.joint_net.2"])

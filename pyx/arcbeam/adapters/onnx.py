@@ -52,8 +52,9 @@ def from_onnx(
     ----------
     folder : path
         A model of NeMo, GigaAM, or Kaldi or icefall, as onnx-asr or sherpa-onnx have it: ``vocab.txt`` or
-        ``tokens.txt``; ``config.json`` if there is one; and ``model.onnx``, ``encoder*.onnx`` with
-        ``decoder_joint*.onnx``, or ``encoder*.onnx``, ``decoder*.onnx`` and ``joiner*.onnx``.
+        ``tokens.txt``; ``config.json`` if there is one, whose ``subsampling_factor`` is measured if it is missing; and
+        ``model.onnx``, ``encoder*.onnx`` with ``decoder_joint*.onnx``, or ``encoder*.onnx``, ``decoder*.onnx`` and
+        ``joiner*.onnx``.
     lm : path, LanguageModel, KenLM, optional
         For a CTC model: an ARPA over words, as of `ctc_decoder`.
     model_type : str, optional

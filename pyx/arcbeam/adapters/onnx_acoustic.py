@@ -12,6 +12,8 @@ from arcbeam.adapters.onnx_folder import OURS, Export, class_of
 from arcbeam.core.errors import FormatError, UnsupportedError
 from arcbeam.files.reading import reason_of
 
+SILENT_FRAMES = 320  # 3.2 s: a frame more or less, as convolutions are padded, does not change the factor
+
 
 def open_acoustic(
     export: Export,
@@ -44,7 +46,7 @@ def open_acoustic(
         if isinstance(error, (MemoryError, OSError)):
             raise
         raise FormatError(f"{export.folder}: onnx-asr cannot load this model ({reason_of(error)})") from error
-    session = asr._model if hasattr(asr, "_model") else asr._encoder
+    session = _session(asr)
     _complete_config(asr, session)
     inputs = [value.name for value in session.get_inputs()]
     if len(inputs) > 2:
@@ -52,6 +54,7 @@ def open_acoustic(
             f"{export.folder}: expected an acoustic model of whole recordings, with features and their lengths as "
             f"inputs, got the inputs {', '.join(inputs[:6])}: a streaming export"
         )
+    _measure_subsampling(asr)
     asr._preprocessor = preprocessor or _features(manager, asr, export)
     return manager._create_asr_adapter(asr)
 
@@ -77,6 +80,35 @@ def _complete_config(asr: Any, session: Any) -> None:
     metadata = session.get_modelmeta().custom_metadata_map
     if str(metadata.get("subsampling_factor", "")).isdecimal():
         asr.config.setdefault("subsampling_factor", int(metadata["subsampling_factor"]))
+
+
+def _measure_subsampling(asr: Any) -> None:
+    """The subsampling factor where neither config.json nor the metadata has it: frames in by frames out, of silence.
+
+    onnx-asr would take the factor of a usual model of the type. Times follow from it, and of a CTC model the length to
+    which its output is cut.
+    """
+    shape, axis = list(_session(asr).get_inputs()[0].shape), frames_axis(asr)
+    bins = shape[3 - axis] if len(shape) == 3 else None
+    bins = bins if isinstance(bins, int) else asr.config.get("features_size")
+    if "subsampling_factor" in asr.config or not isinstance(bins, int) or isinstance(shape[axis], int):
+        return
+    silence = np.zeros((1, bins, SILENT_FRAMES), np.float32)
+    try:
+        output = asr._encode(silence if axis == 2 else silence.transpose(0, 2, 1), np.array([SILENT_FRAMES]))[0]
+    except Exception:  # onnxruntime has classes of its own; the first recording raises what is wrong
+        return
+    asr.config["subsampling_factor"] = max(1, round(SILENT_FRAMES / max(1, output.shape[1])))
+
+
+def frames_axis(asr: Any) -> int:
+    """The axis of frames in features: 1 with icefall's [batch, frames, bins], 2 with [batch, bins, frames]."""
+    return 1 if _session(asr).get_inputs()[0].name == "x" else 2
+
+
+def _session(asr: Any) -> Any:
+    """The session of the acoustic model."""
+    return asr._model if hasattr(asr, "_model") else asr._encoder
 
 
 def _features(manager: Any, asr: Any, export: Export) -> Any:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 import numpy as np
 
+from arcbeam.adapters.onnx_acoustic import frames_axis
 from arcbeam.adapters.onnx_audio import Samples, read_audio
 from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import check_count
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from arcbeam.transducer.hypothesis import TransducerHypothesis
 
 Decoder = TypeVar("Decoder", CtcDecoder, TransducerDecoder)
+
+MORE_FRAMES = 2  # that a model makes of the padding of its convolutions
 
 
 class OnnxModel(Generic[Decoder]):
@@ -94,12 +97,15 @@ class OnnxModel(Generic[Decoder]):
         from onnx_asr.utils import pad_list
 
         asr = self.onnx_asr.asr
-        output, lengths = asr._encode(*asr._preprocessor(*pad_list(batch)))
-        longest = int(np.max(lengths))
-        if longest > output.shape[1]:
+        features, counts = asr._preprocessor(*pad_list(batch))
+        output, lengths = asr._encode(features, counts)
+        longest, made = int(np.max(lengths)), output.shape[1]
+        taken = features.shape[frames_axis(asr)]  # with padding, of which the model makes frames, too
+        whole = -(-taken // asr._subsampling_factor)
+        if longest > made or made > whole + max(MORE_FRAMES, whole // 4):
             raise FormatError(
                 f"{self._name}: config.json: subsampling_factor: {asr._subsampling_factor} gives {longest} frames for "
-                f"a recording of which the model makes {output.shape[1]}"
+                f"a recording of which the model makes {made}; is it {max(1, round(taken / max(1, made)))}?"
             )
         return [np.ascontiguousarray(rows[:length]) for rows, length in zip(output, lengths, strict=True)]
 

@@ -137,7 +137,8 @@ class Batcher(Fixed):
             the host's memory it is copied, so that the array may be written to again. An array on a GPU must stay as it
             is until the future is done.
         last : bool
-            Whether it is the stream's last chunk, so that the result is the final one.
+            Whether it is the stream's last chunk, so that the result is the final one. If its sentence has ended at an
+            endpoint before, and without ``auto_reset``, the chunk waits for ``reset``, and a UserWarning says so.
         cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
             The stream that writes an array on a GPU. By default it is the one that its library reports.
 

@@ -15,7 +15,7 @@ from arcbeam.batching.stats import Meters
 from arcbeam.batching.waiting import CANCELLED, Chunk, Piece, Round, WaitingChunks, begins, cannot_continue
 from arcbeam.core._interrupts import interrupt
 from arcbeam.core.errors import BatcherClosedError, without_place
-from arcbeam.streams.stream import fault_of
+from arcbeam.streams.stream import fault_of, warns_of_waiting
 
 
 class ChunkDecoder(Protocol):
@@ -93,6 +93,8 @@ def _round(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters, auto_r
     pieces = taken.pieces
     if not pieces:
         return True
+    # A sentence that ends in an earlier piece of a last chunk is followed by reset() after the whole chunk.
+    warns_of_waiting.set(not auto_reset and not any(piece.begin for piece in pieces))
     with meters.a_round([piece.chunk.since for piece in pieces if piece.begin == 0], len(pieces)):
         outcomes = _decoded(decoder, pieces)
         if auto_reset:

@@ -10,11 +10,17 @@ import typer
 
 from arcbeam.cli.console import Failure
 from arcbeam.cli.options import STDIN
+from arcbeam.files.kinds import known_kind
 from arcbeam.files.log_probs import Input, Utterance, find_inputs, read_all
 
-NPY = b"\x93NUMPY"  # how such files begin
+NAME_IT = "give the file's name instead of -"
+NO_AUDIO = "these values are the output of a model; arcbeam transcribe takes audio"
+FILES = {b"\x93NUMPY": NAME_IT, b"PK\x03\x04": NAME_IT, b"RIFF": NO_AUDIO, b"fLaC": NO_AUDIO, b"OggS": NO_AUDIO}
+"""How files begin that are not read from the standard input, and what to do instead."""
 OTHERS = {"<f2": "float16", "<f8": "float64", ">f4": "float32 of the other byte order"}
 ODD = 1e3  # in size; log-probs and logits are smaller
+ODD_SHARE = 0.02  # of float32 values that are halves of float64, at least
+FEWEST_DOUBLES = 8  # by which float64 is recognised
 NEAR_ONE = 0.05  # how far from 1 the probabilities of a frame sum up at most
 
 
@@ -58,16 +64,8 @@ def _from_pipe(source: BinaryIO, frames: int, width: int) -> Iterator[np.ndarray
     """Chunks of float32 frames without a header, each as soon as it is there; Failure if there is none."""
     size, is_first = 4 * width, True
     while data := source.read(size * frames):
-        if is_first and data.startswith(NPY):
-            raise Failure(
-                "standard input: expected float32 values without a header, got a .npy file; give the file's name "
-                "instead of -"
-            )
-        if is_first and (other := _other_type(data, width)):
-            raise Failure(
-                f"standard input: expected float32 values, got what are log-probs as {other}; write "
-                "values.astype('<f4').tobytes()"
-            )
+        if is_first:
+            _refuse_others(data, width)
         is_first = False
         whole = len(data) // size
         if whole:
@@ -81,12 +79,40 @@ def _from_pipe(source: BinaryIO, frames: int, width: int) -> Iterator[np.ndarray
         raise Failure("the input contains no frames")
 
 
+def _refuse_others(data: bytes, width: int) -> None:
+    """Failure if the first bytes are those of a file with a header, or values of another type."""
+    if data.startswith(tuple(FILES)):
+        cure = next(cure for beginning, cure in FILES.items() if data.startswith(beginning))
+        raise Failure(f"standard input: expected float32 values without a header, got {known_kind(data)}; {cure}")
+    if other := _other_type(data, width):
+        raise Failure(
+            f"standard input: expected float32 values, got what seem to be values of {other}; write "
+            "values.astype('<f4').tobytes()"
+        )
+
+
 def _other_type(data: bytes, width: int) -> str | None:
-    """The type as which these values are log-probs, whose probabilities sum to 1, if they are odd as float32."""
-    size = np.abs(np.frombuffer(data, "<f4", len(data) // 4))
-    if not np.any((size > ODD) & (size < np.inf) | (size > 0) & (size < 1 / ODD**3)):  # as logits are not
-        return None
-    return next((name for kind, name in OTHERS.items() if _are_log_probs(data, kind, width)), None)
+    """The type of which these values seem to be: as float32 they are odd, and as that type log-probs, or not odd."""
+    values = np.frombuffer(data, "<f4", len(data) // 4)
+    odd = _are_odd(values)  # as logits and features are not
+    found = next((name for kind, name in OTHERS.items() if odd.any() and _are_log_probs(data, kind, width)), None)
+    return found or ("float64" if _is_float64(data, odd) else None)
+
+
+def _are_odd(values: np.ndarray) -> np.ndarray:
+    """Of values [n], those whose size no output of a model has; zeros and infinities are not odd."""
+    size = np.abs(values)
+    return (size > ODD) & (size < np.inf) | (size > 0) & (size < 1 / ODD**3)
+
+
+def _is_float64(data: bytes, odd: np.ndarray) -> bool:
+    """Whether values are usual as float64, while as float32 every second one is odd, or 0 as after rounding."""
+    with np.errstate(all="ignore"):
+        doubles = np.frombuffer(data, "<f8", len(data) // 8)
+        if _are_odd(doubles).any() or not np.isfinite(doubles).all() or np.count_nonzero(doubles) < FEWEST_DOUBLES:
+            return False
+    halves = np.frombuffer(data, "<u4", 2 * len(doubles))[::2]
+    return not halves.any() or bool(odd.mean() > ODD_SHARE)
 
 
 def _are_log_probs(data: bytes, kind: str, width: int) -> bool:

@@ -170,8 +170,8 @@ def align(
     graph: opt.GraphFile,
     inputs: opt.LogProbs,
     texts: Annotated[Path, typer.Argument(
-        metavar="TEXTS", help="What was said: .tsv (id, tab, words), .trn, Kaldi text, .trans.txt or a folder of "
-        "these.")],
+        metavar="TEXTS", help="What was said: .tsv (id, tab, words), .trn, Kaldi text, .jsonl (text, and id "
+        "or audio_filepath), .trans.txt or a folder with .trans.txt.")],
     logits: opt.Logits = False,
     output: opt.Output = STDOUT,
     format: opt.FormatOfOutput = Format.ctm,

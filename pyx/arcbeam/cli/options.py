@@ -196,7 +196,8 @@ MemoryLimit = Annotated[str | None, typer.Option("--memory-limit", metavar="SIZE
     help="GPU memory that the decoder may take, including its graph, such as 8GiB.")]
 Blank = Annotated[str | None, typer.Option(
     "--blank", metavar="TOKEN|COLUMN", show_default="found by its name",
-    help="The CTC blank, as a token or as a column counted from 0.")]
+    help="The CTC blank, as a token or as a column counted from 0. For a wrong one there is a note once enough frames "
+    "are decoded; a few short chunks may give none.")]
 MaxBytes = Annotated[str | None, typer.Option(
     "--max-bytes", metavar="SIZE", show_default="20 times its size, but at least 32MiB", callback=check_size,
     help="The most that a compressed file may unpack to, such as 20GiB: a limit for files that you do not trust.")]
@@ -260,7 +261,8 @@ class Scoring:
 
     reference: Annotated[list[Path] | None, typer.Option(
         "--reference", "-r", metavar="FILE", show_default=False,
-        help="Reference transcripts: .tsv (id, tab, words), .trn, Kaldi text, .trans.txt or a folder of these. Prints "
+        help="Reference transcripts: .tsv (id, tab, words), .trn, Kaldi text, .jsonl (text, and id or "
+        "audio_filepath), .trans.txt or a folder with .trans.txt. Prints "
         "the word error rate: to the standard output if --output is a file, else to the standard error.")] = None
     allow_missing: AllowMissing = False
     ignore_case: IgnoreCase = False

@@ -40,12 +40,22 @@ class Command(TyperCommand):
             own = {name for parameter in self.params for name in parameter.opts}
             if meant := [name for name in MEANT.get(getattr(error, "option_name", ""), ()) if name in own]:
                 error.possibilities = meant  # type: ignore[attr-defined]
+            if why := self._elsewhere(getattr(error, "option_name", "")):
+                error.message, error.possibilities = why, None  # type: ignore[attr-defined]
             missing: Any = getattr(error, "param", None)
             if getattr(missing, "nargs", 1) == -1:  # what was given may have become the arguments after it
                 rest = [one for one in self.params if one.param_type_name == "argument"]
                 names = [f"'{one.metavar}'" for one in rest[rest.index(missing) :] if one.metavar]
                 error.param_hint = " or ".join(names) or None  # type: ignore[attr-defined]
             raise
+
+    def _elsewhere(self, option: str) -> str | None:
+        """Where an option is that this command lacks and another has, if that is no option here."""
+        if option in ("--reference", "-r") and any(one.metavar == "TEXTS" for one in self.params):
+            return f"No such option: {option}. The file of the texts is the last argument, TEXTS"
+        if option == "--lattice":
+            return f"No such option: {option}. Lattices are written by arcbeam decode, which takes log-probs of CTC"
+        return None
 
 
 def takes_groups(command: Callable[..., None]) -> Callable[..., None]:

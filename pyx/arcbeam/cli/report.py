@@ -27,7 +27,8 @@ def report(
         "--output", "-o", metavar="FILE", help="Where the page goes, such as report.html.")],
     reference: Annotated[list[Path] | None, typer.Option(
         "--reference", "-r", metavar="FILE", show_default=False,
-        help="Reference transcripts: .tsv (id, tab, words), .trn, Kaldi text, .trans.txt or a folder of these. Prints "
+        help="Reference transcripts: .tsv (id, tab, words), .trn, Kaldi text, .jsonl (text, and id or "
+        "audio_filepath), .trans.txt or a folder with .trans.txt. Prints "
         "the word error rate.")] = None,
     audio: Annotated[Path | None, typer.Option(
         "--audio", metavar="FOLDER", show_default=False,

@@ -1,10 +1,9 @@
 """The word error rate of transcripts as they come, and what a run tells of it."""
 
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from arcbeam.cli.console import Failure
@@ -12,15 +11,13 @@ from arcbeam.cli.terminal import note
 from arcbeam.files.ids import Ids
 from arcbeam.files.log_probs import Utterance
 from arcbeam.report.score import Score
+from arcbeam.report.styles import Style, differences
 
 if TYPE_CHECKING:
     from arcbeam.ctc.decoder import CtcDecoder
     from arcbeam.graph.graph import Graph
 
 NAMED = 5
-MARK = re.compile(
-    r"[^\W\d_]{2}[.,;:?!](\s|$)"
-)  # punctuation at the end of a word, which is no abbreviation of a letter
 
 
 @dataclass
@@ -33,9 +30,7 @@ class Scorer:
     keep_alignments: bool = False
     seen: Ids = field(default_factory=Ids)
     without_reference: int = 0
-    has_lower: bool = False  # of transcripts
-    has_upper: bool = False
-    has_marks: bool = False
+    written: Style = field(default_factory=Style)  # how transcripts are
 
     def __post_init__(self) -> None:
         self.score = Score(ignore_case=self.ignore_case, keep_alignments=self.keep_alignments)
@@ -70,9 +65,7 @@ class Scorer:
     def add(self, texts: Mapping[str, str]) -> None:
         """Score transcripts, by the names of their utterances."""
         scored = {name: text for name, text in texts.items() if name in self.references}
-        self.has_lower |= any(text != text.upper() for text in scored.values())
-        self.has_upper |= any(text != text.lower() for text in scored.values())
-        self.has_marks |= any(map(MARK.search, scored.values()))
+        self.written.add(scored.values())
         self.score.add([self.references[name] for name in scored], list(scored.values()))
 
     def add_greedy(self, batch: Sequence[Utterance]) -> None:
@@ -95,7 +88,7 @@ class Scorer:
         return {
             "score": self.score.counts(), "greedy": self.greedy_score.counts(),
             "without_reference": self.without_reference,
-            "has": [self.has_lower, self.has_upper, self.has_marks],
+            "written": astuple(self.written),
         }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -104,7 +97,7 @@ class Scorer:
             self.score.add_counts(state["score"])
             self.greedy_score.add_counts(state["greedy"])
             self.without_reference = state["without_reference"]
-            self.has_lower, self.has_upper, self.has_marks = state["has"]
+            self.written = Style(*state["written"])
 
     def left_out(self) -> list[str]:
         """Return a note on what is not scored, once all utterances are seen; fail if a reference has no utterance."""
@@ -121,18 +114,9 @@ class Scorer:
 
     def remarks(self) -> list[str]:
         """Return notes on why transcripts and references may differ."""
-        notes = []
-        said = self.references.values()
-        cased = self.score.words > 0 and not self.ignore_case
-        if self.score.words and not self.has_marks and any(map(MARK.search, said)):
-            notes.append(
-                "the reference has punctuation and the transcripts have none: each word with a mark is an error"
-            )
-        if cased and self.has_lower and all(text == text.upper() for text in said):
-            notes.append("the reference is in capitals and the transcripts are not; --ignore-case ignores that")
-        elif cased and self.has_upper and all(text == text.lower() for text in said):
-            notes.append("the transcripts have capitals and the reference has none; --ignore-case ignores that")
-        elif self.greedy_score.errors < self.score.errors and self.greedy_score.words:
+        said = self.references.values() if self.score.words else ()
+        notes = differences(said, self.written, ignore_case=self.ignore_case)
+        if not notes and self.greedy_score.errors < self.score.errors and self.greedy_score.words:
             notes.append(
                 "greedy decoding has fewer errors than the search: the language model does not fit this speech, or "
                 "has too much weight; try a larger --acoustic-scale, or arcbeam greedy"

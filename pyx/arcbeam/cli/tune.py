@@ -74,7 +74,8 @@ def tune(
     logits: opt.Logits = False,
     reference: Annotated[list[Path], typer.Option(
         "--reference", "-r", metavar="FILE",
-        help="Reference transcripts: .tsv (id, tab, words), .trn, Kaldi text, .trans.txt or a folder of these.")],
+        help="Reference transcripts: .tsv (id, tab, words), .trn, Kaldi text, .jsonl (text, and id or "
+        "audio_filepath), .trans.txt or a folder with .trans.txt.")],
     acoustic_scale: Annotated[str, typer.Option(
         "--acoustic-scale", metavar="FACTOR,...", rich_help_panel=opt.SEARCH,
         help="The factors of the log-probs to try.")] = "0.75,1,1.25,1.5,2,2.5",

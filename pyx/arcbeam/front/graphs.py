@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from arcbeam.core.errors import FormatError
-from arcbeam.core.show import few
+from arcbeam.core.show import few, shortened
 from arcbeam.core.warn import warn
 from arcbeam.files.reading import check_is_file
 from arcbeam.graph.graph import Graph
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 GIVE_LEXICON = "give lexicon=, lines 'word token token ...'"
 KIND = "ctc"  # of a graph in the cache
+FEWEST_LETTERS, LETTERS_SHARE = 3, 0.9  # by which a language model over letters is recognised
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,11 @@ def graph_of(parts: Parts, use_cache: bool) -> Graph:
         return Graph.greedy(with_marked_starts(parts.table), separator=separator)
     check_lexicon(parts.lexicon)
     arpa = None if parts.lm is None else _checked(arpa_of(parts.lm))
+    if isinstance(parts.words, str) and "\n" in parts.words:
+        raise ValueError(
+            f"words: expected the path of a file with a word a line, or a list of words, got text of "
+            f"{len(parts.words.split()):,} words, {shortened(parts.words, 40)}; give the path, or text.split()"
+        )
     if parts.words is not None and not isinstance(parts.words, (str, os.PathLike)):
         parts = replace(parts, words=_words(parts.words))
 
@@ -66,6 +72,8 @@ def graph_of(parts: Parts, use_cache: bool) -> Graph:
         _warn_of_unwritten("words", graph)
     elif parts.lexicon is not None:
         _warn_of_unwritten("lexicon", graph)
+    elif arpa is not None and separator is not None:
+        _warn_of_letters(os.fsdecode(arpa), graph)
     return graph
 
 
@@ -197,6 +205,19 @@ def _warn_of_unwritten(source: str, graph: Graph) -> None:
             warn(
                 f"{source}: the graph never writes {few(lost)}, which the language model lacks; give one that has them"
             )
+
+
+def _warn_of_letters(source: str, graph: Graph) -> None:
+    """Warns if nearly all words of the language model are letters that are tokens, while words are spelled in them."""
+    assert graph.word_symbols is not None and graph.tokens is not None
+    words = [word for label, word in graph.word_symbols.items() if label]
+    letters = [word for word in words if len(word) == 1 and word in graph.tokens]
+    if len(letters) >= FEWEST_LETTERS and len(letters) > LETTERS_SHARE * len(words):
+        warn(
+            f"{source}: lm: expected a language model over words, got one of which {len(letters):,} of {len(words):,} "
+            f"words are single tokens, such as {few(letters, most=3)}: is it over letters? A graph of such a model is "
+            "built by Graph.build(tokens, None, lm), on the command line by arcbeam build-graph without a list of words"
+        )
 
 
 def _write_equal(path: str, words: Iterable[str]) -> None:

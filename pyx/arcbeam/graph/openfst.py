@@ -140,6 +140,11 @@ def roomy_memory() -> str | None:
 
 def as_label_table(table: npt.ArrayLike) -> npt.NDArray[np.int32]:
     """A table from input label to column as int32 [labels]; labels without a column are -1."""
+    if isinstance(table, Mapping):
+        raise ValueError(
+            "label_to_column: expected integers [labels], in which entry l is the column of label l and -1 means none, "
+            f"got {type(table).__name__}; label 1 of column 0 is [-1, 0]"
+        )
     array = np.asarray(table)
     if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
         raise ValueError(f"label_to_column: expected integers [labels], got {array.dtype} {list(array.shape)}")

@@ -58,7 +58,7 @@ def spell(
 ) -> tuple[Pronunciations, str | None, int | None]:
     """The pronunciations of a graph's words by a lexicon, and the separator with its column; see `Graph.load`."""
     from arcbeam.lm.kenlm import case_hint
-    from arcbeam.recipe.lexicon import Lexicon
+    from arcbeam.recipe.lexicon import Lexicon, check_lexicon
     from arcbeam.recipe.separators import WORD_START
 
     wanted = ("join", "pronunciations", "word_symbols", "tokens", "separator", "separator_column")
@@ -75,6 +75,7 @@ def spell(
         raise ValueError("lexicon: expected a graph with word symbols, got none; give words (--words)")
     if fields["blank"] is None:
         raise ValueError("lexicon: expected a graph whose blank is known; give tokens (--tokens) or blank (--blank)")
+    check_lexicon(lexicon)
     if not isinstance(lexicon, Lexicon):
         if tokens is None:
             raise ValueError("lexicon: expected a graph with tokens, which name its columns; give tokens (--tokens)")

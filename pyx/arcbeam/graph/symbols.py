@@ -4,6 +4,7 @@ import itertools
 import json
 import numbers
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self, TypeVar
 
@@ -25,6 +26,7 @@ MOST_IDS = 1 << 32
 SPACES = " \t"
 FEW_IDS = 1 << 22
 IDS_A_THING = 256
+NUMBERED = re.compile(r"\S+,(\d{1,9})")  # a token and its id in a table with commas
 
 
 class SymbolTable:
@@ -376,6 +378,10 @@ def other_form(lines: Sequence[str]) -> str | None:
     are_pairs = all(len(both) == 2 for both in fields) and not all(both[1].isdecimal() for both in fields)
     if are_pairs and sorted(both[0] for both in fields) == sorted(map(str, range(len(lines)))):
         return f"the ids first, such as {lines[0][:80]!r}"
+    numbered = [NUMBERED.fullmatch(line) for line in lines]
+    ids = [int(found[1]) for found in numbered if found]
+    if len(lines) > 1 and len(ids) == len(lines) and sorted(ids) == list(range(min(ids), min(ids) + len(ids))):
+        return f"a comma before the ids, such as {lines[0][:80]!r}: write a space or a tab in its place"
     if len(lines) > 1 and all(len(both) == 2 and not both[1].split()[-1].isdecimal() for both in fields):
         return f"several words a line, such as {lines[0][:80]!r}"
     return None

@@ -14,6 +14,7 @@ from arcbeam.core.errors import FormatError
 from arcbeam.core.warn import warn
 from arcbeam.files import kaldi_specifiers
 from arcbeam.files.kaldi_archives import open_archive, read_id, scp_entries, whole_pipe
+from arcbeam.files.kinds import PACKERS
 from arcbeam.files.reading import check_is_file
 from arcbeam.files.writing import replacing
 from arcbeam.graph.inputs import Words, as_words
@@ -168,7 +169,8 @@ def read_lattices(path: StrPath, *, words: Words = None) -> Iterator[tuple[str, 
         the file's name without its ending. ``ark:FILE`` and ``scp:FILE`` are taken, too; ``ark:-`` is the standard
         input, which is read to its end first.
     words : SymbolTable, path or list of str, optional
-        The names of words, such as ``words.txt``: they become `KaldiLattice.word_symbols`.
+        The names of words, such as ``words.txt``: they become `KaldiLattice.word_symbols`. Lattices have numbers alone,
+        so give the table of the graph that decoded: another one of the same size names other words.
 
     Raises
     ------
@@ -213,6 +215,12 @@ def _entries(file: BinaryIO, path: Path) -> Iterator[tuple[str, KaldiLattice]]:
     file.seek(0)
     if not head:
         raise FormatError(f"{path}: expected a Kaldi archive of lattices, got an empty file")
+    if head.startswith(tuple(PACKERS)):
+        packer = next(name for beginning, name in PACKERS.items() if head.startswith(beginning))
+        raise FormatError(
+            f"{path}: expected a Kaldi archive of lattices, got a file packed by {packer}; unpack it first"
+            + (f", as in gunzip --keep {path}" if packer == "gzip" else "")
+        )
     if head == kaldi_binary.MAGIC or head[:1].isspace():
         yield path.stem, _lattice(file, size, str(path))
         if rest := file.read(64).strip():

@@ -193,6 +193,7 @@ class Lexicon:
         max_bytes : int, str or None
             As in `from_file`, for a file of words.
         """
+        _check_tokens(tokens)
         column = column_finder(tokens)
         if separator == "auto":
             separator = find_separator(tokens)
@@ -340,6 +341,17 @@ def check_lexicon(lexicon: object) -> None:
         raise TypeError(
             f"lexicon: expected a path, an arcbeam.recipe.lexicon.Lexicon or None, got {type(lexicon).__name__}; "
             "Lexicon.spell(words, tokens) spells words in characters"
+        )
+
+
+def _check_tokens(tokens: object) -> None:
+    """TypeError for what is no table of tokens."""
+    from arcbeam.graph.symbols import TokenTable
+
+    if not isinstance(tokens, TokenTable):
+        raise TypeError(
+            f"tokens: expected an arcbeam.TokenTable, got {type(tokens).__name__}; arcbeam.TokenTable.read(path) reads "
+            "a file, TokenTable.from_list(tokens) takes a list"
         )
 
 

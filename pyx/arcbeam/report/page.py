@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import as_texts, check_bool, check_path, check_real
 from arcbeam.core.errors import FormatError
-from arcbeam.core.show import few
+from arcbeam.core.show import few, shortened
 from arcbeam.core.warn import warn
 from arcbeam.files.kinds import other_kind
 from arcbeam.files.writing import replacing_text
@@ -25,6 +25,7 @@ from arcbeam.report.drawing import draw
 from arcbeam.report.references import read_references
 from arcbeam.report.results import Json, StrPath, read_results
 from arcbeam.report.score import Score
+from arcbeam.report.styles import Style, differences
 
 if TYPE_CHECKING:
     from arcbeam.graph.inputs import Words
@@ -90,6 +91,12 @@ def write_report(
         jiwer, which counts word errors, is missing.
     OSError
         A file cannot be read or written.
+
+    Warns
+    -----
+    UserWarning
+        The references are written in another way, such as in capitals or with punctuation; `audio` or `lattices` lack
+        some utterances; or `words` names other words in `lattices` than the results have.
     """
     check_path("path", path, "the name of a file")
     for name, place in (("audio", audio), ("lattices", lattices)):
@@ -113,6 +120,10 @@ def write_report(
         _check_names(list(by_name), said, allow_missing)
         score, figures = compare(results, said, ignore_case=ignore_case)
         data |= figures
+        written = Style()
+        written.add(result["text"] for result in results if result["id"] in said)
+        for remark in differences(said.values() if score.words else (), written, ignore_case=ignore_case):
+            warn(remark)
     if audio is not None:
         for name, recording in find_recordings(audio, by_name).items():
             by_name[name]["audio"] = address(recording, path, embed=embed_audio)
@@ -120,9 +131,13 @@ def write_report(
     if lattices is not None:
         from arcbeam.lattices.archives import read_lattices
 
+        pairs: list[tuple[str, str]] = []  # texts of results and of lattices, where these have names of words
         for name, lattice in read_lattices(lattices, words=_names(words)):
             if name in by_name:
                 by_name[name]["lattice"] = draw(lattice, acoustic_scale, by_name[name].get("frame_shift"))
+                if words is not None:
+                    pairs.append((by_name[name]["text"], lattice.best_path(acoustic_scale).text or ""))
+        _warn_of_other_words(pairs)
         _tell_missing(results, "lattice", f"lattice in {os.fsdecode(lattices)}")
     with replacing_text(path) as file:
         file.write(_page(data))
@@ -144,6 +159,11 @@ def _references(given: StrPath | Sequence[StrPath] | Mapping[str, str]) -> Mappi
     paths = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else [given]
     for path in paths:
         check_path("references", path, "files, or {utterance: words}")
+        if isinstance(path, str) and len(path.split()) > 1 and not Path(path).suffix and not os.path.exists(path):
+            raise ValueError(
+                f"references: expected files, or {{utterance: words}}, got {shortened(path)}, which is no file; "
+                "transcripts need the ids of their utterances, as in dict(zip(ids, transcripts))"
+            )
     return read_references(Path(os.fsdecode(path)) for path in paths)
 
 
@@ -172,6 +192,21 @@ def _names(words: Words) -> Words:
 
         return Graph.load(words).word_symbols
     return words
+
+
+def _warn_of_other_words(pairs: Iterable[tuple[str, str]]) -> None:
+    """Warns if the best paths of lattices have fewer than half of the words of the results: the names are others.
+
+    With another acoustic scale, or for minimum Bayes risk, a best path differs in single words.
+    """
+    words = [(set(text.split()), set(best.split()), best) for text, best in pairs]
+    if 2 * sum(len(said & best) for said, best, _ in words) < sum(len(said) for said, _, _ in words):
+        said, _, text = next(entry for entry in words if 2 * len(entry[0] & entry[1]) < len(entry[0]))
+        warn(
+            f"lattices: their best paths have other words than the results, such as {shortened(text)} in place of "
+            f"{few(sorted(said), most=3)}: are words (--words) those of the graph that decoded, and the lattices those "
+            "of these results?"
+        )
 
 
 def _tell_missing(results: Sequence[Json], key: str, what: str) -> None:

@@ -1,9 +1,11 @@
 """Readers of references, ``{utterance id: transcript}``: ``.tsv``, ``.trn`` (transcript (id)), else ``id transcript``.
 
+JSON lines (``.json``, ``.jsonl``) have "text", and "id" or "audio_filepath", of which the file's name is the id.
 A folder stands for all ``.trans.txt`` below it, which is LibriSpeech's name for the last kind.
 """
 
 import io
+import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,9 +13,10 @@ from pathlib import Path
 from arcbeam.core.errors import FormatError
 from arcbeam.core.show import shortened
 from arcbeam.files.kinds import not_text
-from arcbeam.files.lines import read_text
+from arcbeam.files.lines import read_lines, read_text
 
 TIMED = re.compile(r"\S+\s+\w+\s+(\S+\s+)?\d+\.\d+\s+\d+\.\d+\s")  # the beginning of a line of STM or CTM
+JSON_LINES = (".json", ".jsonl")
 TRN = re.compile(r"(.*)\(([^()\s]+)\)$")
 
 
@@ -22,7 +25,8 @@ def read_references(paths: Iterable[Path]) -> dict[str, str]:
     references: dict[str, str] = {}
     for path in paths:
         for file in _files(path):
-            for number, utterance, transcript in _read(file):
+            read = _of_json if file.suffix.lower() in JSON_LINES else _read
+            for number, utterance, transcript in read(file):
                 if utterance in references:
                     raise FormatError(f"{file}:{number}: the utterance id {utterance!r} occurs twice")
                 references[utterance] = " ".join(transcript.split())
@@ -36,7 +40,7 @@ def _files(path: Path) -> list[Path]:
         return [path]
     files = sorted(path.rglob("*.trans.txt"))
     if not files:
-        raise FormatError(f"{path}: no *.trans.txt below this folder")
+        raise FormatError(f"{path}: expected a folder with *.trans.txt, got none; name files of other kinds themselves")
     return files
 
 
@@ -82,3 +86,22 @@ def _split_trn(line: str, where: str) -> tuple[str, str]:
 def _split_text(line: str, where: str) -> tuple[str, str]:
     utterance, *transcript = line.split(maxsplit=1)
     return utterance, "".join(transcript)
+
+
+def _of_json(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Line, id and text of each object of JSON lines, such as a manifest of NeMo."""
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line)
+            text = found["text"]
+            utterance = found["id"] if "id" in found else Path(found["audio_filepath"]).stem
+        except (ValueError, KeyError, TypeError, RecursionError):
+            text = utterance = None
+        if not isinstance(text, str) or not isinstance(utterance, str) or not utterance:
+            raise FormatError(
+                f'{path}:{number}: expected an object a line with "text", and "id" or "audio_filepath", got '
+                f"{shortened(line.strip())}"
+            )
+        yield number, utterance, text

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
@@ -26,7 +27,8 @@ from arcbeam.streams.waiting import Waiting
 AFTER_THE_LAST = (
     "expected no chunk after the last; stream.reset() begins the next sentence, decoder.stream() another stream"
 )
-
+warns_of_waiting = ContextVar("warns_of_waiting", default=True)
+"""Whether calls in this thread warn of frames that wait after the last chunk; False if something resets the stream."""
 
 Result = TypeVar("Result", bound=HasText)
 Kind = TypeVar("Kind", bound=AnyStream)
@@ -71,7 +73,12 @@ class ChunkDecoder(ABC, Generic[Kind, Result]):
         check_errors(errors)
         members, wrong = check_streams(self, streams, self.kind, errors)
         ends = check_last(last, len(members))
-        return self.decode_next(members, Chunks(chunks, ends, lengths, cuda_stream, errors, wrong))
+        ending: list[Any] = [stream for stream, end in zip(members, ends, strict=True) if end]
+        stopped = [stream for stream in ending if stream._is_stopped] if warns_of_waiting.get() else []
+        found = self.decode_next(members, Chunks(chunks, ends, lengths, cuda_stream, errors, wrong))
+        for stream in stopped:
+            _warn_of_waiting(stream)
+        return found
 
     def decode_one(self, stream: Any, chunk: Any, last: bool) -> Result:
         """Decodes the next chunk of one stream."""
@@ -153,14 +160,7 @@ class SpeechStream(AnyStream, Generic[Result]):
         UserWarning
             Frames wait after an endpoint: they are not in the result.
         """
-        found = self._decoder.decode_one(self, self._decoder.no_frames(), True)
-        if self.num_waiting:
-            warn(
-                f"stream: finish() returned the sentence that ended at an endpoint in frame {self.num_frames:,}, and "
-                f"{self.num_waiting:,} frames after it wait: call stream.reset() after each endpoint, and now until "
-                "stream.is_finished"
-            )
-        return found
+        return self._decoder.decode_one(self, self._decoder.no_frames(), True)
 
     def _fault(self) -> str | None:
         """Why the stream cannot take another chunk; None if it can."""
@@ -192,6 +192,16 @@ class SpeechStream(AnyStream, Generic[Result]):
     def __repr__(self) -> str:
         waiting = f", {self.num_waiting} more wait" if self._waiting else ""
         return f"{type(self).__name__}({self.num_frames} frames{waiting}, {self.partial!r})"
+
+
+def _warn_of_waiting(stream: SpeechStream[Any]) -> None:
+    """A warning about frames after an endpoint, if the last chunk has come and they wait for `reset`."""
+    if stream._last_came and (waiting := stream.num_waiting):
+        warn(
+            f"stream: the last chunk came after the sentence had ended at an endpoint, in frame "
+            f"{stream.num_frames:,}; the result is that sentence, and {waiting:,} frames after it wait: call "
+            "stream.reset() after each endpoint, and now until stream.is_finished"
+        )
 
 
 def fault_of(stream: SpeechStream[Any]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import numbers
 import os
 from collections.abc import Iterable, Mapping
@@ -15,14 +16,17 @@ import numpy.typing as npt
 from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import as_float, check_count, check_real, check_text
 from arcbeam.core.show import shortened, shown_as
+from arcbeam.core.warn import warn
 from arcbeam.files.phrase_file import read_phrases
 from arcbeam.transducer._boosting_tree import build
 from arcbeam.transducer.phrase_tokens import PhraseTokenizer, Sampler, TokensOf
+from arcbeam.transducer.text import Pieces
 from arcbeam.transducer.token_automaton import Digests, Fusion, TokenAutomaton, from_the_start
 
 LARGEST_SCORE = 1000.0
 MOST_STATES = 2**31 - 1
 LARGEST_VOCABULARY = 2**24
+CHECKED_PHRASES = 100  # at most, whose tokens are compared with the decoder's pieces
 
 Phrase: TypeAlias = str | tuple[int, ...]
 
@@ -141,7 +145,7 @@ class BoostingTree:
                 if isinstance(phrase, str):
                     found += sampler.alternatives(phrase, found[0], num_of_transcriptions)
         self.automaton = _compiled(segmented, list(self._phrases.values()), depth_scaling, unk_score, self.vocab_size)
-        self._fits: set[tuple[int, int]] = set()  # tokens and blank of the decoders that it was checked for
+        self._fits: set[tuple[int, int, int]] = set()  # tokens, blank and pieces of decoders that it was checked for
         self._used = frozenset(token for alternatives in segmented for tokens in alternatives for token in tokens)
         self._segmented = segmented
 
@@ -224,9 +228,13 @@ bpe_alpha, seed
         """What an utterance without a state and an n-gram model is scored with: most are, so it is made once."""
         return from_the_start(None, self.automaton)
 
-    def check_fits(self, name: str, tokens: int, blank: int) -> None:
-        """Raises ValueError, which names the tree so, unless a decoder of so many tokens and this blank takes it."""
-        if (tokens, blank) in self._fits:  # nearly all trees have been met before
+    def check_fits(self, name: str, tokens: int, blank: int, detokenize: Any = None) -> None:
+        """Raises ValueError, which names the tree so, unless a decoder of so many tokens and this blank takes it.
+
+        Warns if the decoder's pieces, where it has some, make other texts of the tokens of most phrases.
+        """
+        met = tokens, blank, id(detokenize)
+        if met in self._fits:  # nearly all trees have been met before
             return
         sizes = {tokens, tokens - 1} if blank == tokens - 1 else {tokens}
         if self.vocab_size not in sizes:
@@ -239,7 +247,21 @@ bpe_alpha, seed
             pairs = zip(self._phrases, self._segmented, strict=True)
             phrase = next(phrase for phrase, found in pairs if blank in sum(found, ()))
             raise ValueError(f"{name}: phrase {shortened(phrase)} has the token {blank}, which is the blank")
-        self._fits.add((tokens, blank))
+        self._fits.add(met)
+        if isinstance(detokenize, Pieces):
+            self._warn_of_other_pieces(name, detokenize)
+
+    def _warn_of_other_pieces(self, name: str, pieces: Pieces) -> None:
+        """A warning if most phrases are other texts in these pieces; a few may be normalised by their tokenizer."""
+        pairs = itertools.islice(zip(self._phrases, self._segmented, strict=True), CHECKED_PHRASES)
+        texts = [(phrase, pieces(found[0])) for phrase, found in pairs if isinstance(phrase, str)]
+        others = [(phrase, text) for phrase, text in texts if text.casefold() != phrase.casefold()]
+        if 2 * len(others) > len(texts):
+            phrase, text = others[0]
+            warn(
+                f"{name}: the tokens of phrase {shortened(phrase)} are {shortened(text)} in the pieces of the decoder: "
+                "is the tree's tokenizer (--tokenizer) that of the model? decoder.pieces, where it has them, are right"
+            )
 
 
 def _vocabulary(size: Any) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from arcbeam.transducer.boosting_tree import BoostingTree
 from arcbeam.transducer.hypothesis import TransducerState
@@ -13,8 +13,8 @@ Boosts: TypeAlias = BoostingTree | Sequence[BoostingTree | None] | None
 """Of all utterances, or of each."""
 
 
-def trees_of(boost: Boosts, batch: int, tokens: int, blank: int) -> list[BoostingTree | None]:
-    """The boosting tree of each utterance; None for one without phrases, too."""
+def trees_of(boost: Boosts, batch: int, tokens: int, blank: int, detokenize: Any = None) -> list[BoostingTree | None]:
+    """The boosting tree of each utterance; None for one without phrases, too. `detokenize` is the decoder's."""
     if boost is None or isinstance(boost, BoostingTree):
         trees: list[BoostingTree | None] = [boost] * batch
     elif isinstance(boost, (str, bytes)) or not isinstance(boost, Sequence):
@@ -29,7 +29,7 @@ def trees_of(boost: Boosts, batch: int, tokens: int, blank: int) -> list[Boostin
             continue
         if not isinstance(tree, BoostingTree):
             raise TypeError(f"boost[{i}]: expected an arcbeam.BoostingTree or None, got {type(tree).__name__}")
-        tree.check_fits(f"boost[{i}]", tokens, blank)
+        tree.check_fits(f"boost[{i}]", tokens, blank, detokenize)
         if not len(tree):
             trees[i] = None
     return trees

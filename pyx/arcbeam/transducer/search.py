@@ -43,7 +43,7 @@ class GreedySearch:
         """The hypotheses of a batch that has been taken in, as ``TransducerDecoder.decode`` says."""
         batch = len(inputs.table)
         states = states_of(state, batch, self.form.state_shapes, self.tokens)
-        trees = trees_of(boost, batch, self.tokens, self.options.blank_id)
+        trees = trees_of(boost, batch, self.tokens, self.options.blank_id, self.form.detokenize)
         fusions, digests = fusions_of(trees, self.ngram_lm, [None] * batch if state is None else state)
         results, bad = self.engine.decode(inputs.table, states, inputs.on_host, fusions)
         refused = encoder_output_errors(bad, inputs, errors)
@@ -71,7 +71,7 @@ class GreedySearch:
         """The tree of a stream, checked."""
         if boost is not None and not isinstance(boost, BoostingTree):
             raise TypeError(f"boost: expected an arcbeam.BoostingTree, got {type(boost).__name__}")
-        return trees_of(boost, 1, self.tokens, self.options.blank_id)[0]
+        return trees_of(boost, 1, self.tokens, self.options.blank_id, self.form.detokenize)[0]
 
     def start(self, tree: BoostingTree | None, frames: int) -> TransducerState:
         """The state at the start of a sentence, after some frames of its stream."""

@@ -14,6 +14,7 @@ from arcbeam.core.warn import warn
 from arcbeam.files.sentencepiece_file import load_model
 
 WORD_START = "\u2581"
+OTHER_SHARE = 0.1  # of a model's pieces, which a tokenizer may name otherwise, such as <unk>
 
 
 def detokenizer(tokenizer: Any, tokens: int, blank: int | None = None) -> Callable[[Sequence[int]], str]:
@@ -38,6 +39,25 @@ def detokenizer(tokenizer: Any, tokens: int, blank: int | None = None) -> Callab
         f"tokenizer: expected the path of a SentencePiece model, a list of pieces or a function, "
         f"got {type(tokenizer).__name__}"
     )
+
+
+def warn_of_other_pieces(name: str, own: Sequence[str], tokenizer: Any) -> None:
+    """Warns if a tokenizer that takes the place of a model's own pieces has others; of a function nothing is known."""
+    if isinstance(tokenizer, (str, os.PathLike)):
+        model = load_model(os.fspath(tokenizer))
+        given = [model.id_to_piece(token) for token in range(model.get_piece_size())]
+    elif isinstance(tokenizer, Sequence):
+        given = list(tokenizer)
+    else:
+        return
+    others = [at for at, (piece, other) in enumerate(zip(own, given, strict=False)) if piece != other]
+    if len(others) > OTHER_SHARE * min(len(own), len(given)):
+        at = others[0]
+        warn(
+            f"tokenizer: {len(others):,} of {len(own):,} pieces differ from those of {name}, such as token {at}, which "
+            f"is {given[at]!r} in place of {own[at]!r}: is it the tokenizer of this model? Without one its own "
+            "pieces are used"
+        )
 
 
 # A class, not a lambda, because decoders are pickled from process to process.

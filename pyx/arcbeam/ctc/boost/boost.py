@@ -97,6 +97,11 @@ class Boost:
     FormatError
         A file of pronunciations breaks its format; the message names the line.
 
+    Warns
+    -----
+    UserWarning
+        `pronunciations` has a word of the list in another case alone, or is a mapping without any of its words.
+
     Examples
     --------
     >>> boost = arcbeam.Boost({"viterbi lattice": 6.0, "beam": 2.5})
@@ -130,6 +135,8 @@ class Boost:
         self.depth_scaling = float(depth_scaling)
         self._spellings = Spellings(pronunciations, segmentations, max_bytes)
         self._listed = checked(names, scores, DEFAULT_BOOST if score is None else score)
+        if pronunciations is not None:
+            self._spellings.warn_of_unused(set(self._listed.lines.split()))
         self._file: str | None = None  # that it was read from, for messages
         self._lists: WeakKeyDictionary[Graph, BoostList] = WeakKeyDictionary()
 

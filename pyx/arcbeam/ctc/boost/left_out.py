@@ -30,8 +30,8 @@ def warn_of_left_out(
     else:
         shown = [f"{shortened(word)}: {words[word]}" for word in sample[:SHOWN]]
         advice = f"pronunciations= (--boost-lexicon) spells words in the graph's tokens{example(graph)}"
-    if any(map(_is_number, sample)):
-        advice = f"in a file a score follows its phrase after a tab, not after a space; {advice}"
+    if any(map(_ends_in_score, sample)):
+        advice = f"in a file a score follows its phrase after a tab, not after a space or a comma; {advice}"
     warn(
         f"boost: {count:,} of {of:,} phrase{'s'[: of != 1]}{where} {'is' if count == 1 else 'are'} left out, because "
         f"the graph cannot write {len(words):,} word{'s'[: len(words) != 1]} ({', '.join(shown)}"
@@ -39,5 +39,6 @@ def warn_of_left_out(
     )
 
 
-def _is_number(word: str) -> bool:
-    return re.fullmatch(r"[+-]?[\d.]*\d", word) is not None
+def _ends_in_score(word: str) -> bool:
+    """Whether a word is a number, or another word and a number with a comma or the like between them."""
+    return re.fullmatch(r"(.*[^\d\s][,;:|])?[+-]?[\d.]*\d", word) is not None

@@ -10,8 +10,9 @@ from weakref import WeakKeyDictionary
 
 from arcbeam.core.checks import check_count
 from arcbeam.core.errors import FormatError
-from arcbeam.core.show import shortened
+from arcbeam.core.show import few, shortened
 from arcbeam.core.sizes import as_bytes
+from arcbeam.core.warn import warn
 from arcbeam.files.lines import read_lines
 from arcbeam.graph._new_words import Pieces, SpelledWords
 from arcbeam.graph.new_words import Place, too_large
@@ -44,6 +45,25 @@ class Spellings:
 
     def __contains__(self, word: str) -> bool:
         return word in self._given
+
+    def warn_of_unused(self, words: set[str]) -> None:
+        """Warns of spellings of words that a list has in another case alone, or of a mapping without any of its words.
+
+        A file may be the lexicon of many lists, of which one needs nothing.
+        """
+        unused = self._given.keys() - words
+        folded = {word.casefold(): word for word in words - self._given.keys()}
+        cased = sorted(word for word in unused if word.casefold() in folded)
+        if cased:
+            why = f", and the list has {folded[cased[0].casefold()]!r}: a spelling is that of a word in the same case"
+            warn(f"{self._name}: spells {few(cased)}{why}")
+        elif self._file is None and words and len(unused) == len(self._given) > 0:
+            warn(f"pronunciations: spells {few(sorted(unused))}, and the list has none of these words")
+
+    @property
+    def _name(self) -> str:
+        """What was given, for messages."""
+        return "pronunciations" if self._file is None else f"{self._file}: pronunciations"
 
     def check(self, graph: Graph) -> None:
         """FormatError for a file most of whose lines have not a single token of this graph: it is another file.

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from arcbeam.arrays.batches import one_or_many
 from arcbeam.core.calls import lists_options
 from arcbeam.core.show import shortened
+from arcbeam.core.warn import warn
 from arcbeam.ctc.decoder import CtcDecoder, search_of
 from arcbeam.ctc.hypothesis import Hypothesis
 from arcbeam.ctc.results import Outputs
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 COARSE = tuple(2.0**power for power in range(-3, 4))
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 STEPS = 10  # of the golden section between factors of two, which then gives the scale to 1 %
+FEWEST_RIGHT = 0.1  # of the words; with fewer the references are those of other speech
 SUREST = 1.0 - 1e-7  # a wrong word of confidence 1 would cost infinitely much
 
 Confidences = npt.NDArray[np.float64]
@@ -84,6 +86,11 @@ def calibrate_confidence(
         References that do not match the batch; a graph without words; hypotheses whose words are all right or all
         wrong, from which nothing can be learnt. And what `CtcDecoder.decode` raises.
 
+    Warns
+    -----
+    UserWarning
+        More than nine words in ten are wrong, as with references in another order than the utterances.
+
     Notes
     -----
     With N words of which the share p is right, H = -p log p - (1 - p) log(1 - p), and the measure is
@@ -120,6 +127,11 @@ def calibrate_confidence(
             f"references: expected hypotheses with right and wrong words, got {len(right):,} words that are all "
             f"{'right' if right.all() else 'wrong'}; give more speech, and references in the order of the utterances, "
             "written as the words of the graph are (capitals?)"
+        )
+    if right.mean() < FEWEST_RIGHT:
+        warn(
+            f"references: {np.count_nonzero(~right):,} of {len(right):,} words are wrong: are they in the order of the "
+            "utterances, and written as the words of the graph are (capitals?)"
         )
 
     def measure(scale: float) -> float:

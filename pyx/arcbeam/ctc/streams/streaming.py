@@ -189,6 +189,8 @@ class StreamingDecoder(HasStreams):
         -----
         InputWarning
             As of :meth:`decode`; streams have their chunks, also if it is made an error.
+        UserWarning
+            A last chunk came for a sentence that had ended at an endpoint: its frames wait, and are not in the result.
 
         Examples
         --------

@@ -15,6 +15,7 @@ from arcbeam.files.kinds import refuse_other
 from arcbeam.files.numpy_files import Archive
 from arcbeam.transducer.checkpoints.checkpoint import Source, file_source
 from arcbeam.transducer.network import Joint, LstmPrediction, StatelessPrediction, from_mapping
+from arcbeam.transducer.text import warn_of_other_pieces
 
 # Options that may be among the arrays: what an error calls them, the kinds of their values, and their dimensions.
 OPTIONS: dict[str, tuple[str, str, int]] = {
@@ -71,6 +72,9 @@ def read_arrays(source: Any, given: dict[str, Any], max_bytes: int | str | None)
         raise ValueError(f"blank_id: expected {own}, which {made_of.name} has, or None, got {blank}")
     with named_file(made_of, names):
         options = {name: _value(name, value) for name, value in stored.items() if name not in given} | given
+        pieces = np.asarray(stored.get("tokenizer"))
+        if "tokenizer" in given and pieces.dtype.kind == "U" and pieces.ndim == 1:
+            warn_of_other_pieces(made_of.name, pieces.tolist(), given["tokenizer"])
         activation, relu = options.pop("activation", "tanh"), options.pop("relu", False)
         prediction, joint = from_mapping(arrays, activation, relu)
     made_of.check_tables(prediction)

@@ -26,6 +26,7 @@ from arcbeam.transducer.network import (
     check_shape,
     named_as,
 )
+from arcbeam.transducer.text import warn_of_other_pieces
 
 WEIGHTS = "model_weights.ckpt"
 PARTS = ("decoder.", "joint.")
@@ -53,6 +54,8 @@ class NemoModel:
 
     def options_with(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """All options; those given override the configuration."""
+        if "tokenizer" in self.options and "tokenizer" in given:
+            warn_of_other_pieces(self.source.name, self.options["tokenizer"], given["tokenizer"])
         options = {"blank_id": self.blank_id, **self.options, **given}
         if "max_symbols" not in given and options.get("max_symbols", 1) is None:
             raise ValueError(
@@ -149,7 +152,8 @@ def _from_state_dict(weights: Any, source: Source, config: Any, overrides: _Over
             f"{name}: {outputs} outputs for {prediction.tokens} tokens, as in a TDT; its durations are not in the "
             f"configuration, give durations="
         )
-    check_pieces(name, options, prediction.tokens)
+    if "tokenizer" not in overrides.options:
+        check_pieces(name, options, prediction.tokens)
     activation = overrides.activation or activation_of(name, config)
     with named_as(name, keys, source.error):
         joint = Joint(**joint_weights, activation=activation)

@@ -34,8 +34,8 @@ def options_of(name: str, config: Any, given: Collection[str]) -> dict[str, Any]
             options["frame_shift"] = shift
         pieces = get(config, "joint.vocabulary")
         # The pieces of a WordPiece tokenizer mark the middle of words instead.
-        if isinstance(pieces, list) and get(config, "tokenizer.type") != "wpe" and "tokenizer" not in given:
-            options["tokenizer"] = _as_pieces(pieces)
+        if isinstance(pieces, list) and get(config, "tokenizer.type") != "wpe":
+            options["tokenizer"] = list(pieces) if "tokenizer" in given else _as_pieces(pieces)
         # If the configuration has no limit of symbols, the caller has to give one.
         checked = {key: value for key, value in options.items() if key != "tokenizer" and value is not None}
         TransducerOptions(blank_id=0, **{key: value for key, value in checked.items() if key not in given})
