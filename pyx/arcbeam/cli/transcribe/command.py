@@ -15,7 +15,6 @@ from arcbeam.cli.parameters import takes_groups
 from arcbeam.cli.terminal import note, progress, steps
 from arcbeam.cli.transcribe.outputs import SUBTITLES, Format, check_place, format_of, is_folder, open_transcripts
 from arcbeam.cli.transcribe.progress import Progress
-from arcbeam.jobs.job import Failed, reason
 
 if TYPE_CHECKING:
     from arcbeam.jobs.job import Job
@@ -234,6 +233,8 @@ class _Run:
 
     def work(self, job: "Job", write: "Callable[[Transcript], None]") -> None:
         """Writes the transcripts of what is left of a job; an error names the file, and ends it or is listed."""
+        from arcbeam.jobs.job import Failed, reason
+
         recordings: Any = job.utterances()
         for recording in recordings:
             failed = recording if isinstance(recording, Failed) else None
