@@ -179,3 +179,20 @@ def test_the_standard_input_has_no_names(run, demo_data):
     assert result.exit_code == 2
     said = " ".join(result.stderr.replace("│", " ").split())
     assert "expected files, whose utterances have names to find their texts by" in said
+
+
+def test_textgrids(demo, demo_data, tmp_path):
+    """By another reader: the words and labels of JSON with their times, and no gaps."""
+    textgrid = pytest.importorskip("praatio.textgrid", reason="praatio is not installed: .[test]")
+    result = demo("-f", "json", "--frame-shift", 0.02, "--textgrids", tmp_path / "grids")
+    assert result.exit_code == 0, result.output
+    objects = [json.loads(line) for line in result.stdout.splitlines()]
+    assert sorted(path.stem for path in (tmp_path / "grids").iterdir()) == sorted(one["id"] for one in objects)
+    for one in objects:
+        read = textgrid.openTextgrid(str(tmp_path / "grids" / f"{one['id']}.TextGrid"), includeEmptyIntervals=False)
+        assert read.maxTimestamp == round(one["frames"] * 0.02, 6)
+        for tier, name in (("words", "word"), ("labels", "label")):
+            entries = [(entry.label, entry.start, entry.end) for entry in read.getTier(tier).entries]
+            assert entries == [(each[name], each["start"], each["end"]) for each in one[tier]]
+    result = demo("-f", "json", "--textgrids", tmp_path / "grids")
+    assert result.exit_code == 2 and "gives times in seconds: set --frame-shift" in " ".join(result.stderr.split())

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from arcbeam import Graph, SymbolTable, write_lattices
+from arcbeam.core.errors import FormatError
 from arcbeam.files import writing
-from arcbeam.files.writing import beside, replacing, replacing_text
+from arcbeam.files.writing import beside, file_in, replacing, replacing_text
 from arcbeam.graph import openfst
 
 
@@ -191,3 +192,10 @@ def test_a_full_disk_is_told_with_the_name_of_the_file_which_stays_as_it_was(tmp
     told = done.stdout.splitlines()
     assert len(told) == 3 and all(str(path) in line for line in told), told
     assert path.read_text() == "what was there" and os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("name", ["../b", "a/../../b", "/b", ".."])
+def test_an_id_that_leads_out_of_a_folder(tmp_path, name):
+    assert file_in(tmp_path, "a/b..c", ".txt") == tmp_path / "a" / "b..c.txt"
+    with pytest.raises(FormatError, match="expected ids that name files in this folder, got"):
+        file_in(tmp_path, name, ".txt")

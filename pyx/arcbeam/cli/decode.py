@@ -175,6 +175,10 @@ def align(
     logits: opt.Logits = False,
     output: opt.Output = STDOUT,
     format: opt.FormatOfOutput = Format.ctm,
+    textgrids: Annotated[Path | None, typer.Option(
+        "--textgrids", metavar="FOLDER", show_default=False,
+        help="Also write a TextGrid of Praat for each utterance, with tiers of words and labels; needs "
+        "--frame-shift.")] = None,
     frame_shift: opt.FrameShift = None,
     allow_missing: Annotated[bool, typer.Option(
         "--allow-missing", help="If the texts or the input lack utterances, align those that are in both.")] = False,
@@ -208,6 +212,8 @@ def align(
     opt.check_gpu_memory(context, device)
     check_name(output, format, opt.is_given(context, "format"))
     check_times(format, frame_shift)
+    if textgrids is not None and frame_shift is None:
+        raise typer.BadParameter("gives times in seconds: set --frame-shift", param_hint="'--textgrids'")
     if opt.STDIN in inputs:
         raise typer.BadParameter(
             "expected files, whose utterances have names to find their texts by, got the standard input",
@@ -257,6 +263,8 @@ def align(
 
     def write_one(utterance: "Utterance", alignment: "Alignment") -> None:
         write(file, format, utterance, alignment, _align_fields)
+        if textgrids is not None and frame_shift is not None:
+            _write_textgrid(textgrids, utterance, alignment, frame_shift)
         if alignment.doubtful:
             doubtful.add(utterance.id)
         if not said[utterance.id]:
@@ -281,6 +289,21 @@ def align(
     if doubtful.count:
         note(f"note: {doubtful} with a confidence below 0.1: is this what was said?")
     tell_job(job)
+
+
+def _write_textgrid(folder: Path, utterance: "Utterance", alignment: "Alignment", frame_shift: float) -> None:
+    """A file of Praat's in a folder, which is made if it is not there."""
+    from arcbeam.files.writing import file_in, replacing_text
+    from arcbeam.textgrid import textgrid
+
+    path = file_in(folder, utterance.id, ".TextGrid")
+    tiers = {
+        "words": [(one.start or 0.0, one.end or 0.0, one.word) for one in alignment.words],
+        "labels": [(one.start or 0.0, one.end or 0.0, one.label) for one in alignment.labels],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing_text(path) as file:
+        file.write(textgrid(tiers, len(utterance.log_probs) * frame_shift))
 
 
 def _of_others(texts: Path, said: Mapping[str, str], missing: object) -> str:

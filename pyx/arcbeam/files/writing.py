@@ -10,7 +10,10 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, BinaryIO, TextIO, TypeAlias
+
+from arcbeam.core.errors import FormatError
 
 PARTIAL = ".partial"
 Kept: TypeAlias = Callable[[int], int]
@@ -136,3 +139,11 @@ def replacing_text(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     """A file for text in UTF-8, whose lines end with a line feed, that gets its name when complete: see `replacing`."""
     with replacing(path) as out, io.TextIOWrapper(out, encoding="utf-8", newline="\n") as text:
         yield text
+
+
+def file_in(folder: str | os.PathLike[str], name: str, ending: str) -> Path:
+    """The file of an utterance in a folder; FormatError for an id that leads out of it."""
+    path = Path(folder, f"{name}{ending}")
+    if ".." in Path(name).parts or os.path.isabs(name):
+        raise FormatError(f"{os.fsdecode(folder)}: expected ids that name files in this folder, got {name!r}")
+    return path

@@ -7,6 +7,7 @@ from html import escape
 from typing import Any, Protocol
 
 from arcbeam.core.json_lines import json_line
+from arcbeam.textgrid import textgrid
 from arcbeam.transcribe.segment import Segment
 from arcbeam.transcribe.subtitles import Subtitle, SubtitleRules, make_subtitles
 from arcbeam.words import Word, ctm_lines, one_line
@@ -79,56 +80,11 @@ def _clock(seconds: float, point: str) -> str:
 
 
 def _textgrid(transcript: _Transcript, _: SubtitleRules) -> str:
-    """Praat's long text format; intervals of a tier follow each other without gaps, so that silences have one, too."""
-    ends = [segment.end for segment in transcript.segments]
-    stop = max([transcript.duration, *ends])
     tiers = {
         "sentences": [(one.start, one.end, one.text) for one in transcript.segments],
         "words": [(word.start or 0.0, word.end or 0.0, word.word) for word in transcript.words],
     }
-    text = [
-        'File type = "ooTextFile"\nObject class = "TextGrid"\n\n',
-        f"xmin = 0\nxmax = {_number(stop)}\ntiers? <exists>\nsize = {len(tiers)}\nitem []:\n",
-    ]
-    for place, (name, spans) in enumerate(tiers.items(), 1):
-        intervals = _without_gaps(spans, stop)
-        text.append(f'    item [{place}]:\n        class = "IntervalTier"\n        name = "{name}"\n')
-        text.append(f"        xmin = 0\n        xmax = {_number(stop)}\n")
-        text.append(f"        intervals: size = {len(intervals)}\n")
-        for number, (start, end, said) in enumerate(intervals, 1):
-            quoted = one_line(said).replace('"', '""')
-            text.append(f"        intervals [{number}]:\n            xmin = {_number(start)}\n")
-            text.append(f'            xmax = {_number(end)}\n            text = "{quoted}"\n')
-    return "".join(text)
-
-
-def _number(seconds: float) -> str:
-    return f"{seconds:.6f}".rstrip("0").rstrip(".")
-
-
-def _without_gaps(spans: Iterable[tuple[float, float, str]], stop: float) -> list[tuple[float, float, str]]:
-    """Spans with empty ones between them, from 0 to `stop`.
-
-    Spans that have a time in common, such as words that a transducer writes on one frame, share it.
-    """
-    found: list[tuple[float, float, str]] = []
-    at, given = 0.0, [*spans]
-    for place, (start, end, text) in enumerate(given):
-        following = given[place + 1][0] if place + 1 < len(given) else stop
-        if start > at:
-            found.append((at, start, ""))
-        at = max(at, start)
-        if following < end:
-            end = max(following, min(end, at + (end - at) / 2))
-        if end > at:
-            found.append((at, end, text))
-            at = end
-        elif found:  # no time is left: the word goes to the one before
-            before = found[-1]
-            found[-1] = (before[0], before[1], f"{before[2]} {text}".strip())
-    if stop > at or not found:
-        found.append((at, stop, ""))
-    return found
+    return textgrid(tiers, transcript.duration)
 
 
 WRITERS: dict[str, Callable[[_Transcript, SubtitleRules], str]] = {

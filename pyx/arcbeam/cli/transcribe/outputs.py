@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -12,7 +11,7 @@ import typer
 from arcbeam.cli.console import Failure
 from arcbeam.cli.outputs import STDOUT, Output, open_output
 from arcbeam.cli.terminal import note
-from arcbeam.files.writing import replacing_text
+from arcbeam.files.writing import file_in, replacing_text
 
 if TYPE_CHECKING:
     from arcbeam.jobs.job import Job
@@ -70,12 +69,8 @@ def check_place(output: str, format: Format, recordings: "Sequence[Recording]") 
         return
     read = {os.path.realpath(recording.path) for recording in recordings}
     for recording in recordings:
-        if os.path.realpath(_file_of(output, recording.id, format)) in read:
-            raise Failure(f"--output: {_file_of(output, recording.id, format)} is one of the files to read")
-
-
-def _file_of(folder: str, name: str, format: Format) -> Path:
-    return Path(folder) / f"{name}{ENDINGS[format]}"
+        if os.path.realpath(file_in(output, recording.id, ENDINGS[format])) in read:
+            raise Failure(f"--output: {file_in(output, recording.id, ENDINGS[format])} is one of the files to read")
 
 
 @contextmanager
@@ -90,7 +85,7 @@ def open_transcripts(
     written = [0]
 
     def write(transcript: "Transcript") -> None:
-        path = _file_of(output, transcript.id, format)
+        path = file_in(output, transcript.id, ENDINGS[format])
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing_text(path) as file:
             file.write(transcript.render(format, rules))
