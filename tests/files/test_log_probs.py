@@ -270,6 +270,7 @@ def test_bad_files(tmp_path):
     expect("long.ark", b"x" * 9999, "is this a Kaldi archive")
     expect("bytes.ark", b"\xff\xff ", "is this a Kaldi archive")
     expect("pickle.ark", b"x PKL" + pickle.dumps([1]), "expected a Kaldi matrix")
+    expect("ali.ark", b"x \0B\4\2\0\0\0\4\1\0\0\0\4\1\0\0\0", "expected a matrix .* got a vector of integers")
     expect("vector.ark", b"x \0BFV \4\1\0\0\0\0\0\0\0", "expected a matrix .* got the type b'FV'")
     expect("ints.ark", b"x \0B\4\1\0\0\0\4\0\0\0\0", "expected a matrix")
     expect("row.ark", b"x  [ 1.0 2.0 ]\n", "got a vector of 2")

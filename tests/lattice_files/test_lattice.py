@@ -240,6 +240,10 @@ def test_prune_and_oracle():
     texts = [lattice.word_symbols[word] for word in words]
     assert lattice.oracle_wer(texts)[:2] == (0, texts)
     assert lattice.oracle_wer(" ".join([*texts, "zebra"])).errors == 1
+    with pytest.warns(
+        UserWarning, match=f"reference: expected words in the case of the lattice's, got '{texts[0].upper()}'"
+    ):
+        assert lattice.oracle_wer([text.upper() for text in texts]).errors == len(texts)
     for reference in ([1, 2], [*texts, None], None, 3):
         with pytest.raises(TypeError, match="reference: expected a str or a list of words, got"):
             lattice.oracle_wer(reference)

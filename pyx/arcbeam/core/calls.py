@@ -58,7 +58,7 @@ def lists_options(
                 missing = [one for one in (*needed[len(arguments) :], *sorted(named)) if one not in options]
                 if missing:
                     shown = type(arguments[0]).__name__ if is_init and arguments else called
-                    raise TypeError(_missing(missing, shown, known, [*needed, *named], hints))
+                    raise TypeError(_missing(missing, shown, known, [*needed, *named], named, hints))
             if len(arguments) > most:
                 raise TypeError(_too_many(called, len(arguments), order, known, hints))
             if options and (twice := options.keys() & order[: len(arguments)]):
@@ -111,9 +111,11 @@ def _message(unknown: list[str], known: list[str], hints: dict[str, str]) -> str
     return f"unknown option {', '.join(unknown)}: expected {expected}{''.join(said)}"
 
 
-def _missing(missing: list[str], called: str, known: list[str], needed: list[str], hints: dict[str, str]) -> str:
-    """The message of a call without some of the arguments that it needs."""
-    shown = [name for name in known if name in needed]
+def _missing(
+    missing: list[str], called: str, known: list[str], needed: list[str], named: frozenset[str], hints: dict[str, str]
+) -> str:
+    """The message of a call without some of the arguments that it needs, of which some have to be named."""
+    shown = [f"{name}=..." if name in named else name for name in known if name in needed]
     call = f"{called}({', '.join([*shown, '...'][: len(shown) + (len(known) > len(shown))])})"
     said = "".join(f"; {name} {hints[name]}" for name in missing if name in hints)
     return f"{missing[0]}: expected {call}, got no {' and no '.join(missing)}{said}"

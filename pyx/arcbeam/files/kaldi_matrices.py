@@ -102,6 +102,8 @@ def _header(file: BinaryIO, size: int, where: str) -> tuple[bytes, int, int, int
     """The type of a binary matrix, its rows and columns, and the bytes of its values, which come next."""
     start = file.tell() - 2
     kind = file.read(4).split(b" ")[0].rstrip(b"\4")
+    if kind.startswith(b"\4"):  # the size of what comes first, the number of integers
+        raise FormatError(f"{where}: expected a matrix [frames, columns], got a vector of integers, as of an alignment")
     if kind not in FLOATS and kind not in COMPRESSED:
         raise FormatError(f"{where}: expected a matrix (FM, DM, CM, CM2 or CM3), got the type {kind!r}")
     file.seek(start + 2 + len(kind) + 1)

@@ -93,7 +93,8 @@ class KaldiLattice(CompactLattice):
         Parameters
         ----------
         acoustic_scale : float
-            Factor on the acoustic costs.
+            Factor on the acoustic costs: give the decoder's, which no file of lattices has. With another one other paths
+            are the best.
 
         Raises
         ------
@@ -158,7 +159,8 @@ class KaldiLattice(CompactLattice):
         beam : float
             Word sequences whose cost lies within this of the best are kept; others may stay as well.
         acoustic_scale : float
-            Factor on the acoustic costs.
+            Factor on the acoustic costs: give the decoder's, which no file of lattices has. With another one other paths
+            are the best.
 
         Returns
         -------
@@ -184,7 +186,8 @@ class KaldiLattice(CompactLattice):
         n : int
             At least 1. The lattice may hold fewer.
         acoustic_scale : float
-            Factor on the acoustic costs.
+            Factor on the acoustic costs: give the decoder's, which no file of lattices has. With another one other paths
+            are the best.
 
         Raises
         ------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import check_count, check_real, shown
+from arcbeam.core.warn import warn
 from arcbeam.ctc.lattice._lattice import mbr, nbest, oracle, prune
 from arcbeam.ctc.lattice._lattice_scores import rescore
 from arcbeam.ctc.lattice._lattices import LINK, Lattices
@@ -215,6 +216,14 @@ class Lattice(LatticeForms):
         return Nbest(alternatives, len(alternatives) < n and not found.truncated, found.truncated)
 
     @lists_options()
+    def _check_case(self, spoken: Sequence[str]) -> None:
+        """Warns of a reference of which no word is in the lattice, but some in another case."""
+        names = {self.word_symbols[word] for word in np.unique(self.words[self.words > 0]).tolist()}
+        others = names | {name.casefold() for name in names}
+        found = [word for word in spoken if word.casefold() in others]
+        if found and not names.intersection(spoken) and not self._spelled.in_pieces:
+            warn(f"reference: expected words in the case of the lattice's, got {found[0]!r}")
+
     def oracle_wer(self, reference: str | Iterable[str]) -> OracleErrors:
         """The fewest errors of any path: its word error rate is the least that choosing among paths can reach.
 
@@ -225,7 +234,8 @@ class Lattice(LatticeForms):
         ----------
         reference : str or list of str
             What was said: words with spaces between, or a list of them. Where the graph writes pieces of words, they
-            are put together first, and words are compared.
+            are put together first. Words are compared as they are written, with their case; a warning says if that is
+            why none of them is in the lattice.
 
         Raises
         ------
@@ -238,6 +248,7 @@ class Lattice(LatticeForms):
         spoken = list(spoken) if isinstance(spoken, Iterable) else [spoken]
         if not all(isinstance(word, str) for word in spoken):
             raise TypeError(f"reference: expected a str or a list of words, got {shown(reference):.80}")
+        self._check_case(spoken)
         if self._spelled.in_pieces and self.num_tokens:
             names, separator = self.word_symbols, self._spelled.separator
             whole = whole_words(self._arrays, self.words, names, separator, spoken)
