@@ -217,7 +217,7 @@ def test_an_unknown_option_is_told_the_known_ones(function):
             r"^chunk: expected submit\(stream, chunk, \.\.\.\), got no chunk; chunk is an array .*, or None ",
         ),
         (lambda: Graph(), r"^columns: expected Graph\(columns, .*\), got no columns and no "),
-        (lambda: Graph.from_arcs([]), r"^finals: expected from_arcs\(arcs, finals, \.\.\.\), got no finals$"),
+        (lambda: Graph.from_arcs([]), r"^finals: expected from_arcs\(arcs, finals=\.\.\., \.\.\.\), got no finals$"),
         (lambda: arcbeam.Lattice.nbest(None), r"^n: expected nbest\(n\), got no n$"),
         (lambda: arcbeam.Batcher.submit(None), r"got no stream and no chunk; chunk is"),
         (

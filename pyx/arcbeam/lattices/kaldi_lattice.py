@@ -93,8 +93,8 @@ class KaldiLattice(CompactLattice):
         Parameters
         ----------
         acoustic_scale : float
-            Factor on the acoustic costs: give the decoder's, which no file of lattices has. With another one other paths
-            are the best.
+            Factor on the acoustic costs: the decoder's, which no file of lattices has. With another one other paths are
+            the best.
 
         Raises
         ------
@@ -159,8 +159,8 @@ class KaldiLattice(CompactLattice):
         beam : float
             Word sequences whose cost lies within this of the best are kept; others may stay as well.
         acoustic_scale : float
-            Factor on the acoustic costs: give the decoder's, which no file of lattices has. With another one other paths
-            are the best.
+            Factor on the acoustic costs: the decoder's, which no file of lattices has. With another one other paths are
+            the best.
 
         Returns
         -------
@@ -186,8 +186,8 @@ class KaldiLattice(CompactLattice):
         n : int
             At least 1. The lattice may hold fewer.
         acoustic_scale : float
-            Factor on the acoustic costs: give the decoder's, which no file of lattices has. With another one other paths
-            are the best.
+            Factor on the acoustic costs: the decoder's, which no file of lattices has. With another one other paths are
+            the best.
 
         Raises
         ------

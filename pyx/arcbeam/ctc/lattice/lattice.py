@@ -215,7 +215,6 @@ class Lattice(LatticeForms):
         ]
         return Nbest(alternatives, len(alternatives) < n and not found.truncated, found.truncated)
 
-    @lists_options()
     def _check_case(self, spoken: Sequence[str]) -> None:
         """Warns of a reference of which no word is in the lattice, but some in another case."""
         names = {self.word_symbols[word] for word in np.unique(self.words[self.words > 0]).tolist()}
@@ -224,6 +223,7 @@ class Lattice(LatticeForms):
         if found and not names.intersection(spoken) and not self._spelled.in_pieces:
             warn(f"reference: expected words in the case of the lattice's, got {found[0]!r}")
 
+    @lists_options()
     def oracle_wer(self, reference: str | Iterable[str]) -> OracleErrors:
         """The fewest errors of any path: its word error rate is the least that choosing among paths can reach.
 

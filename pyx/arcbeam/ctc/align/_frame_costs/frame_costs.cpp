@@ -7,8 +7,8 @@
 
 namespace arcbeam::align {
 
-std::vector<Sums> smallest_sums(const std::vector<twin::LogProbs>& batch, const std::uint8_t* reads, const float* star,
-                                twin::Acoustic costs) {
+std::vector<Sums> smallest_sums(const std::vector<twin::LogProbs>& batch, const std::uint8_t* reads,
+                                const float* star, twin::Acoustic costs) {
     std::vector<Sums> sums;
     sums.reserve(batch.size());
     std::vector<float> barred;
