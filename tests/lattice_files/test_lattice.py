@@ -247,3 +247,10 @@ def test_prune_and_oracle():
     for reference in ([1, 2], [*texts, None], None, 3):
         with pytest.raises(TypeError, match="reference: expected a str or a list of words, got"):
             lattice.oracle_wer(reference)
+
+
+def test_a_prune_that_prunes_nothing():
+    lattice = random_lattice(4)
+    beam = lattice.lattice_beam
+    with pytest.warns(UserWarning, match=f"beam: expected at most {beam:g}, the lattice_beam of this lattice, got"):
+        assert lattice.prune(beam + 1).num_links == lattice.num_links

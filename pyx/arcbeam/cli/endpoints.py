@@ -1,7 +1,7 @@
 """Where the sentences of a stream end: the options of ``arcbeam stream`` and ``arcbeam transduce --chunk-frames``."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,7 +47,7 @@ def check_seconds(frame_shift: float | None, real_time: bool, endpoint: Rules | 
 
 def endpoint_of(rules: Rules | None, values: Sequence[str] | None) -> "Endpoint | None":
     """The rules, with the values of the command line in place of their own; a usage error for what they lack."""
-    from arcbeam import Endpoint
+    from arcbeam import Endpoint, EndpointRule
 
     if rules is None:
         return None
@@ -61,7 +61,8 @@ def endpoint_of(rules: Rules | None, values: Sequence[str] | None) -> "Endpoint 
             why = f" ({error})" if isinstance(error, ValueError) else ""
             raise typer.BadParameter(
                 f"expected RULE.FIELD=VALUE such as rule2.min_trailing_silence=0.8, with a rule of {rules} "
-                f"({', '.join(chosen)}), got {text!r}{why}",
+                f"({', '.join(chosen)}) and a field ({', '.join(each.name for each in fields(EndpointRule))}), got "
+                f"{text!r}{why}",
                 param_hint="'--endpoint-rule'",
             ) from None
     return Endpoint(chosen)

@@ -72,9 +72,14 @@ class Lattice(LatticeForms):
         Parameters
         ----------
         beam : float
-            Natural log, at least 0.
+            Natural log, at least 0. One above the lattice's `lattice_beam` leaves all links, with a warning.
         """
         check_real("beam", beam, "of at least 0", above=0.0, inclusive=True, infinite=True)
+        if self.lattice_beam < beam < math.inf:
+            warn(
+                f"beam: expected at most {self.lattice_beam:g}, the lattice_beam of this lattice, got {beam:g}, with "
+                "which nothing is pruned; decode with a larger lattice_beam for more links"
+            )
         lattices, tokens, links = prune(*self._found, beam)
         if "_batch" in self.__dict__:
             beam = min(beam, self.lattice_beam)
