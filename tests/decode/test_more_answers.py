@@ -196,6 +196,21 @@ def test_words_of_least_risk_that_the_hypothesis_has_take_their_times_from_it():
     assert same > 20 and others > 5
 
 
+def test_words_of_least_risk_have_the_seconds_of_their_frames_and_none_is_empty():
+    between = others = 0
+    for seed in range(6):
+        batch = [random_log_probs(seed + at, 20, 12) for at in range(4)]
+        for found in decoder(frame_shift=0.04, posterior_scale=0.3).decode(batch, mbr=True):
+            known = found._mbr
+            for word, place in zip(found.mbr.words, range(len(known.words)), strict=True):
+                assert word.start_frame < word.end_frame
+                assert (word.start, word.end) == (word.start_frame * 0.04, word.end_frame * 0.04)
+                if known.same_as[place] == 0xFFFFFFFF:
+                    others += known.begins[place] != word.start_frame
+                    between += round(known.begins[place]) == round(known.ends[place])
+    assert others > 5 and between > 0
+
+
 def segmented():
     """A graph that writes "ab" as one piece or as two, and then "c"; and log-probs of "ab c"."""
     tokens = TokenTable.from_list(["<blank>", "▁a", "b", "▁ab", "▁c"])

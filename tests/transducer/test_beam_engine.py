@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from arcbeam import InputError, TransducerDecoder, UnsupportedError
+from arcbeam import Batcher, InputError, TransducerDecoder, UnsupportedError
 from tests.processes import interrupted
 from tests.transducer.beam_searches import INF
 from tests.transducer.networks import random_arrays, random_frames
@@ -179,6 +179,7 @@ def test_what_is_not_there_yet(batch):
         "boost": lambda: decoder.decode(batch[3:4], boost=[None]),
         "stream": decoder.stream,
         "restore": lambda: decoder.restore(b""),
+        "Batcher": lambda: Batcher(decoder),
     }.items():
         with pytest.raises(UnsupportedError, match=rf"^{what}: this works with greedy search only"):
             call()

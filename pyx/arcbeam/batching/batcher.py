@@ -72,6 +72,8 @@ class Batcher(Fixed):
     ------
     TypeError, ValueError
         An option out of its range, or something that is not a decoder.
+    UnsupportedError
+        The decoder is a `TransducerDecoder` with a beam.
 
     Notes
     -----
@@ -103,7 +105,7 @@ class Batcher(Fixed):
             check_count(name, value, or_none="")
         check_bool("auto_reset", auto_reset)
         check_real("max_wait_ms", max_wait_ms, "of milliseconds of at least 0", above=0.0, inclusive=True)
-        self._decoder, self._chunks = decoder, chunk_decoder_of(decoder)
+        self._decoder, self._chunks = decoder, chunk_decoder_of(decoder, "Batcher")
         self._process = os.getpid()
         self._meters = Meters(int(max_batch))
         self._waiting = WaitingChunks(

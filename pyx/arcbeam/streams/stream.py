@@ -98,9 +98,13 @@ class HasStreams:
 
     _chunks: ChunkDecoder[Any, Any]
 
+    def _check_streams(self, what: str) -> None:
+        """Raises an UnsupportedError that names `what` if the decoder's search has no streams."""
 
-def chunk_decoder_of(decoder: HasStreams) -> ChunkDecoder[Any, Any]:
-    """What decodes the chunks of a decoder's streams."""
+
+def chunk_decoder_of(decoder: HasStreams, what: str) -> ChunkDecoder[Any, Any]:
+    """What decodes the chunks of a decoder's streams, which `what` needs."""
+    decoder._check_streams(what)
     return decoder._chunks
 
 

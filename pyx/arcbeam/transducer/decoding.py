@@ -213,7 +213,7 @@ class SearchingDecoder(HasStreams):
         UnsupportedError
             The decoder has a beam.
         """
-        check_greedy(self.options, {"stream": True})
+        self._check_streams("stream")
         check_endpoint(endpoint)
         return TransducerStream(self._chunks, self._search.tree(boost), endpoint)
 
@@ -243,7 +243,7 @@ class SearchingDecoder(HasStreams):
         >>> data = stream.save()
         >>> stream = other_decoder.restore(data)
         """
-        check_greedy(self.options, {"restore": True})
+        self._check_streams("restore")
         return TransducerStream.restored(self._chunks, data, self._search.tree(boost))
 
     @lists_options()
@@ -292,3 +292,7 @@ class SearchingDecoder(HasStreams):
         >>> hypothesis = stream.finish()
         """
         return self._chunks.decode(streams, encoder_output, lengths, last, cuda_stream, errors)
+
+    def _check_streams(self, what: str) -> None:
+        """Raises an UnsupportedError if the decoder has a beam."""
+        check_greedy(self.options, {what: True})

@@ -48,7 +48,8 @@ class MbrWords(NamedTuple):
         The words, with a space between them.
     words : list of Word
         With confidences. A word that the hypothesis has in its place has the hypothesis' times; any other those of the
-        link that writes it, averaged over the lattice. A word of several pieces has the smallest of their confidences.
+        links that write it, averaged over the lattice and rounded to frames, at least one. A word of several pieces has
+        the smallest of their confidences.
     errors : float
         The expected number of errors of these words, or of their pieces where the graph writes pieces. Each counts if
         the search died.
@@ -77,12 +78,10 @@ def mbr_words(
         times[same] = known[found.same_as[same]]
     words = []
     for word, first, last in spelled.words([name(label) for label in found.words.tolist()]):
-        begin, end = begins.item(first), ends.item(last)
-        start, stop = None, None
-        if frame_shift is not None:
-            start, stop = (first_frame + begin) * frame_shift, (first_frame + end) * frame_shift
-        span = first_frame + round(begin), first_frame + round(end)
-        words.append(Word(word, *span, start, stop, found.confidences[first : last + 1].min().item()))
+        begin = first_frame + round(begins.item(first))
+        end = max(begin + 1, first_frame + round(ends.item(last)))  # an epsilon arc writes a word between two frames
+        start, stop = (None, None) if frame_shift is None else (begin * frame_shift, end * frame_shift)
+        words.append(Word(word, begin, end, start, stop, found.confidences[first : last + 1].min().item()))
     return MbrWords(" ".join(word.word for word in words), words, found.errors, found.truncated)
 
 
