@@ -39,6 +39,8 @@ def test_written(given, expected):
         ("x.scp", "got the index x.scp; ark,scp:x.ark,x.scp writes both"),
         ("scp:x.scp", "expected ark:FILE or ark,scp:ARCHIVE,INDEX"),
         ("ark:x.scp", "got the index x.scp; ark,scp:x.ark,x.scp writes both"),
+        ("ark:x.ark,y.scp", "got x.ark,y.scp; ark,scp:x.ark,y.scp writes an archive and its index"),
+        ("ark:x.ark,scp:y.scp", "got x.ark,scp:y.scp; ark,scp:x.ark,y.scp writes an archive and its index"),
         ("ark,scp:x.scp,x.ark", "expected ark,scp:ARCHIVE,INDEX, the archive first, got 'ark,scp:x.scp,x.ark'"),
         ("scp,ark:x.scp,x.ark", "expected ark,scp:ARCHIVE,INDEX, the archive first"),
         ("ark:", "expected a name after the colon"),

@@ -154,3 +154,17 @@ def test_a_full_disk(speech, tmp_path, left):
     code, said = run(tmp_path, *arguments, "--resume")
     assert code == 0 and "note: going on after " in said
     assert (tmp_path / "words").read_bytes() == wanted
+
+
+@pytest.mark.parametrize("command", ["decode", "align"])
+def test_references_of_what_is_left_out(speech, spoiled, demo_data, tmp_path, command):
+    """They count neither as missing nor as errors, also after a run that broke off."""
+    names = {line.split("\t")[0] for line in (tmp_path / "good.tsv").read_text().splitlines()}
+    lines = [line for line in (demo_data / "reference.tsv").read_text().splitlines() if line.split("\t")[0] in names]
+    others = ["nan\ta", "narrow\ta", "gone\ta", "cut\ta"]
+    (tmp_path / "said.tsv").write_text("".join(f"{line}\n" for line in [*lines, *others]))
+    graph, texts = speech / "graph.arcbeam", ["-r", "said.tsv"] if command == "decode" else ["said.tsv"]
+    code, said = run(tmp_path, command, graph, "all.tsv", *texts, *OPTIONS, "--skip-errors")
+    assert code == 3 and "left out 5 utterances" in said, said
+    if command == "decode":
+        assert f" of {len(lines)} utterances with errors" in (tmp_path / "out").read_text()

@@ -10,7 +10,7 @@ from arcbeam.transcribe.recordings import Recording, find_recordings
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    for name in ("b.wav", "a.FLAC", "sub/b.mp3", "sub/notes.txt"):
+    for name in ("b.wav", "a.FLAC", "sub/b.mp3", "sub/._b.mp3", "sub/notes.txt"):
         (tmp_path / "audio" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "audio" / name).write_bytes(b"x")
     monkeypatch.chdir(tmp_path)

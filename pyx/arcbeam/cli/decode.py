@@ -212,6 +212,11 @@ def align(
     opt.check_gpu_memory(context, device)
     check_name(output, format, opt.is_given(context, "format"))
     check_times(format, frame_shift)
+    if output.lower().endswith(".textgrid"):
+        raise typer.BadParameter(
+            f"a TextGrid has one utterance, got {output}; --textgrids FOLDER writes one for each",
+            param_hint="'--output'",
+        )
     if textgrids is not None and frame_shift is None:
         raise typer.BadParameter("gives times in seconds: set --frame-shift", param_hint="'--textgrids'")
     if opt.STDIN in inputs:

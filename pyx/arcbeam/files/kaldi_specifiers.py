@@ -45,6 +45,10 @@ def written(given: str) -> Written:
 
 def _writes_both(index: str) -> str:
     """The message where an index stands for an archive."""
+    archive, comma, rest = index.partition(",")
+    if comma:
+        both = f"ark,scp:{archive},{rest.rpartition(':')[2]}"
+        return f"expected an archive, got {index}; {both} writes an archive and its index"
     return f"expected an archive, got the index {index}; ark,scp:{index[:-4]}.ark,{index} writes both"
 
 

@@ -143,6 +143,8 @@ class Job:
     def leave_out(self, failed: Failed) -> None:
         """Lists a failure, and notes it."""
         self.failed += 1
+        if failed.id:
+            self._passed(failed.id)
         if len(self._names) < NAMED:
             self._names.append(failed.id or os.fspath(failed.source))
         if self._journal is None or self.failed <= TOLD:

@@ -93,7 +93,8 @@ def _find(name: str, may_be_missing: bool) -> Iterator[Recording]:
 
 
 def _of_folder(folder: Path) -> Iterator[Recording]:
-    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in AUDIO and path.is_file())
+    every = (path for path in folder.rglob("*") if path.suffix.lower() in AUDIO and path.is_file())
+    files = sorted(path for path in every if not path.name.startswith("."))  # as those that macOS adds
     if not files:
         raise FormatError(
             f"{folder}: expected a folder with audio files ({', '.join(AUDIO)}), got one with none; name other files "
