@@ -127,8 +127,8 @@ def decode_all(
     """Decode `utterances` in batches and `write` each hypothesis, in order; `check` may fail on a batch.
 
     `of_each`: options that have a value for each utterance, by its name. The first utterance with an error ends the
-    loop, unless `job` leaves them out; it keeps the position after each batch. Utterances that are not wanted, by their
-    names, are passed over.
+    loop, unless `job` leaves them out; it keeps the position after each batch. Utterances whose name is not
+    `is_wanted` are skipped.
     """
     speed, done, job = Speed(), done or Done(), job or Job([])
     if referee:
@@ -251,24 +251,24 @@ def decode_batch(
     parts = [batch[at : at + size] for at in range(0, len(batch), size)] if batch else []
     own = [{name: [value(u.id) for u in part] for name, value in of_each.items()} for part in parts]
     by_thread: dict[int, int] = {}
-    told: list[tuple[int, Any]] = []
+    warned: list[tuple[int, Any]] = []
 
     def decode(number: int) -> list[Any]:
         by_thread[threading.get_ident()] = number
         log_probs = [utterance.log_probs for utterance in parts[number]]
         return list(decoders[number].decode(log_probs, errors="return", **requested, **own[number]))
 
-    def tell(message: Any, *_: Any, **__: Any) -> None:
-        told.append((by_thread.get(threading.get_ident(), 0), message))
+    def keep(message: Any, *_: Any, **__: Any) -> None:
+        warned.append((by_thread.get(threading.get_ident(), 0), message))
 
     with warnings.catch_warnings():
-        warnings.showwarning = tell
+        warnings.showwarning = keep
         if len(parts) < 2:
             found = [decode(number) for number in range(len(parts))]
         else:
             with ThreadPoolExecutor(len(parts)) as pool:
                 found = list(pool.map(decode, range(len(parts))))
-    for number, message in sorted(told, key=lambda one: one[0]):
+    for number, message in sorted(warned, key=lambda one: one[0]):
         if isinstance(message, InputWarning):  # the name replaces the number
             message = message.at(utterance=parts[number][message.utterance].id)
         note(f"note: {message}")
