@@ -9,6 +9,7 @@
 #include "transducer/frames.hpp"
 #include "transducer/fusion.hpp"
 #include "transducer/kernels.hpp"
+#include "transducer/labels.hpp"
 
 namespace arcbeam::transducer {
 
@@ -60,20 +61,6 @@ inline float confidence_in(const Confidence& confidence, const Kernels& kernels,
 }
 
 enum class Outcome : std::uint8_t { kDecoded, kBadInput, kNotFinite, kOutOfMemory, kCancelled };
-
-// Labels that have been written.
-struct Labels {
-    std::vector<std::uint32_t> tokens;
-    std::vector<std::int64_t> frames;  // counted from the start of the stream
-    std::vector<std::uint32_t> durations;
-    std::vector<float> log_probs;
-    std::vector<float> confidences;
-};
-
-struct Alternative : Labels {
-    double score = 0.0;
-    double posterior = 0.0;  // among all that the search has ended with
-};
 
 struct Result : Labels {
     std::vector<Alternative> nbest;  // of beam search, which leaves labels and state above empty

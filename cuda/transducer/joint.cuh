@@ -41,9 +41,9 @@ ARCBEAM_DEVICE void store_inputs(Value<kPrecision>* to, const float* values) {
 
 // The hidden layers of all tests, with zeros up to the stride, computed by so many warps. Consecutive layers are
 // `apart` values from each other. Frames come from far, so a thread loads several pieces at a time, without
-// branches, which would wait for each load.
-template <Precision kPrecision>
-ARCBEAM_DEVICE void join(const LoopParams& params, const Lanes& lanes, const float* predictions,
+// branches, which would wait for each load. `lanes`: num_tests(), test_row, and test_lane, whose prediction it is.
+template <Precision kPrecision, class Tests>
+ARCBEAM_DEVICE void join(const LoopParams& params, const Tests& lanes, const float* predictions,
                          std::uint32_t worker, std::uint32_t workers, Value<kPrecision>* to, std::uint32_t apart) {
     constexpr std::uint32_t kAtOnce = 4U;
     const DeviceNetwork& network = params.network;
@@ -89,10 +89,10 @@ struct PackedColumns {
     }
 };
 
-template <class Rows, class Labels>
+template <class Rows, class Labels, class Tests = Lanes>
 struct OutputStage {
     const LoopParams& params;
-    const Lanes& lanes;
+    const Tests& lanes;
     const Labels& labels;
     std::uint64_t* label_keys;  // where logits are fused
     Rows rows;                  // starting at row `offset`

@@ -23,7 +23,7 @@ class Loop {
   public:
     using Input = Value<kPrecision>;
     using Rows = typename Weights<kPrecision, kKept>::Rows;
-    using Hidden = HiddenColumns<kPrecision>;
+    using Steps = LaneSteps<kPrecision>;
     using Joined = PackedColumns<kPrecision>;
 
     ARCBEAM_DEVICE Loop(const LoopParams& params, simt::Carver& carver, const Lanes& lanes,
@@ -174,6 +174,8 @@ class Loop {
         return barrier_.wait();
     }
 
+    [[nodiscard]] ARCBEAM_DEVICE Steps steps() const { return {params_, lanes_}; }
+
     // The number of this warp among those of the grid.
     [[nodiscard]] ARCBEAM_DEVICE static std::uint32_t worker() {
         return simt::warp() * simt::grid_size() + simt::block_rank();
@@ -189,18 +191,15 @@ class Loop {
         }
         const Share share = weights_.share_of_rows(network.units);
         for (std::uint32_t layer = 0U; layer < network.num_layers; ++layer) {
-            const std::uint32_t under = layer > 0U ? layer - 1U : 0U;
-            const LstmStage<Rows, Hidden> stage{params_,
-                                                lanes_,
-                                                layer,
-                                                weights_.recurrent(layer),
-                                                weights_.input(layer),
-                                                share.first,
-                                                share.count,
-                                                listed,
-                                                Hidden{params_, lanes_, layer, 0U},
-                                                Hidden{params_, lanes_, under, 1U},
-                                                scratch_};
+            const LstmStage<Rows, Steps> stage{network,
+                                               steps(),
+                                               layer,
+                                               weights_.recurrent(layer),
+                                               weights_.input(layer),
+                                               share.first,
+                                               share.count,
+                                               listed,
+                                               scratch_};
             run_stage<kPrecision, kKept>(stage, kGates * share.count, listed, weights_.tiles());
             if (!barrier_.wait()) {
                 return false;
@@ -230,14 +229,8 @@ class Loop {
         }
         const Share share = weights_.share_of_rows(network.prediction.rows);
         const std::uint32_t top = stateless ? 0U : network.num_layers - 1U;
-        const PredictionStage<Rows, Hidden> stage{params_,
-                                                  lanes_,
-                                                  weights_.prediction(),
-                                                  share.first,
-                                                  share.count,
-                                                  listed,
-                                                  Hidden{params_, lanes_, top, 0U},
-                                                  scratch_};
+        const PredictionStage<Rows, Steps> stage{
+            steps(), top, weights_.prediction(), share.first, share.count, listed, scratch_};
         run_stage<kPrecision, kKept>(stage, share.count, listed, weights_.tiles());
         return barrier_.wait();
     }
@@ -248,11 +241,10 @@ class Loop {
         const std::uint32_t parts = stride / kStep;
         for (std::uint32_t part = worker(); part < lanes_.listed() * parts; part += workers()) {
             const std::uint32_t column = part / parts;
-            const std::uint32_t lane = simt::load(lanes_.list.at(column));
-            Input* const to = hidden_of<kPrecision>(params_, lanes_, lane, 0U, 0U);
+            Input* const to = steps().hidden(column, 0U, 0U);
             const std::uint32_t i = (part - column * parts) * kStep + simt::warp_thread();
             simt::store(to + i,
-                        as_input<kPrecision>(i < params_.network.units ? look_up(params_, lanes_, lane, i) : 0.0F));
+                        as_input<kPrecision>(i < params_.network.units ? look_up(params_.network, steps(), column, i) : 0.0F));
         }
     }
 

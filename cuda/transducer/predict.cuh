@@ -10,35 +10,62 @@
 
 namespace arcbeam::transducer {
 
-// A lane's hidden state of a layer, `ahead` steps from its last one.
+// The steps of lanes that have found a label. A column is a listed lane, whose hidden states are in two buffers that
+// take turns.
 template <Precision kPrecision>
-ARCBEAM_DEVICE Value<kPrecision>* hidden_of(const LoopParams& params, const Lanes& lanes, std::uint32_t lane,
-                                            std::uint32_t layer, std::uint32_t ahead) {
-    const std::uint32_t layers = params.network.num_layers > 0U ? params.network.num_layers : 1U;
-    const std::size_t buffer = (simt::load(lanes.steps.at(lane)) + ahead) % 2U;
-    const std::size_t row = (buffer * params.num_lanes + lane) * layers + layer;
-    return static_cast<Value<kPrecision>*>(params.hidden) + row * params.network.prediction.stride;
-}
-
-// Hidden states of the listed lanes.
-template <Precision kPrecision>
-struct HiddenColumns {
+struct LaneSteps {
+    using Input = Value<kPrecision>;
     const LoopParams& params;
     const Lanes& lanes;
+
+    [[nodiscard]] ARCBEAM_DEVICE std::uint32_t token(std::uint32_t column) const {
+        return simt::load(lanes.token.at(lane(column)));
+    }
+    [[nodiscard]] ARCBEAM_DEVICE std::int32_t context(std::uint32_t column, std::uint32_t place) const {
+        return simt::load(lanes.context.at(lane(column) * params.network.context + place));
+    }
+    // The hidden state of a layer, `ahead` steps from the last one.
+    [[nodiscard]] ARCBEAM_DEVICE Input* hidden(std::uint32_t column, std::uint32_t layer, std::uint32_t ahead) const {
+        const std::uint32_t layers = params.network.num_layers > 0U ? params.network.num_layers : 1U;
+        const std::uint32_t of = lane(column);
+        const std::size_t buffer = (simt::load(lanes.steps.at(of)) + ahead) % 2U;
+        const std::size_t row = (buffer * params.num_lanes + of) * layers + layer;
+        return static_cast<Input*>(params.hidden) + row * params.network.prediction.stride;
+    }
+    [[nodiscard]] ARCBEAM_DEVICE float* cell(std::uint32_t column, std::uint32_t layer, std::uint32_t) const {
+        const std::size_t row = static_cast<std::size_t>(lane(column)) * params.network.num_layers + layer;
+        return params.cell + row * params.network.prediction.stride;
+    }
+    // Its part of the joint network's hidden layer.
+    [[nodiscard]] ARCBEAM_DEVICE float* prediction(std::uint32_t column) const {
+        return params.predictions + static_cast<std::size_t>(lane(column)) * params.network.output.stride;
+    }
+
+  private:
+    [[nodiscard]] ARCBEAM_DEVICE std::uint32_t lane(std::uint32_t column) const {
+        return simt::load(lanes.list.at(column));
+    }
+};
+
+// Hidden states of a layer, of all columns.
+template <class Steps>
+struct HiddenColumns {
+    Steps steps;
     std::uint32_t layer;
     std::uint32_t ahead;
 
-    ARCBEAM_DEVICE const Value<kPrecision>* operator()(std::uint32_t column) const {
-        return hidden_of<kPrecision>(params, lanes, simt::load(lanes.list.at(column)), layer, ahead);
+    ARCBEAM_DEVICE const typename Steps::Input* operator()(std::uint32_t column) const {
+        return steps.hidden(column, layer, ahead);
     }
 };
 
 // One value of a stateless network's output.
-ARCBEAM_DEVICE float look_up(const LoopParams& params, const Lanes& lanes, std::uint32_t lane, std::uint32_t unit) {
-    const DeviceNetwork& network = params.network;
+template <class Steps>
+ARCBEAM_DEVICE float look_up(const DeviceNetwork& network, const Steps& steps, std::uint32_t column,
+                             std::uint32_t unit) {
     float sum = 0.0F;
     for (std::uint32_t place = 0U; place < network.context; ++place) {
-        const std::int32_t token = simt::load(lanes.context.at(lane * network.context + place));
+        const std::int32_t token = steps.context(column, place);
         if (token >= 0) {
             const std::size_t row =
                 static_cast<std::size_t>(place) * network.tokens + static_cast<std::size_t>(token);
@@ -51,18 +78,16 @@ ARCBEAM_DEVICE float look_up(const LoopParams& params, const Lanes& lanes, std::
     return network.relu != 0U ? relu_of(sum) : sum;
 }
 
-template <class Rows, class Hidden>
+template <class Rows, class Steps>
 struct LstmStage {
-    const LoopParams& params;
-    const Lanes& lanes;
+    const DeviceNetwork& network;
+    Steps steps;
     std::uint32_t layer;
     Rows recurrent;  // starting at unit `offset`
     Rows input;
     std::uint32_t offset;
     std::uint32_t num_units;  // of this block, or of the layer
     std::uint32_t num_columns;
-    Hidden before;  // of this layer
-    Hidden below;   // of the layer below, one step ahead
     float* scratch;
 
     template <int kRows, int kColumns>
@@ -77,11 +102,13 @@ struct LstmStage {
             const std::uint32_t local = first_row / kGates + i / kLanes;
             const std::uint32_t column = first_column + i % kLanes;
             if (i < kUnits * kLanes && local < num_units && column < num_columns) {
-                ahead[k] = fetch(simt::load(lanes.list.at(column)), offset + local);
+                ahead[k] = fetch(column, offset + local);
             }
         }
+        const HiddenColumns<Steps> before{steps, layer, 0U};
         multiply<kRows, kColumns>(recurrent, first_row, before, first_column, num_columns, scratch);
         if (layer > 0U) {
+            const HiddenColumns<Steps> below{steps, layer - 1U, 1U};
             multiply<kRows, kColumns>(input, first_row, below, first_column, num_columns, from_below);
         }
         simt::warp_sync(simt::kAllThreads);
@@ -90,7 +117,7 @@ struct LstmStage {
             const std::uint32_t local = first_row / kGates + i / kLanes;
             const std::uint32_t column = first_column + i % kLanes;
             if (i < kUnits * kLanes && local < num_units && column < num_columns) {
-                step(simt::load(lanes.list.at(column)), offset + local, ahead[k],
+                step(column, offset + local, ahead[k],
                      (i / kLanes) * kGates * kLanes + i % kLanes, kLanes);
             }
         }
@@ -104,14 +131,8 @@ struct LstmStage {
         float cell;
     };
 
-    [[nodiscard]] ARCBEAM_DEVICE float* cell_of(std::uint32_t lane, std::uint32_t unit) const {
-        const std::size_t row = static_cast<std::size_t>(lane) * params.network.num_layers + layer;
-        return params.cell + row * params.network.prediction.stride + unit;
-    }
-
-    [[nodiscard]] ARCBEAM_DEVICE Ahead fetch(std::uint32_t lane, std::uint32_t unit) const {
-        const DeviceNetwork& network = params.network;
-        const std::size_t token = simt::load(lanes.token.at(lane));
+    [[nodiscard]] ARCBEAM_DEVICE Ahead fetch(std::uint32_t column, std::uint32_t unit) const {
+        const std::size_t token = steps.token(column);
         const float* const added =
             layer > 0U ? network.layers[layer].input.bias : network.tables + token * kGates * network.units;
         const Piece piece = simt::load_readonly(reinterpret_cast<const Piece*>(added + kGates * unit));
@@ -119,12 +140,12 @@ struct LstmStage {
         for (std::uint32_t g = 0U; g < kGates; ++g) {
             ahead.added[g] = from_bits(piece.words[g]);
         }
-        ahead.cell = simt::load(cell_of(lane, unit));
+        ahead.cell = simt::load(steps.cell(column, layer, 0U) + unit);
         return ahead;
     }
 
     // Computes a unit of a lane; the sums of its gates are `apart` from each other in the scratch memory.
-    ARCBEAM_DEVICE void step(std::uint32_t lane, std::uint32_t unit, const Ahead& ahead, std::uint32_t at,
+    ARCBEAM_DEVICE void step(std::uint32_t column, std::uint32_t unit, const Ahead& ahead, std::uint32_t at,
                              std::uint32_t apart) const {
         float gates[kGates];
         for (std::uint32_t g = 0U; g < kGates; ++g) {
@@ -134,26 +155,26 @@ struct LstmStage {
             gates[g] = from_input + simt::load(scratch + at + g * apart);
         }
         const float next = lstm_cell(gates[0], gates[1], gates[2], ahead.cell);
-        simt::store(cell_of(lane, unit), next);
+        simt::store(steps.cell(column, layer, 1U) + unit, next);
         const auto hidden = as_input<Rows::kPrecision>(lstm_hidden(gates[3], next));
-        simt::store(hidden_of<Rows::kPrecision>(params, lanes, lane, layer, 1U) + unit, hidden);
+        simt::store(steps.hidden(column, layer, 1U) + unit, hidden);
     }
 };
 
-template <class Rows, class Hidden>
+template <class Rows, class Steps>
 struct PredictionStage {
-    const LoopParams& params;
-    const Lanes& lanes;
+    Steps steps;
+    std::uint32_t layer;  // the last one
     Rows rows;  // starting at row `offset`
     std::uint32_t offset;
     std::uint32_t num_rows;
     std::uint32_t num_columns;
-    Hidden hidden;
     float* scratch;
 
     template <int kRows, int kColumns>
     ARCBEAM_DEVICE void tile(std::uint32_t first_row, std::uint32_t first_column) const {
         constexpr auto kLanes = static_cast<std::uint32_t>(kColumns);
+        const HiddenColumns<Steps> hidden{steps, layer, 0U};
         multiply<kRows, kColumns>(rows, first_row, hidden, first_column, num_columns, scratch);
         simt::warp_sync(simt::kAllThreads);
         for (std::uint32_t i = simt::warp_thread(); i < static_cast<std::uint32_t>(kRows * kColumns);
@@ -166,8 +187,7 @@ struct PredictionStage {
                 if (rows.bias != nullptr) {
                     sum = sum + Rows::load(rows.bias + local);
                 }
-                const std::size_t lane = simt::load(lanes.list.at(column));
-                simt::store(params.predictions + lane * params.network.output.stride + row, sum);
+                simt::store(steps.prediction(column) + row, sum);
             }
         }
         simt::warp_sync(simt::kAllThreads);

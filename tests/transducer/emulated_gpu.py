@@ -13,8 +13,10 @@ from tests.cuda_host import emulated_gpu
 from tests.cuda_host.emulated_gpu import Entry
 
 PLAIN, FUSED = "cuda/transducer/transducer.cu", "cuda/transducer/transducer_fused.cu"
+BEAM = "cuda/transducer/transducer_beam.cu"
 KERNELS = {"project": (PLAIN, 544), "kept": (PLAIN, 736), "many": (PLAIN, 736)}
 KERNELS |= {"kept_fused": (FUSED, 792), "many_fused": (FUSED, 792)}
+KERNELS |= {"kept_beam": (BEAM, 1200), "many_beam": (BEAM, 1200)}
 PROJECTED_AT = 520  # in the parameters of "project", the address of what it writes
 
 
@@ -73,7 +75,7 @@ class EmulatedGpu(emulated_gpu.EmulatedGpu):
         )  # fmt: skip
         self.threads = None
         self.plan(
-            loop_shapes=lambda *_: (loop,), blocks=lambda multiprocessors: shape.blocks, PROJECT_THREADS=64,
+            loop_shapes=lambda *_: (loop,), beam_shapes=lambda *_: (loop,), blocks=lambda multiprocessors: shape.blocks, PROJECT_THREADS=64,
             first_room=lambda frames: shape.room,
         )  # fmt: skip
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "transducer/beam/ending.hpp"
+
 namespace arcbeam::transducer::beam {
 
 void Lane::begin(const Network& network, const Options& options, const EncoderOutput& input, Result& result,
@@ -168,45 +170,13 @@ void Lane::end() {
     if (result_->outcome != Outcome::kDecoded) {
         return;
     }
-    const float power = options_->beam.length_power;
-    double sum = 0.0;
+    std::vector<Ended> ended;
     for (const Hypothesis& one : live_) {
-        sum += static_cast<double>(exp_of(one.score));
+        ended.push_back({one.score, one.log});
     }
-    std::vector<std::pair<double, Alternative>> ranked;
-    for (const Hypothesis& one : live_) {
-        Alternative found = traced(one);
-        found.score = offset_ + static_cast<double>(one.score);
-        found.posterior = static_cast<double>(exp_of(one.score)) / sum;
-        const double ranks_by = found.score / length_factor(tree_.labels(one.node), power);
-        ranked.emplace_back(ranks_by, std::move(found));
-    }
-    std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-    for (auto& [ranks_by, found] : ranked) {
-        result_->nbest.push_back(std::move(found));
-    }
-}
-
-Alternative Lane::traced(const Hypothesis& hypothesis) const {
-    Alternative found;
-    for (std::uint32_t at = hypothesis.log; at != kNoLabel; at = log_[at].before) {
-        const Label& label = log_[at];
-        found.tokens.push_back(label.token);
-        found.frames.push_back(label.frame);
-        found.log_probs.push_back(label.log_prob);
-        if (!options_->durations.empty()) {
-            found.durations.push_back(label.duration);
-        }
-        if (options_->confidence.statistic != Confidence::Statistic::kNone) {
-            found.confidences.push_back(label.confidence);
-        }
-    }
-    std::reverse(found.tokens.begin(), found.tokens.end());
-    std::reverse(found.frames.begin(), found.frames.end());
-    std::reverse(found.log_probs.begin(), found.log_probs.end());
-    std::reverse(found.durations.begin(), found.durations.end());
-    std::reverse(found.confidences.begin(), found.confidences.end());
-    return found;
+    const ListOptions options{options_->beam.length_power, !options_->durations.empty(),
+                              options_->confidence.statistic != Confidence::Statistic::kNone};
+    list_alternatives(options, offset_, ended, log_.data(), result_->nbest);
 }
 
 }  // namespace arcbeam::transducer::beam

@@ -48,7 +48,6 @@ class Lane {
     // The score below which as many histories as may live have left the frame with better ones.
     [[nodiscard]] float overtaken() const;
     [[nodiscard]] const Row* row_of(std::uint32_t node) const;
-    [[nodiscard]] Alternative traced(const Hypothesis& hypothesis) const;
 
     const Network* network_ = nullptr;
     const Options* options_ = nullptr;

@@ -25,7 +25,7 @@ class PrefixTree {
         children_.clear();
         predicted_.clear();
         nodes_.clear();
-        nodes_.push_back({kRoot, 0U, 0U, nullptr});
+        nodes_.push_back({kRoot, 0U, nullptr});
     }
 
     // The node after one label more.
@@ -33,12 +33,11 @@ class PrefixTree {
         const auto next = static_cast<std::uint32_t>(nodes_.size());
         const auto [found, is_new] = children_.try_emplace((std::uint64_t{node} << 32U) | token, next);
         if (is_new) {
-            nodes_.push_back({node, token, nodes_[node].labels + 1, nullptr});
+            nodes_.push_back({node, token, nullptr});
         }
         return found->second;
     }
 
-    [[nodiscard]] std::uint32_t labels(std::uint32_t node) const { return nodes_[node].labels; }
     [[nodiscard]] const Prediction* prediction(std::uint32_t node) const { return nodes_[node].prediction.get(); }
 
     // Gives a node without one a prediction that is still to be run, on its last label after its parent's.
@@ -92,7 +91,6 @@ class PrefixTree {
     struct Node {
         std::uint32_t parent;
         std::uint32_t token;
-        std::uint32_t labels;
         std::unique_ptr<Prediction> prediction;
     };
 

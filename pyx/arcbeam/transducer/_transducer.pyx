@@ -12,6 +12,7 @@ from libcpp.vector cimport vector
 from arcbeam.core._confidence cimport Confidence, confidence_of
 from arcbeam.core._pooled_engine cimport AnyEngine, PooledEngine
 from arcbeam.arrays._vectors cimport into_vector
+from arcbeam.transducer._labels cimport Alternative, copied, entries_of, Labels, labels_of
 from arcbeam.transducer._token_automaton cimport TokenAutomaton, automaton_of
 
 
@@ -143,17 +144,6 @@ cdef extern from "transducer/search.hpp" namespace "arcbeam::transducer" nogil:
         kNotFinite
         kOutOfMemory
         kCancelled
-
-    cdef cppclass Labels:
-        vector[uint32_t] tokens
-        vector[int64_t] frames
-        vector[uint32_t] durations
-        vector[float] log_probs
-        vector[float] confidences
-
-    cdef cppclass Alternative(Labels):
-        double score
-        double posterior
 
     cdef cppclass Result(Labels):
         vector[Alternative] nbest
@@ -329,13 +319,8 @@ cdef class CpuEngine(PooledEngine):
         return bad
 
     def _nbest(self, size_t i):
-        """The n-best list of an utterance: labels, score and posterior of each entry."""
-        cdef const Alternative* one
-        entries = []
-        for n in range(self.engine.results()[i].nbest.size()):
-            one = &self.engine.results()[i].nbest[n]
-            entries.append((labels_of(one[0]), one.score, one.posterior))
-        return entries
+        """The n-best list of an utterance."""
+        return entries_of(self.engine.results()[i].nbest)
 
     def _result(self, size_t i):
         """The labels of an utterance, and the state after them."""
@@ -351,24 +336,6 @@ cdef class CpuEngine(PooledEngine):
                 (result.state.fusion.of[0], result.state.fusion.of[1]),
             ),
         )
-
-
-cdef tuple labels_of(const Labels& labels):
-    return (
-        copied(labels.tokens.data(), labels.tokens.size(), np.uint32).astype(np.int32),
-        copied(labels.frames.data(), labels.frames.size(), np.int64),
-        copied(labels.durations.data(), labels.durations.size(), np.uint32).astype(np.int32),
-        copied(labels.log_probs.data(), labels.log_probs.size(), np.float32),
-        copied(labels.confidences.data(), labels.confidences.size(), np.float32),
-    )
-
-
-cdef copied(const void* data, size_t size, dtype):
-    array = np.empty(size, dtype=dtype)
-    cdef uint8_t[::1] into = array.view(np.uint8)
-    if size > 0:
-        memcpy(&into[0], data, into.shape[0])
-    return array
 
 
 def apply(str function, const float[::1] x, kernels=None):

@@ -12,6 +12,10 @@ from arcbeam.transducer.options import TransducerOptions
 
 MOST_LAYERS = 8
 """The most layers of an LSTM on a GPU."""
+MOST_HYPOTHESES = 32
+"""The most hypotheses of an utterance that live on a GPU: one for each thread of a warp."""
+LONGEST_DURATION = 64
+"""The longest duration of beam search on a GPU, in frames: hypotheses of each frame up to it have a place."""
 
 
 @dataclass(frozen=True)
@@ -72,4 +76,11 @@ def _why_no_gpu(options: TransducerOptions, prediction: LstmPrediction | Statele
     layers = len(getattr(prediction, "layers", ()))
     if layers > MOST_LAYERS:
         return f"a GPU takes at most {MOST_LAYERS} LSTM layers, and the network has {layers}"
-    return None if options.beam is None else "beam search of transducers does not run on a GPU yet"
+    if options.beam is None:
+        return None
+    if options.max_hypotheses > MOST_HYPOTHESES:
+        return f"a GPU takes max_hypotheses up to {MOST_HYPOTHESES}, and it is {options.max_hypotheses}"
+    longest = max(options.durations or (0,))
+    if longest > LONGEST_DURATION:
+        return f"with a beam a GPU takes durations up to {LONGEST_DURATION} frames, and the longest is {longest}"
+    return None

@@ -102,4 +102,5 @@ def _cuda(
         frame_looping=frame_looping,
         confidence=confidence,
         alphas=(options.ngram_lm_alpha, options.boosting_tree_alpha),
+        beam=None if options.beam is None else options,
     )

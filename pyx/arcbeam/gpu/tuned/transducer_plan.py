@@ -49,6 +49,11 @@ PLAN: dict[tuple[str, bool], tuple[tuple[int, str, int, int, int], ...]] = {
 """Rows by precision, and by whether there are durations (which skip most blanks). A row has the number of utterances
 up to which it holds, the kernel, the frames that an utterance tests after a label, those that it tests at most, and the
 most teams; there are as many teams as shared memory has room for. The figures were measured on an H200."""
+BEAM_PLAN: dict[str, tuple[tuple[int, str, int], ...]] = {
+    "float32": ((64, "kept", 2), (ANY, "many", 1)),
+    "bfloat16": ((8, "many", 1), (ANY, "kept", 3)),
+}
+"""The same of beam search: utterances, kernel, the most teams. Tests are of all live hypotheses."""
 MOST_LANES = 1024
 """The most utterances that are decoded together."""
 MOST_FRAMES = 1 << 20
@@ -77,6 +82,23 @@ def loop_shape(kernel: str, utterances: int, first_window: int, widest_window: i
     tests = min(MOST_TESTS[kernel], utterances * first_window)
     joins_alone = kernel == "kept" and tests <= JOINS_ALONE
     return LoopShape(kernel, THREADS[kernel], tests, first_window, widest_window, teams, joins_alone)
+
+
+def beam_shapes(utterances: int, hypotheses: int, precision: str) -> tuple[LoopShape, ...]:
+    """The shapes of beam search to try, in this order; the last one needs no room for weights."""
+    tests = utterances * hypotheses
+    kernel, most_teams = next(row[1:] for row in BEAM_PLAN[precision] if utterances <= row[0])
+    shapes = [LoopShape(kernel, THREADS[kernel], tests, 0, 0, teams) for teams in range(most_teams, 0, -1)]
+    return (*shapes, LoopShape("many", THREADS["many"], tests, 0, 0))
+
+
+def beam_rooms(frames: int, hypotheses: int) -> tuple[int, int, int, int]:
+    """What there is room for at first in an utterance whose frames are so many.
+
+    Hypotheses in a bucket, histories (a power of two), labels, predictions.
+    """
+    nodes = 1 << (8 * frames + 64 * hypotheses).bit_length()
+    return 8 * hypotheses, nodes, 2 * frames + 16 * hypotheses, 4 * hypotheses
 
 
 def blocks(multiprocessors: int) -> int:

@@ -34,7 +34,7 @@ BAD_INPUT = 1
 cdef class Group:
     """The memory of one group after the other, copied on `stream`; `params` are those of the next launch."""
 
-    def __cinit__(self, MemoryPool pool not None, Stream stream not None, Precision precision):
+    def __cinit__(self, MemoryPool pool not None, Stream stream not None, Precision precision, options=None):
         self.pool, self.stream, self.precision = pool, stream, precision
         self.frames = DeviceBuffer(pool, stream, "the encoder output")
         self.projected = DeviceBuffer(pool, stream, "the projected frames")
@@ -68,17 +68,10 @@ cdef class Group:
         """Sends utterances, the longest first."""
         cdef uint32_t n = <uint32_t> utterances.shape[0], layers = self.params.network.num_layers
         cdef uint32_t hidden_layers = max(layers, <uint32_t> 1)
-        cdef uint64_t rows = 0
         cdef uint32_t longest = <uint32_t> utterances[0, 2]
-        cdef Py_ssize_t i
         cdef size_t at = 0, values
-        self.num_groups = 0
-        for i in range(n):
-            rows += <uint64_t> utterances[i, 2]
-            self.num_groups += <uint32_t> ((utterances[i, 2] + FRAMES_OF_A_GROUP - 1) // FRAMES_OF_A_GROUP)
-        self.joint_stride, self.unit_stride = self.params.network.output.stride, self.params.network.prediction.stride
+        self._prepare_projection(utterances)
         values = <size_t> n * hidden_layers * self.unit_stride
-        self.params.num_lanes = n
         self.cell_at = 2 * value_bytes(self.precision) * values
         self.keys_at = self.cell_at + 4 * values
         at = 4 * <size_t> self.params.most_tests
@@ -86,19 +79,35 @@ cdef class Group:
         self.joined_at = self.predictions_at + 4 * <size_t> n * self.joint_stride
         self.logits_at = self.joined_at + at * self.joint_stride
         self.work.reserve(self.logits_at + at * self.params.network.output.rows, False)
-        self.projected.reserve(4 * max(rows, <uint64_t> 1) * self.joint_stride, False)
         self.room = transducer_plan.first_room(longest)
         self.records.reserve(self._record_bytes(), False)
         set_bytes(self.records.address, 0, self._record_bytes(), self.stream)  # because all of it is copied back
         set_bytes(self.work.address, 0, self.joined_at, self.stream)
-        if self.joint_stride != self.params.network.prediction.rows:  # the padding is read as well, four at a time
-            set_bytes(self.projected.address, 0, 4 * rows * self.joint_stride, self.stream)
         self._fill_control(utterances, states, self._send_frames(utterances) if on_host else 0)
         self._send_states(states, values)
         with nogil:
             copy_to_device(self.control.address, self.control_host.data, self.layout.bytes, self.stream)
         self.params.resumed = 0
         return 0
+
+    cdef int _prepare_projection(self, const int64_t[:, ::1] utterances) except -1:
+        """Counts frames, and makes room for their projections."""
+        cdef uint64_t rows = 0
+        cdef Py_ssize_t i
+        self.params.num_lanes = <uint32_t> utterances.shape[0]
+        self.num_groups = 0
+        for i in range(utterances.shape[0]):
+            rows += <uint64_t> utterances[i, 2]
+            self.num_groups += <uint32_t> ((utterances[i, 2] + FRAMES_OF_A_GROUP - 1) // FRAMES_OF_A_GROUP)
+        self.joint_stride, self.unit_stride = self.params.network.output.stride, self.params.network.prediction.stride
+        self.projected.reserve(4 * max(rows, <uint64_t> 1) * self.joint_stride, False)
+        if self.joint_stride != self.params.network.prediction.rows:  # the padding is read as well, four at a time
+            set_bytes(self.projected.address, 0, 4 * rows * self.joint_stride, self.stream)
+        return 0
+
+    cdef void* launch_params(self) noexcept:
+        """The parameters of the loop."""
+        return &self.params
 
     cdef void describe(self, ProjectParams* params) noexcept:
         """The parameters for the projection of its frames."""

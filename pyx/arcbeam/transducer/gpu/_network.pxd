@@ -66,6 +66,7 @@ cdef extern from "transducer/device_network.hpp" namespace "arcbeam::transducer"
 
     cdef enum class LaneOutcome(uint32_t):
         decoded
+        bad_input
 
     cdef struct LaneState:
         uint32_t frame

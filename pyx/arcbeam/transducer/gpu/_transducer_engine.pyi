@@ -8,6 +8,7 @@ import numpy.typing as npt
 from arcbeam.core.confidence import Measure
 from arcbeam.gpu._cuda import Context
 from arcbeam.gpu._launch import Stream
+from arcbeam.transducer.options import TransducerOptions
 from arcbeam.transducer.states import State
 from arcbeam.transducer.token_automaton import Fusions
 
@@ -36,6 +37,7 @@ class CudaEngine:
         frame_looping: bool,
         confidence: Measure | None,
         alphas: tuple[float, float],
+        beam: TransducerOptions | None = None,
     ) -> None: ...
     def decode(
         self, utterances: npt.NDArray[np.int64], states: list[State | None], on_host: bool, fusions: Fusions = None

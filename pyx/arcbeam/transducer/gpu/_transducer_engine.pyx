@@ -16,6 +16,8 @@ from arcbeam.transducer.gpu._network cimport (
     common_bytes, ConfidenceParams, DeviceMatrix, DeviceNetwork, fused_bytes, FusedLoopParams, joined_bytes, JointActivation, kept_bytes, kMostLayers,
     LoopParams, Precision, ProjectParams, staged_frames_bytes, Statistic, together_bytes,
 )
+from arcbeam.transducer.gpu._beam_group cimport BeamGroup
+from arcbeam.transducer.gpu._beam_memory cimport shared_bytes as beam_bytes
 from arcbeam.transducer.gpu._fusion cimport FusionMemory
 from arcbeam.transducer.gpu._group cimport Group
 
@@ -38,6 +40,7 @@ cdef class CudaEngine(BatchEngine):
     cdef Group group
     cdef FusionMemory fusion
     cdef bint fuses  # the batch that is being decoded
+    cdef uint32_t hypotheses  # of a beam search, 0 of a greedy one
     cdef LoopParams* params  # of the group
     cdef Precision precision
     cdef bint in_flight
@@ -46,7 +49,7 @@ cdef class CudaEngine(BatchEngine):
 
     def __init__(self, dict weights, int ordinal, *, str precision, uint32_t tokens, uint32_t units, uint32_t features,
                  uint32_t joint, uint32_t layers, uint32_t context, bint relu, str activation, uint32_t blank,
-                 uint32_t max_symbols, durations, bint frame_looping, confidence, alphas):
+                 uint32_t max_symbols, durations, bint frame_looping, confidence, alphas, beam=None):
         if layers > kMostLayers:
             raise ValueError(f"layers: expected at most {kMostLayers} LSTM layers on a GPU, got {layers}; decode on the CPU")
         self.precision_name = precision
@@ -56,10 +59,15 @@ cdef class CudaEngine(BatchEngine):
         self.done = Event(self.context)
         module = load_module(self.context, "transducer")
         self.project = module.function(f"arcbeam_transducer_project_{precision}")
-        self.kernels = {kernel: module.function(f"arcbeam_transducer_{kernel}_{precision}")
+        self.hypotheses = 0 if beam is None else beam.max_hypotheses
+        if beam is not None:
+            module = load_module(self.context, "transducer_beam")
+        search = "" if beam is None else "beam_"
+        self.kernels = {kernel: module.function(f"arcbeam_transducer_{kernel}_{search}{precision}")
                         for kernel in transducer_plan.KERNELS}
         self.weights = DeviceBuffer(self.pool, self.stream, "the weights")
-        self.group = Group(self.pool, self.stream, self.precision)
+        self.group = (Group(self.pool, self.stream, self.precision) if beam is None
+                      else BeamGroup(self.pool, self.stream, self.precision, beam))
         self.fusion = FusionMemory(self.pool, self.stream, alphas)
         self.fused_kernels = {}
         self.params = &self.group.params
@@ -205,7 +213,7 @@ cdef class CudaEngine(BatchEngine):
         """Lanes for which the shared memory of a block has room, in whichever shape is the first that fits."""
         cdef uint32_t lanes = transducer_plan.MOST_LANES
         while lanes > 0:
-            for shape in transducer_plan.loop_shapes(lanes, self.precision_name, self.params.network.durations > 0):
+            for shape in self._shapes(lanes):
                 if self._shared_bytes(shape, lanes) <= self.context.state.shared_per_block:
                     return lanes
             lanes //= 2
@@ -216,7 +224,7 @@ cdef class CudaEngine(BatchEngine):
         cdef uint64_t most = self.context.state.shared_per_block, wanted
         cdef uint32_t blocks = transducer_plan.blocks(self.context.state.multiprocessors)
         device = f"cuda:{self.context.state.ordinal}"
-        shapes = transducer_plan.loop_shapes(1, self.precision_name, self.params.network.durations > 0)
+        shapes = self._shapes(1)
         tried = []
         for shape in shapes:
             wanted = common_bytes(self.precision, 1, 1, self.params.network.context, shape.threads // 32)
@@ -229,12 +237,22 @@ cdef class CudaEngine(BatchEngine):
                              f"shared memory each: {'; '.join(tried)}. Fewer teams need less, and the kernel 'many' needs "
                              "least; or decode on the CPU")
 
+    cdef tuple _shapes(self, uint32_t lanes):
+        """The shapes to try for so many utterances."""
+        if self.hypotheses:
+            return transducer_plan.beam_shapes(lanes, self.hypotheses, self.precision_name)
+        return transducer_plan.loop_shapes(lanes, self.precision_name, self.params.network.durations > 0)
+
     cdef uint64_t _shared_bytes(self, shape, uint32_t lanes) except? 0:
         cdef uint32_t blocks = transducer_plan.blocks(self.context.state.multiprocessors)
         cdef uint32_t tests = max(shape.tests, lanes)
         if <uint32_t> shape.teams > blocks:
             return <uint64_t> -1 >> 1  # more than any block has
-        cdef uint64_t bytes = common_bytes(self.precision, lanes, tests, self.params.network.context, shape.threads // 32)
+        cdef uint64_t bytes
+        if self.hypotheses:
+            bytes = beam_bytes(self.precision, shape.threads // 32)
+        else:
+            bytes = common_bytes(self.precision, lanes, tests, self.params.network.context, shape.threads // 32)
         if self.fuses:
             bytes += fused_bytes(lanes, tests)
         if shape.kernel == "many":
@@ -248,7 +266,7 @@ cdef class CudaEngine(BatchEngine):
     cdef int _plan(self, uint32_t lanes) except -1:
         """Chooses the kernel and its launch, all of whose blocks must fit at the same time."""
         cdef uint64_t bytes
-        for shape in transducer_plan.loop_shapes(lanes, self.precision_name, self.params.network.durations > 0):
+        for shape in self._shapes(lanes):
             bytes = self._shared_bytes(shape, lanes)
             self.kernel = (self.fused_kernels if self.fuses else self.kernels)[shape.kernel]
             if bytes > self.context.state.shared_per_block:
@@ -258,7 +276,8 @@ cdef class CudaEngine(BatchEngine):
             self.shape.blocks = transducer_plan.blocks(self.context.state.multiprocessors)
             self.shape.threads, self.shape.shared_bytes = shape.threads, <uint32_t> bytes
             self.shape.cluster, self.shape.cooperative = 1, 1
-            self.params.most_tests, self.params.first_window = max(shape.tests, lanes), shape.first_window
+            self.params.most_tests = max(shape.tests, lanes * max(self.hypotheses, <uint32_t> 1))
+            self.params.first_window = shape.first_window
             self.params.widest_window, self.params.teams = shape.widest_window, shape.teams
             self.params.joins_alone = shape.joins_alone
             return 0
@@ -302,7 +321,7 @@ cdef class CudaEngine(BatchEngine):
             fused.loop, fused.fusion = self.params[0], self.fusion.params
             launch(self.kernel, &self.shape, &fused, self.stream)
         else:
-            launch(self.kernel, &self.shape, &self.params[0], self.stream)
+            launch(self.kernel, &self.shape, self.group.launch_params(), self.stream)
         self.in_flight = True
         if self._fetches_at_once():
             self._fetch()

@@ -1,0 +1,302 @@
+// What one warp does for an utterance between two rounds: it takes over what was found, goes on to the next depth or to
+// a later frame, and requests the predictions and tests of the next round. Its twin is
+// cpu_reference/transducer/beam/lane.cpp.
+//
+// in    the candidates' sums and best labels
+// out   live hypotheses; labels in the log; steps and tests of the next round, in an order among utterances that is
+//       left open
+#pragma once
+
+#include "transducer/beam/buckets.cuh"
+#include "transducer/beam/expand.cuh"
+#include "transducer/beam/histories.cuh"
+
+namespace arcbeam::transducer::beam {
+
+// The tests and steps of a round.
+struct Round {
+    std::uint32_t* tests;
+    std::uint32_t* steps;
+};
+
+class Advance {
+  public:
+    ARCBEAM_DEVICE explicit Advance(const Utterance& of) : of_(of), buckets_{of}, histories_{of}, expansion_{of} {}
+
+    // Before the first round of a launch.
+    ARCBEAM_DEVICE void begin() const {
+        Lane& lane = of_.state();
+        const std::uint64_t bad = simt::load_readonly(of_.loop.bad_inputs + of_.lane);
+        const bool is_fresh = simt::load(&lane.nodes) == 0U;
+        simt::warp_sync(simt::kAllThreads);
+        if (is_fresh && simt::warp_thread() == 0U) {
+            histories_.store_node(kRoot, kNowhere, of_.loop.blank, kNowhere);
+            for (std::uint32_t b = 0U; b < buckets_of(of_.beam.sizes); ++b) {
+                simt::store(of_.place(kRoot, b), kNowhere);
+            }
+            store_hypothesis(of_.live(0U), Hypothesis{kRoot, 0.0F, 0.0F, kNowhere, 0U, 0U, 0.0F, 0.0F});
+            simt::store(&lane.nodes, 1U);
+            simt::store(&lane.live, 1U);
+            simt::store(&lane.later, -INFINITY);
+            if (bad != kNothingBad) {
+                const auto frame = static_cast<std::uint32_t>(bad >> 32U);
+                const auto feature = static_cast<std::uint32_t>(bad);
+                simt::store(&lane.bad_feature, feature);
+                simt::store(&lane.bad_value, feature_at(of_.loop.utterances[of_.lane], frame, feature));
+                fail(LaneOutcome::bad_input, frame);
+            }
+        }
+        simt::warp_sync(simt::kAllThreads);
+    }
+
+    // Expands what has been tested in this round.
+    ARCBEAM_DEVICE void advance() const {
+        const std::uint32_t live = simt::load(&of_.state().live);
+        float bound = 0.0F;
+        if (!expansion_.find_bound(live, bound)) {
+            simt::warp_sync(simt::kAllThreads);
+            if (simt::warp_thread() == 0U) {
+                fail(LaneOutcome::not_finite, simt::load(&of_.state().frame));
+            }
+            simt::warp_sync(simt::kAllThreads);
+            return;
+        }
+        const std::uint32_t count = expansion_.admit(live, bound);
+        if (!has_room(count)) {
+            wait_for_room();  // what has been tested is tested again
+            return;
+        }
+        for (std::uint32_t first = 0U; first < count; first += simt::kWarpSize) {
+            add(first, count - first < simt::kWarpSize ? count - first : simt::kWarpSize);
+        }
+        const std::uint32_t deeper = of_.beam.sizes.frames;
+        std::uint32_t left = 0U;
+        if (simt::load(of_.count(deeper)) > 0U) {
+            const float overtaken = buckets_.overtaken();
+            left = buckets_.cut_off(deeper, overtaken > bound ? overtaken : bound);
+        }
+        if (left > 0U) {
+            go_to(simt::load(&of_.state().frame), simt::load(&of_.state().symbols) + 1U, left);
+        } else {
+            go_to_next_frame();
+        }
+    }
+
+    // Requests the predictions and tests of its live hypotheses.
+    ARCBEAM_DEVICE void request(const Round& round) const {
+        Lane& lane = of_.state();
+        const std::uint32_t me = simt::warp_thread();
+        const std::uint32_t live = of_.is_active() ? simt::load(&lane.live) : 0U;
+        const std::uint32_t node = me < live ? simt::load(&of_.live(me)->node) : kRoot;
+        std::uint32_t slot = me < live ? histories_.slot_of(node) : kNowhere;
+        const bool steps = me < live && slot == kNowhere;
+        simt::warp_sync(simt::kAllThreads);
+        if (!histories_.take_slots(steps, node, slot)) {
+            histories_.keep(live, false);
+            if (!histories_.take_slots(steps, node, slot)) {
+                wait_for_room();
+                return;
+            }
+        }
+        const std::uint32_t steppers = simt::ballot(simt::kAllThreads, steps);
+        std::uint32_t first_step = 0U;
+        std::uint32_t first_test = 0U;
+        simt::warp_sync(simt::kAllThreads);
+        if (me == 0U) {
+            if (steppers != 0U) {
+                first_step = simt::atomic_add(round.steps, simt::popcount(steppers));
+            }
+            if (live > 0U) {
+                first_test = simt::atomic_add(round.tests, live);
+            }
+            simt::store(&lane.first_test, first_test);
+            simt::store(&lane.tests, live);
+        }
+        first_step = simt::shuffle(simt::kAllThreads, first_step, 0U);
+        first_test = simt::shuffle(simt::kAllThreads, first_test, 0U);
+        if (me < live) {
+            simt::store(of_.beam.test_slot + first_test + me, static_cast<std::uint32_t>(of_.slot_at(slot)));
+            simt::store(of_.beam.test_row + first_test + me, simt::load(&lane.first_row) + simt::load(&lane.frame));
+        }
+        if (steps) {
+            put_step(first_step + simt::place_in(steppers), node, static_cast<std::uint32_t>(of_.slot_at(slot)));
+        }
+        simt::warp_sync(simt::kAllThreads);
+    }
+
+  private:
+    ARCBEAM_DEVICE void fail(LaneOutcome outcome, std::uint32_t frame) const {
+        simt::store(&of_.state().outcome, outcome);
+        simt::store(&of_.state().bad_frame, frame);
+        simt::store(&of_.state().frames, 0U);
+    }
+
+    [[nodiscard]] ARCBEAM_DEVICE bool has_room(std::uint32_t arrivals) const {
+        const Rooms& rooms = of_.rooms();
+        bool fits = simt::load(&of_.state().nodes) + arrivals <= rooms.nodes &&
+                    simt::load(&of_.state().labels) + 2U * of_.most() <= rooms.labels;
+        for (std::uint32_t b = 0U; b < buckets_of(of_.beam.sizes); ++b) {
+            fits = fits && simt::load(of_.count(b)) + arrivals <= rooms.bucket;
+        }
+        return fits;
+    }
+
+    ARCBEAM_DEVICE void wait_for_room() const {
+        simt::warp_sync(simt::kAllThreads);
+        if (simt::warp_thread() == 0U) {
+            simt::store(&of_.state().tests, 0U);
+            simt::report_status(of_.beam.needs_room, 1U);
+        }
+        simt::warp_sync(simt::kAllThreads);
+    }
+
+    // Adds some candidates, one of each thread, to their buckets.
+    ARCBEAM_DEVICE void add(std::uint32_t first, std::uint32_t arrivals) const {
+        const std::uint32_t me = simt::warp_thread();
+        const std::uint32_t tokens = of_.loop.network.tokens;
+        const Place here{simt::load(&of_.state().frame), simt::load(&of_.state().symbols)};
+        std::uint32_t bucket = 0U;
+        std::uint32_t source = kRoot;
+        std::uint32_t token = of_.loop.blank;
+        if (me < arrivals) {
+            const std::uint32_t index = index_of(simt::load(&of_.candidate(1U, first + me)->key));
+            const std::uint32_t duration = duration_of(first + me);
+            token = index % tokens;
+            source = simt::load(&of_.live(index / tokens)->node);
+            const Place next = token == of_.loop.blank ? after_blank(here, duration)
+                                                       : after_label(here, duration, of_.loop.max_symbols);
+            const std::int64_t frames = simt::load(&of_.state().frames);
+            bucket = next.frame == here.frame
+                         ? of_.beam.sizes.frames
+                         : of_.bucket_of(static_cast<std::uint32_t>(next.frame < frames ? next.frame : frames));
+        }
+        // A label with several durations is several neighbours, the first of which finds the history.
+        const bool writes = me < arrivals && token != of_.loop.blank;
+        const std::uint64_t history = writes ? std::uint64_t{source} << 32U | token : ~std::uint64_t{0};
+        const std::uint32_t same = simt::match_any(simt::kAllThreads, history);
+        const std::uint32_t child = histories_.child(writes && simt::is_leader(same), source, token);
+        const std::uint32_t of_leader = simt::shuffle(simt::kAllThreads, child, simt::lowest_bit(same));
+        const std::uint32_t node = writes ? of_leader : source;
+        simt::warp_sync(simt::kAllThreads);
+        // Of another thread it is the history that they share.
+        const float later = buckets_.add(arrivals, bucket, node, [&](std::uint32_t thread) {
+            return made(first + thread, node, static_cast<std::uint32_t>(here.frame));
+        });
+        if (me == 0U && later > simt::load(&of_.state().later)) {
+            simt::store(&of_.state().later, later);
+        }
+        simt::warp_sync(simt::kAllThreads);
+    }
+
+    [[nodiscard]] ARCBEAM_DEVICE std::uint32_t place_of_duration(std::uint32_t i) const {
+        return static_cast<std::uint32_t>(simt::load(&of_.candidate(1U, i)->order) % of_.beam.sizes.durations);
+    }
+
+    // The frames of a candidate's duration; 0 in an RNN-T.
+    [[nodiscard]] ARCBEAM_DEVICE std::uint32_t duration_of(std::uint32_t i) const {
+        return simt::load_readonly(of_.loop.lengths + place_of_duration(i));
+    }
+
+    // The hypothesis that a candidate makes of its source.
+    [[nodiscard]] ARCBEAM_DEVICE Hypothesis made(std::uint32_t i, std::uint32_t node, std::uint32_t frame) const {
+        const std::uint64_t key = simt::load(&of_.candidate(1U, i)->key);
+        const std::uint32_t tokens = of_.loop.network.tokens;
+        const std::uint32_t rank = index_of(key) / tokens;
+        const std::uint32_t token = index_of(key) - rank * tokens;
+        const RowSums sums = expansion_.sums_of(rank);
+        const float of_token = log_prob(simt::load(of_.logits(rank) + token), sums.largest, sums.log_sum);
+        Hypothesis made = load_hypothesis(of_.live(rank));
+        const float of_duration = simt::load(of_.durations(rank) + place_of_duration(i));
+        made.score = score_after(made.score, of_token, of_duration);
+        made.path = score_after(made.path, of_token, of_duration);
+        if (token != of_.loop.blank) {
+            made.node = node;
+            made.frame = frame;
+            made.duration = duration_of(i) | kWritten;
+            made.log_prob = of_token;
+            made.confidence = sums.confidence;
+        }
+        return made;
+    }
+
+    ARCBEAM_DEVICE void go_to(std::uint32_t frame, std::uint32_t symbols, std::uint32_t live) const {
+        simt::warp_sync(simt::kAllThreads);
+        if (simt::warp_thread() == 0U) {
+            simt::store(&of_.state().frame, frame);
+            simt::store(&of_.state().symbols, symbols);
+            simt::store(&of_.state().live, live);
+        }
+        write_labels(live);
+    }
+
+    ARCBEAM_DEVICE void go_to_next_frame() const {
+        std::uint32_t frame = simt::load(&of_.state().frame);
+        double offset = simt::load(&of_.state().offset);
+        std::uint32_t live = 0U;
+        for (std::uint32_t k = 0U; k < of_.beam.sizes.frames && live == 0U; ++k) {
+            frame += 1U;
+            const std::uint32_t bucket = of_.bucket_of(frame);
+            if (simt::load(of_.count(bucket)) > 0U) {
+                offset = offset + static_cast<double>(buckets_.rescale());
+                live = buckets_.cut_off(bucket, -of_.beam.beam);
+            }
+        }
+        const float later = buckets_.best_score();
+        if (simt::warp_thread() == 0U) {
+            simt::store(&of_.state().offset, offset);
+            simt::store(&of_.state().later, later);
+        }
+        go_to(frame, 0U, live);
+        histories_.keep(live, true);
+    }
+
+    ARCBEAM_DEVICE void write_labels(std::uint32_t live) const {
+        const std::uint32_t me = simt::warp_thread();
+        Hypothesis* const mine = of_.live(me < live ? me : 0U);
+        const std::uint32_t duration = me < live ? simt::load(&mine->duration) : 0U;
+        const std::uint32_t writers = simt::ballot(simt::kAllThreads, (duration & kWritten) != 0U);
+        const std::uint32_t labels = simt::load(&of_.state().labels);
+        simt::warp_sync(simt::kAllThreads);
+        if ((duration & kWritten) != 0U) {
+            Hypothesis one = load_hypothesis(mine);
+            const std::uint32_t at = labels + simt::place_in(writers);
+            Label* const to = of_.log(at);
+            simt::store(&to->before, one.log);
+            simt::store(&to->token, simt::load(&of_.node(one.node)->token));
+            simt::store(&to->frame, one.frame);
+            simt::store(&to->duration, duration & ~kWritten);
+            simt::store(&to->log_prob, one.log_prob);
+            simt::store(&to->confidence, one.confidence);
+            simt::store(&mine->log, at);
+            simt::store(&mine->duration, duration & ~kWritten);
+        }
+        if (me == 0U) {
+            simt::store(&of_.state().labels, labels + simt::popcount(writers));
+        }
+        simt::warp_sync(simt::kAllThreads);
+    }
+
+    // A step from its parent's prediction, or from the zeros that are the last one.
+    ARCBEAM_DEVICE void put_step(std::uint32_t step, std::uint32_t node, std::uint32_t to) const {
+        const std::uint32_t zeros = of_.beam.sizes.lanes * of_.rooms().slots;
+        const std::uint32_t token = simt::load(&of_.node(node)->token);
+        const std::uint32_t from =
+            node == kRoot ? zeros
+                          : static_cast<std::uint32_t>(of_.slot_at(histories_.slot_of(simt::load(&of_.node(node)->parent))));
+        simt::store(of_.beam.step_from + step, from);
+        simt::store(of_.beam.step_to + step, to);
+        simt::store(of_.beam.step_token + step, token);
+        const std::size_t places = of_.beam.sizes.context;
+        for (std::size_t k = 0U; k < places; ++k) {
+            const std::int32_t moved = node == kRoot ? -1 : k + 1U < places ? simt::load(of_.memory.contexts + from * places + k + 1U) : 0;
+            simt::store(of_.memory.contexts + to * places + k, k + 1U < places ? moved : static_cast<std::int32_t>(token));
+        }
+    }
+
+    const Utterance& of_;
+    Buckets buckets_;
+    Histories histories_;
+    Expansion expansion_;
+};
+
+}  // namespace arcbeam::transducer::beam

@@ -1,0 +1,278 @@
+// The loop of beam search, which runs from the first frame to the last without the host. Every utterance belongs to one
+// block, which expands its hypotheses, one frame and depth after the other, and requests predictions and tests; all
+// blocks run the networks for the requests of all.
+//
+// A round has three barriers of the grid: after the requests, after the hidden layers, after the logits. A round with
+// predictions has one more for each layer, and one more; with stateless networks it has two more.
+#pragma once
+
+#include "transducer/barrier.cuh"
+#include "transducer/beam/advance.cuh"
+#include "transducer/beam/take_over.cuh"
+#include "transducer/fusion.cuh"
+#include "transducer/joint.cuh"
+#include "transducer/predict.cuh"
+#include "transducer/weights.cuh"
+
+namespace arcbeam::transducer::beam {
+
+// What a block's threads share.
+struct BlockWord {
+    static constexpr std::uint32_t kVerdict = 0U;  // for the grid's barrier
+    static constexpr std::uint32_t kCount = 8U;
+};
+
+// Steps of the prediction network, each from one slot to another.
+template <Precision kPrecision>
+struct SlotSteps {
+    using Input = Value<kPrecision>;
+    const BeamParams& beam;
+
+    [[nodiscard]] ARCBEAM_DEVICE std::uint32_t token(std::uint32_t column) const {
+        return simt::load(beam.step_token + column);
+    }
+    [[nodiscard]] ARCBEAM_DEVICE std::int32_t context(std::uint32_t column, std::uint32_t place) const {
+        return simt::load(beam.memory.contexts + slot(column, 1U) * beam.sizes.context + place);
+    }
+    [[nodiscard]] ARCBEAM_DEVICE Input* hidden(std::uint32_t column, std::uint32_t layer, std::uint32_t ahead) const {
+        return static_cast<Input*>(beam.memory.hidden) + (slot(column, ahead) * beam.sizes.layers + layer) * beam.sizes.unit_stride;
+    }
+    [[nodiscard]] ARCBEAM_DEVICE float* cell(std::uint32_t column, std::uint32_t layer, std::uint32_t ahead) const {
+        return beam.memory.cell + (slot(column, ahead) * beam.sizes.layers + layer) * beam.sizes.unit_stride;
+    }
+    [[nodiscard]] ARCBEAM_DEVICE float* prediction(std::uint32_t column) const {
+        return beam.memory.predictions + slot(column, 1U) * beam.sizes.joint_stride;
+    }
+
+  private:
+    [[nodiscard]] ARCBEAM_DEVICE std::size_t slot(std::uint32_t column, std::uint32_t ahead) const {
+        return simt::load((ahead == 0U ? beam.step_from : beam.step_to) + column);
+    }
+};
+
+// The tests of a round: whose prediction is joined with which frame.
+struct Tests {
+    simt::Array<std::uint32_t> test_lane;
+    simt::Array<std::uint32_t> test_row;
+    [[nodiscard]] ARCBEAM_DEVICE std::uint32_t num_tests() const { return test_row.size; }
+};
+
+template <Precision kPrecision, bool kKept>
+class BeamLoop {
+  public:
+    using Input = Value<kPrecision>;
+    using Rows = typename Weights<kPrecision, kKept>::Rows;
+    using Steps = SlotSteps<kPrecision>;
+
+    ARCBEAM_DEVICE BeamLoop(const BeamLoopParams& params, simt::Carver& carver)
+        : loop_(params.loop),
+          beam_(params.beam),
+          barrier_(params.loop.arrived, params.loop.status, params.loop.patience,
+                   carver.take<std::uint32_t>(BlockWord::kCount).at(BlockWord::kVerdict)),
+          scratch_(carver.take<float>(kScratch * simt::num_warps()).at(kScratch * simt::warp())),
+          weights_(params.loop, carver) {}
+
+    ARCBEAM_DEVICE void run() {
+        each_own([this](const Utterance& one) {
+            if (beam_.before.rooms.nodes > 0U) {
+                const Utterance old{loop_, beam_, beam_.before, one.lane};
+                take_over(old, one);
+            }
+            const Advance advance(one);
+            advance.begin();
+            advance.request(requests(0U));
+        });
+        Ending ending = Ending::done;
+        for (std::uint32_t round = 0U;; ++round) {
+            if (!barrier_.wait()) {
+                return;
+            }
+            const std::uint32_t num_tests = simt::load(requests(round).tests);
+            const std::uint32_t num_steps = simt::load(requests(round).steps);
+            if (num_tests == 0U) {
+                ending = simt::load(beam_.needs_room) != 0U ? Ending::room : Ending::done;
+                break;
+            }
+            if (num_steps > 0U && !predict(num_steps)) {
+                return;
+            }
+            if (!test(round, num_tests)) {
+                return;
+            }
+            if (simt::load(loop_.cancelled + round % 2U) != 0U) {
+                ending = Ending::cancelled;
+                break;
+            }
+            expand(round);
+        }
+        if (simt::block_rank() == 0U && simt::thread_rank() == 0U) {
+            simt::store(loop_.ending, static_cast<std::uint32_t>(ending));
+        }
+    }
+
+  private:
+    static constexpr std::uint32_t kScratch = 2U * tile_values(kPrecision);
+
+    // Calls take(utterance) for those of this block, each by one warp.
+    template <class Take>
+    ARCBEAM_DEVICE void each_own(const Take& take) const {
+        for (std::uint32_t i = simt::warp(); first_lane(i) < beam_.sizes.lanes; i += simt::num_warps()) {
+            take(Utterance{loop_, beam_, beam_.memory, first_lane(i)});
+        }
+    }
+
+    // Calls take(utterance, rank) for the live hypotheses that have been tested, each by one warp.
+    template <class Take>
+    ARCBEAM_DEVICE void each_tested(const Take& take) const {
+        const std::uint32_t most = beam_.sizes.hypotheses;
+        for (std::uint32_t i = simt::warp(); first_lane(i / most) < beam_.sizes.lanes; i += simt::num_warps()) {
+            const Utterance one{loop_, beam_, beam_.memory, first_lane(i / most)};
+            if (i % most < simt::load(&one.state().tests)) {
+                take(one, i % most);
+            }
+        }
+    }
+
+    [[nodiscard]] ARCBEAM_DEVICE static std::uint32_t first_lane(std::uint32_t i) {
+        return i * simt::grid_size() + simt::block_rank();
+    }
+
+    [[nodiscard]] ARCBEAM_DEVICE Round requests(std::uint32_t round) const {
+        std::uint32_t* const of = beam_.counters + 2U * (round % kKeyBuffers);
+        return {of, of + 1};
+    }
+
+    [[nodiscard]] ARCBEAM_DEVICE std::uint64_t* keys_of(std::uint32_t round) const {
+        return loop_.keys + static_cast<std::size_t>(round % kKeyBuffers) * 2U * loop_.most_tests;
+    }
+
+    [[nodiscard]] ARCBEAM_DEVICE static std::uint32_t worker() {
+        return simt::warp() * simt::grid_size() + simt::block_rank();
+    }
+    [[nodiscard]] ARCBEAM_DEVICE static std::uint32_t workers() { return simt::num_warps() * simt::grid_size(); }
+
+    // Runs the steps of the prediction network.
+    ARCBEAM_DEVICE bool predict(std::uint32_t num_steps) {
+        const DeviceNetwork& network = loop_.network;
+        const Steps steps{beam_};
+        if (network.num_layers == 0U) {
+            look_up_all(steps, num_steps);
+            if (!barrier_.wait()) {
+                return false;
+            }
+        }
+        const Share units = weights_.share_of_rows(network.units);
+        for (std::uint32_t layer = 0U; layer < network.num_layers; ++layer) {
+            const LstmStage<Rows, Steps> stage{network,
+                                               steps,
+                                               layer,
+                                               weights_.recurrent(layer),
+                                               weights_.input(layer),
+                                               units.first,
+                                               units.count,
+                                               num_steps,
+                                               scratch_};
+            run_stage<kPrecision, kKept>(stage, kGates * units.count, num_steps, weights_.tiles());
+            if (!barrier_.wait()) {
+                return false;
+            }
+        }
+        const Share share = weights_.share_of_rows(network.prediction.rows);
+        const PredictionStage<Rows, AfterSteps> stage{
+            {steps}, beam_.sizes.layers - 1U, weights_.prediction(), share.first, share.count, num_steps, scratch_};
+        run_stage<kPrecision, kKept>(stage, share.count, num_steps, weights_.tiles());
+        return barrier_.wait();
+    }
+
+    // Steps that have been taken: the state after them is the last one.
+    struct AfterSteps {
+        using Input = Value<kPrecision>;
+        Steps steps;
+        [[nodiscard]] ARCBEAM_DEVICE Input* hidden(std::uint32_t column, std::uint32_t layer, std::uint32_t) const {
+            return steps.hidden(column, layer, 1U);
+        }
+        [[nodiscard]] ARCBEAM_DEVICE float* prediction(std::uint32_t column) const { return steps.prediction(column); }
+    };
+
+    // Computes the outputs of a stateless network, with zeros up to the stride.
+    ARCBEAM_DEVICE void look_up_all(const Steps& steps, std::uint32_t num_steps) const {
+        const std::uint32_t parts = beam_.sizes.unit_stride / kStep;
+        for (std::uint32_t part = worker(); part < num_steps * parts; part += workers()) {
+            const std::uint32_t column = part / parts;
+            const std::uint32_t i = (part - column * parts) * kStep + simt::warp_thread();
+            const float value = i < loop_.network.units ? look_up(loop_.network, steps, column, i) : 0.0F;
+            simt::store(steps.hidden(column, 0U, 1U) + i, as_input<kPrecision>(value));
+        }
+    }
+
+    // Runs the tests; their results are in the logits and keys afterwards.
+    ARCBEAM_DEVICE bool test(std::uint32_t round, std::uint32_t num_tests) {
+        const DeviceNetwork& network = loop_.network;
+        if (simt::block_rank() == 0U) {
+            std::uint64_t* const next = keys_of(round + 1U);
+            for (std::uint32_t i = simt::thread_rank(); i < 2U * loop_.most_tests; i += simt::block_size()) {
+                simt::store(next + i, std::uint64_t{0});
+            }
+            if (simt::thread_rank() == 0U) {
+                simt::store(requests(round + 1U).tests, 0U);
+                simt::store(requests(round + 1U).steps, 0U);
+                simt::store(loop_.cancelled + round % 2U, simt::load_relaxed<simt::Scope::system>(loop_.cancel));
+            }
+        }
+        const Tests tests{{beam_.test_slot, num_tests}, {beam_.test_row, num_tests}};
+        Input* const joined = static_cast<Input*>(loop_.joined);
+        join<kPrecision>(loop_, tests, beam_.memory.predictions, worker(), workers(), joined, network.output.stride);
+        if (!barrier_.wait()) {
+            return false;
+        }
+        const Share share = weights_.share_of_rows(network.output.rows);
+        const PlainLabels labels;
+        const OutputStage<Rows, PlainLabels, Tests> stage{loop_,
+                                                          tests,
+                                                          labels,
+                                                          nullptr,
+                                                          weights_.output(),
+                                                          share.first,
+                                                          share.count,
+                                                          num_tests,
+                                                          PackedColumns<kPrecision>{joined, network.output.stride},
+                                                          keys_of(round),
+                                                          scratch_};
+        run_stage<kPrecision, kKept>(stage, share.count, num_tests, weights_.tiles());
+        return barrier_.wait();
+    }
+
+    // Goes on with the utterances of this block.
+    ARCBEAM_DEVICE void expand(std::uint32_t round) const {
+        each_tested([&](const Utterance& one, std::uint32_t rank) { Expansion{one}.add_up(rank, keys_of(round)); });
+        simt::block_barrier();
+        each_tested([](const Utterance& one, std::uint32_t rank) {
+            Expansion{one}.find_labels(simt::load(&one.state().live), rank);
+        });
+        simt::block_barrier();
+        each_own([&](const Utterance& one) {
+            if (one.is_tested()) {
+                const Advance advance(one);
+                advance.advance();
+                if (one.is_tested()) {
+                    advance.request(requests(round + 1U));
+                }
+            }
+        });
+    }
+
+    const LoopParams& loop_;
+    const BeamParams& beam_;
+    GridBarrier barrier_;
+    float* scratch_;  // of this warp
+    Weights<kPrecision, kKept> weights_;
+};
+
+template <Precision kPrecision, bool kKept>
+ARCBEAM_DEVICE void search(const BeamLoopParams& params) {
+    simt::Carver carver;
+    BeamLoop<kPrecision, kKept> loop(params, carver);
+    loop.run();
+}
+
+}  // namespace arcbeam::transducer::beam

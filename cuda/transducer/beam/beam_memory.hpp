@@ -1,0 +1,192 @@
+// The structs through which the host and the kernels of beam search talk to each other; both compile them.
+//
+// Everything of an utterance lies in arrays that have room for so many entries, histories, labels and predictions. An
+// utterance that needs more room waits; the launch ends, and the next one takes over everything into a larger memory.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "shared/portable.hpp"
+#include "transducer/device_network.hpp"
+
+namespace arcbeam::transducer::beam {
+
+constexpr std::uint32_t kMostHypotheses = 32U;  // one for each thread of a warp
+constexpr std::uint32_t kRoot = 0U;             // the history without labels
+constexpr std::uint32_t kWritten = 0x80000000U;
+
+// A hypothesis. `log` is the last label of its strongest path in the log of labels, kNowhere for none. If kWritten is
+// set in `duration`, a label follows on that path which is not in the log yet: the last one of its history.
+struct alignas(16) Hypothesis {
+    std::uint32_t node;  // its history
+    float score;         // of all its paths
+    float path;          // of the strongest one
+    std::uint32_t log;
+    std::uint32_t frame;  // of that label
+    std::uint32_t duration;
+    float log_prob;
+    float confidence;
+};
+
+struct Label {
+    std::uint32_t before;  // its place in the log
+    std::uint32_t token;
+    std::uint32_t frame;
+    std::uint32_t duration;
+    float log_prob;
+    float confidence;
+};
+
+struct alignas(16) Node {
+    std::uint32_t parent;
+    std::uint32_t token;
+    std::uint32_t slot;  // its prediction, kNowhere if it has none
+    std::uint32_t padding;
+};
+
+struct alignas(16) Candidate {
+    std::uint64_t key;    // rank_key of its score, and the rank of its source times the tokens plus its token
+    std::uint64_t order;  // see order_of
+};
+
+// What the joint network says about a live hypothesis. `log_sum` is not finite if one of the logits is not.
+struct alignas(16) RowSums {
+    float largest;
+    float log_sum;
+    float best_duration;
+    float confidence;
+};
+
+struct Lane {
+    double offset;  // scores are relative to it
+    std::uint32_t frame;
+    std::uint32_t symbols;
+    std::uint32_t frames;
+    std::uint32_t first_row;  // of its projected frames
+    std::uint32_t live;
+    std::uint32_t nodes;
+    std::uint32_t labels;
+    std::uint32_t first_test;  // of this round
+    std::uint32_t tests;
+    float later;  // the best score in the buckets of later frames
+    LaneOutcome outcome;
+    std::uint32_t bad_frame;
+    std::uint32_t bad_feature;
+    float bad_value;
+};
+
+// What there is room for in one utterance: hypotheses in a bucket, histories, labels, predictions.
+struct Rooms {
+    std::uint32_t bucket;
+    std::uint32_t nodes;  // a power of two
+    std::uint32_t labels;
+    std::uint32_t slots;
+};
+
+// How many there are of everything else.
+struct Sizes {
+    Precision precision;
+    std::uint32_t lanes;
+    std::uint32_t hypotheses;  // that live
+    std::uint32_t frames;      // buckets of later frames: as many as the longest duration, and one
+    std::uint32_t durations;   // at least 1
+    std::uint32_t layers;      // at least 1
+    std::uint32_t unit_stride;
+    std::uint32_t joint_stride;
+    std::uint32_t context;
+};
+
+// A bucket more: of the labels that stay on their frame.
+ARCBEAM_HD constexpr std::uint32_t buckets_of(const Sizes& sizes) { return sizes.frames + 1U; }
+
+// The arrays of all utterances, by lane, and in that order.
+struct Memory {
+    Lane* lanes;
+    Hypothesis* live;        // [lanes][hypotheses]
+    Label* log;              // [lanes][labels]
+    Hypothesis* buckets;     // [lanes][frames + 1][bucket]
+    std::uint32_t* counts;   // [lanes][frames + 1]
+    Node* nodes;             // [lanes][nodes]
+    std::uint32_t* places;   // [lanes][nodes][frames + 1]: where a bucket has the history, if it has
+    std::uint64_t* best;     // [lanes][nodes]: 0 but for a moment
+    std::uint64_t* keys;     // [lanes][2 nodes]: the table of children, node << 32 | token, plus 1; 0 is empty
+    std::uint32_t* children; // [lanes][2 nodes]
+    std::uint32_t* slots;    // [lanes][slots]: the history of a prediction, plus 1; 0 is free
+    std::uint32_t* marks;    // [lanes][slots]: 1 where it is needed; 0 but for a moment
+    RowSums* sums;           // [lanes][hypotheses]
+    float* durations;        // [lanes][hypotheses][durations]
+    std::uint64_t* best_labels;  // [lanes][hypotheses][durations][hypotheses]
+    Candidate* candidates;       // [lanes][2][2 hypotheses * durations]: as found, and in order
+    void* hidden;                // in the precision: [lanes * slots + 1][layers][unit_stride]; the last one is 0
+    float* cell;                 // the same
+    float* predictions;          // [lanes * slots + 1][joint_stride]
+    std::int32_t* contexts;      // [lanes * slots + 1][context]
+    Rooms rooms;
+};
+
+// Lays the arrays out in memory that is 0 at first; their bytes are returned. The host reads the first `returned`.
+inline std::uint64_t lay_out(const Sizes& sizes, const Rooms& rooms, std::uint64_t at, Memory& memory,
+                             std::uint64_t& returned) {
+    const std::uint64_t first = at;
+    const auto take = [&at](auto*& array, std::uint64_t count) {
+        array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(at);
+        at += padded16(count * sizeof(*array));
+    };
+    const std::uint64_t lanes = sizes.lanes;
+    const std::uint64_t buckets = buckets_of(sizes);
+    const std::uint64_t most = sizes.hypotheses;
+    const std::uint64_t slots = lanes * rooms.slots + 1U;
+    take(memory.lanes, lanes);
+    take(memory.live, lanes * most);
+    take(memory.log, lanes * rooms.labels);
+    returned = at - first;
+    take(memory.buckets, lanes * buckets * rooms.bucket);
+    take(memory.counts, lanes * buckets);
+    take(memory.nodes, lanes * rooms.nodes);
+    take(memory.places, lanes * rooms.nodes * buckets);
+    take(memory.best, lanes * rooms.nodes);
+    take(memory.keys, 2U * lanes * rooms.nodes);
+    take(memory.children, 2U * lanes * rooms.nodes);
+    take(memory.slots, lanes * rooms.slots);
+    take(memory.marks, lanes * rooms.slots);
+    take(memory.sums, lanes * most);
+    take(memory.durations, lanes * most * sizes.durations);
+    take(memory.best_labels, lanes * most * sizes.durations * most);
+    take(memory.candidates, 4U * lanes * most * sizes.durations);
+    take(memory.cell, slots * sizes.layers * sizes.unit_stride);
+    take(memory.predictions, slots * sizes.joint_stride);
+    take(memory.contexts, slots * sizes.context);
+    memory.hidden = reinterpret_cast<void*>(at);
+    at += padded16(slots * sizes.layers * sizes.unit_stride * value_bytes(sizes.precision));
+    memory.rooms = rooms;
+    return at - first;
+}
+
+struct BeamParams {
+    Memory memory;
+    Memory before;  // of the launch that this one goes on from; without rooms: none
+    Sizes sizes;
+    std::uint32_t* counters;   // [3][2], 0 at first: the tests and steps of a round, which take turns
+    std::uint32_t* needs_room; // 1: an utterance waits for more room
+    std::uint32_t* test_slot;  // [most_tests]: whose prediction is tested
+    std::uint32_t* test_row;   // [most_tests]: with which frame
+    std::uint32_t* step_from;  // [most_tests]: the prediction before a step, that after it, and the token
+    std::uint32_t* step_to;
+    std::uint32_t* step_token;
+    float beam;
+    float padding;
+    std::uint32_t sums;  // 1: paths of one history are added up; 0: the best one counts
+};
+
+struct BeamLoopParams {
+    LoopParams loop;  // of which lanes and windows, and what has a place in Memory, are not used
+    BeamParams beam;
+};
+
+// Dynamic shared memory of a block, before that of the weights.
+constexpr std::uint64_t shared_bytes(Precision precision, std::uint64_t warps) {
+    return 32U + padded16(4U * 2U * tile_values(precision) * warps);
+}
+
+}  // namespace arcbeam::transducer::beam

@@ -1,0 +1,46 @@
+// An utterance's arrays, taken over from the memory of the launch before, which had less room.
+#pragma once
+
+#include "transducer/beam/histories.cuh"
+#include "transducer/beam/utterance.cuh"
+
+namespace arcbeam::transducer::beam {
+
+// By one warp, piece by piece of 4 bytes.
+template <class T>
+ARCBEAM_DEVICE void copy_words(const T* from, T* to, std::size_t count) {
+    const auto* const source = reinterpret_cast<const std::uint32_t*>(from);
+    auto* const target = reinterpret_cast<std::uint32_t*>(to);
+    for (std::size_t i = simt::warp_thread(); i < count * sizeof(T) / 4U; i += simt::kWarpSize) {
+        simt::store(target + i, simt::load(source + i));
+    }
+}
+
+ARCBEAM_DEVICE void take_over(const Utterance& old, const Utterance& of) {
+    const Sizes& sizes = of.beam.sizes;
+    const Lane& lane = of.state();
+    copy_words(old.live(0U), of.live(0U), of.most());
+    copy_words(old.log(0U), of.log(0U), simt::load(&lane.labels));
+    for (std::uint32_t b = 0U; b < buckets_of(sizes); ++b) {
+        copy_words(old.bucket(b, 0U), of.bucket(b, 0U), simt::load(old.count(b)));
+    }
+    copy_words(old.count(0U), of.count(0U), buckets_of(sizes));
+    copy_words(old.node(0U), of.node(0U), simt::load(&lane.nodes));
+    copy_words(old.place(0U, 0U), of.place(0U, 0U), static_cast<std::size_t>(simt::load(&lane.nodes)) * buckets_of(sizes));
+    const std::size_t slots = old.rooms().slots;
+    copy_words(old.memory.slots + old.slot_at(0U), of.memory.slots + of.slot_at(0U), slots);
+    const std::size_t hidden_bytes = static_cast<std::size_t>(sizes.layers) * sizes.unit_stride * value_bytes(sizes.precision);
+    copy_words(static_cast<const unsigned char*>(old.memory.hidden) + old.slot_at(0U) * hidden_bytes,
+               static_cast<unsigned char*>(of.memory.hidden) + of.slot_at(0U) * hidden_bytes, slots * hidden_bytes);
+    const std::size_t cells = static_cast<std::size_t>(sizes.layers) * sizes.unit_stride;
+    copy_words(old.memory.cell + old.slot_at(0U) * cells, of.memory.cell + of.slot_at(0U) * cells, slots * cells);
+    copy_words(old.memory.predictions + old.slot_at(0U) * sizes.joint_stride,
+               of.memory.predictions + of.slot_at(0U) * sizes.joint_stride, slots * sizes.joint_stride);
+    copy_words(old.memory.contexts + old.slot_at(0U) * sizes.context, of.memory.contexts + of.slot_at(0U) * sizes.context,
+               slots * sizes.context);
+    simt::warp_sync(simt::kAllThreads);
+    Histories{of}.fill_table();
+    simt::warp_sync(simt::kAllThreads);
+}
+
+}  // namespace arcbeam::transducer::beam

@@ -1,0 +1,18 @@
+"""A group of utterances on its way through a device, searched with a beam."""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from arcbeam.gpu._memory cimport DeviceBuffer
+from arcbeam.transducer.gpu._beam_memory cimport BeamLoopParams
+from arcbeam.transducer.gpu._group cimport Group
+
+
+cdef class BeamGroup(Group):
+    cdef BeamLoopParams beam
+    cdef DeviceBuffer arena, arena_before  # the latter of the launch before, which had less room
+    cdef uint64_t returned
+    cdef uint64_t arena_bytes
+    cdef uint64_t cleared  # bytes of counters and keys
+    cdef object options
+    cdef int _lay_out(self, DeviceBuffer arena) except -1
+    cdef int _send_lanes(self, const int64_t[:, ::1] utterances) except -1

@@ -1,0 +1,165 @@
+"""A group of utterances on its way through a device, searched with a beam."""
+
+from libc.stdint cimport uintptr_t
+from libc.string cimport memset
+from libcpp.vector cimport vector
+
+from arcbeam.gpu._memory cimport copy_on_device, copy_to_device, copy_to_host, set_bytes
+from arcbeam.transducer._labels cimport Alternative, entries_of
+from arcbeam.transducer.gpu._beam_memory cimport (
+    Ended, Hypothesis, Label, Lane, lay_out, list_alternatives, ListOptions, Memory, Rooms,
+)
+from arcbeam.transducer.gpu._network cimport kKeyBuffers, LaneOutcome, padded16, Statistic
+
+from arcbeam.gpu.tuned import transducer_plan
+
+cdef enum:
+    WORD_BYTES = 32  # at the start of the control memory
+    COUNTER_BYTES = 32  # two counts of three rounds; whether an utterance waits for room
+
+
+cdef class BeamGroup(Group):
+    """Beside what its base has: the hypotheses and histories of the group, which grow when there is no room."""
+
+    def __init__(self, pool, stream, precision, options):
+        memset(&self.beam, 0, sizeof(self.beam))
+        self.options = options
+        self.arena = DeviceBuffer(self.pool, self.stream, "the hypotheses")
+        self.arena_before = DeviceBuffer(self.pool, self.stream, "the hypotheses")
+
+    cdef dict memory(self):
+        found = Group.memory(self)
+        found["hypotheses"] += self.arena.capacity + self.arena_before.capacity
+        return found
+
+    cdef void clear(self) noexcept nogil:
+        Group.clear(self)
+        self.arena.clear()
+        self.arena_before.clear()
+
+    cdef int begin(self, const int64_t[:, ::1] utterances, list states, bint on_host) except -1:
+        """Sends utterances, the longest first; none has a state."""
+        cdef uint32_t n = <uint32_t> utterances.shape[0], most = self.params.most_tests
+        cdef uint64_t start
+        self._prepare_projection(utterances)
+        self.beam.beam.sizes.precision = self.precision
+        self.beam.beam.sizes.lanes = n
+        self.beam.beam.sizes.hypotheses = self.options.max_hypotheses
+        self.beam.beam.sizes.frames = max(<uint32_t> max(self.options.durations or (1,)), <uint32_t> 1) + 1
+        self.beam.beam.sizes.durations = max(<uint32_t> 1, self.params.network.durations)
+        self.beam.beam.sizes.layers = max(<uint32_t> 1, self.params.network.num_layers)
+        self.beam.beam.sizes.unit_stride, self.beam.beam.sizes.joint_stride = self.unit_stride, self.joint_stride
+        self.beam.beam.sizes.context = self.params.network.context
+        self.beam.beam.beam, self.beam.beam.sums = self.options.beam, self.options.merge == "sum"
+        bucket, nodes, labels, slots = transducer_plan.beam_rooms(int(utterances[0, 2]), self.options.max_hypotheses)
+        self.beam.beam.memory.rooms = Rooms(bucket, nodes, labels, slots)
+        self.arena_before.clear()
+        memset(&self.beam.beam.before, 0, sizeof(self.beam.beam.before))
+        self._lay_out(self.arena)
+        # counters and keys | requests | hidden layers and logits
+        self.cleared = COUNTER_BYTES + 2 * kKeyBuffers * 8 * <uint64_t> most
+        self.predictions_at = self.cleared + padded16(5 * 4 * <uint64_t> most)
+        self.logits_at = self.predictions_at + 4 * <uint64_t> most * self.joint_stride
+        self.work.reserve(self.logits_at + 4 * <uint64_t> most * self.params.network.output.rows, False)
+        set_bytes(self.work.address, 0, self.cleared, self.stream)
+        self._fill_control(utterances, states, self._send_frames(utterances) if on_host else 0)
+        start = self.work.address
+        self.beam.beam.counters = <uint32_t*> <uintptr_t> start
+        self.beam.beam.needs_room = self.beam.beam.counters + 2 * kKeyBuffers
+        self.params.keys = <uint64_t*> <uintptr_t> (start + COUNTER_BYTES)
+        self.beam.beam.test_slot = <uint32_t*> <uintptr_t> (start + self.cleared)
+        self.beam.beam.test_row = self.beam.beam.test_slot + most
+        self.beam.beam.step_from = self.beam.beam.test_row + most
+        self.beam.beam.step_to = self.beam.beam.step_from + most
+        self.beam.beam.step_token = self.beam.beam.step_to + most
+        self.params.joined = <void*> <uintptr_t> (start + self.predictions_at)
+        self.params.logits = <float*> <uintptr_t> (start + self.logits_at)
+        with nogil:
+            copy_to_device(self.control.address, self.control_host.data, self.layout.bytes, self.stream)
+        self._send_lanes(utterances)
+        return 0
+
+    cdef int _lay_out(self, DeviceBuffer arena) except -1:
+        """Lays the arrays out in memory that is 0."""
+        cdef Memory* memory = &self.beam.beam.memory
+        self.arena_bytes = lay_out(self.beam.beam.sizes, memory.rooms, 0, memory[0], self.returned)
+        arena.reserve(self.arena_bytes, False)
+        set_bytes(arena.address, 0, self.arena_bytes, self.stream)
+        lay_out(self.beam.beam.sizes, memory.rooms, arena.address, memory[0], self.returned)
+        return 0
+
+    cdef int _send_lanes(self, const int64_t[:, ::1] utterances) except -1:
+        cdef Lane* lanes
+        cdef uint32_t row = 0
+        cdef Py_ssize_t i
+        self.results_host.reserve(self.returned)
+        lanes = <Lane*> self.results_host.data
+        memset(lanes, 0, <size_t> utterances.shape[0] * sizeof(Lane))
+        for i in range(utterances.shape[0]):
+            lanes[i].frames, lanes[i].first_row = <uint32_t> utterances[i, 2], row
+            row += lanes[i].frames
+        with nogil:
+            copy_to_device(<uint64_t> <uintptr_t> self.beam.beam.memory.lanes, lanes,
+                           <size_t> utterances.shape[0] * sizeof(Lane), self.stream)
+            self.stream.synchronize()  # the same memory takes the results
+        return 0
+
+    cdef int prepare(self) except -1:
+        self.beam.loop = self.params
+        self.results_host.reserve(self.returned)
+        return 0
+
+    cdef void* launch_params(self) noexcept:
+        return &self.beam
+
+    cdef int fetch(self) except -1 nogil:
+        copy_to_host(self.control_host.data, self.control.address, WORD_BYTES, self.stream)
+        copy_to_host(self.results_host.data, self.arena.address, self.returned, self.stream)
+        return 0
+
+    cdef int grow(self) except -1:
+        """Doubles the room of all utterances. The next launch takes over what they have."""
+        cdef Rooms* rooms = &self.beam.beam.memory.rooms
+        cdef DeviceBuffer larger = DeviceBuffer(self.pool, self.stream, "the hypotheses")
+        self.beam.beam.before = self.beam.beam.memory
+        rooms.bucket, rooms.nodes, rooms.labels, rooms.slots = 2 * rooms.bucket, 2 * rooms.nodes, 2 * rooms.labels, 2 * rooms.slots
+        self._lay_out(larger)
+        self.arena_before, self.arena = self.arena, larger
+        copy_on_device(<uint64_t> <uintptr_t> self.beam.beam.memory.lanes, <uint64_t> <uintptr_t> self.beam.beam.before.lanes,
+                       self.beam.beam.sizes.lanes * sizeof(Lane), self.stream)
+        set_bytes(self.control.address, 0, WORD_BYTES, self.stream)
+        set_bytes(self.work.address, 0, self.cleared, self.stream)
+        return 0
+
+    cdef int collect(self, members, list states, fused, list results, list bad) except -1:
+        """Takes over all lanes: (take, lane) by member, in `bad` what is not finite."""
+        cdef const unsigned char* host = <const unsigned char*> self.results_host.data
+        cdef const Memory* memory = &self.beam.beam.memory
+        cdef uint64_t first = self.arena.address
+        cdef const Lane* lanes = <const Lane*> host
+        cdef const Hypothesis* live = <const Hypothesis*> (host + (<uint64_t> <uintptr_t> memory.live - first))
+        cdef const Label* log = <const Label*> (host + (<uint64_t> <uintptr_t> memory.log - first))
+        cdef uint32_t i, k, most = self.beam.beam.sizes.hypotheses
+        cdef vector[Ended] ended
+        cdef vector[Alternative] nbest
+        cdef ListOptions options
+        cdef Ended one
+        options.length_power = self.options.length_power
+        options.has_durations = self.params.network.durations > 0
+        options.has_confidences = self.params.confidence.statistic != Statistic.none
+        found = []
+        for i in range(self.beam.beam.sizes.lanes):
+            if lanes[i].outcome != LaneOutcome.decoded:
+                known = (lanes[i].bad_feature, lanes[i].bad_value) if lanes[i].outcome == LaneOutcome.bad_input else ()
+                bad.append((int(members[i]), lanes[i].bad_frame, *known))
+                found.append([])
+                continue
+            ended.clear()
+            for k in range(lanes[i].live):
+                one.score, one.log = live[<size_t> i * most + k].score, live[<size_t> i * most + k].log
+                ended.push_back(one)
+            list_alternatives(options, lanes[i].offset, ended, log + <size_t> i * memory.rooms.labels, nbest)
+            found.append(entries_of(nbest))
+        for i, member in enumerate(members):
+            results[member] = (found.__getitem__, i)
+        return 0

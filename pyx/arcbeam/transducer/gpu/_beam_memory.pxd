@@ -1,0 +1,85 @@
+"""The structures that the host and the kernels of beam search share: ``cuda/transducer/beam/beam_memory.hpp``."""
+
+from libc.stdint cimport uint32_t, uint64_t
+from libcpp cimport bool as cbool
+from libcpp.vector cimport vector
+
+from arcbeam.transducer._labels cimport Alternative
+from arcbeam.transducer.gpu._network cimport LaneOutcome, LoopParams, Precision
+
+cdef extern from "transducer/beam/beam_memory.hpp" namespace "arcbeam::transducer::beam" nogil:
+    cdef enum:
+        kMostHypotheses
+
+    cdef cppclass Hypothesis:
+        float score
+        uint32_t log
+
+    cdef cppclass Label:
+        pass
+
+    cdef struct Lane:
+        double offset
+        uint32_t frames
+        uint32_t first_row
+        uint32_t live
+        LaneOutcome outcome
+        uint32_t bad_frame
+        uint32_t bad_feature
+        float bad_value
+
+    cdef struct Rooms:
+        uint32_t bucket
+        uint32_t nodes
+        uint32_t labels
+        uint32_t slots
+
+    cdef struct Sizes:
+        Precision precision
+        uint32_t lanes
+        uint32_t hypotheses
+        uint32_t frames
+        uint32_t durations
+        uint32_t layers
+        uint32_t unit_stride
+        uint32_t joint_stride
+        uint32_t context
+
+    cdef cppclass Memory:
+        Lane* lanes
+        Hypothesis* live
+        Label* log
+        Rooms rooms
+
+    cdef cppclass BeamParams:
+        Memory memory
+        Memory before
+        Sizes sizes
+        uint32_t* counters
+        uint32_t* needs_room
+        uint32_t* test_slot
+        uint32_t* test_row
+        uint32_t* step_from
+        uint32_t* step_to
+        uint32_t* step_token
+        float beam
+        uint32_t sums
+
+    cdef cppclass BeamLoopParams:
+        LoopParams loop
+        BeamParams beam
+
+    uint64_t lay_out(const Sizes& sizes, const Rooms& rooms, uint64_t at, Memory& memory, uint64_t& returned)
+    uint64_t shared_bytes(Precision precision, uint64_t warps)
+
+cdef extern from "transducer/beam/ending.hpp" namespace "arcbeam::transducer::beam" nogil:
+    cdef struct ListOptions:
+        float length_power
+        cbool has_durations
+        cbool has_confidences
+
+    cdef struct Ended:
+        float score
+        uint32_t log
+
+    void list_alternatives(const ListOptions&, double, const vector[Ended]&, const Label*, vector[Alternative]&) except +
