@@ -91,29 +91,28 @@ class Advance {
         std::uint32_t slot = me < live ? histories_.slot_of(node) : kNowhere;
         const bool steps = me < live && slot == kNowhere;
         simt::warp_sync(simt::kAllThreads);
-        if (!histories_.take_slots(steps, node, slot)) {
-            histories_.keep(live, false);
-            if (!histories_.take_slots(steps, node, slot)) {
-                wait_for_room();
-                return;
-            }
+        bool fits = histories_.take_slots(steps, node, slot);
+        for (std::uint32_t children = 2U; !fits && children > 0U; --children) {
+            histories_.keep(live, children == 2U);
+            fits = histories_.take_slots(steps, node, slot);
+        }
+        if (!fits) {
+            wait_for_room();
+            return;
         }
         const std::uint32_t steppers = simt::ballot(simt::kAllThreads, steps);
-        std::uint32_t first_step = 0U;
-        std::uint32_t first_test = 0U;
+        const std::uint32_t count = me == 0U ? live : simt::popcount(steppers);
+        std::uint32_t first = 0U;
         simt::warp_sync(simt::kAllThreads);
+        if (me < 2U && count > 0U) {
+            first = simt::atomic_add(me == 0U ? round.tests : round.steps, count);
+        }
+        const std::uint32_t first_test = simt::shuffle(simt::kAllThreads, first, 0U);
+        const std::uint32_t first_step = simt::shuffle(simt::kAllThreads, first, 1U);
         if (me == 0U) {
-            if (steppers != 0U) {
-                first_step = simt::atomic_add(round.steps, simt::popcount(steppers));
-            }
-            if (live > 0U) {
-                first_test = simt::atomic_add(round.tests, live);
-            }
             simt::store(&lane.first_test, first_test);
             simt::store(&lane.tests, live);
         }
-        first_step = simt::shuffle(simt::kAllThreads, first_step, 0U);
-        first_test = simt::shuffle(simt::kAllThreads, first_test, 0U);
         if (me < live) {
             simt::store(of_.beam.test_slot + first_test + me, static_cast<std::uint32_t>(of_.slot_at(slot)));
             simt::store(of_.beam.test_row + first_test + me, simt::load(&lane.first_row) + simt::load(&lane.frame));
@@ -135,10 +134,10 @@ class Advance {
         const Rooms& rooms = of_.rooms();
         bool fits = simt::load(&of_.state().nodes) + arrivals <= rooms.nodes &&
                     simt::load(&of_.state().labels) + 2U * of_.most() <= rooms.labels;
-        for (std::uint32_t b = 0U; b < buckets_of(of_.beam.sizes); ++b) {
+        for (std::uint32_t b = simt::warp_thread(); b < buckets_of(of_.beam.sizes); b += simt::kWarpSize) {
             fits = fits && simt::load(of_.count(b)) + arrivals <= rooms.bucket;
         }
-        return fits;
+        return simt::all(simt::kAllThreads, fits);
     }
 
     ARCBEAM_DEVICE void wait_for_room() const {
@@ -232,22 +231,21 @@ class Advance {
     ARCBEAM_DEVICE void go_to_next_frame() const {
         std::uint32_t frame = simt::load(&of_.state().frame);
         double offset = simt::load(&of_.state().offset);
+        float later = -INFINITY;
         std::uint32_t live = 0U;
         for (std::uint32_t k = 0U; k < of_.beam.sizes.frames && live == 0U; ++k) {
             frame += 1U;
             const std::uint32_t bucket = of_.bucket_of(frame);
             if (simt::load(of_.count(bucket)) > 0U) {
-                offset = offset + static_cast<double>(buckets_.rescale());
+                offset = offset + static_cast<double>(buckets_.rescale(bucket, later));
                 live = buckets_.cut_off(bucket, -of_.beam.beam);
             }
         }
-        const float later = buckets_.best_score();
         if (simt::warp_thread() == 0U) {
             simt::store(&of_.state().offset, offset);
             simt::store(&of_.state().later, later);
         }
         go_to(frame, 0U, live);
-        histories_.keep(live, true);
     }
 
     ARCBEAM_DEVICE void write_labels(std::uint32_t live) const {

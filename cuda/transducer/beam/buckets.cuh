@@ -66,29 +66,25 @@ struct Buckets {
         return best.count();
     }
 
-    // Makes all scores relative to the best one in any bucket, which is the result; -infinity if there is none.
-    ARCBEAM_DEVICE float rescale() const {
+    // Makes all scores relative to the best one in any bucket, which is the result; -infinity if there is none. `later`
+    // is then the best one in buckets other than this.
+    ARCBEAM_DEVICE float rescale(std::uint32_t bucket, float& later) const {
         float best = -INFINITY;
-        each([&](Hypothesis* one, std::uint32_t) {
-            const float score = simt::load(&one->score);
+        float others = -INFINITY;
+        each([&](std::uint32_t b, std::uint32_t i, std::uint32_t) {
+            const float score = simt::load(&of.bucket(b, i)->score);
             best = score > best ? score : best;
+            others = b != bucket && score > others ? score : others;
         });
         best = largest_of(best);
-        each([&](Hypothesis* one, std::uint32_t) {
+        later = largest_of(others) - best;
+        each([&](std::uint32_t b, std::uint32_t i, std::uint32_t) {
+            Hypothesis* const one = of.bucket(b, i);
             simt::store(&one->score, simt::load(&one->score) - best);
             simt::store(&one->path, simt::load(&one->path) - best);
         });
         simt::warp_sync(simt::kAllThreads);
         return best;
-    }
-
-    [[nodiscard]] ARCBEAM_DEVICE float best_score() const {
-        float best = -INFINITY;
-        each([&](Hypothesis* one, std::uint32_t) {
-            const float score = simt::load(&one->score);
-            best = score > best ? score : best;
-        });
-        return largest_of(best);
     }
 
     // The score below which as many histories as may live have left the frame with better ones.
@@ -100,8 +96,8 @@ struct Buckets {
         if (arrivals < of.most()) {
             return -INFINITY;
         }
-        each([&](Hypothesis* one, std::uint32_t number) {
-            const Piece first = simt::load(reinterpret_cast<const Piece*>(one));
+        each([&](std::uint32_t b, std::uint32_t i, std::uint32_t number) {
+            const Piece first = simt::load(reinterpret_cast<const Piece*>(of.bucket(b, i)));
             simt::atomic_max<simt::Scope::block>(of.best(first.words[0]), rank_key(from_bits(first.words[1]), number));
         });
         simt::warp_sync(simt::kAllThreads);
@@ -126,14 +122,14 @@ struct Buckets {
     }
 
   private:
-    // Calls take(hypothesis, number) for all in the buckets of later frames.
+    // Calls take(bucket, place in it, number) for all in the buckets of later frames.
     template <class Take>
     ARCBEAM_DEVICE void each(const Take& take) const {
         std::uint32_t before = 0U;
         for (std::uint32_t b = 0U; b < of.beam.sizes.frames; ++b) {
             const std::uint32_t count = simt::load(of.count(b));
             for (std::uint32_t i = simt::warp_thread(); i < count; i += simt::kWarpSize) {
-                take(of.bucket(b, i), before + i);
+                take(b, i, before + i);
             }
             before += count;
         }

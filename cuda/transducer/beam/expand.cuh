@@ -79,15 +79,11 @@ struct Expansion {
             const float duration = simt::load(of.durations(rank) + d);
             BestKeys best(of.most());
             const float largest = score_after(before, log_prob(sums.largest, sums.largest, sums.log_sum), duration);
-            for (std::uint32_t first = 0U; largest >= bound && first < tokens; first += simt::kWarpSize) {
-                const std::uint32_t token = first + simt::warp_thread();
-                std::uint64_t key = 0U;
-                if (token < tokens && token != of.loop.blank) {
-                    const float score =
-                        score_after(before, log_prob(simt::load(logits + token), sums.largest, sums.log_sum), duration);
-                    key = score >= bound && is_number(score) ? rank_key(score, rank * tokens + token) : 0U;
-                }
-                best.take(key);
+            if (largest >= bound) {
+                each_label(logits, [&](std::uint32_t token, float logit) {
+                    const float score = score_after(before, log_prob(logit, sums.largest, sums.log_sum), duration);
+                    return score >= bound && is_number(score) ? rank_key(score, rank * tokens + token) : 0U;
+                }, best);
             }
             if (simt::warp_thread() < of.most()) {
                 simt::store(of.best_labels(rank, d) + simt::warp_thread(), best.key());
@@ -111,8 +107,9 @@ struct Expansion {
         };
         for (std::uint32_t d = 0U; d < of.beam.sizes.durations; ++d) {
             BestKeys best(of.most());
-            for (std::uint32_t rank = 0U; rank < live; ++rank) {
-                best.take(me < of.most() ? simt::load(of.best_labels(rank, d) + me) : 0U);
+            for (std::uint32_t first = 0U; first < live * of.most(); first += simt::kWarpSize) {
+                const std::uint32_t rank = (first + me) / of.most();
+                best.take(rank < live ? simt::load(of.best_labels(rank, d) + (first + me) % of.most()) : 0U);
             }
             append(best.key(), d);
             std::uint64_t blank = 0U;
@@ -126,13 +123,20 @@ struct Expansion {
             append(blank, d);
         }
         simt::warp_sync(simt::kAllThreads);
-        for (std::uint32_t i = me; i < count; i += simt::kWarpSize) {
-            const std::uint64_t order = simt::load(&of.candidate(0U, i)->order);
+        for (std::uint32_t first = 0U; first < count; first += simt::kWarpSize) {
+            const bool is_there = first + me < count;
+            const std::uint64_t order = is_there ? simt::load(&of.candidate(0U, first + me)->order) : 0U;
             std::uint32_t place = 0U;
-            for (std::uint32_t other = 0U; other < count; ++other) {
-                place += simt::load(&of.candidate(0U, other)->order) < order ? 1U : 0U;
+            for (std::uint32_t others = 0U; others < count; others += simt::kWarpSize) {
+                const std::uint64_t other =
+                    others + me < count ? simt::load(&of.candidate(0U, others + me)->order) : ~std::uint64_t{0};
+                for (std::uint32_t k = 0U; k < simt::kWarpSize && others + k < count; ++k) {
+                    place += simt::shuffle(simt::kAllThreads, other, k) < order ? 1U : 0U;
+                }
             }
-            store(1U, place, simt::load(&of.candidate(0U, i)->key), order);
+            if (is_there) {
+                store(1U, place, simt::load(&of.candidate(0U, first + me)->key), order);
+            }
         }
         simt::warp_sync(simt::kAllThreads);
         return count;
@@ -145,6 +149,29 @@ struct Expansion {
     }
 
   private:
+    // Takes key_of(token, logit) of all labels. Several logits are loaded at a time, and most are out of the beam.
+    template <class KeyOf>
+    ARCBEAM_DEVICE void each_label(const float* logits, const KeyOf& key_of, BestKeys& best) const {
+        constexpr std::uint32_t kAtOnce = 8U;
+        const std::uint32_t tokens = of.loop.network.tokens;
+        for (std::uint32_t first = 0U; first < tokens; first += kAtOnce * simt::kWarpSize) {
+            float values[kAtOnce];
+            std::uint64_t keys[kAtOnce];
+            PlainLogits{logits}.read<kAtOnce>(first + simt::warp_thread(), simt::kWarpSize, tokens, values);
+            std::uint64_t any = 0U;
+            for (std::uint32_t k = 0U; k < kAtOnce; ++k) {
+                const std::uint32_t token = first + k * simt::kWarpSize + simt::warp_thread();
+                keys[k] = token < tokens && token != of.loop.blank ? key_of(token, values[k]) : 0U;
+                any |= keys[k];
+            }
+            if (simt::any(simt::kAllThreads, any != 0U)) {
+                for (std::uint32_t k = 0U; k < kAtOnce; ++k) {
+                    best.take(keys[k]);
+                }
+            }
+        }
+    }
+
     ARCBEAM_DEVICE void store(std::uint32_t in_order, std::uint32_t i, std::uint64_t key, std::uint64_t order) const {
         Candidate* const to = of.candidate(in_order, i);
         simt::store(&to->key, key);

@@ -51,7 +51,8 @@ struct Histories {
         }
     }
 
-    // Frees the predictions that no hypothesis in a bucket or alive needs, nor its children if `with_children` is false.
+    // Frees the predictions that no hypothesis in a bucket or alive needs, and no child of one, unless `with_children` is
+    // false.
     ARCBEAM_DEVICE void keep(std::uint32_t live, bool with_children) const {
         for (std::uint32_t i = simt::warp_thread(); i < live; i += simt::kWarpSize) {
             mark(simt::load(&of.live(i)->node));
@@ -130,7 +131,9 @@ struct Histories {
         const std::uint32_t last = 2U * of.rooms().nodes - 1U;
         entry = static_cast<std::uint32_t>(key * 0x9e3779b97f4a7c15ULL >> 32U) & last;
         for (;;) {  // at most half of the entries are taken
-            const std::uint64_t there = simt::atomic_cas(of.memory.keys + of.table_at(entry), std::uint64_t{0}, key);
+            std::uint64_t* const at = of.memory.keys + of.table_at(entry);
+            std::uint64_t there = simt::load_relaxed<simt::Scope::block>(at);
+            there = there == 0U ? simt::atomic_cas(at, std::uint64_t{0}, key) : there;
             if (there == 0U || there == key) {
                 return there == key;
             }
