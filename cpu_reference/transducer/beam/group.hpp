@@ -28,6 +28,7 @@ class Group {
 
     std::deque<Lane> lanes_;
     AlignedFloats inputs_;  // scratch of Frames::project
+    AlignedFloats no_encoder_;  // zeros
     Evaluation evaluation_;
 };
 
