@@ -15,7 +15,7 @@ from arcbeam.transducer._transducer import available_kernels
 from arcbeam.transducer.ngram_lm import token_automaton
 from tests.hypothesis_examples import examples
 from tests.transducer import beam_oracle, fusion_oracle
-from tests.transducer.arpas import random_arpa
+from tests.transducer.arpas import lm_of, random_arpa
 from tests.transducer.beam_searches import DURATIONS, INF, PREDICTIONS, decode, entries_of, model_of, wanted
 from tests.transducer.networks import on_unit, random_arrays, random_frames
 
@@ -31,7 +31,7 @@ def drawn_models(folder, seed, tokens, blank, which="ntli"):
     if "n" in which:
         path = random_arpa(folder / f"{seed}.arpa", labels, 3, seed=seed)
         options |= {"ngram_lm_model": path, "ngram_lm_alpha": draw.choice([0.25, 0.7])}
-        models["ngram_lm"] = fusion_oracle.ngram_model(path, tokens, blank), options["ngram_lm_alpha"]
+        models["ngram_lm"] = lm_of(token_automaton(path, None, tokens, blank)), options["ngram_lm_alpha"]
     if "t" in which:
         phrases = {
             tuple(draw.choices(labels, k=draw.randint(1, 4))): draw.choice([0.5, 2.0, -1.0]) for _ in range(draw.randint(1, 3))
@@ -42,7 +42,7 @@ def drawn_models(folder, seed, tokens, blank, which="ntli"):
     if "l" in which:
         path = random_arpa(folder / f"{seed}.lodr.arpa", labels, 2, seed=seed + 1)
         options |= {"lodr_model": path, "lodr_scale": draw.choice([-0.1, -0.3])}
-        models["lodr"] = fusion_oracle.ngram_model(path, tokens, blank), options["lodr_scale"]
+        models["lodr"] = lm_of(token_automaton(path, None, tokens, blank)), options["lodr_scale"]
     if "i" in which:
         options["ilm_scale"] = models["ilm_scale"] = draw.choice([0.125, 0.3])
     return options, tree, models
