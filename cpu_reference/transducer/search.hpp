@@ -73,7 +73,7 @@ struct Labels {
 
 struct Alternative : Labels {
     double score = 0.0;
-    double posterior = 0.0;            // among all that the search has ended with
+    double posterior = 0.0;             // among all that the search has ended with
     double shares[kFusionModels] = {};  // of the score: what each model has added
     double ilm_share = 0.0;
 };

@@ -23,13 +23,14 @@ ARCBEAM_INLINED float merged_score(float a, float b, bool sums) {
 
 // The log-prob of all labels together, ln(1 - p_blank): `largest` and `log_sum` are those of all tokens, the others
 // those of the tokens without the blank.
-ARCBEAM_INLINED float log_prob_of_labels(float largest_label, float log_sum_of_labels, float largest, float log_sum) {
+ARCBEAM_INLINED float log_prob_of_labels(float largest_label, float log_sum_of_labels, float largest,
+                                         float log_sum) {
     return log_prob(largest_label, largest, log_sum) + log_sum_of_labels;
 }
 
 // What the models add to the score of a label, of their shares; and the weight of the blank, of their factors. The
-// models are the n-gram model, the boosting tree, the second n-gram model (LODR) and the internal language model, which
-// is subtracted; one that is not there has 0.
+// models are the n-gram model, the boosting tree, the second n-gram model (LODR) and the internal language model,
+// which is subtracted; one that is not there has 0.
 ARCBEAM_INLINED float models_added(float ngram_lm, float boosting_tree, float lodr, float ilm) {
     return (fused_bias(ngram_lm, boosting_tree) + lodr) - ilm;
 }

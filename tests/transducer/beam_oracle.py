@@ -230,7 +230,7 @@ def ranked(live, offset, power):
 
 
 def every_history(model, merge="sum"):
-    """{history: log of the summed, or of the largest, probability of its paths, models included}, in float64, path by path."""
+    """{history: log of the summed or largest probability of its paths, with models}, in float64, path by path."""
     paths = {}
     waiting = [(0, 0, (), 0.0)]
     while waiting:

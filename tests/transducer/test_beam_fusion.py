@@ -34,7 +34,8 @@ def drawn_models(folder, seed, tokens, blank, which="ntli"):
         models["ngram_lm"] = lm_of(token_automaton(path, None, tokens, blank)), options["ngram_lm_alpha"]
     if "t" in which:
         phrases = {
-            tuple(draw.choices(labels, k=draw.randint(1, 4))): draw.choice([0.5, 2.0, -1.0]) for _ in range(draw.randint(1, 3))
+            tuple(draw.choices(labels, k=draw.randint(1, 4))): draw.choice([0.5, 2.0, -1.0])
+            for _ in range(draw.randint(1, 3))
         }
         tree = BoostingTree(phrases, vocab_size=tokens)
         options["boosting_tree_alpha"] = draw.choice([0.5, 1.5])
@@ -148,7 +149,9 @@ def test_the_weight_of_the_blank(blank_logit):
         (1,): -log_sum + 0.5 * labels + 0.5 * 3.0,
         (2,): -1.0 - log_sum + 0.5 * labels,
     }
-    assert {tuple(one.tokens.tolist()): one.score for one in found.nbest} == pytest.approx(wanted_scores, rel=1e-6, abs=1e-6)
+    assert {tuple(one.tokens.tolist()): one.score for one in found.nbest} == pytest.approx(
+        wanted_scores, rel=1e-6, abs=1e-6
+    )
     assert {one.boost_score for one in found.nbest} == {0.0, 1.5}
     labelled = next(one for one in found.nbest if one.tokens.tolist() == [1])
     assert labelled.log_probs.tolist() == pytest.approx([-log_sum], rel=1e-6)  # the network's
@@ -241,9 +244,7 @@ def test_pickles_and_models_that_have_been_read(heard):
     decoder = pickle.loads(pickle.dumps(make(**heard.options)))
     found = pickle.loads(pickle.dumps(decoder.decode(heard.batch, boost=heard.trees, nbest=8)))
     assert as_bytes(found) == heard.expected
-    read = {
-        name: token_automaton(heard.options[name], None, 40, 39, name) for name in ("ngram_lm_model", "lodr_model")
-    }
+    read = {name: token_automaton(heard.options[name], None, 40, 39, name) for name in ("ngram_lm_model", "lodr_model")}
     assert as_bytes(make(**heard.options | read).decode(heard.batch, boost=heard.trees, nbest=8)) == heard.expected
 
 

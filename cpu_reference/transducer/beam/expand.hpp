@@ -1,9 +1,9 @@
 // Expansion: what the live hypotheses of one frame and depth can do next.
 //
-// in    hypotheses in their rank, the scores of each one's tokens, and the best score among those that have passed over the
-// frame out   the candidates that are admitted, by (rank, the blank before labels, token, place of the duration)
-// rule  admitted are those within `beam` of the best of all candidates and of those that have passed over; of the
-// labels
+// in    hypotheses in their rank, the scores of each one's tokens, and the best score among those that have passed
+// over the frame out   the candidates that are admitted, by (rank, the blank before labels, token, place of the
+// duration) rule  admitted are those within `beam` of the best of all candidates and of those that have passed
+// over; of the labels
 //       with one duration, the first max_hypotheses of them by (score, rank, token)
 #pragma once
 

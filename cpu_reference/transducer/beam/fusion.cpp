@@ -39,8 +39,8 @@ bool BeamFusion::fill(const Fused& history, const float* ilm_logits, Biases& bia
     };
     biases.of_tokens.resize(network_->tokens);
     for (std::size_t token = 0; token < biases.of_tokens.size(); ++token) {
-        biases.of_tokens[token] = models_added(share(0, token), share(1, token), share(2, token),
-                                             needs_ilm() ? biases.ilm[token] : 0.0F);
+        biases.of_tokens[token] =
+            models_added(share(0, token), share(1, token), share(2, token), needs_ilm() ? biases.ilm[token] : 0.0F);
     }
     return true;
 }

@@ -54,7 +54,9 @@ class BeamFusion {
     [[nodiscard]] Fused after(const Fused& history, const Biases& biases, std::uint32_t label) const;
 
   private:
-    [[nodiscard]] float alpha(std::size_t model) const { return fusion_.has(model) ? fusion_.models[model].alpha : 0.0F; }
+    [[nodiscard]] float alpha(std::size_t model) const {
+        return fusion_.has(model) ? fusion_.models[model].alpha : 0.0F;
+    }
     bool fill_ilm(const float* logits, std::vector<float>& shares);
 
     const Network* network_ = nullptr;

@@ -25,8 +25,8 @@ class Lane {
 
     [[nodiscard]] bool is_active() const { return place_.frame < frames_; }
 
-    // Adds the predictions to run, and lists the histories to test, before the lane can advance; of these the new ones
-    // first without an encoder, if the internal language model is needed.
+    // Adds the predictions to run, and lists the histories to test, before the lane can advance; of these the new
+    // ones first without an encoder, if the internal language model is needed.
     void request(std::vector<Prediction*>& predictions);
     [[nodiscard]] const std::vector<std::uint32_t>& without_biases() const { return without_biases_; }
     [[nodiscard]] const std::vector<std::uint32_t>& untested() const { return untested_; }
@@ -38,8 +38,8 @@ class Lane {
         return {no_encoder, &tree_.tested(node)->prediction};
     }
 
-    // Takes the logits of a history in turn, first those of its internal language model; if they are not finite, the
-    // lane ends.
+    // Takes the logits of a history in turn, first those of its internal language model; if they are not finite,
+    // the lane ends.
     void take_biases(std::uint32_t node, const float* logits);
     void take(std::uint32_t node, const float* logits);
 

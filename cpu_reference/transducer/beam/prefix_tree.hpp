@@ -79,8 +79,8 @@ class PrefixTree {
         return &prediction;
     }
 
-    // Keeps what has been tested of these nodes, of their children, and of their parents if they have none of their own;
-    // no byte depends on it, since one that is needed later is run again.
+    // Keeps what has been tested of these nodes, of their children, and of their parents if they have none of their
+    // own; no byte depends on it, since one that is needed later is run again.
     void keep(const std::vector<std::uint32_t>& live) {
         is_kept_.resize(nodes_.size());
         for (const std::uint32_t node : live) {

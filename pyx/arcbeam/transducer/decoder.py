@@ -61,9 +61,9 @@ class TransducerDecoder(SearchingDecoder, Fixed):
         The model's word for each token, None for tokens that it has not; by default NeMo's, the character 100 + token.
         A model with fewer than half of these words is refused. Those of `lodr_model` are the same.
     lodr_model : path, LanguageModel, KenLM or None
-        With a beam: an n-gram model of tokens of the texts that the network was trained on, of a low order such as 2. It
-        stands for the internal language model, so its scores are multiplied by the negative ``lodr_scale`` (LODR, Zheng
-        et al. 2022). It can be what `ngram_lm_model` can be.
+        With a beam: an n-gram model of tokens, of the texts that the network was trained on and of a low order such as
+        2. It stands for the internal language model, so its scores are multiplied by the negative ``lodr_scale`` (LODR,
+        Zheng et al. 2022). It can be what `ngram_lm_model` can be.
     **options
         Those of :class:`arcbeam.TransducerOptions`, by keyword.
 
@@ -176,7 +176,10 @@ class TransducerDecoder(SearchingDecoder, Fixed):
         """The callable that makes this decoder from its networks."""
         search = self._search
         return functools.partial(
-            type(self), tokenizer=search.form.detokenize, ngram_lm_model=search.ngram_lm, lodr_model=search.lodr,
+            type(self),
+            tokenizer=search.form.detokenize,
+            ngram_lm_model=search.ngram_lm,
+            lodr_model=search.lodr,
             **vars(self._given),
         )
 
@@ -227,8 +230,8 @@ class TransducerDecoder(SearchingDecoder, Fixed):
         frame_shift, tokenizer : optional
             As the decoder itself takes them; "auto" for those among the arrays, or None if there is none.
         precision, device, threads, confidence, confidence_aggregation, boosting_tree_alpha, \
-ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, lodr_model, lodr_scale, ilm_scale, beam, max_hypotheses, merge, \
-length_power
+ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, lodr_model, lodr_scale, ilm_scale, beam, max_hypotheses, \
+merge, length_power
             As the decoder itself takes them.
 
         Raises
@@ -309,8 +312,8 @@ length_power
         tokenizer : path, list of str, function, None or "auto"
             As the decoder itself takes it; "auto" means the pieces of the configuration, or None if it has none.
         precision, device, threads, confidence, confidence_aggregation, boosting_tree_alpha, \
-ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, lodr_model, lodr_scale, ilm_scale, beam, max_hypotheses, merge, \
-length_power
+ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, lodr_model, lodr_scale, ilm_scale, beam, max_hypotheses, \
+merge, length_power
             As the decoder itself takes them.
 
         Raises
@@ -371,8 +374,8 @@ length_power
         max_bytes : int, str or None
             As in `from_nemo`.
         durations, precision, device, threads, frame_shift, tokenizer, confidence, confidence_aggregation, \
-boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, lodr_model, lodr_scale, ilm_scale, beam, max_hypotheses, merge, \
-length_power
+boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, lodr_model, lodr_scale, ilm_scale, beam, \
+max_hypotheses, merge, length_power
             As the decoder itself takes them.
 
         Raises

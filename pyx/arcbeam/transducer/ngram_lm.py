@@ -59,7 +59,10 @@ def token_automaton(
     lm = as_large_model(name, model)
     lm.check_file()
     known = token_words(words, tokens, blank)
-    found = (_of_kenlm if isinstance(lm, KenLM) else _of_language_model)(lm, known, blank, name)
+    if isinstance(lm, KenLM):
+        found = _of_kenlm(lm, known, blank, name)
+    else:
+        found = _of_language_model(lm, known, blank, name)
     lm.check_file()
     if not max(np.abs(found.arcs["weight"]).max(), np.abs(found.backoffs["weight"]).max()) <= LARGEST_WEIGHT:
         raise ValueError(f"{name}: expected natural logs up to {LARGEST_WEIGHT:g} in size, got larger ones")

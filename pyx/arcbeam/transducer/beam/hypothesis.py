@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -12,12 +12,19 @@ from arcbeam.transducer.hypothesis import FIELDS, HypothesisForm, TransducerHypo
 from arcbeam.words import finite
 
 ONLY_GREEDILY = "works with greedy search only, until beam search supports it; leave out beam= when the decoder is made"
+Found: TypeAlias = tuple[tuple[np.ndarray, ...], float, float, tuple[float, float, float, float]]
+"""Labels, score, posterior, and the parts of the n-gram model, the tree, LODR and the internal language model."""
 SCORES = ("network_score", "lm_score", "boost_score", "lodr_score", "ilm_score")  # which add up to the score
 NO_LABELS = tuple(np.empty(0, dtype) for dtype in FIELDS.values())
 
 
 class BeamHypothesis(TransducerHypothesis):
     """The tokens of one utterance as a beam search finds them, or one entry of its n-best list."""
+
+    lm_score: float
+    boost_score: float
+    lodr_score: float
+    ilm_score: float
 
     def __init__(
         self,
@@ -58,10 +65,8 @@ class BeamHypothesis(TransducerHypothesis):
         return {**super().to_dict(), **parts, "posterior": self.posterior, **nbest}
 
 
-def hypothesis_of(
-    found: list[tuple[tuple[np.ndarray, ...], float, float, tuple[float, float, float, float]]], form: HypothesisForm, nbest: int | None
-) -> BeamHypothesis:
-    """The hypothesis of an utterance, from the labels, scores and posteriors of those that the search ended with."""
+def hypothesis_of(found: list[Found], form: HypothesisForm, nbest: int | None) -> BeamHypothesis:
+    """The hypothesis of an utterance, from those that the search ended with."""
     best = BeamHypothesis(*found[0], form)
     if nbest is not None:
         best.nbest = [BeamHypothesis(*entry, form) for entry in found[:nbest]]
