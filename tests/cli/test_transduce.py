@@ -364,7 +364,7 @@ def test_models_with_a_beam(run, models):
         ("--lodr", lodr): "needs --beam",
         ("--ilm-scale", "0.1"): "needs --beam",
         ("--beam", "4", "--lodr-scale", "-0.1"): "needs --lodr",
-        ("--beam", "4", "--ilm-scale", "1.5"): "1.5 is not in the range 0<=x<=1",
+        ("--beam", "4", "--ilm-scale", "1.5"): "at least 0 and of at most 1, got '1.5'",
     }.items():
         result = run("transduce", models / "m.nemo", models / "in.npz", *wrong)
         assert result.exit_code == 2 and said in " ".join(result.stderr.replace("│", " ").split())

@@ -104,7 +104,7 @@ def test_bad_input_is_refused():
     with pytest.raises(ValueError, match="expected a tree of 20 or 21 tokens, got one of 7"):
         BoostingTree([(1,)], vocab_size=7).calibrate(one, BATCH)
     with pytest.raises(
-        ValueError, match="BoostingTree.calibrate: with scores of 0.125 at most the share of utterances"
+        ValueError, match=r"^BoostingTree\.calibrate: with scores of 0\.125 at most the share of utterances"
     ):
         BoostingTree([(t,) for t in range(0, 20, 2)], vocab_size=20).calibrate(one, BATCH, false_alarms=0.0)
     with pytest.raises(ValueError, match="phrases: expected scores of the 6 phrases of the tree, and of no others"):

@@ -137,8 +137,8 @@ def transduce(
         "--ngram-lm-alpha", metavar="FACTOR", rich_help_panel=TOKEN_MODEL,
         help="The factor of the natural logs of --ngram-lm.")] = 0.2,
     lodr: Annotated[Path | None, typer.Option(
-        "--lodr", metavar="FILE", rich_help_panel=TOKEN_MODEL, help="With --beam: an ARPA or KenLM binary of tokens, of "
-        "order 2 and of the texts that MODEL was trained on, whose scores are subtracted; its words are those of "
+        "--lodr", metavar="FILE", rich_help_panel=TOKEN_MODEL, help="With --beam: an ARPA or KenLM binary of tokens, "
+        "of order 2 and of the texts that MODEL was trained on, whose scores are subtracted; its words are those of "
         "--ngram-lm.")] = None,
     lodr_scale: Annotated[float, typer.Option(
         "--lodr-scale", metavar="FACTOR", min=-1, max=0, rich_help_panel=TOKEN_MODEL,

@@ -20,10 +20,10 @@ from arcbeam.core.show import shortened, shown_as
 from arcbeam.core.warn import warn
 from arcbeam.files.phrase_file import read_phrases
 from arcbeam.transducer._boosting_tree import build
-from arcbeam.transducer.phrase_tokens import PhraseTokenizer, Sampler, TokensOf
+from arcbeam.transducer.phrases.calibration import LARGEST_SCORE, Decoder, calibrated
+from arcbeam.transducer.phrases.phrase_tokens import PhraseTokenizer, Sampler, TokensOf
 from arcbeam.transducer.text import Pieces
 from arcbeam.transducer.token_automaton import Digests, Fusion, TokenAutomaton, from_the_start
-from arcbeam.transducer.tree_calibration import LARGEST_SCORE, Decoder, calibrated
 
 MOST_STATES = 2**31 - 1
 LARGEST_VOCABULARY = 2**24

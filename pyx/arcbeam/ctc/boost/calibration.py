@@ -60,8 +60,8 @@ def calibrated(
         )
 
     def scaled(phrases: dict[str, float], step: int) -> Phrases:
-        factor = step / STEPS / highest
-        made = {phrase: score * factor if score > 0.0 else score for phrase, score in phrases.items()}
+        top = step / STEPS
+        made = {phrase: score / highest * top if score > 0.0 else score for phrase, score in phrases.items()}
         return boost.with_scores(made)
 
     positive = boost.with_scores({phrase: score for phrase, score in known.items() if score > 0.0})

@@ -54,8 +54,9 @@ def calibrated(
         )
 
     def scaled(step: int) -> Tree:
-        factor = step / STEPS / highest
-        return tree.with_scores({p: score * factor if score > 0.0 else score for p, score in tree.phrases.items()})
+        top = step / STEPS
+        made = {p: score / highest * top if score > 0.0 else score for p, score in tree.phrases.items()}
+        return tree.with_scores(made)
 
     count = _counter(tree, decoder.has_text)
 
