@@ -1,6 +1,8 @@
-// Labels that a search has written, and the entries of an n-best list.
+// Labels that a search has written, and n-best lists of them.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -14,9 +16,16 @@ struct Labels {
     std::vector<float> confidences;
 };
 
-struct Alternative : Labels {
-    double score = 0.0;
-    double posterior = 0.0;  // among all that the search has ended with
+// What the n-gram model, the boosting tree, the second n-gram model (LODR) and the internal language model have added.
+constexpr std::size_t kShares = 4;
+using Shares = std::array<double, kShares>;
+
+// The labels of all entries, one after the other.
+struct NBest : Labels {
+    std::vector<std::uint64_t> ends;  // of each entry's labels
+    std::vector<double> scores;
+    std::vector<double> posteriors;  // among all that the search has ended with
+    std::vector<Shares> shares;      // of the scores
 };
 
 }  // namespace arcbeam::transducer

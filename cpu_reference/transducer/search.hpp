@@ -38,6 +38,7 @@ struct BeamOptions {
     std::uint32_t max_hypotheses = 1;
     bool sums = true;
     float length_power = 0.0F;
+    float ilm_scale = 0.0F;  // of the internal language model
 };
 
 struct Options {
@@ -63,7 +64,7 @@ inline float confidence_in(const Confidence& confidence, const Kernels& kernels,
 enum class Outcome : std::uint8_t { kDecoded, kBadInput, kNotFinite, kOutOfMemory, kCancelled };
 
 struct Result : Labels {
-    std::vector<Alternative> nbest;  // of beam search, which leaves labels and state above empty
+    NBest nbest;  // of beam search, which leaves labels and state above empty
     StreamState state;
     Outcome outcome = Outcome::kDecoded;
     BadValue bad;

@@ -68,8 +68,10 @@ def check(arrays, frames, shape=None, schedule=None, figures=None, **options):
 
 
 def fitting(shape):
-    """Teams are of one kernel."""
-    return replace(shape, teams=min(shape.teams, shape.blocks) if shape.kernel == "kept" else 1)
+    """Teams, and blocks that join alone, are of one kernel."""
+    if shape.kernel != "kept":
+        return replace(shape, teams=1, joins_alone=False)
+    return replace(shape, teams=min(shape.teams, shape.blocks))
 
 
 SHAPES = st.builds(
@@ -78,6 +80,7 @@ SHAPES = st.builds(
     blocks=st.integers(1, 4),
     threads=st.sampled_from([32, 64, 96]),
     teams=st.integers(1, 4),
+    joins_alone=st.booleans(),
 ).map(fitting)
 SEARCHES = st.fixed_dictionaries(
     {

@@ -1,18 +1,21 @@
 // The end of a beam search: the n-best list of the hypotheses that are live then, on either engine.
 //
 // in    for each, in their rank, its score and the last label of its strongest path in the log
-// out   alternatives by score / length_factor, of equals in their rank
+// out   a list by score / length_factor, of equals in their rank
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <utility>
+#include <numeric>
 #include <vector>
 
 #include "shared/transducer_beam.hpp"
 #include "transducer/labels.hpp"
 
 namespace arcbeam::transducer::beam {
+
+constexpr std::uint32_t kNothingBefore = 0xffffffffU;
 
 // What the list has.
 struct ListOptions {
@@ -23,52 +26,60 @@ struct ListOptions {
 
 struct Ended {
     float score;        // relative to the offset
-    std::uint32_t log;  // the place of its last label; 0xffffffff for none
+    std::uint32_t log;  // the place of its last label
+    Shares shares;
 };
 
+// Writes the labels of a path that ends before place `end`.
 template <class Log>
-Alternative traced(const ListOptions& options, std::uint32_t last, const Log* log) {
-    Alternative found;
-    for (std::uint32_t at = last; at != 0xffffffffU; at = log[at].before) {
+void trace(const ListOptions& options, std::uint32_t last, const Log* log, std::size_t end, NBest& list) {
+    for (std::uint32_t at = last; at != kNothingBefore; at = log[at].before) {
         const Log& label = log[at];
-        found.tokens.push_back(label.token);
-        found.frames.push_back(label.frame);
-        found.log_probs.push_back(label.log_prob);
+        --end;
+        list.tokens[end] = label.token;
+        list.frames[end] = label.frame;
+        list.log_probs[end] = label.log_prob;
         if (options.has_durations) {
-            found.durations.push_back(label.duration);
+            list.durations[end] = label.duration;
         }
         if (options.has_confidences) {
-            found.confidences.push_back(label.confidence);
+            list.confidences[end] = label.confidence;
         }
     }
-    std::reverse(found.tokens.begin(), found.tokens.end());
-    std::reverse(found.frames.begin(), found.frames.end());
-    std::reverse(found.log_probs.begin(), found.log_probs.end());
-    std::reverse(found.durations.begin(), found.durations.end());
-    std::reverse(found.confidences.begin(), found.confidences.end());
-    return found;
 }
 
 template <class Log>
-void list_alternatives(const ListOptions& options, double offset, const std::vector<Ended>& ended, const Log* log,
-                       std::vector<Alternative>& list) {
+void list_ended(const ListOptions& options, double offset, const std::vector<Ended>& ended, const Log* log,
+                NBest& list) {
     double sum = 0.0;
-    for (const Ended& one : ended) {
-        sum += static_cast<double>(exp_of(one.score));
+    std::vector<std::uint32_t> labels(ended.size());
+    std::vector<double> ranks_by(ended.size());
+    for (std::size_t i = 0; i < ended.size(); ++i) {
+        sum += static_cast<double>(exp_of(ended[i].score));
+        for (std::uint32_t at = ended[i].log; at != kNothingBefore; at = log[at].before) {
+            ++labels[i];
+        }
+        const double score = offset + static_cast<double>(ended[i].score);
+        ranks_by[i] = score / length_factor(labels[i], options.length_power);
     }
-    std::vector<std::pair<double, Alternative>> ranked;
-    for (const Ended& one : ended) {
-        Alternative found = traced(options, one.log, log);
-        found.score = offset + static_cast<double>(one.score);
-        found.posterior = static_cast<double>(exp_of(one.score)) / sum;
-        const auto labels = static_cast<std::uint32_t>(found.tokens.size());
-        const double ranks_by = found.score / length_factor(labels, options.length_power);
-        ranked.emplace_back(ranks_by, std::move(found));
-    }
-    std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-    list.clear();
-    for (auto& [ranks_by, found] : ranked) {
-        list.push_back(std::move(found));
+    std::vector<std::size_t> order(ended.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return ranks_by[a] > ranks_by[b]; });
+    const std::size_t all = std::accumulate(labels.begin(), labels.end(), std::size_t{0});
+    list = NBest{};
+    list.tokens.resize(all);
+    list.frames.resize(all);
+    list.log_probs.resize(all);
+    list.durations.resize(options.has_durations ? all : 0);
+    list.confidences.resize(options.has_confidences ? all : 0);
+    std::size_t end = 0;
+    for (const std::size_t i : order) {
+        end += labels[i];
+        trace(options, ended[i].log, log, end, list);
+        list.ends.push_back(end);
+        list.scores.push_back(offset + static_cast<double>(ended[i].score));
+        list.posteriors.push_back(static_cast<double>(exp_of(ended[i].score)) / sum);
+        list.shares.push_back(ended[i].shares);
     }
 }
 

@@ -2,8 +2,8 @@
 // block, which expands its hypotheses, one frame and depth after the other, and requests predictions and tests; all
 // blocks run the networks for the requests of all.
 //
-// A round has three barriers of the grid: after the requests, after the hidden layers, after the logits. A round with
-// predictions has one more for each layer, and one more; with stateless networks it has two more.
+// A round has three barriers of the grid: after the requests, after the hidden layers (unless every block computes them
+// for itself), after the logits. A round with predictions has one more for each layer, and one more; with stateless networks it has two more.
 #pragma once
 
 #include "transducer/barrier.cuh"
@@ -70,7 +70,12 @@ class BeamLoop {
           barrier_(params.loop.arrived, params.loop.status, params.loop.patience,
                    carver.take<std::uint32_t>(BlockWord::kCount).at(BlockWord::kVerdict)),
           scratch_(carver.take<float>(kScratch * simt::num_warps()).at(kScratch * simt::warp())),
-          weights_(params.loop, carver) {}
+          weights_(params.loop, carver) {
+        if (joins_alone()) {
+            const std::uint32_t apart = held_stride(kPrecision, params.loop.network.output.stride);
+            own_joined_ = carver.take<Input>(params.loop.most_tests * apart).data;
+        }
+    }
 
     ARCBEAM_DEVICE void run() {
         each_own([this](const Utterance& one) {
@@ -146,6 +151,9 @@ class BeamLoop {
         return loop_.keys + static_cast<std::size_t>(round % kKeyBuffers) * 2U * loop_.most_tests;
     }
 
+    // Whether every block computes the hidden layers of all tests for itself.
+    [[nodiscard]] ARCBEAM_DEVICE bool joins_alone() const { return kKept && loop_.joins_alone != 0U; }
+
     [[nodiscard]] ARCBEAM_DEVICE static std::uint32_t worker() {
         return simt::warp() * simt::grid_size() + simt::block_rank();
     }
@@ -220,9 +228,14 @@ class BeamLoop {
             }
         }
         const Tests tests{{beam_.test_slot, num_tests}, {beam_.test_row, num_tests}};
-        Input* const joined = static_cast<Input*>(loop_.joined);
-        join<kPrecision>(loop_, tests, beam_.memory.predictions, worker(), workers(), joined, network.output.stride);
-        if (!barrier_.wait()) {
+        const bool alone = joins_alone();
+        Input* const joined = alone ? own_joined_ : static_cast<Input*>(loop_.joined);
+        const std::uint32_t apart = alone ? held_stride(kPrecision, network.output.stride) : network.output.stride;
+        join<kPrecision>(loop_, tests, beam_.memory.predictions, alone ? simt::warp() : worker(),
+                         alone ? simt::num_warps() : workers(), joined, apart);
+        if (alone) {
+            simt::block_barrier();
+        } else if (!barrier_.wait()) {
             return false;
         }
         const Share share = weights_.share_of_rows(network.output.rows);
@@ -235,7 +248,7 @@ class BeamLoop {
                                                           share.first,
                                                           share.count,
                                                           num_tests,
-                                                          PackedColumns<kPrecision>{joined, network.output.stride},
+                                                          PackedColumns<kPrecision>{joined, apart},
                                                           keys_of(round),
                                                           scratch_};
         run_stage<kPrecision, kKept>(stage, share.count, num_tests, weights_.tiles());
@@ -266,6 +279,7 @@ class BeamLoop {
     GridBarrier barrier_;
     float* scratch_;  // of this warp
     Weights<kPrecision, kKept> weights_;
+    Input* own_joined_ = nullptr;  // in shared memory, if blocks join alone
 };
 
 template <Precision kPrecision, bool kKept>

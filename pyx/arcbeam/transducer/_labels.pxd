@@ -1,6 +1,6 @@
 """Labels as an engine finds them, and their arrays."""
 
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libcpp.vector cimport vector
 
 
@@ -12,11 +12,19 @@ cdef extern from "transducer/labels.hpp" namespace "arcbeam::transducer" nogil:
         vector[float] log_probs
         vector[float] confidences
 
-    cdef cppclass Alternative(Labels):
-        double score
-        double posterior
+    cdef cppclass Shares:
+        double& operator[](size_t)
+
+    cdef cppclass NBest(Labels):
+        vector[uint64_t] ends
+        vector[double] scores
+        vector[double] posteriors
+        vector[Shares] shares
 
 
 cdef tuple labels_of(const Labels& labels)
-cdef list entries_of(const vector[Alternative]& nbest)
 cdef copied(const void* data, size_t size, dtype)
+
+
+cdef class Lists:
+    cdef vector[NBest] of

@@ -17,9 +17,21 @@ cdef tuple labels_of(const Labels& labels):
     )
 
 
-cdef list entries_of(const vector[Alternative]& nbest):
-    """An n-best list: labels, score and posterior of each entry."""
-    return [(labels_of(nbest[i]), nbest[i].score, nbest[i].posterior) for i in range(nbest.size())]
+cdef class Lists:
+    """The n-best lists of the utterances of a batch."""
+
+    def take(self, size_t i):
+        """The list of an utterance: of each entry its labels, score, posterior and the shares of the models in it."""
+        cdef const NBest* one = &self.of[i]
+        arrays = labels_of(one[0])
+        entries, first = [], 0
+        for n in range(one.scores.size()):
+            last = one.ends[n]
+            labels = tuple([array[first:last] for array in arrays])
+            shares = tuple([one.shares[n][k] for k in range(4)])
+            entries.append((labels, one.scores[n], one.posteriors[n], shares))
+            first = last
+        return entries
 
 
 cdef copied(const void* data, size_t size, dtype):

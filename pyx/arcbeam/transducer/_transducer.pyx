@@ -12,7 +12,7 @@ from libcpp.vector cimport vector
 from arcbeam.core._confidence cimport Confidence, confidence_of
 from arcbeam.core._pooled_engine cimport AnyEngine, PooledEngine
 from arcbeam.arrays._vectors cimport into_vector
-from arcbeam.transducer._labels cimport Alternative, copied, entries_of, Labels, labels_of
+from arcbeam.transducer._labels cimport copied, Labels, labels_of, Lists, NBest
 from arcbeam.transducer._token_automaton cimport TokenAutomaton, automaton_of
 
 
@@ -91,10 +91,10 @@ cdef extern from "transducer/fusion.hpp" namespace "arcbeam::transducer" nogil:
         float alpha
 
     cdef cppclass Fusion:
-        FusionModel models[2]
+        FusionModel models[3]
 
     cdef cppclass FusionStates:
-        uint32_t of[2]
+        uint32_t of[3]
 
 
 cdef extern from "transducer/frames.hpp" namespace "arcbeam::transducer" nogil:
@@ -129,6 +129,7 @@ cdef extern from "transducer/search.hpp" namespace "arcbeam::transducer" nogil:
         uint32_t max_hypotheses
         cbool sums
         float length_power
+        float ilm_scale
 
     cdef cppclass Options:
         uint32_t blank
@@ -146,7 +147,7 @@ cdef extern from "transducer/search.hpp" namespace "arcbeam::transducer" nogil:
         kCancelled
 
     cdef cppclass Result(Labels):
-        vector[Alternative] nbest
+        NBest nbest
         StreamState state
         Outcome outcome
         BadValue bad
@@ -234,12 +235,14 @@ cdef class CpuEngine(PooledEngine):
     cdef Engine* engine
     cdef Network network
     cdef Options options
-    cdef float[2] alphas
+    cdef float[3] alphas  # of the n-gram model, the boosting tree and the second n-gram model
+    cdef object lodr
 
     def __cinit__(self, Network network, *, uint32_t blank, uint32_t max_symbols, durations, bint frame_looping,
-                  confidence, size_t threads, alphas=(0.0, 0.0), beam=None):
+                  confidence, size_t threads, alphas=(0.0, 0.0), beam=None, lodr=None):
         self.network = network
-        self.alphas = alphas
+        self.alphas = *alphas, 0.0 if beam is None else beam.lodr_scale
+        self.lodr = lodr
         self.options.blank = blank
         self.options.max_symbols = max_symbols
         into_vector[uint32_t](self.options.durations, np.array(durations, np.uint32))
@@ -247,7 +250,8 @@ cdef class CpuEngine(PooledEngine):
         if confidence is not None:
             self.options.confidence = confidence_of(confidence)
         if beam is not None:
-            self.options.beam = BeamOptions(beam.beam, beam.max_hypotheses, beam.merge == "sum", beam.length_power)
+            self.options.beam = BeamOptions(beam.beam, beam.max_hypotheses, beam.merge == "sum", beam.length_power,
+                                            beam.ilm_scale)
         self.threads = threads
         self.ready()
 
@@ -283,6 +287,10 @@ cdef class CpuEngine(PooledEngine):
                 into_vector[int32_t](state.context, np.array(context, np.int32))
             if fusions is not None:
                 self._set_fusion(&utterance, &state, fusions[i])
+            if self.lodr is not None:
+                utterance.fusion.models[2].automaton = automaton_of(self.lodr)
+                utterance.fusion.models[2].alpha = self.alphas[2]
+                utterance.fusion_start.of[2] = self.lodr.start
             before.push_back(state)
             utterance.start = &before[i] if states[i] is not None else NULL
             utterance.input = EncoderOutput(<const void*> <uintptr_t> utterances[i, 0], utterances[i, 1],
@@ -291,8 +299,12 @@ cdef class CpuEngine(PooledEngine):
         self.engine.start(move(batch))
         self.finish()
         bad = self._bad()
-        take = self._result if self.options.beam.beam == 0 else self._nbest
-        found = [take(i) for i in range(self.engine.results().size())]
+        cdef Lists lists = Lists()
+        if self.options.beam.beam > 0:
+            for i in range(self.engine.results().size()):
+                lists.of.push_back(self.engine.results()[i].nbest)
+            return [(lists.take, i) for i in range(lists.of.size())], bad
+        found = [self._result(i) for i in range(self.engine.results().size())]
         return [(found.__getitem__, i) for i in range(len(found))], bad
 
     cdef int _set_fusion(self, Utterance* utterance, StreamState* state, fusion) except -1:
@@ -317,10 +329,6 @@ cdef class CpuEngine(PooledEngine):
             if result.outcome == Outcome.kOutOfMemory:
                 raise MemoryError(f"out of memory while decoding utterance {i}: decode fewer or shorter ones at a time")
         return bad
-
-    def _nbest(self, size_t i):
-        """The n-best list of an utterance."""
-        return entries_of(self.engine.results()[i].nbest)
 
     def _result(self, size_t i):
         """The labels of an utterance, and the state after them."""

@@ -88,7 +88,8 @@ def beam_shapes(utterances: int, hypotheses: int, precision: str) -> tuple[LoopS
     """The shapes of beam search to try, in this order; the last one needs no room for weights."""
     tests = utterances * hypotheses
     kernel, most_teams = next(row[1:] for row in BEAM_PLAN[precision] if utterances <= row[0])
-    shapes = [LoopShape(kernel, THREADS[kernel], tests, 0, 0, teams) for teams in range(most_teams, 0, -1)]
+    alone = kernel == "kept" and tests <= JOINS_ALONE
+    shapes = [LoopShape(kernel, THREADS[kernel], tests, 0, 0, teams, alone) for teams in range(most_teams, 0, -1)]
     return (*shapes, LoopShape("many", THREADS["many"], tests, 0, 0))
 
 

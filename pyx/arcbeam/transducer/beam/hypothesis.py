@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from arcbeam.core.errors import Fault, UnsupportedError
 from arcbeam.transducer.hypothesis import FIELDS, HypothesisForm, TransducerHypothesis
+from arcbeam.words import finite
 
 ONLY_GREEDILY = "works with greedy search only, until beam search supports it; leave out beam= when the decoder is made"
+Entry: TypeAlias = tuple[tuple[np.ndarray, ...], float, float, tuple[float, float, float, float]]
+"""Labels, score, posterior, and the parts of the n-gram model, the tree, LODR and the internal language model."""
+SCORES = ("network_score", "lm_score", "boost_score", "lodr_score", "ilm_score")  # which add up to the score
 NO_LABELS = tuple(np.empty(0, dtype) for dtype in FIELDS.values())
 
 
@@ -19,23 +24,68 @@ class BeamHypothesis(TransducerHypothesis):
 
     def __init__(
         self,
-        labels: tuple[np.ndarray, ...],
-        score: float,
-        posterior: float,
+        take: Callable[[int], list[Entry]],
+        place: int,
         form: HypothesisForm,
+        nbest: int | None = None,
         error: Fault | None = None,
     ) -> None:
-        super().__init__(lambda _: labels, 0, form, error)
+        super().__init__(take, place, form, error)
+        self._wanted = nbest
+
+    def _fill(self, *entries: Entry) -> None:  # type: ignore[override]
+        labels, self._score, self._posterior, self._shares = entries[0]
         self.tokens, self.frames, durations, self.log_probs, confidence = labels
-        self.durations = durations if form.has_durations else None
-        self.confidence = confidence if form.has_confidence else None
+        self.durations = durations if self._form.has_durations else None
+        self.confidence = confidence if self._form.has_confidence else None
+        found = [] if self.error is not None else entries[: self._wanted]
+        one = [BeamHypothesis([[entry]].__getitem__, 0, self._form) for entry in found]
+        self._nbest = None if self._wanted is None else one
         self._take = None
-        self._score, self.posterior, self.nbest = score, posterior, None
+
+    def _filled(self, name: str) -> Any:
+        _ = self.tokens
+        return self.__dict__[name]
 
     @property
     def score(self) -> float:
-        """Natural log of the probability of the tokens; -inf if the frames could not be decoded."""
-        return self._score
+        """Natural log of the probability of the tokens, and what models added; -inf if the frames were not decoded."""
+        return self._filled("_score")
+
+    @property
+    def posterior(self) -> float:  # type: ignore[override]
+        """The probability of the tokens among all hypotheses that the search ended with."""
+        return self._filled("_posterior")
+
+    @property
+    def nbest(self) -> list[BeamHypothesis] | None:  # type: ignore[override]
+        """The best distinct sequences of tokens; None if not requested."""
+        return self._filled("_nbest")
+
+    @property
+    def lm_score(self) -> float:  # type: ignore[override]
+        """The part of the n-gram model."""
+        return self._filled("_shares")[0]
+
+    @property
+    def boost_score(self) -> float:  # type: ignore[override]
+        """The part of the boosting tree."""
+        return self._filled("_shares")[1]
+
+    @property
+    def lodr_score(self) -> float:  # type: ignore[override]
+        """The part of the second n-gram model (LODR)."""
+        return self._filled("_shares")[2]
+
+    @property
+    def ilm_score(self) -> float:  # type: ignore[override]
+        """The part of the internal language model."""
+        return self._filled("_shares")[3]
+
+    @property
+    def network_score(self) -> float:  # type: ignore[override]
+        """The part of the network: what the other parts leave of the score."""
+        return self.score - self.lm_score - self.boost_score - self.lodr_score - self.ilm_score
 
     @property
     def state(self) -> Any:  # type: ignore[override]
@@ -45,21 +95,10 @@ class BeamHypothesis(TransducerHypothesis):
     def to_dict(self) -> dict[str, Any]:
         """All attributes as plain Python values for JSON, as of a greedy search; and the n-best list if requested."""
         nbest = {} if self.nbest is None else {"nbest": [entry.to_dict() for entry in self.nbest]}
-        return {**super().to_dict(), "posterior": self.posterior, **nbest}
-
-
-def hypothesis_of(
-    found: list[tuple[tuple[np.ndarray, ...], float, float]], form: HypothesisForm, nbest: int | None
-) -> BeamHypothesis:
-    """The hypothesis of an utterance, from the labels, scores and posteriors of those that the search ended with."""
-    best = BeamHypothesis(*found[0], form)
-    if nbest is not None:
-        best.nbest = [BeamHypothesis(*entry, form) for entry in found[:nbest]]
-    return best
+        parts = {name: finite(getattr(self, name)) for name in SCORES}
+        return {**super().to_dict(), **parts, "posterior": self.posterior, **nbest}
 
 
 def failed(form: HypothesisForm, nbest: int | None, error: Fault) -> BeamHypothesis:
     """The hypothesis of an utterance that could not be decoded."""
-    made = BeamHypothesis(NO_LABELS, -math.inf, 0.0, form, error)
-    made.nbest = None if nbest is None else []
-    return made
+    return BeamHypothesis([[(NO_LABELS, -math.inf, 0.0, (0.0, 0.0, 0.0, 0.0))]].__getitem__, 0, form, nbest, error)

@@ -5,9 +5,9 @@ from libc.string cimport memset
 from libcpp.vector cimport vector
 
 from arcbeam.gpu._memory cimport copy_on_device, copy_to_device, copy_to_host, set_bytes
-from arcbeam.transducer._labels cimport Alternative, entries_of
+from arcbeam.transducer._labels cimport Lists
 from arcbeam.transducer.gpu._beam_memory cimport (
-    Ended, Hypothesis, Label, Lane, lay_out, list_alternatives, ListOptions, Memory, Rooms,
+    Ended, Hypothesis, Label, Lane, lay_out, list_ended, ListOptions, Memory, Rooms,
 )
 from arcbeam.transducer.gpu._network cimport kKeyBuffers, LaneOutcome, padded16, Statistic
 
@@ -141,25 +141,24 @@ cdef class BeamGroup(Group):
         cdef const Label* log = <const Label*> (host + (<uint64_t> <uintptr_t> memory.log - first))
         cdef uint32_t i, k, most = self.beam.beam.sizes.hypotheses
         cdef vector[Ended] ended
-        cdef vector[Alternative] nbest
+        cdef Lists found = Lists()
         cdef ListOptions options
         cdef Ended one
         options.length_power = self.options.length_power
         options.has_durations = self.params.network.durations > 0
         options.has_confidences = self.params.confidence.statistic != Statistic.none
-        found = []
+        found.of.resize(self.beam.beam.sizes.lanes)
         for i in range(self.beam.beam.sizes.lanes):
             if lanes[i].outcome != LaneOutcome.decoded:
                 known = (lanes[i].bad_feature, lanes[i].bad_value) if lanes[i].outcome == LaneOutcome.bad_input else ()
                 bad.append((int(members[i]), lanes[i].bad_frame, *known))
-                found.append([])
                 continue
             ended.clear()
             for k in range(lanes[i].live):
                 one.score, one.log = live[<size_t> i * most + k].score, live[<size_t> i * most + k].log
                 ended.push_back(one)
-            list_alternatives(options, lanes[i].offset, ended, log + <size_t> i * memory.rooms.labels, nbest)
-            found.append(entries_of(nbest))
+            with nogil:
+                list_ended(options, lanes[i].offset, ended, log + <size_t> i * memory.rooms.labels, found.of[i])
         for i, member in enumerate(members):
-            results[member] = (found.__getitem__, i)
+            results[member] = (found.take, i)
         return 0

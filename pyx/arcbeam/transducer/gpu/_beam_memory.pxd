@@ -4,7 +4,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
-from arcbeam.transducer._labels cimport Alternative
+from arcbeam.transducer._labels cimport NBest
 from arcbeam.transducer.gpu._network cimport LaneOutcome, LoopParams, Precision
 
 cdef extern from "transducer/beam/beam_memory.hpp" namespace "arcbeam::transducer::beam" nogil:
@@ -82,4 +82,4 @@ cdef extern from "transducer/beam/ending.hpp" namespace "arcbeam::transducer::be
         float score
         uint32_t log
 
-    void list_alternatives(const ListOptions&, double, const vector[Ended]&, const Label*, vector[Alternative]&) except +
+    void list_ended(const ListOptions&, double, const vector[Ended]&, const Label*, NBest&) except +

@@ -22,7 +22,7 @@ from arcbeam.transducer.gpu._fusion cimport FusionMemory
 from arcbeam.transducer.gpu._group cimport Group
 
 from arcbeam.gpu.tuned import transducer_plan
-from arcbeam.core.errors import CapacityError, CudaError, CudaOutOfMemoryError
+from arcbeam.core.errors import CapacityError, CudaError, CudaOutOfMemoryError, UnsupportedError
 from arcbeam.transducer.weights import padded
 
 cdef enum:
@@ -145,6 +145,9 @@ cdef class CudaEngine(BatchEngine):
         # states: None or (hidden, cell, context, skip, frames).
         # found: (take, i); take(i) is (tokens, frames, durations, log_probs, confidences, state).
         # bad, values that are not finite: (utterance, frame, column, value), or (utterance, frame) of the network's.
+        if self.hypotheses and fusions is not None:
+            raise UnsupportedError('boost: expected a decoder on the CPU, because on a GPU a beam does not take a boosting tree yet; '
+                                   'make it with device="cpu", or leave out beam=')
         with self.decoding_lock():
             return self.decode_with_retry((utterances, states, on_host, fusions))
 
@@ -245,7 +248,7 @@ cdef class CudaEngine(BatchEngine):
 
     cdef uint64_t _shared_bytes(self, shape, uint32_t lanes) except? 0:
         cdef uint32_t blocks = transducer_plan.blocks(self.context.state.multiprocessors)
-        cdef uint32_t tests = max(shape.tests, lanes)
+        cdef uint32_t tests = max(shape.tests, lanes * max(self.hypotheses, <uint32_t> 1))
         if <uint32_t> shape.teams > blocks:
             return <uint64_t> -1 >> 1  # more than any block has
         cdef uint64_t bytes
