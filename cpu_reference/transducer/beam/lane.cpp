@@ -38,6 +38,11 @@ void Lane::request(std::vector<Prediction*>& predictions) {
             predictions.push_back(tree_.begin_prediction(one.node, *network_, options_->blank));
         }
     }
+    Work& work = result_->work;
+    work.frames += place_.symbols == 0 ? 1 : 0;
+    work.live += place_.symbols == 0 ? static_cast<std::int64_t>(live_.size()) : 0;
+    work.runs += untested_.empty() ? 0 : 1;
+    work.rows += static_cast<std::int64_t>(untested_.size());
 }
 
 void Lane::take(std::uint32_t node, const float* logits) {

@@ -44,6 +44,7 @@ class CpuEngine(PooledEngine):
         alphas: tuple[float, float] = (0.0, 0.0),
         beam: TransducerOptions | None = None,
     ) -> Self: ...
+    def work(self) -> list[dict[str, int]]: ...
     def decode(
         self,
         utterances: npt.NDArray[np.int64],
