@@ -1,9 +1,9 @@
 """Beam search of transducers on the CPU: its work, its search errors and its word error rate.
 
 The models are those of `data.train_transducer`, with the loss on nodes of an alignment and with the sum over all paths
-(``--loss full-sum``), which lie in the cache as transducer/NAME.npz and NAME-full-sum.npz; the header has the digests
-of their weights. Work is counted by the search itself: hypotheses that live on a frame, runs of the networks in sequence
-and rows of the joint network, the latter two compared with those of greedy search without tests ahead.
+(``--loss full-sum``). They lie in the cache as transducer/NAME.npz and NAME-full-sum.npz, with pieces.model if it was
+trained, too; the header has the digests of their weights. The search itself counts its work: hypotheses that live on a frame, runs of the networks in sequence and
+rows of the joint network, the latter two compared with those of greedy search without tests ahead.
 
 A search error is a best answer whose exact log-prob (`benchmarks.tasks.exact_transducer`, summed over all paths in
 float64) is more than 0.001 nats below that of the best answer of any search here, an infinite beam with 64 hypotheses
@@ -39,7 +39,7 @@ POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 NEMO_BEAM, NEMO_BATCH = 8, 50
 NEAR = 1e-3  # nats
 LISTED = 10
-TAKES = {"tokenizer": "SentencePiece model of the models; default: that of 256 pieces in the data folder"}
+TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("set", "set"),
     Column("model", "model"),
@@ -170,9 +170,9 @@ def run(context: Context) -> Iterator[Row]:
     from benchmarks.tasks.exact_transducer import ExactTransducer
     from data import speech_transducer, train_transducer
 
-    tokenizer = context.options.get("tokenizer")
-    alphabet = train_transducer.alphabet_of(datasets.data_folder(), tokenizer)
     folder, there = datasets.CACHE / "transducer", False
+    trained = folder / "pieces.model"
+    alphabet = train_transducer.alphabet_of(datasets.data_folder(), trained if trained.exists() else None)
     for model, kind in MODELS.items():
         durations = speech_transducer.DURATIONS if model == "TDT" else None
         for loss, ending in LOSSES.items():
