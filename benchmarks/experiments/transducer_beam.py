@@ -2,8 +2,9 @@
 
 The models are those of `data.train_transducer`, with the loss on nodes of an alignment and with the sum over all paths
 (``--loss full-sum``). They lie in the cache as transducer/NAME.npz and NAME-full-sum.npz, with pieces.model if it was
-trained, too; the header has the digests of their weights. The search itself counts its work: hypotheses that live on a frame, runs of the networks in sequence and
-rows of the joint network, the latter two compared with those of greedy search without tests ahead.
+trained, too; the header has the digests of their weights. The search itself counts its work: hypotheses that live on a
+frame, runs of the networks in sequence and rows of the joint network, the latter two compared with those of greedy
+search without tests ahead.
 
 A search error is a best answer whose exact log-prob (`benchmarks.tasks.exact_transducer`, summed over all paths in
 float64) is more than 0.001 nats below that of the best answer of any search here, an infinite beam with 64 hypotheses

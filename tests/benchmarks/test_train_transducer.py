@@ -113,6 +113,24 @@ def test_the_encoder_does_not_see_padding():
         np.testing.assert_allclose(speech_transducer.encode(light, [row])[0], found, atol=1e-4)
 
 
+def source_of(data):
+    """Batches as `train_transducer.main` draws them."""
+    torch.manual_seed(5)
+    alphabet = train_transducer.alphabet_of(data)
+    texts = train_transducer.read_text(data / "lines.txt", 1000, [])
+    return train_transducer.Source(train_transducer.read_set(data / "throughput"), texts, alphabet, "cpu", 900, 5)
+
+
+@torch.inference_mode()
+def loss_of_all_paths(source, weights, tdt):
+    """The mean of a few batches."""
+    with np.load(weights) as arrays:
+        sizes = speech_transducer.Sizes(tokens=81, **train_transducer.SIZES["small"])
+        model = speech_transducer.Transducer(sizes, speech_transducer.DURATIONS if tdt else None).eval()
+        model.take(arrays)
+    return float(np.mean([model.full_sum_loss(source.draw()).item() for _ in range(4)]))
+
+
 @pytest.mark.parametrize("tdt", [False, True])
 def test_from_data_to_weights(data, tmp_path, monkeypatch, capsys, tdt):
     """The loss falls, and what is written is what arcbeam decodes."""
@@ -130,6 +148,11 @@ def test_from_data_to_weights(data, tmp_path, monkeypatch, capsys, tdt):
         assert all(v.dtype == torch.float32 for v in light.parameters())
         assert len(arrays["output_bias"]) == 81 + 5 * tdt
         first = {name: value.astype(np.float32).tobytes() for name, value in arrays.items()}
+    on = ["--weights", str(tmp_path / "w.npz"), "--loss", "full-sum", "--rate", "1e-3", "--letters", "900"]
+    train_transducer.main([*argv, *kind, *on, "--out", str(tmp_path / "on.npz"), "--steps", "30", "--device", "cpu"])
+    assert "30 steps in" in capsys.readouterr().out
+    losses = [loss_of_all_paths(source_of(data), tmp_path / name, tdt) for name in ("w.npz", "on.npz")]
+    assert losses[1] < losses[0]
     begun = []
     monkeypatch.setattr(train_transducer, "train", lambda source, model, *rest: begun.append(model.arrays()))
     train_transducer.main([*argv, *kind, "--weights", str(tmp_path / "w.npz"), "--device", "cpu"])
