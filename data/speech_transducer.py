@@ -7,7 +7,8 @@ latter two go by the names of `arcbeam.TransducerDecoder.from_arrays`, the encod
 The loss is cross-entropy on nodes of the lattice of frames and pieces, which is far cheaper than a sum over all paths
 and can be had because log-probs tell when a piece is complete. At frame t with u pieces written, the answer is piece u
 if it is due by then, else the blank; the nodes are those on the path that writes each piece when it is due, and those
-of a piece more and of one or two fewer, so that the network finds back from being early or late.
+of a piece more and of one or two fewer, so that the network finds back from being early or late. Such a network is too
+sure of the frame on which a piece is written. `Transducer.full_sum_loss` goes on from it with the sum over all paths.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ import numpy.typing as npt
 import torch
 from torch.nn import functional
 
+from data.full_sum import full_sum
 from data.spoken_text import FRAMES_TOGETHER, Batch
 
 DURATIONS = (0, 1, 2, 3, 4)
@@ -101,15 +103,12 @@ class Transducer(torch.nn.Module):
     def loss(self, batch: Batch, *, other_history: float = 0.03) -> torch.Tensor:
         """other_history : share of the pieces that the prediction network sees replaced by any other."""
         blank = self.sizes.tokens - 1
-        encoded = self.encoder(self.dropout(self.light(batch.log_probs, batch.lengths)))
         most = batch.pieces.shape[1]
-        place = torch.arange(most, device=encoded.device)[None]
-        is_piece = place < batch.counts[:, None]
+        is_piece = torch.arange(most, device=batch.pieces.device)[None] < batch.counts[:, None]
         history = torch.where(is_piece, batch.pieces, 0)
         replaced = torch.rand(history.shape, device=history.device) < other_history
         history = torch.where(replaced, torch.randint_like(history, blank), history)
-        seen = functional.pad(history, (1, 0), value=blank)
-        predicted = self.prediction(self.dropout(self.lstm(self.embedding(seen))[0]))
+        encoded, predicted = self._joined(batch, history)
 
         # For each frame, how many pieces are due by then, and before.
         frames = encoded.shape[1]
@@ -137,6 +136,29 @@ class Transducer(torch.nn.Module):
                 logits[..., blank + 1 :].flatten(0, 2), following.clamp(min=0).flatten(), reduction="none"
             )
         return (loss * weight.flatten()).sum() / weight.sum()
+
+    def full_sum_loss(self, batch: Batch) -> torch.Tensor:
+        """Minus the log-prob of the pieces, summed over all paths, by piece."""
+        blank = self.sizes.tokens - 1
+        is_piece = torch.arange(batch.pieces.shape[1], device=batch.pieces.device)[None] < batch.counts[:, None]
+        pieces = torch.where(is_piece, batch.pieces, 0)
+        encoded, predicted = self._joined(batch, pieces)
+        logits = self.output(torch.relu(encoded[:, :, None] + predicted[:, None])).float()
+        tokens, durations = logits[..., : blank + 1], logits[..., blank + 1 :]
+        normalizer = tokens.logsumexp(3)
+        following = functional.pad(pieces, (0, 1))[:, None, :, None].expand(-1, tokens.shape[1], -1, -1)
+        found = full_sum(
+            tokens[..., blank] - normalizer, tokens.gather(3, following)[..., 0] - normalizer,
+            None if self.durations is None else durations.log_softmax(3), self.durations or (0,),
+            batch.lengths, batch.counts,
+        )  # fmt: skip
+        return -found.sum() / batch.counts.sum()
+
+    def _joined(self, batch: Batch, history: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """What the joint network adds up: [batch, frames, joint], and of the history [batch, pieces + 1, joint]."""
+        encoded = self.encoder(self.dropout(self.light(batch.log_probs, batch.lengths)))
+        seen = functional.pad(history, (1, 0), value=self.sizes.tokens - 1)
+        return encoded, self.prediction(self.dropout(self.lstm(self.embedding(seen))[0]))
 
     def arrays(self) -> dict[str, npt.NDArray[np.float32]]:
         """All weights by their names."""

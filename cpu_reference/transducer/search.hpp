@@ -63,8 +63,17 @@ inline float confidence_in(const Confidence& confidence, const Kernels& kernels,
 
 enum class Outcome : std::uint8_t { kDecoded, kBadInput, kNotFinite, kOutOfMemory, kCancelled };
 
+// What a beam search took, whatever was decoded together with it.
+struct Work {
+    std::int64_t frames = 0;  // that were searched: a TDT passes over some
+    std::int64_t live = 0;    // hypotheses, summed over these frames before labels are written on them
+    std::int64_t runs = 0;    // of the networks, in sequence
+    std::int64_t rows = 0;    // of the joint network: histories, each on its frame
+};
+
 struct Result : Labels {
     NBest nbest;  // of beam search, which leaves labels and state above empty
+    Work work;    // of beam search
     StreamState state;
     Outcome outcome = Outcome::kDecoded;
     BadValue bad;

@@ -12,7 +12,7 @@ pytest.importorskip("sentencepiece", reason="training needs sentencepiece")
 
 from arcbeam import TransducerDecoder  # noqa: E402
 from benchmarks.data import datasets  # noqa: E402
-from benchmarks.experiments import transducer_boosting, transducer_wer  # noqa: E402
+from benchmarks.experiments import transducer_beam, transducer_boosting, transducer_wer  # noqa: E402
 from benchmarks.harness.registry import Context  # noqa: E402
 from benchmarks.tasks import boosting  # noqa: E402
 from data import (  # noqa: E402
@@ -113,6 +113,24 @@ def test_the_encoder_does_not_see_padding():
         np.testing.assert_allclose(speech_transducer.encode(light, [row])[0], found, atol=1e-4)
 
 
+def source_of(data):
+    """Batches as `train_transducer.main` draws them."""
+    torch.manual_seed(5)
+    alphabet = train_transducer.alphabet_of(data)
+    texts = train_transducer.read_text(data / "lines.txt", 1000, [])
+    return train_transducer.Source(train_transducer.read_set(data / "throughput"), texts, alphabet, "cpu", 900, 5)
+
+
+@torch.inference_mode()
+def loss_of_all_paths(source, weights, tdt):
+    """The mean of a few batches."""
+    with np.load(weights) as arrays:
+        sizes = speech_transducer.Sizes(tokens=81, **train_transducer.SIZES["small"])
+        model = speech_transducer.Transducer(sizes, speech_transducer.DURATIONS if tdt else None).eval()
+        model.take(arrays)
+    return float(np.mean([model.full_sum_loss(source.draw()).item() for _ in range(4)]))
+
+
 @pytest.mark.parametrize("tdt", [False, True])
 def test_from_data_to_weights(data, tmp_path, monkeypatch, capsys, tdt):
     """The loss falls, and what is written is what arcbeam decodes."""
@@ -130,6 +148,11 @@ def test_from_data_to_weights(data, tmp_path, monkeypatch, capsys, tdt):
         assert all(v.dtype == torch.float32 for v in light.parameters())
         assert len(arrays["output_bias"]) == 81 + 5 * tdt
         first = {name: value.astype(np.float32).tobytes() for name, value in arrays.items()}
+    on = ["--weights", str(tmp_path / "w.npz"), "--loss", "full-sum", "--rate", "1e-3", "--letters", "900"]
+    train_transducer.main([*argv, *kind, *on, "--out", str(tmp_path / "on.npz"), "--steps", "30", "--device", "cpu"])
+    assert "30 steps in" in capsys.readouterr().out
+    losses = [loss_of_all_paths(source_of(data), tmp_path / name, tdt) for name in ("w.npz", "on.npz")]
+    assert losses[1] < losses[0]
     begun = []
     monkeypatch.setattr(train_transducer, "train", lambda source, model, *rest: begun.append(model.arrays()))
     train_transducer.main([*argv, *kind, "--weights", str(tmp_path / "w.npz"), "--device", "cpu"])
@@ -279,7 +302,33 @@ def test_boosting_of_trained_models(trained, data, monkeypatch):
     assert one == rows[8:]
 
 
+def test_beam_search_of_trained_models(trained, tmp_path, monkeypatch):
+    """No search finds more than the widest; weights that are not there have no rows."""
+    monkeypatch.setattr(transducer_beam, "SETS", ("demo",))
+    monkeypatch.setattr(transducer_beam, "SEARCHES", ((2.0, 2), (8.0, 8), transducer_beam.WIDEST))
+    shutil.copy(tmp_path / "transducer" / "tdt.npz", tmp_path / "transducer" / "tdt-full-sum.npz")
+    rows = list(transducer_beam.run(Context(1, 2)))
+    each = len(rows) // 3
+    assert [(row["model"], row["loss"]) for row in rows[::each]] == [
+        ("RNN-T", "alignment"), ("TDT", "alignment"), ("TDT", "full-sum")
+    ]  # fmt: skip
+    assert [{**row, "loss": ""} for row in rows[each : 2 * each]] == [{**row, "loss": ""} for row in rows[2 * each :]]
+    for first in range(0, len(rows), each):
+        greedy, narrow, _, widest = rows[first : first + 4]
+        assert (greedy["search"], greedy["rows"], narrow["most"], widest["most"]) == ("greedy", 1, 2, 64)
+        assert widest["gap"] <= 1e-6 and narrow["live"] <= 2 and widest["live"] > 8
+        assert all(row["gap"] >= 0 and row["utterances"] == 2 for row in rows if "gap" in row)
+        assert {row["power"] for row in rows[first + 4 : first + each - 2]} == set(transducer_beam.POWERS)
+        for row in rows[first + each - 2 : first + each]:
+            assert row["search"] == "NeMo" and ("wer" in row or str(row["status"]).startswith("NeMo missing: "))
+
+
 def test_weights_that_are_missing(tmp_path, monkeypatch):
+    with pytest.raises(datasets.DataMissing, match=r"data/train_transducer\.py makes them"):
+        monkeypatch.setattr(datasets, "CACHE", tmp_path)
+        monkeypatch.setattr(transducer_beam.datasets, "data_folder", lambda: tmp_path)
+        monkeypatch.setattr(train_transducer, "alphabet_of", lambda *_: None)
+        list(transducer_beam.run(Context()))
     monkeypatch.setattr(datasets, "CACHE", tmp_path)
     with pytest.raises(datasets.DataMissing, match=r"data/train_transducer\.py makes it"):
         transducer_wer.weights("rnnt")

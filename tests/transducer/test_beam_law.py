@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arcbeam import TransducerDecoder
 from arcbeam.transducer._transducer import available_kernels
 from tests.hypothesis_examples import examples
 from tests.transducer import beam_oracle
@@ -193,6 +194,27 @@ def compared():
         twin = decode(arrays, frames, durations=durations, max_symbols=max_symbols, beam=beam, max_hypotheses=most)
         found.append((model_of(arrays, frames, 0, durations, max_symbols), beam, most, entries_of(twin)))
     return found
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_work_that_is_counted(seed):
+    """A history that is live at several depths of a frame is one row."""
+    durations, beam = DURATIONS[seed % len(DURATIONS)], [2.0, INF][seed % 2]
+    arrays = random_arrays(seed, tokens=5, durations=len(durations or ()), **PREDICTIONS[seed % 4])
+    batch = [random_frames(seed + i, frames) for i, frames in enumerate((8, 0, 5))]
+    decoder = TransducerDecoder.from_arrays(
+        arrays, 0, durations=durations, max_symbols=3, beam=beam, max_hypotheses=4, device="cpu"
+    )
+    decoder.decode(batch)
+    for frames, work in zip(batch, decoder._search.engine.work(), strict=True):
+        counts, rows, runs = Counts(), set(), 0
+        beam_oracle.search(model_of(arrays, frames, 0, durations, 3), beam, 4, counts=counts)
+        for frame, _, histories in counts.steps:
+            tested = {(history, frame) for history in histories}
+            runs += not tested <= rows
+            rows |= tested
+        searched = [len(histories) for _, depth, histories in counts.steps if depth == 0]
+        assert work == {"frames": len(searched), "live": sum(searched), "runs": runs, "rows": len(rows)}
 
 
 def differing(compared):

@@ -45,6 +45,11 @@ void Lane::request(std::vector<Prediction*>& predictions) {
             }
         }
     }
+    Work& work = result_->work;
+    work.frames += place_.symbols == 0 ? 1 : 0;
+    work.live += place_.symbols == 0 ? static_cast<std::int64_t>(live_.size()) : 0;
+    work.runs += untested_.empty() ? 0 : 1;
+    work.rows += static_cast<std::int64_t>(untested_.size());
 }
 
 void Lane::end_by_bad_logits() {

@@ -45,6 +45,7 @@ class CpuEngine(PooledEngine):
         beam: TransducerOptions | None = None,
         lodr: TokenAutomaton | None = None,
     ) -> Self: ...
+    def work(self) -> list[dict[str, int]]: ...
     def decode(
         self,
         utterances: npt.NDArray[np.int64],

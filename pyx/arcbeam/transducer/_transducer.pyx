@@ -146,8 +146,15 @@ cdef extern from "transducer/search.hpp" namespace "arcbeam::transducer" nogil:
         kOutOfMemory
         kCancelled
 
+    cdef struct Work:
+        int64_t frames
+        int64_t live
+        int64_t runs
+        int64_t rows
+
     cdef cppclass Result(Labels):
         NBest nbest
+        Work work
         StreamState state
         Outcome outcome
         BadValue bad
@@ -261,6 +268,11 @@ cdef class CpuEngine(PooledEngine):
 
     def __dealloc__(self):
         self.close()
+
+    def work(self):
+        """list of dict : what beam search took for each utterance of the last batch, as ``search.hpp`` says."""
+        with self.decoding_lock():
+            return [self.engine.results()[i].work for i in range(self.engine.results().size())]
 
     def memory(self):
         """dict : bytes of the packed weights and tables."""
