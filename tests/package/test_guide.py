@@ -19,8 +19,6 @@ import pytest
 import arcbeam
 from tests.decode import kenlm_files
 from tests.simt import build
-from tests.transducer.archives import nemo_file, nemo_names
-from tests.transducer.networks import random_arrays, random_frames
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -37,7 +35,7 @@ PYTHON = {
     "guide/front-door.md": 3, "guide/gpu.md": 2, "guide/graphs.md": 2, "guide/install.md": 1,
     "guide/large-language-models.md": 3, "guide/lattice-rescoring.md": 2, "guide/lattices-of-kaldi.md": 2,
     "guide/lattices.md": 3, "guide/more-answers.md": 5, "guide/not-yet.md": 1, "guide/report.md": 1,
-    "guide/serving-streams.md": 5, "guide/streams.md": 4, "guide/transcribe.md": 4, "guide/transducer-streams.md": 1,
+    "guide/serving-streams.md": 5, "guide/streams.md": 4, "guide/transcribe.md": 4, "guide/transducer-streams.md": 3,
     "guide/transducer-boosting.md": 1, "guide/transducer-weights.md": 1, "guide/transducers.md": 2,
     "guide/which-decoder.md": 1, "guide/word-times.md": 3, "index.md": 1,
 }  # fmt: skip
@@ -55,16 +53,6 @@ NOT_RUN = {
     "benchmarks-howto.md": "experiments: minutes, the larger speech sets, models of one's own",
     "guide/install.md": "the demo, which tests/cli runs; and a GPU",
 }
-NEMO = """
-preprocessor: {window_stride: 0.01}
-encoder: {subsampling_factor: 8}
-decoder: {_target_: nemo.collections.asr.modules.RNNTDecoder, prednet: {pred_hidden: 11, pred_rnn_layers: 2}}
-joint:
-  _target_: nemo.collections.asr.modules.RNNTJoint
-  jointnet: {joint_hidden: 15, activation: relu}
-  vocabulary: [▁a, b, c, d, e, ▁f, g, h, i, j, k, l]
-decoding: {strategy: greedy_batch, greedy: {max_symbols: 3}}
-"""
 
 
 def examples(page: str) -> list[str]:
@@ -725,55 +713,58 @@ def test_transducers(here, demo_data, capsys):
     assert command(mapped).splitlines() == [one if "cards-002" not in one else f"cards-002 {better[0]}" for one in said]
 
 
-def test_weights_of_transducers(here):
+def test_weights_of_transducers(here, capsys):
     (write,) = examples("guide/transducer-weights.md")
-    pieces = [f"▁{letter}" if letter in "af" else letter for letter in "abcdefghijkl"]
-    names = {"weights": random_arrays(6, blank=12, blank_bias=2.0), "pieces": pieces}
-    run("transducer-weights.md", write, names)
-    frames = [random_frames(i, 40) for i in range(3)]
-    np.savez("encoder_output.npz", **{f"utterance{i}": one for i, one in enumerate(frames)})
+    run("transducer-weights.md", write, {})
+    printed = capsys.readouterr().out
+    assert "word='hello', start_frame=1, end_frame=2" in printed and "word='world', start_frame=3, end_frame=5" in printed
     (transduce,) = commands("guide/transducer-weights.md")
-    wanted = [f"utterance{i} {found.text}" for i, found in enumerate(names["decoder"].decode(frames))]
-    assert command(transduce).splitlines() == wanted and len(wanted[0]) > 15
+    assert command(transduce) == "first hello world\n"
 
 
-def test_streams_and_words_of_transducers(here, capsys):
-    pytest.importorskip("yaml", reason="the package pyyaml reads a model's configuration")
-    (stream,) = examples("guide/transducer-streams.md")
-    nemo_file("parakeet.nemo", NEMO, nemo_names(random_arrays(6, blank=12, blank_bias=2.0, layers=2)))
-    frames = [random_frames(i, 40) for i in range(3)]
-    lengths = np.array([40, 31, 0])
-    names = {"encoder_output": np.stack(frames), "lengths": lengths}
-    names["decoder"] = arcbeam.TransducerDecoder.from_nemo("parakeet.nemo")
-    whole = names["decoder"].decode(names["encoder_output"], lengths)
-    assert len(whole[0].tokens) > 5
+def test_streams_and_words_of_transducers(here, demo_data, capsys):
+    folder = here / "data" / "demo"
+    folder.mkdir(parents=True)
+    (folder / "transducer.npz").symlink_to(demo_data / "transducer.npz")
+    with np.load(demo_data / "encoder_output.npz") as file:  # fewer frames, because --real-time takes their seconds
+        frames = {"0870": file["0870"][:36], "cards-001": file["cards-001"], "empty": file["numbers"][:0]}
+    np.savez(folder / "encoder_output.npz", **frames)
+    decoder = arcbeam.TransducerDecoder.from_arrays(folder / "transducer.npz")
+    whole = dict(zip(frames, decoder.decode(list(frames.values())), strict=True))
+    assert whole["0870"].text == "and mister john dashwood had then leisure"
 
-    names["chunks"] = np.split(frames[0], [7, 8, 30])
-    capsys.readouterr()
-    run("transducer-streams.md", stream, names)
-    assert names["found"].tokens.tobytes() == whole[0].tokens.tobytes()
-    assert names["found"].frames.tobytes() == whole[0].frames.tobytes()
+    encoder, stream, saved = examples("guide/transducer-streams.md")
+    run("transducer-streams.md", stream, names := {})
+    assert names["found"].tokens.tobytes() == whole["0870"].tokens.tobytes()
+    assert names["found"].frames.tobytes() == whole["0870"].frames.tobytes()
     for line in capsys.readouterr().out.splitlines():
-        assert whole[0].text.startswith(line.split(" |")[0]) and whole[0].text.startswith(line.split("| ")[1])
+        assert whole["0870"].text.startswith(line.split(" |")[0]) and whole["0870"].text.startswith(line.split("| ")[1])
+    run("transducer-streams.md", saved, names)
+    assert capsys.readouterr().out == f"{whole['0870'].text}\n"
 
-    np.savez(
-        "encoder_output.npz",
-        **{f"utterance{i}": one[:n] for i, (one, n) in enumerate(zip(frames, lengths, strict=True))},
+    live, sentences, as_json = map(command, commands("guide/transducer-streams.md"))
+    assert live.splitlines() == [f"{name} {found.text}".rstrip() for name, found in whole.items()]
+    assert sentences.startswith(f"0870-1 {whole['0870'].text}\n")
+    finals = [row for row in map(json.loads, as_json.splitlines()) if row["is_final"]]
+    files = ["data/demo/transducer.npz", "data/demo/encoder_output.npz"]
+    rows = [json.loads(line) for line in command(["transduce", *files, "-f", "json", "--confidence"]).splitlines()]
+    assert [row["stable_words"] for row in finals] == [row["words"] for row in rows]
+
+    (here / "encoder.py").write_text(encoder)
+    page = (DOCS / "guide" / "transducer-streams.md").read_text()
+    [piped] = re.findall(r"^python encoder.py \| arcbeam (.*)$", page, re.MULTILINE)
+    written = subprocess.run([sys.executable, "encoder.py"], capture_output=True, check=True).stdout
+    assert written == frames["0870"].astype("<f4").tobytes()
+    got = subprocess.run(
+        [sys.executable, "-m", "arcbeam.cli", *shlex.split(piped)], input=written, capture_output=True, check=True
     )
-    arguments = ["transduce", "parakeet.nemo", "encoder_output.npz", "-f", "json", "--confidence"]
-    rows = [json.loads(line) for line in command(arguments).splitlines()]
-    assert [row["text"] for row in rows] == [found.text for found in whole]
-    captions, sentences, as_json = map(command, commands("guide/transducer-streams.md"))
-    assert captions.splitlines() == [f"utterance{i} {found.text}".rstrip() for i, found in enumerate(whole)]
-    assert sentences.startswith(f"utterance0-1 {whole[0].text}\n")
-    objects = list(map(json.loads, as_json.splitlines()))
-    assert [row["stable_words"] for row in objects if row["is_final"]] == [row["words"] for row in rows]
+    assert got.stdout.decode() == f"--1 {whole['0870'].text}\n"
+
     ours, by_command = examples("guide/word-times.md")[2], commands("guide/word-times.md")[2]
-    capsys.readouterr()
-    run("word-times.md", ours, {"encoder_output": names["encoder_output"], "lengths": lengths})
+    run("word-times.md", ours, {})
     printed = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in printed] == whole[0].text.split()
-    lines = [line.split() for line in command(by_command).splitlines() if line.startswith("utterance0 ")]
+    assert [line.split()[0] for line in printed] == whole["0870"].text.split()
+    lines = [line.split() for line in command(by_command).splitlines() if line.startswith("0870 ")]
     assert [(line[4], float(line[2])) for line in lines] == [
         (word, round(float(start), 3)) for word, start, *_ in map(str.split, printed)
     ]
