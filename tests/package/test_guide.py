@@ -37,7 +37,7 @@ PYTHON = {
     "guide/lattices.md": 3, "guide/more-answers.md": 5, "guide/not-yet.md": 1, "guide/report.md": 1,
     "guide/serving-streams.md": 5, "guide/streams.md": 4, "guide/transcribe.md": 4, "guide/transducer-streams.md": 3,
     "guide/transducer-boosting.md": 1, "guide/transducer-weights.md": 1, "guide/transducers.md": 2,
-    "guide/which-decoder.md": 1, "guide/word-times.md": 3, "index.md": 1,
+    "guide/triton.md": 1, "guide/which-decoder.md": 1, "guide/word-times.md": 3, "index.md": 1,
 }  # fmt: skip
 COMMANDS = {
     "guide/alignment.md": 1, "guide/batch-jobs.md": 7, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4,
