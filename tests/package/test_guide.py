@@ -184,7 +184,10 @@ def test_decoding(there, speech, capsys):
     spoiled, dead = speech[0][0].copy(), speech[0][1].copy()
     spoiled[0, 0], dead[60:] = np.nan, -np.inf
     decoder = arcbeam.CtcDecoder(names["graph"], device="cpu")
-    run("decoding.md", results, {"decoder": decoder, "log_probs": [spoiled, dead, speech[0][2]], "lengths": None})
+    given = '[np.load("utterance.npy"), np.full((50, 29), np.nan)]'
+    assert given in results
+    batch = {"decoder": decoder, "np": np, "three": [spoiled, dead, speech[0][2]]}
+    run("decoding.md", results.replace(given, "three"), batch)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("not decoded: log_probs: expected finite values or -inf, got nan in utterance 0")
     assert lines[1].startswith("the search died after: ")
@@ -232,7 +235,7 @@ def test_front_door(there, arpa, speech, monkeypatch, capsys):
     monkeypatch.setenv("ARCBEAM_CACHE", str(there / "cache"))
     Path("3gram.arpa.gz").write_bytes(gzip.compress(Path("3gram.arpa").read_bytes()))
     opening, options, batch = examples("guide/front-door.md")
-    names = {"log_probs": speech[0][0].astype(np.float32), "logits": speech[0][0].astype(np.float32) + 3}
+    names = {}
     for code in (opening, options):
         run("front-door.md", code, names)
     lines = capsys.readouterr().out.splitlines()
@@ -241,7 +244,7 @@ def test_front_door(there, arpa, speech, monkeypatch, capsys):
     whole, cut = ast.literal_eval(capsys.readouterr().out)
     assert whole == lines[0] and cut.split()[:2] == whole.split()[:2]
     for page in ("index.md", "guide/which-decoder.md"):
-        run(page, *examples(page), {"log_probs": names["log_probs"]})
+        run(page, *examples(page), {"log_probs": names["log_probs"]})  # of a model, on the first page
         assert capsys.readouterr().out == f"{speech[1][0]}\n"
 
 
@@ -342,8 +345,10 @@ def test_word_times(there, speech, capsys):
 
 
 def test_more_answers(there, speech, capsys):
-    said = [text.split()[1:] for text in speech[1]]  # as if the first words were wrong
-    names = {"log_probs": speech[0], "references": [" ".join(words) for words in said]}
+    lines = Path("reference.tsv").read_text().splitlines()
+    wrong = [re.sub(r"\t\w+ ", "\t", line) for line in lines]  # as if the first words were wrong
+    Path("reference.tsv").write_text("\n".join(wrong))
+    names = {}
     for code in examples("guide/more-answers.md"):
         run("more-answers.md", code, names)
         if "Endpoint" in code:
@@ -534,33 +539,27 @@ def test_from_pyctcdecode(there, speech, arpa, monkeypatch, capsys):
 
 @pytest.fixture
 def flashlight(there, arpa, small):
-    """Flashlight's files, with the blank as - and the space as |; returns the labels and the blank's column."""
+    """Flashlight's files, with the blank as - and the space as |, made by the commands of the page."""
     pytest.importorskip("kenlm", reason="kenlm is not installed: .[kenlm]")
     Path("3gram.arpa").write_text(arpa)
+    Path("lexicon.txt").unlink()
+    [shown] = re.findall(
+        r"^```console\n(.*?)^```", (DOCS / "guide" / "from-flashlight.md").read_text(), re.DOTALL | re.M
+    )
+    subprocess.run(shown, shell=True, check=True)
     tokens = arcbeam.TokenTable.read("tokens.txt")
     labels = ["|" if token == "<space>" else token for token in tokens.tokens]
     labels[tokens.blank] = "-"
-    Path("labels.txt").write_text("".join(f"{label}\n" for label in labels))
-    Path("lexicon.txt").write_text("".join(f"{word} {' '.join(word)} |\n" for word in small[0]))
-    return labels, tokens.blank
+    assert Path("labels.txt").read_text().splitlines() == labels
+    assert Path("lexicon.txt").read_text().splitlines() == [f"{word} {' '.join(word)} |" for word in small[0]]
 
 
 def test_from_torchaudio(flashlight, speech, capsys):
     words_and_lm, tokens_only = examples("guide/from-torchaudio.md")
-    labels, blank = flashlight
-    utterances, said = speech
-    lengths = np.array([len(one) for one in utterances])
-    emissions = np.zeros((len(utterances), lengths.max(), len(labels)), np.float32)
-    for row, one in zip(emissions, utterances, strict=True):
-        row[: len(one)] = one
-    run("from-torchaudio.md", words_and_lm, {"emissions": emissions, "lengths": lengths})
-    printed = capsys.readouterr().out.splitlines()
-    assert all(f" {text.split()} " in line for text, line in zip(said, printed, strict=True)), printed
-
-    order = [blank, *(column for column in range(len(labels)) if column != blank)]
-    names = {"tokens": [labels[column] for column in order[1:]], "log_probs": emissions[..., order], "lengths": lengths}
+    run("from-torchaudio.md", words_and_lm, names := {})
+    assert f" {speech[1][0].split()} " in capsys.readouterr().out
     run("from-torchaudio.md", tokens_only, names)
-    assert names["hypotheses"][0].words == list(said[-1].replace(" ", "|"))
+    assert names["hypotheses"][0].words == list(speech[1][0].replace(" ", "|"))
 
 
 def test_from_riva_and_kaldi(there, speech, capsys, monkeypatch):
@@ -593,16 +592,15 @@ def test_from_riva_and_kaldi(there, speech, capsys, monkeypatch):
 
 def test_from_flashlight(flashlight, speech, capsys):
     (code,) = examples("guide/from-flashlight.md")
-    run("from-flashlight.md", code, {"log_probs": np.ascontiguousarray(speech[0][0], np.float32)})
+    run("from-flashlight.md", code, {})
     assert f" {speech[1][0].split()}\n" in capsys.readouterr().out
 
 
 def test_gpu(there, speech):
     decode, in_a_row = examples("guide/gpu.md")
-    utterances, said = speech
+    said = speech[1]
     assert 'device="cuda"' in decode
-    names = {"arcbeam": arcbeam, "graph": arcbeam.Graph.load("graph.arcbeam"), "log_probs": utterances, "lengths": None}
-    run("gpu.md", decode.replace('device="cuda"', 'device="auto"'), names)  # the GPU if there is one
+    run("gpu.md", decode.replace('device="cuda"', 'device="auto"'), names := {})  # the GPU if there is one
     assert [hypothesis.text for hypothesis in names["hypotheses"]] == said
     run("gpu.md", in_a_row, names)
     assert [entries[0] for entries in names["texts"]] == said
