@@ -210,10 +210,22 @@ def test_the_files_of_examples_come_from_the_demo(here):
     boost, *_ = examples("guide/boosting.md")
     run("boosting.md", boost, names)
     assert [found.phrase for found in names["hypothesis"].boosts] == ["john dashwood"]
+    page = (DOCS / "guide" / "boosting.md").read_text()
+    told = re.search(r"of `(.*?)` is \*(.*?)\*\s+instead of \*(.*?)\*", page)
+    for line in re.findall(r"^printf .*$", page, re.MULTILINE)[:2]:
+        subprocess.run(line, shell=True, check=True)
+    for arguments in commands("guide/boosting.md")[:2]:
+        assert f"{told[1]} {told[2]}\n" in command(arguments)
+    assert f"{told[1]} {told[3]}\n" in command(["decode", "graph.arcbeam", "log_probs.npz"])
     lists, *_ = examples("guide/more-answers.md")
     run("more-answers.md", lists, names)
     told = re.search(r"they begin with ([\d., ]+\d)", (DOCS / "guide" / "more-answers.md").read_text())
     assert [f"{entry.posterior:.3f}" for entry in names["hypothesis"].nbest[:3]] == told[1].split(", ")
+    page = (DOCS / "guide" / "large-language-models.md").read_text()
+    for line in re.findall(r"^(?:cp|python) .*$", page, re.MULTILINE):
+        subprocess.run(line.replace("python", sys.executable, 1), shell=True, check=True)
+    *_, rescored = map(command, commands("guide/large-language-models.md"))
+    assert f"0870 {said['0870']}\n" in rescored
 
 
 def test_alignment(there, speech, capsys):
