@@ -46,12 +46,12 @@ def git(*arguments):
     return run("git", *arguments, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
-def exported(folder):
-    """The files of the commit alone, in a new folder."""
+def exported(folder, commit):
+    """The files of a commit alone, in a new folder."""
     shutil.rmtree(folder, ignore_errors=True)
     tree = folder / "tree"
     tree.mkdir(parents=True)
-    run("git", "archive", "--output", folder / "tree.tar", "HEAD", cwd=ROOT)
+    run("git", "archive", "--output", folder / "tree.tar", commit, cwd=ROOT)
     with tarfile.open(folder / "tree.tar") as archive:
         archive.extractall(tree, filter="data")
     return tree
@@ -143,9 +143,9 @@ def check(wheel, machine):
     run(place / "bin" / "python", "-I", FIRST_LIGHT)
 
 
-def make(folder, machines, glibc, seconds):
-    """The files of a release, made in a folder."""
-    tree = exported(folder)
+def make(folder, commit, machines, glibc, seconds):
+    """The files of a release of a commit, made in a folder."""
+    tree = exported(folder, commit)
     sdist = sdist_of(tree, folder, seconds)
     return [sdist, *(wheel_of(sdist, folder, machine, glibc, seconds) for machine in machines)]
 
@@ -166,13 +166,14 @@ def main():
     if options.needs:
         print("\n".join(needs()))
         return
-    seconds = int(os.environ.get("SOURCE_DATE_EPOCH") or git("log", "-1", "--format=%ct"))
+    commit = git("rev-parse", "HEAD")  # once, because another commit may follow while this runs
+    seconds = int(os.environ.get("SOURCE_DATE_EPOCH") or git("log", "-1", "--format=%ct", commit))
     if git("status", "--porcelain", "--untracked-files=no"):
         print("changes that are not committed are left out: a release is made of a commit")
     folder = ROOT / "build" / "release"
-    made = make(folder, options.machines, options.glibc, seconds)
+    made = make(folder, commit, options.machines, options.glibc, seconds)
     if options.twice:
-        again = make(ROOT / "build" / "release-again", options.machines, options.glibc, seconds)
+        again = make(ROOT / "build" / "release-again", commit, options.machines, options.glibc, seconds)
         different = [one.name for one, other in zip(made, again, strict=True) if sha256(one) != sha256(other)]
         if different:
             raise SystemExit(f"a second build gave other bytes: {', '.join(different)}; see build/release-again")

@@ -43,8 +43,10 @@ def _codes(sizes: Sizes, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarr
     return labels, distances
 
 
-def weights(sizes: Sizes | None = None, *, tdt: bool, seed: int = 0) -> dict[str, np.ndarray]:
-    """The network, for a joint network with ReLU, the blank last."""
+def weights(
+    sizes: Sizes | None = None, *, tdt: bool, seed: int = 0, sharpness: float = 1.0
+) -> dict[str, np.ndarray]:
+    """The network, for a joint network with ReLU, the blank last. All logits are multiplied by `sharpness`."""
     sizes = sizes or Sizes()
     rng = np.random.default_rng([seed, 0])
     labels, distances = _codes(sizes, np.random.default_rng([seed, 1]))
@@ -91,22 +93,28 @@ def weights(sizes: Sizes | None = None, *, tdt: bool, seed: int = 0) -> dict[str
         "encoder_bias": np.zeros(sizes.joint),
         "prediction_weight": prediction,
         "prediction_bias": np.zeros(sizes.joint),
-        "output_weight": output * 20,
-        "output_bias": output_bias * 20,
+        "output_weight": output * 20 * sharpness,
+        "output_bias": output_bias * 20 * sharpness,
     }
     return {name: value.astype(np.float32) for name, value in arrays.items()}
 
 
 def utterances(
-    count: int, frames: int, sizes: Sizes | None = None, *, rate: float = 0.27, seed: int = 0
+    count: int,
+    frames: int,
+    sizes: Sizes | None = None,
+    *,
+    rate: float = 0.27,
+    seed: int = 0,
+    ambiguity: float = 0.0,
 ) -> tuple[np.ndarray, list[list[int]], list[list[int]]]:
     """(frames [count, frames, features], labels of each, frame of each label): `rate` labels a frame on average.
 
-    No label follows itself.
+    No label follows itself. Of the labels a share of `ambiguity` is mixed with another label, in about equal parts.
     """
     sizes = sizes or Sizes()
     labels, distances = _codes(sizes, np.random.default_rng([seed, 1]))
-    rng = np.random.default_rng([seed, 2])
+    rng, mixed = np.random.default_rng([seed, 2]), np.random.default_rng([seed, 3])
     rows = rng.standard_normal((count, frames, sizes.features)) * NOISE
     texts, places = [], []
     for row in rows:
@@ -120,6 +128,9 @@ def utterances(
         ahead = np.concatenate([at, [frames + DURATIONS[-1]]])
         distance = ahead[np.searchsorted(ahead, np.arange(frames), side="right")] - np.arange(frames)
         row += labels[due] + distances[np.minimum(distance, DURATIONS[-1])]
+        for frame in at[mixed.random(len(at)) < ambiguity]:
+            part, other = mixed.uniform(0.35, 0.65), int(mixed.integers(sizes.blank))
+            row[frame] += part * (labels[other] - labels[due[frame]])
         texts.append(text.tolist())
         places.append(at.tolist())
     return rows.astype(np.float32), texts, places

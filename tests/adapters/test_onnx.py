@@ -298,11 +298,11 @@ def test_the_page(tmp_path, monkeypatch, capsys):
         folder.mkdir()
         make(folder, PIECES) if make is models.nemo_ctc else make(folder, durations=5)
     (folder / "encoder-model.onnx").rename(folder / "encoder-model.int8.onnx")
-    for path, samples in zip(("first.wav", "second.flac"), recordings(), strict=False):
-        soundfile.write(path, samples, 16000)
+    (tmp_path / "data" / "demo").mkdir(parents=True)
+    for name, samples in zip(("goforward", "numbers"), recordings()[2:0:-1], strict=True):
+        soundfile.write(f"data/demo/{name}.flac", samples, 16000)
     ctc, transducer, parts = examples("guide/from-onnx.md")
-    names = {"samples": recordings()[2]}
-    exec(compile(ctc, "from-onnx.md", "exec"), names)
+    exec(compile(ctc, "from-onnx.md", "exec"), names := {})
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 4 and {*" ".join(printed[::2]).split()} <= {"abc", "d", "hj", "dk"}
     exec(compile(transducer, "from-onnx.md", "exec"), names)

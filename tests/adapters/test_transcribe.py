@@ -133,8 +133,7 @@ class TestOnnx:
         found = [json.loads(line) for line in Path("transcripts.jsonl").read_text().splitlines()]
         assert [one["id"] for one in found] == ["a", "b"] and all(one["segments"] for one in found)
         first, rules, live, own = examples("guide/transcribe.md")
-        names = {"microphone": np.array_split(noise(6), 60)}
-        exec(compile(first, "transcribe.md", "exec"), names)
+        exec(compile(first, "transcribe.md", "exec"), names := {})
         transcript = names["transcript"]
         assert len(capsys.readouterr().out.splitlines()) == len(transcript.segments) > 0
         assert Path("talk.srt").read_text() == transcript.render("srt")

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import random
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -205,3 +206,41 @@ def test_parameters(initialize, sources):
         initialize(graph="missing.arcbeam")
     with pytest.raises(ValueError, match="expected the parameter graph, a file in the model's folder, got none"):
         sources.model.TritonPythonModel().initialize({"model_config": json.dumps(CONFIG | {"parameters": {}})})
+
+
+def test_the_client_of_the_page(initialize, tmp_path, monkeypatch, capsys):
+    """The client runs against the model, in place of a server and of the package tritonclient."""
+    model = initialize()
+
+    class Client:
+        def __init__(self, url):
+            assert url == "localhost:8001"
+
+        def infer(self, model_name, inputs, *, sequence_id, sequence_start, sequence_end):
+            [given] = inputs
+            request = triton.request(given.values[0], sequence_id, sequence_start, sequence_end)
+            [response] = model.execute([request])
+            assert model_name == CONFIG["name"] and not response.has_error()
+            found = {one.name(): one.as_numpy() for one in response.output_tensors()}
+            return SimpleNamespace(as_numpy=lambda name: found[name].reshape(1, 1))
+
+    class Input:
+        def __init__(self, name, shape, datatype):
+            assert (name, datatype) == ("LOG_PROBS", "FP32")
+            self.shape = shape
+
+        def set_data_from_numpy(self, values):
+            assert values.dtype == np.float32 and list(values.shape) == self.shape
+            self.values = values
+
+    grpc = SimpleNamespace(InferenceServerClient=Client, InferInput=Input)
+    monkeypatch.setitem(sys.modules, "tritonclient", SimpleNamespace(grpc=grpc))
+    monkeypatch.setitem(sys.modules, "tritonclient.grpc", grpc)
+    monkeypatch.chdir(tmp_path)
+    longest = int(np.argmax([len(frames) for frames in BATCH]))
+    np.save("utterance.npy", BATCH[longest])
+    page = (FOLDER.parents[2] / "docs" / "guide" / "triton.md").read_text()
+    [code] = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    exec(compile(code.replace("50", "5"), "triton.md", "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == -(-len(BATCH[longest]) // 5) > 1 and printed[-1] == WHOLES[longest].text != ""

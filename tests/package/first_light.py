@@ -1,5 +1,6 @@
 """The least that an installed arcbeam must do, with numpy alone beside it; run by .ci/run in bare environments."""
 
+import platform
 import sys
 import tempfile
 from importlib.resources import files
@@ -42,6 +43,6 @@ encoder_output = np.load(str(demo.joinpath("encoder_output.npz")))["goforward"]
 )
 assert said.text == "go forward ten meters", said
 processor = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-if {"avx2", "fma"} <= set(processor.split()):
+if platform.machine() == "x86_64" and {"avx2", "fma"} <= set(processor.split()):
     assert "avx2" in available_kernels(), "compiled without kernels for this vector unit: 70 times slower"
 print(f"arcbeam {arcbeam.__version__}, Python {sys.version.split()[0]}, numpy {np.__version__}: {hypothesis.text!r}")

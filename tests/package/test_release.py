@@ -64,7 +64,7 @@ def test_what_is_not_committed_is_left_out(release, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("changed")
     (tmp_path / "new").write_text("new")
     monkeypatch.setattr(release, "ROOT", tmp_path)
-    tree = release.exported(tmp_path / "made")
+    tree = release.exported(tmp_path / "made", "HEAD")
     assert {path.name: path.read_text() for path in tree.iterdir()} == {"file": "committed"}
 
 
