@@ -43,9 +43,7 @@ def _codes(sizes: Sizes, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarr
     return labels, distances
 
 
-def weights(
-    sizes: Sizes | None = None, *, tdt: bool, seed: int = 0, sharpness: float = 1.0
-) -> dict[str, np.ndarray]:
+def weights(sizes: Sizes | None = None, *, tdt: bool, seed: int = 0, sharpness: float = 1.0) -> dict[str, np.ndarray]:
     """The network, for a joint network with ReLU, the blank last. All logits are multiplied by `sharpness`."""
     sizes = sizes or Sizes()
     rng = np.random.default_rng([seed, 0])

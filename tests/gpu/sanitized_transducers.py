@@ -1,4 +1,4 @@
-"""A few frames through every loop over labels, for compute-sanitizer; --grow and --share as in sanitized.py."""
+"""A few frames through every loop of transducers, for compute-sanitizer; --grow and --share as in sanitized.py."""
 
 import sys
 from dataclasses import replace
@@ -12,7 +12,7 @@ from arcbeam import BoostingTree, TransducerDecoder
 from arcbeam.gpu.tuned import transducer_plan
 from arcbeam.transducer.decoder import FrameLoopingDecoder
 from tests.gpu.sanitized import SHARE, step
-from tests.transducer.equality import same
+from tests.transducer.equality import lists_as_bytes, same
 from tests.transducer.networks import random_arrays, random_frames
 
 KEPT = transducer_plan.LoopShape("kept", 128, 8, 2, 4)
@@ -21,18 +21,25 @@ TREES = [BoostingTree([(1 + i, 2, 3), (4,), (2, 5 + i)], vocab_size=13) if i != 
 NETWORKS = ({"layers": 2}, {"layers": 1, "durations": 4}, {"layers": 0, "context": 2})
 
 
+def lists(arrays, batch, **options):
+    """What a beam finds, as bytes."""
+    return lists_as_bytes(TransducerDecoder.from_arrays(arrays, 0, beam=4.0, **options).decode(batch, nbest=8))
+
+
 def main() -> None:
     if "--grow" in sys.argv:
         transducer_plan.first_room = lambda frames: 1
+        transducer_plan.beam_rooms = lambda frames, most: (8 * most, 64, 2 * most, most)
     batch = [random_frames(seed, frames) for seed, frames in enumerate((9, 0, 17, 1, 12))]
     batch[2] = batch[2].astype(np.float16)
     for network in NETWORKS:
         arrays = random_arrays(8, units=50, joint=70, **network)
         options = {"durations": [0, 1, 2, 5] if "durations" in network else None, "confidence": "entropy"}
         wanted = TransducerDecoder.from_arrays(arrays, 0, device="cpu", **options).decode(batch)
+        searched = lists(arrays, batch, device="cpu", **options)
         for precision in ("float32", "bfloat16"):
             for number, shape in enumerate(SHAPES):
-                transducer_plan.loop_shapes = lambda *_, shape=shape: (shape,)
+                transducer_plan.loop_shapes = transducer_plan.beam_shapes = lambda *_, shape=shape: (shape,)
                 transducer_plan.STAGED_GROUPS = 1 if number % 2 else transducer_plan.ANY
                 if not step(f"{network}, {precision}, {shape}"):
                     continue
@@ -40,6 +47,9 @@ def main() -> None:
                 found = decoder.decode(batch)
                 if precision == "float32":
                     same(found, wanted)
+                    assert lists(arrays, batch, device="cuda", **options) == searched
+                else:
+                    lists(arrays, batch, device="cuda", precision=precision, **options)
                 decoder.decode(batch, state=[one.state for one in found])
                 boosted = decoder.decode(batch, boost=TREES)
                 if precision == "float32":

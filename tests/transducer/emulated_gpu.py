@@ -75,7 +75,8 @@ class EmulatedGpu(emulated_gpu.EmulatedGpu):
         )  # fmt: skip
         self.threads = None
         self.plan(
-            loop_shapes=lambda *_: (loop,), beam_shapes=lambda *_: (loop,), blocks=lambda multiprocessors: shape.blocks, PROJECT_THREADS=64,
+            loop_shapes=lambda *_: (loop,), beam_shapes=lambda *_: (loop,),
+            blocks=lambda multiprocessors: shape.blocks, PROJECT_THREADS=64,
             first_room=lambda frames: shape.room,
         )  # fmt: skip
 

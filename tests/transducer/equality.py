@@ -13,6 +13,17 @@ def as_bytes(hypotheses):
     return parts
 
 
+def lists_as_bytes(hypotheses):
+    """All that n-best lists have, as bytes; the hypothesis itself first."""
+    return [[_entry_as_bytes(entry) for entry in (one, *one.nbest)] for one in hypotheses]
+
+
+def _entry_as_bytes(entry):
+    arrays = [entry.tokens, entry.frames, entry.log_probs, entry.durations, entry.confidence]
+    found = [None if array is None else (array.dtype, array.tobytes()) for array in arrays]
+    return [*found, entry.score, entry.posterior]
+
+
 def same(found, wanted):
     """Asserts it, and names the first utterance that differs."""
     assert len(found) == len(wanted)

@@ -13,6 +13,7 @@ from arcbeam.gpu.tuned import transducer_plan
 from tests.hypothesis_examples import examples
 from tests.simt.build import POLICIES, schedules
 from tests.transducer.emulated_gpu import Shape, scheduled
+from tests.transducer.equality import lists_as_bytes
 from tests.transducer.networks import NETWORKS, cases, random_arrays, random_frames
 
 BATCH = [random_frames(i, n) for i, n in enumerate((9, 0, 1, 17))]
@@ -30,26 +31,10 @@ def small(kind):
     return random_arrays(6, tokens=6, units=5, joint=133, blank_bias=-1.0, **NETWORKS[kind])
 
 
-def as_bytes(hypotheses):
-    """All that the n-best lists have, as bytes."""
-    return [
-        [
-            [(array.dtype, array.tobytes()) for array in arrays_of(entry)] + [entry.score, entry.posterior]
-            for entry in (one, *one.nbest)
-        ]
-        for one in hypotheses
-    ]
-
-
-def arrays_of(entry):
-    arrays = [entry.tokens, entry.frames, entry.log_probs, entry.durations, entry.confidence]
-    return [array for array in arrays if array is not None]
-
-
 def on_gpu(arrays, frames, shape=None, schedule=None, figures=None, **options):
     """What a decoder on the GPU makes of frames under a schedule, as bytes, and how many launches it took."""
     with scheduled(schedule, shape, **(figures or {})) as gpu:
-        return as_bytes(listed(arrays, frames, device="cuda", **options)), len(gpu.launches)
+        return lists_as_bytes(listed(arrays, frames, device="cuda", **options)), len(gpu.launches)
 
 
 def listed(arrays, frames, errors="raise", **options):
@@ -62,7 +47,7 @@ def check(arrays, frames, shape=None, schedule=None, figures=None, **options):
     """Decodes on both: all bytes are the same. Gives the CPU's hypotheses and the number of launches."""
     wanted = listed(arrays, frames, device="cpu", threads=1, **options)
     found, launches = on_gpu(arrays, frames, shape, schedule, figures, **options)
-    for i, (one, other) in enumerate(zip(found, as_bytes(wanted), strict=True)):
+    for i, (one, other) in enumerate(zip(found, lists_as_bytes(wanted), strict=True)):
         assert one == other, f"utterance {i}"
     return wanted, launches
 
@@ -112,7 +97,9 @@ def test_random_networks_in_bfloat16(case, shapes, search, policy):
     assert one + one[:1] == other + alone
 
 
-@pytest.mark.parametrize(("kind", "kernel"), [("rnnt", "kept"), ("stateless", "many"), ("tdt", "many"), ("tdt", "kept")])
+@pytest.mark.parametrize(
+    ("kind", "kernel"), [("rnnt", "kept"), ("stateless", "many"), ("tdt", "many"), ("tdt", "kept")]
+)
 def test_schedules(kind, kernel):
     frames = [BATCH[2], BATCH[0][:3]]
     for schedule in schedules():
@@ -190,20 +177,21 @@ def test_frames_and_logits_that_are_not_finite(kernel):
             found = listed(arrays, batch, "return", device="cuda", **options)
         assert [str(one.error) for one in found] == [str(one.error) for one in wanted]
         assert any(one.error for one in found) and not all(one.error for one in found)
-        assert as_bytes(found) == as_bytes(wanted)
+        assert lists_as_bytes(found) == lists_as_bytes(wanted)
 
 
 @pytest.mark.parametrize("kernel", ["kept", "many"])
 def test_the_host_can_end_it(kernel):
     """What was there before the launch ended is not a result."""
+
     def decode_after_an_interrupt(gpu):
         gpu.send_while_kernels_run([0])
         decoder = TransducerDecoder.from_arrays(small("rnnt"), device="cuda", **options_of("rnnt"))
         with gpu.interrupted(), pytest.raises(KeyboardInterrupt):
             decoder.decode(BATCH)
-        assert as_bytes(decoder.decode(BATCH, nbest=4)) == wanted
+        assert lists_as_bytes(decoder.decode(BATCH, nbest=4)) == wanted
 
-    wanted = as_bytes(listed(small("rnnt"), BATCH, device="cpu", **options_of("rnnt")))
+    wanted = lists_as_bytes(listed(small("rnnt"), BATCH, device="cpu", **options_of("rnnt")))
     with scheduled(shape=Shape(kernel), **ROOMY) as gpu:
         decode_after_an_interrupt(gpu)
 
@@ -211,15 +199,18 @@ def test_the_host_can_end_it(kernel):
 @pytest.mark.parametrize("kernel", ["kept", "many"])
 def test_blocks_that_do_not_all_run(kernel):
     """A block alone waits at the barrier, gives up and says so; those that come later leave at once."""
+
     def decode_without_blocks(gpu):
         decoder = TransducerDecoder.from_arrays(small("rnnt"), device="cuda", **options_of("rnnt"))
         gpu.schedule["resident"] = 1
-        with pytest.raises(CudaError, match="the 3 blocks of a transducer kernel on cuda:0 have not run at the same time"):
+        with pytest.raises(
+            CudaError, match="the 3 blocks of a transducer kernel on cuda:0 have not run at the same time"
+        ):
             decoder.decode(BATCH)
         gpu.schedule["resident"] = 0
-        assert as_bytes(decoder.decode(BATCH, nbest=4)) == wanted
+        assert lists_as_bytes(decoder.decode(BATCH, nbest=4)) == wanted
 
-    wanted = as_bytes(listed(small("rnnt"), BATCH, device="cpu", **options_of("rnnt")))
+    wanted = lists_as_bytes(listed(small("rnnt"), BATCH, device="cpu", **options_of("rnnt")))
     with scheduled(shape=Shape(kernel), PATIENCE_CYCLES=10**5) as gpu:
         decode_without_blocks(gpu)
 

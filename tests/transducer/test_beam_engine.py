@@ -9,6 +9,7 @@ import pytest
 from arcbeam import Batcher, InputError, TransducerDecoder, UnsupportedError
 from tests.processes import interrupted
 from tests.transducer.beam_searches import INF
+from tests.transducer.equality import lists_as_bytes
 from tests.transducer.networks import random_arrays, random_frames
 
 SHAPES = {
@@ -27,21 +28,6 @@ def make(kind, **options):
     return TransducerDecoder.from_arrays(arrays, 39, **{**defaults, **options})
 
 
-def as_bytes(hypotheses):
-    return [
-        [
-            (
-                [a.tobytes() for a in (one.tokens, one.frames, one.log_probs, one.confidence)],
-                None if one.durations is None else one.durations.tobytes(),
-                one.score,
-                one.posterior,
-            )
-            for one in (hypothesis, *hypothesis.nbest)
-        ]
-        for hypothesis in hypotheses
-    ]
-
-
 @pytest.fixture(scope="module")
 def batch():
     lengths = [0, 1, 2, 70, *np.random.default_rng(2).integers(3, 40, 20)]
@@ -55,7 +41,7 @@ def kind(request):
 
 @pytest.fixture(scope="module")
 def answer(kind, batch):
-    return as_bytes(make(kind, threads=1).decode(batch, nbest=8))
+    return lists_as_bytes(make(kind, threads=1).decode(batch, nbest=8))
 
 
 def test_lists_are_long(kind, batch):
@@ -69,28 +55,28 @@ def test_lists_are_long(kind, batch):
 
 @pytest.mark.parametrize("threads", [2, 7])
 def test_threads(kind, batch, answer, threads):
-    assert as_bytes(make(kind, threads=threads).decode(batch, nbest=8)) == answer
+    assert lists_as_bytes(make(kind, threads=threads).decode(batch, nbest=8)) == answer
 
 
 def test_batches_and_their_order(kind, batch, answer):
     decoder, order = make(kind, threads=2), np.random.default_rng(0).permutation(len(batch))
-    got = as_bytes(decoder.decode([batch[i] for i in order], nbest=8))
+    got = lists_as_bytes(decoder.decode([batch[i] for i in order], nbest=8))
     assert [got[int(np.flatnonzero(order == i)[0])] for i in range(len(batch))] == answer
     for size in (1, 5):
         found = [one for i in range(0, len(batch), size) for one in decoder.decode(batch[i : i + size], nbest=8)]
-        assert as_bytes(found) == answer
+        assert lists_as_bytes(found) == answer
 
 
 def test_padding_is_never_read(kind, batch, answer):
     array = np.full((len(batch), 80, 20), np.nan, np.float32)
     for row, frames in zip(array, batch, strict=True):
         row[: len(frames)] = frames
-    assert as_bytes(make(kind).decode(array, [len(frames) for frames in batch], nbest=8)) == answer
+    assert lists_as_bytes(make(kind).decode(array, [len(frames) for frames in batch], nbest=8)) == answer
 
 
 def test_a_shorter_list_is_the_beginning_of_a_longer_one(kind, batch, answer):
     for nbest in (1, 3):
-        found = as_bytes(make(kind).decode(batch, nbest=nbest))
+        found = lists_as_bytes(make(kind).decode(batch, nbest=nbest))
         assert found == [entries[: nbest + 1] for entries in answer]
     assert [one.nbest for one in make(kind).decode(batch)] == [None] * len(batch)
 
@@ -98,12 +84,12 @@ def test_a_shorter_list_is_the_beginning_of_a_longer_one(kind, batch, answer):
 def test_ctrl_c_ends_a_decode_and_the_decoder_goes_on(kind, batch, answer):
     decoder = make(kind)
     interrupted(lambda: decoder.decode([random_frames(9, 50_000, 20)] * 8))
-    assert as_bytes(decoder.decode(batch, nbest=8)) == answer
+    assert lists_as_bytes(decoder.decode(batch, nbest=8)) == answer
 
 
 def test_pickles(kind, batch, answer):
     decoder = pickle.loads(pickle.dumps(make(kind)))
-    assert as_bytes(pickle.loads(pickle.dumps(decoder.decode(batch, nbest=8)))) == answer
+    assert lists_as_bytes(pickle.loads(pickle.dumps(decoder.decode(batch, nbest=8)))) == answer
 
 
 def test_a_beam_of_none_or_0_is_greedy(kind, batch):
@@ -132,7 +118,7 @@ def test_values_that_are_not_finite(batch):
     good, bad = decoder.decode([batch[4], frames], nbest=3, errors="return")
     assert (bad.tokens.tolist(), bad.score, bad.posterior, bad.nbest) == ([], -INF, 0.0, [])
     assert isinstance(bad.error, InputError)
-    assert as_bytes([good]) == as_bytes(decoder.decode([batch[4]], nbest=3))
+    assert lists_as_bytes([good]) == lists_as_bytes(decoder.decode([batch[4]], nbest=3))
 
 
 def test_networks_that_overflow():

@@ -54,9 +54,7 @@ class TransducerMemory:
         return self.weights + self.encoder_output + self.projected + self.hypotheses + self.batch + self.automata
 
 
-def ordinal_of(
-    options: TransducerOptions, prediction: LstmPrediction | StatelessPrediction, fuses: bool
-) -> int | None:
+def ordinal_of(options: TransducerOptions, prediction: LstmPrediction | StatelessPrediction, fuses: bool) -> int | None:
     """The number of the GPU that decodes, None for the CPU. ``"auto"`` warns if the GPU cannot decode this network.
 
     fuses : whether the decoder has language models
