@@ -179,7 +179,7 @@ def make(**options):
 
 
 @pytest.fixture(scope="module")
-def heard(tmp_path_factory):
+def setup(tmp_path_factory):
     """Utterances, a tree for each, and options of all models."""
     folder = tmp_path_factory.mktemp("lm")
     lengths = [0, 1, 2, 40, *np.random.default_rng(2).integers(3, 30, 14)]
@@ -212,48 +212,48 @@ def as_bytes(hypotheses, parts=True):
     ]
 
 
-def test_models_change_what_is_found(heard):
-    plain = make().decode(heard.batch, nbest=8)
-    assert sum(a[0][0] != b[0][0] for a, b in zip(as_bytes(plain), heard.expected, strict=True)) > 5
+def test_models_change_what_is_found(setup):
+    plain = make().decode(setup.batch, nbest=8)
+    assert sum(a[0][0] != b[0][0] for a, b in zip(as_bytes(plain), setup.expected, strict=True)) > 5
     assert {getattr(one, name) for one in plain for name in PARTS} == {0.0}
     assert all(one.network_score == one.score for one in plain)
 
 
-def test_a_weight_of_0_is_none(heard):
-    plain = as_bytes(make().decode(heard.batch, nbest=8))
+def test_a_weight_of_0_is_none(setup):
+    plain = as_bytes(make().decode(setup.batch, nbest=8))
     of_none = {"ngram_lm_alpha": 0.0, "lodr_scale": 0.0, "ilm_scale": 0.0, "boosting_tree_alpha": 0.0}
     for name in ("ngram_lm_model", "lodr_model"):
-        of_none[name] = heard.options[name]
-    assert as_bytes(make(**of_none).decode(heard.batch, boost=heard.trees, nbest=8)) == plain
+        of_none[name] = setup.options[name]
+    assert as_bytes(make(**of_none).decode(setup.batch, boost=setup.trees, nbest=8)) == plain
     empty = BoostingTree([], vocab_size=39)
-    assert as_bytes(make().decode(heard.batch, boost=empty, nbest=8)) == plain
+    assert as_bytes(make().decode(setup.batch, boost=empty, nbest=8)) == plain
 
 
 @pytest.mark.parametrize("threads", [2, 5])
-def test_threads_batches_and_their_order(heard, threads):
-    decoder, order = make(threads=threads, **heard.options), np.random.default_rng(0).permutation(len(heard.batch))
-    got = as_bytes(decoder.decode([heard.batch[i] for i in order], boost=[heard.trees[i] for i in order], nbest=8))
-    assert [got[int(np.flatnonzero(order == i)[0])] for i in range(len(order))] == heard.expected
+def test_threads_batches_and_their_order(setup, threads):
+    decoder, order = make(threads=threads, **setup.options), np.random.default_rng(0).permutation(len(setup.batch))
+    got = as_bytes(decoder.decode([setup.batch[i] for i in order], boost=[setup.trees[i] for i in order], nbest=8))
+    assert [got[int(np.flatnonzero(order == i)[0])] for i in range(len(order))] == setup.expected
     one_by_one = [
-        decoder.decode([frames], boost=tree, nbest=8)[0] for frames, tree in zip(heard.batch, heard.trees, strict=True)
+        decoder.decode([frames], boost=tree, nbest=8)[0] for frames, tree in zip(setup.batch, setup.trees, strict=True)
     ]
-    assert as_bytes(one_by_one) == heard.expected
+    assert as_bytes(one_by_one) == setup.expected
 
 
-def test_pickles_and_models_that_have_been_read(heard):
-    decoder = pickle.loads(pickle.dumps(make(**heard.options)))
-    found = pickle.loads(pickle.dumps(decoder.decode(heard.batch, boost=heard.trees, nbest=8)))
-    assert as_bytes(found) == heard.expected
-    read = {name: token_automaton(heard.options[name], None, 40, 39, name) for name in ("ngram_lm_model", "lodr_model")}
-    assert as_bytes(make(**heard.options | read).decode(heard.batch, boost=heard.trees, nbest=8)) == heard.expected
+def test_pickles_and_models_that_have_been_read(setup):
+    decoder = pickle.loads(pickle.dumps(make(**setup.options)))
+    found = pickle.loads(pickle.dumps(decoder.decode(setup.batch, boost=setup.trees, nbest=8)))
+    assert as_bytes(found) == setup.expected
+    read = {name: token_automaton(setup.options[name], None, 40, 39, name) for name in ("ngram_lm_model", "lodr_model")}
+    assert as_bytes(make(**setup.options | read).decode(setup.batch, boost=setup.trees, nbest=8)) == setup.expected
 
 
-def test_dictionaries_have_the_parts(heard):
-    [found] = make(**heard.options).decode(heard.batch[3:4], boost=heard.trees[1], nbest=2)
+def test_dictionaries_have_the_parts(setup):
+    [found] = make(**setup.options).decode(setup.batch[3:4], boost=setup.trees[1], nbest=2)
     for one in (found.to_dict(), *found.to_dict()["nbest"]):
         assert one["score"] == pytest.approx(sum(one[name] for name in ("network_score", *PARTS)), abs=1e-9)
         assert one["lm_score"] < 0 < one["ilm_score"] and one["lodr_score"] > 0
-    greedy = make(beam=None).decode(heard.batch[3:4])[0]
+    greedy = make(beam=None).decode(setup.batch[3:4])[0]
     assert (greedy.network_score, *(getattr(greedy, name) for name in PARTS)) == (None,) * 5
     assert not {"network_score", *PARTS} & greedy.to_dict().keys()
 
@@ -280,8 +280,8 @@ def test_dictionaries_have_the_parts(heard):
         ({"lodr_model": "W"}, r"^lodr_model: expected a model of tokens, got one that has 0 of their 39 words"),
     ],
 )
-def test_options_that_are_wrong(heard, tmp_path, options, message):
-    paths = {"L": heard.options["lodr_model"], "W": tmp_path / "words.arpa"}
+def test_options_that_are_wrong(setup, tmp_path, options, message):
+    paths = {"L": setup.options["lodr_model"], "W": tmp_path / "words.arpa"}
     random_arpa(paths["W"], range(9), 2, word_of="word{}".format)
     if "lodr_model" in options:
         options = options | {"lodr_model": paths[options["lodr_model"]]}
@@ -289,13 +289,13 @@ def test_options_that_are_wrong(heard, tmp_path, options, message):
         make(**options)
 
 
-def test_trees_that_do_not_fit(heard):
-    decoder = make(**heard.options)
+def test_trees_that_do_not_fit(setup):
+    decoder = make(**setup.options)
     with pytest.raises(ValueError, match=r"^boost\[0\]: expected a tree of 39 or 40 tokens, got one of 7"):
-        decoder.decode(heard.batch[:1], boost=BoostingTree([(1,)], vocab_size=7))
+        decoder.decode(setup.batch[:1], boost=BoostingTree([(1,)], vocab_size=7))
     with pytest.raises(ValueError, match="expected a tree or None for each of 2 utterances, got 1"):
-        decoder.decode(heard.batch[:2], boost=[None])
-    assert as_bytes(decoder.decode(heard.batch, boost=heard.trees, nbest=8)) == heard.expected
+        decoder.decode(setup.batch[:2], boost=[None])
+    assert as_bytes(decoder.decode(setup.batch, boost=setup.trees, nbest=8)) == setup.expected
 
 
 def test_an_internal_language_model_that_overflows():
@@ -320,13 +320,10 @@ def test_an_internal_language_model_that_overflows():
 
 def clamped(self, history, frame):
     """NeMo's clamp: 1 - p of the blank is never below 0.01."""
-    log_probs = self.networks.row(history, frame)[1]
-    kept, self.weight = self.weight, np.float32(0)
-    found = RIGHT(self, history, frame)
-    self.weight = kept
-    of_labels = np.log(np.float32(max(0.01, 1 - np.exp(np.float64(log_probs[self.blank])))))
-    found[self.labels] += kept * np.float32(of_labels)
-    found[self.blank] *= np.float32(1) + kept
+    found, log_probs = RIGHT(self, history, frame), self.networks.row(history, frame)[1]
+    of_labels = np.log(-np.expm1(np.float64(log_probs[self.blank])))
+    if of_labels < math.log(0.01):
+        found[self.labels] += self.weight * np.float32(math.log(0.01) - of_labels)
     return found
 
 
@@ -359,8 +356,8 @@ WRONG = {
     "the blank stays as it is": ("scores", blank_as_it_is),
     "the internal model has a blank": ("_internal", lambda self, history: beam_oracle.log_softmax(
         self.networks.internal(history))),
-    "the internal model sees no history": ("_internal", lambda self, history: INTERNAL(self, ())),
-    "models see no history": ("state", lambda self, history: self.states[()]),
+    "the internal model is that of no history": ("_internal", lambda self, history: INTERNAL(self, ())),
+    "automata stay in their first states": ("state", lambda self, history: self.states[()]),
 }  # fmt: skip
 INTERNAL = fusion_oracle.BeamModels._internal
 
@@ -372,7 +369,8 @@ def compared(tmp_path_factory):
     for seed in range(12):
         draw = random.Random(seed)
         durations, most, beam = draw.choice(DURATIONS), draw.choice([2, 4, 6]), draw.choice([3.0, INF])
-        arrays = random_arrays(seed, tokens=5, durations=len(durations or ()), **draw.choice(PREDICTIONS))
+        shape = {"tokens": 5, "durations": len(durations or ()), "blank_bias": draw.choice([1.0, 5.0])}
+        arrays = random_arrays(seed, **shape, **draw.choice(PREDICTIONS))
         frames, max_symbols = random_frames(seed, 7), draw.choice([1, 3])
         given, tree, models = drawn_models(tmp_path_factory.mktemp("lm"), seed, 5, 0)
         given |= {"durations": durations, "max_symbols": max_symbols, "beam": beam, "max_hypotheses": most}
