@@ -18,7 +18,7 @@ from arcbeam.transducer._transducer import available_kernels
 from arcbeam.transducer.decoder import FrameLoopingDecoder
 from arcbeam.transducer.fusion import trees_of
 from arcbeam.transducer.ngram_lm import token_automaton
-from arcbeam.transducer.phrase_tokens import Sampler
+from arcbeam.transducer.phrases.phrase_tokens import Sampler
 from tests.hypothesis_examples import examples
 from tests.transducer import fusion_oracle, oracle
 from tests.transducer.arpas import random_arpa

@@ -1,6 +1,7 @@
 """Decoding of RNN-T and TDT models: `TransducerDecoder`, its networks, options, results and states.
 
-May import: arrays, core, files, gpu, lm, streams, transducer/beam, transducer/streams.
+May import: arrays, core, files, gpu, lm, streams, transducer/beam, transducer/phrases,
+transducer/streams.
 """
 
 from importlib import import_module

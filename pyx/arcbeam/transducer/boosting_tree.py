@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import numbers
 import os
@@ -19,11 +20,11 @@ from arcbeam.core.show import shortened, shown_as
 from arcbeam.core.warn import warn
 from arcbeam.files.phrase_file import read_phrases
 from arcbeam.transducer._boosting_tree import build
-from arcbeam.transducer.phrase_tokens import PhraseTokenizer, Sampler, TokensOf
+from arcbeam.transducer.phrases.calibration import LARGEST_SCORE, Decoder, calibrated
+from arcbeam.transducer.phrases.phrase_tokens import PhraseTokenizer, Sampler, TokensOf
 from arcbeam.transducer.text import Pieces
 from arcbeam.transducer.token_automaton import Digests, Fusion, TokenAutomaton, from_the_start
 
-LARGEST_SCORE = 1000.0
 MOST_STATES = 2**31 - 1
 LARGEST_VOCABULARY = 2**24
 CHECKED_PHRASES = 100  # at most, whose tokens are compared with the decoder's pieces
@@ -144,7 +145,8 @@ class BoostingTree:
             for phrase, found in zip(self._phrases, segmented, strict=True):
                 if isinstance(phrase, str):
                     found += sampler.alternatives(phrase, found[0], num_of_transcriptions)
-        self.automaton = _compiled(segmented, list(self._phrases.values()), depth_scaling, unk_score, self.vocab_size)
+        self._shape = depth_scaling, unk_score
+        self.automaton = _compiled(segmented, list(self._phrases.values()), *self._shape, self.vocab_size)
         self._fits: set[tuple[int, int, int]] = set()  # tokens, blank and pieces of decoders that it was checked for
         self._used = frozenset(token for alternatives in segmented for tokens in alternatives for token in tokens)
         self._segmented = segmented
@@ -227,6 +229,65 @@ bpe_alpha, seed
     def alone(self) -> tuple[Fusion, Digests]:
         """What an utterance without a state and an n-gram model is scored with: most are, so it is made once."""
         return from_the_start(None, self.automaton)
+
+    def with_scores(self, phrases: Mapping[Phrase, float]) -> Self:
+        """The tree of the same phrases with other scores, cut into the same tokens."""
+        if phrases.keys() != self._phrases.keys():
+            raise ValueError(f"phrases: expected scores of the {len(self):,} phrases of the tree, and of no others")
+        made = copy.copy(self)
+        made.__dict__.pop("alone", None)
+        made._phrases = {phrase: _checked(phrase, phrases[phrase]) for phrase in self._phrases}
+        made._fits = set()
+        made.automaton = _compiled(self._segmented, list(made._phrases.values()), *self._shape, self.vocab_size)
+        return made
+
+    @lists_options()
+    def calibrate(
+        self,
+        decoder: Decoder,
+        encoder_output: Any,
+        lengths: Any = None,
+        *,
+        false_alarms: float = 0.01,
+        largest: float = 8.0,
+    ) -> Self:
+        """The same phrases with the largest scores that seldom put one of them where nobody said it.
+
+        All context scores above 0 are multiplied by one factor. An utterance has a false alarm if its hypothesis
+        contains a phrase with a score above 0 more often than the hypothesis of the same decoder without a tree does:
+        phrases of text as whole words, if the decoder has text, and others as tokens. Of the given utterances at most
+        the share `false_alarms` has one, whatever the length of the list: a longer list gets lower scores.
+
+        Parameters
+        ----------
+        decoder : TransducerDecoder
+            With the options that will be used; the beam and ``boosting_tree_alpha`` matter most.
+        encoder_output, lengths
+            Speech in which none of the phrases is said, as `TransducerDecoder.decode` takes it. It is decoded about
+            eight times. With fewer than ``1 / false_alarms`` utterances not a single false alarm is accepted.
+        false_alarms : float
+            The largest share of the utterances that may have a false alarm, from 0 to below 1.
+        largest : float
+            The largest context score that any phrase may get, a natural log.
+
+        Returns
+        -------
+        BoostingTree
+            A new tree, whose largest context score is a multiple of 1/8; negative scores are as they were. The search
+            for it halves the range that is left, as if false alarms never became fewer with larger scores; the scores
+            that are returned were tried and keep to the share.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A decoder of another kind or vocabulary, no utterance, a share or a largest score out of range, no phrase
+            above 0, or false alarms even with scores up to 1/8. And what `TransducerDecoder.decode` raises.
+
+        Examples
+        --------
+        >>> tree = arcbeam.BoostingTree(["of clubs"], decoder.pieces).calibrate(decoder, other_speech)
+        """
+        return calibrated(self, decoder, encoder_output, lengths, false_alarms, largest)
 
     def check_fits(self, name: str, tokens: int, blank: int, detokenize: Any = None) -> None:
         """Raises ValueError, which names the tree so, unless a decoder of so many tokens and this blank takes it.
