@@ -1,14 +1,14 @@
 #include "transducer/fusion.hpp"
 
-#include <algorithm>
-
 namespace arcbeam::transducer {
 
 namespace {
 
 constexpr std::uint32_t kNowhere = 0xffffffffU;
 
-// token_step of every token: from the longest history down, each token takes the first arc that it finds.
+}  // namespace
+
+// From the longest history down, each token takes the first arc that it finds.
 void all_steps(const TokenAutomaton& automaton, std::uint32_t state, std::vector<TokenStep>& steps) {
     steps.assign(automaton.num_tokens, TokenStep{0.0F, kNowhere});
     float backoffs = 0.0F;
@@ -26,13 +26,10 @@ void all_steps(const TokenAutomaton& automaton, std::uint32_t state, std::vector
     }
 }
 
-}  // namespace
-
 void FusedLogits::begin(const Fusion& fusion, const FusionStates& states, std::size_t tokens) {
     fusion_ = fusion;
     states_ = states;
-    is_active_ = std::any_of(std::begin(fusion.models), std::end(fusion.models),
-                             [](const FusionModel& model) { return model.automaton.num_states > 0U; });
+    is_active_ = fusion.has(0) || fusion.has(1);
     if (is_active_) {
         biases_.assign(tokens, 0.0F);
         fill();
@@ -43,7 +40,7 @@ void FusedLogits::fill() {
     const FusionModel& ngram_lm = fusion_.models[0];
     const FusionModel& tree = fusion_.models[1];
     for (std::size_t i = 0; i < kFusionModels; ++i) {
-        if (fusion_.models[i].automaton.num_states > 0U) {
+        if (fusion_.has(i)) {
             all_steps(fusion_.models[i].automaton, states_.of[i], steps_[i]);
         } else {
             steps_[i].clear();

@@ -14,7 +14,8 @@
 
 namespace arcbeam::transducer {
 
-constexpr std::size_t kFusionModels = 2;  // the n-gram model, the boosting tree
+// The n-gram model, the boosting tree, and of beam search alone a second n-gram model (LODR).
+constexpr std::size_t kFusionModels = 3;
 
 struct FusionModel {
     TokenAutomaton automaton{};  // without states: none
@@ -23,11 +24,16 @@ struct FusionModel {
 
 struct Fusion {
     FusionModel models[kFusionModels];
+
+    [[nodiscard]] bool has(std::size_t model) const { return models[model].automaton.num_states > 0U; }
 };
 
 struct FusionStates {
-    std::uint32_t of[kFusionModels] = {0, 0};
+    std::uint32_t of[kFusionModels] = {0, 0, 0};
 };
+
+// token_step of every token that the automaton scores.
+void all_steps(const TokenAutomaton& automaton, std::uint32_t state, std::vector<TokenStep>& steps);
 
 class FusedLogits {
   public:

@@ -37,6 +37,7 @@ struct BeamOptions {
     std::uint32_t max_hypotheses = 1;
     bool sums = true;
     float length_power = 0.0F;
+    float ilm_scale = 0.0F;  // of the internal language model
 };
 
 struct Options {
@@ -72,7 +73,9 @@ struct Labels {
 
 struct Alternative : Labels {
     double score = 0.0;
-    double posterior = 0.0;  // among all that the search has ended with
+    double posterior = 0.0;             // among all that the search has ended with
+    double shares[kFusionModels] = {};  // of the score: what each model has added
+    double ilm_share = 0.0;
 };
 
 struct Result : Labels {

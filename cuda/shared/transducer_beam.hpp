@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "shared/portable.hpp"
+#include "shared/token_automaton.hpp"
 #include "shared/transducer_math.hpp"
 
 namespace arcbeam::transducer {
@@ -19,6 +20,26 @@ ARCBEAM_INLINED float merged_score(float a, float b, bool sums) {
     const float low = a < b ? a : b;
     return sums ? high + log_of(1.0F + exp_of(low - high)) : high;
 }
+
+// The log-prob of all labels together, ln(1 - p_blank): `largest` and `log_sum` are those of all tokens, the others
+// those of the tokens without the blank.
+ARCBEAM_INLINED float log_prob_of_labels(float largest_label, float log_sum_of_labels, float largest,
+                                         float log_sum) {
+    return log_prob(largest_label, largest, log_sum) + log_sum_of_labels;
+}
+
+// What the models add to the score of a label, of their shares; and the weight of the blank, of their factors. The
+// models are the n-gram model, the boosting tree, the second n-gram model (LODR) and the internal language model,
+// which is subtracted; one that is not there has 0.
+ARCBEAM_INLINED float models_added(float ngram_lm, float boosting_tree, float lodr, float ilm) {
+    return (fused_bias(ngram_lm, boosting_tree) + lodr) - ilm;
+}
+
+// With models, the scores of a label and of the blank in place of their log-probs.
+ARCBEAM_INLINED float label_score(float log_prob, float weight, float log_prob_of_labels, float bias) {
+    return (log_prob + weight * log_prob_of_labels) + bias;
+}
+ARCBEAM_INLINED float blank_score(float log_prob, float weight) { return (1.0F + weight) * log_prob; }
 
 // Hypotheses are ranked by their scores divided by this: (labels + 1)^power.
 ARCBEAM_INLINED double length_factor(std::uint32_t labels, float power) {

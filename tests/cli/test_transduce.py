@@ -335,3 +335,36 @@ def test_a_beam(run, models):
     }.items():
         result = run(*given, *wrong)
         assert result.exit_code == 1 and said in result.stderr
+
+
+@pytest.mark.filterwarnings("ignore:.*do not sum to 1:UserWarning")
+def test_models_with_a_beam(run, models):
+    """Lists, an n-gram model, LODR and the internal language model: the decoder's n-best list, with the parts."""
+    (models / "phrases").write_text("abd\t3\nfl\n")
+    ngram_lm = random_arpa(models / "n.arpa", range(12), 3)
+    lodr = random_arpa(models / "l.arpa", range(12), 2, seed=4)
+    decoder = TransducerDecoder.from_nemo(
+        models / "m.nemo", beam=6, ngram_lm_model=ngram_lm, ngram_lm_alpha=0.5, lodr_model=lodr, lodr_scale=-0.25,
+        ilm_scale=0.1, boosting_tree_alpha=2.0, device="cpu",
+    )  # fmt: skip
+    tree = BoostingTree({"abd": 3.0, "fl": 1.0}, decoder.pieces)
+    expected = decoder.decode(list(FRAMES.values()), boost=tree, nbest=4)
+    given = ["--beam", "6", "--boost", models / "phrases", "--boosting-tree-alpha", "2", "--ngram-lm", ngram_lm]
+    given += ["--ngram-lm-alpha", "0.5", "--lodr", lodr, "--lodr-scale", "-0.25", "--ilm-scale", "0.1"]
+    result = run("transduce", models / "m.nemo", models / "in.npz", *given, "-f", "json", "--nbest", "4")
+    assert result.exit_code == 0, result.output
+    parts = ("score", "network_score", "lm_score", "boost_score", "lodr_score", "ilm_score")
+    for line, one in zip(map(json.loads, result.stdout.splitlines()), expected, strict=True):
+        for found, entry in zip((line, *line["nbest"]), (one, *one.nbest), strict=True):
+            assert found["text"] == entry.text
+            assert [found[name] for name in parts] == pytest.approx([getattr(entry, name) for name in parts], abs=1e-6)
+            assert sum(found[name] for name in parts[1:]) == pytest.approx(found["score"], abs=1e-5)
+    assert "network_score" not in run("transduce", models / "m.nemo", models / "in.npz", "-f", "json").stdout
+    for wrong, said in {
+        ("--lodr", lodr): "needs --beam",
+        ("--ilm-scale", "0.1"): "needs --beam",
+        ("--beam", "4", "--lodr-scale", "-0.1"): "needs --lodr",
+        ("--beam", "4", "--ilm-scale", "1.5"): "at least 0 and of at most 1, got '1.5'",
+    }.items():
+        result = run("transduce", models / "m.nemo", models / "in.npz", *wrong)
+        assert result.exit_code == 2 and said in " ".join(result.stderr.replace("│", " ").split())

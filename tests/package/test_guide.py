@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import arcbeam
+from data.token_ngrams import write_arpa
 from tests.decode import kenlm_files
 from tests.simt import build
 from tests.transducer.archives import nemo_file, nemo_names
@@ -38,7 +39,7 @@ PYTHON = {
     "guide/large-language-models.md": 3, "guide/lattice-rescoring.md": 2, "guide/lattices-of-kaldi.md": 2,
     "guide/lattices.md": 3, "guide/more-answers.md": 5, "guide/not-yet.md": 1, "guide/report.md": 1,
     "guide/serving-streams.md": 5, "guide/streams.md": 4, "guide/transcribe.md": 4, "guide/transducer-streams.md": 1,
-    "guide/transducer-boosting.md": 1, "guide/transducer-weights.md": 1, "guide/transducers.md": 2,
+    "guide/transducer-boosting.md": 2, "guide/transducer-weights.md": 1, "guide/transducers.md": 3,
     "guide/which-decoder.md": 1, "guide/word-times.md": 3, "index.md": 1,
 }  # fmt: skip
 COMMANDS = {
@@ -48,7 +49,7 @@ COMMANDS = {
     "guide/graphs.md": 7, "guide/json.md": 2, "guide/large-language-models.md": 4, "guide/lattices-of-kaldi.md": 1,
     "guide/more-answers.md": 2, "guide/report.md": 4, "guide/streams.md": 2, "guide/transcribe.md": 2,
     "guide/transducer-boosting.md": 2, "guide/transducer-streams.md": 3, "guide/transducer-weights.md": 1,
-    "guide/transducers.md": 4,
+    "guide/transducers.md": 5,
     "guide/troubleshooting.md": 2, "guide/word-times.md": 3,
 }  # fmt: skip
 NOT_RUN = {
@@ -684,11 +685,11 @@ def test_kenlm(there, arpa):
 def test_transducers(here, demo_data, capsys):
     """Both pages run in a checkout as they stand, shell commands included; the demo's errors are those on the page."""
     Path("data").symlink_to(ROOT / "data")
-    whole, beam = examples("guide/transducers.md")
-    (boost,) = examples("guide/transducer-boosting.md")
+    whole, beam, fused = examples("guide/transducers.md")
+    boost, calibrate = examples("guide/transducer-boosting.md")
     run("transducers.md", whole, names := {})
     said = capsys.readouterr().out.splitlines()
-    shown, plain, as_json, as_lists = commands("guide/transducers.md")
+    shown, plain, as_json, as_lists, with_models = commands("guide/transducers.md")
     boosted, mapped = commands("guide/transducer-boosting.md")
     text = (DOCS / "guide" / "transducers.md").read_text()
     told = re.search(r"this TDT has a word error rate of ([\d.]+) %.*?one\s+of ([\d.]+) %", text, re.DOTALL)
@@ -722,6 +723,21 @@ def test_transducers(here, demo_data, capsys):
         subprocess.run(line, shell=True, check=True)
     lines = command(boosted).splitlines()
     assert f"cards-002 {better[0]}" in lines and f"cards-005 {better[1]}" in lines
+    run("transducer-boosting.md", calibrate, names)
+    assert list(names["tree"].phrases) == ["of clubs", "of hearts"]
+    assert set(names["tree"].phrases.values()) == {8.0}  # too little speech for a false alarm
+
+    read = dict(names)
+    words = [[names["decoder"].pieces.index(piece) for piece in ("▁of", "▁s", "▁c")]] * 3
+    write_arpa(Path("tokens.arpa"), words, 2, len(names["decoder"].pieces), lambda token: chr(100 + token))
+    capsys.readouterr()
+    run("transducers.md", fused, read)
+    entries = [line.split(" ", 5) for line in capsys.readouterr().out.splitlines()]
+    assert entries[0][-1] == better[0] and len(entries) > 1
+    for total, *parts, _ in entries:
+        assert float(total) == pytest.approx(sum(map(float, parts)), abs=0.03)
+    [best] = [one for one in map(json.loads, command(with_models).splitlines()) if one["id"] == "cards-002"]
+    assert best["text"] == better[0] and best["boost_score"] > 0 > best["lm_score"]
     assert command(mapped).splitlines() == [one if "cards-002" not in one else f"cards-002 {better[0]}" for one in said]
 
 

@@ -1,8 +1,10 @@
-"""Random n-gram models over tokens, as ARPA files."""
+"""Random n-gram models over tokens: as ARPA files, and as the oracle takes them."""
 
 import gzip
 
 import numpy as np
+
+from arcbeam.transducer._boosting_tree import walk
 
 
 def random_arpa(path, tokens, order=3, per_history=4, seed=0, word_of=lambda token: chr(100 + token), unknown=True):
@@ -31,3 +33,16 @@ def random_arpa(path, tokens, order=3, per_history=4, seed=0, word_of=lambda tok
     with gzip.open(path, "wt") if str(path).endswith(".gz") else open(path, "w") as file:
         file.write(text)
     return path
+
+
+def lm_of(automaton):
+    """The same scores as the automaton's, for the oracle, whose file reader rounds in another order."""
+
+    class Walked:
+        start = automaton.start
+
+        def score(self, state, token):
+            scores, states = walk(automaton, state, np.array([token], np.uint32))
+            return scores[0], int(states[0])
+
+    return Walked()

@@ -31,7 +31,7 @@ class Networks:
         self.tokens = len(arrays["output_weight"]) - len(durations or ())
         self.encoded = [self._linear("encoder", self.rounding(frame)) for frame in frames]
         self.predicted = {(): self._predict(start, blank)}
-        self.rows = {}
+        self.rows, self.without_encoder = {}, {}
 
     def _linear(self, name, x):
         return oracle.linear(self.arrays[f"{name}_weight"], self.arrays.get(f"{name}_bias"), x)
@@ -49,12 +49,26 @@ class Networks:
 
     def log_probs(self, history, frame):
         """float32[tokens] and float32[durations]; for an RNN-T the only duration is 0, with a log-prob of 0."""
+        return self.row(history, frame)[1:]
+
+    def row(self, history, frame):
+        """The logits of the tokens, and these log-probs."""
         if (history, frame) not in self.rows:
-            hidden = self.rounding(self.activation(self.encoded[frame] + self.prediction(history)[1]))
-            logits = self._linear("output", hidden)
-            tokens, durations = logits[: self.tokens], logits[self.tokens :]
-            self.rows[history, frame] = log_softmax(tokens), log_softmax(durations) if self.durations else [F(0)]
+            tokens, durations = self._joint(self.encoded[frame], history)
+            of_durations = log_softmax(durations) if self.durations else [F(0)]
+            self.rows[history, frame] = tokens, log_softmax(tokens), of_durations
         return self.rows[history, frame]
+
+    def internal(self, history):
+        """The logits of the tokens without the encoder's part."""
+        if history not in self.without_encoder:
+            self.without_encoder[history], _ = self._joint(F(0), history)
+        return self.without_encoder[history]
+
+    def _joint(self, encoded, history):
+        hidden = self.rounding(self.activation(encoded + self.prediction(history)[1]))
+        logits = self._linear("output", hidden)
+        return logits[: self.tokens], logits[self.tokens :]
 
 
 def log_softmax(logits):
@@ -71,6 +85,17 @@ class Model:
     blank: int
     durations: list | None
     max_symbols: int
+    models: object = None  # a `fusion_oracle.BeamModels`
+
+    def scores(self, history, frame):
+        """What the search counts: the log-probs, of tokens with what the models make of them."""
+        tokens, durations = self.networks.log_probs(history, frame)
+        return tokens if self.models is None else self.models.scores(history, frame), durations
+
+    def exact_scores(self, history, frame):
+        """The same of tokens in float64, from the definitions."""
+        tokens, durations = self.networks.log_probs(history, frame)
+        return tokens if self.models is None else self.models.exact_scores(history, frame), durations
 
     @property
     def steps(self):
@@ -159,7 +184,7 @@ def expand(model, live, frame, buckets, beam, most):
     """The candidates that are admitted, in the order of the law, and what they score at least."""
     found = []
     for rank, one in enumerate(live):
-        tokens, durations = model.networks.log_probs(one.history, frame)
+        tokens, durations = model.scores(one.history, frame)
         for token, log_prob in enumerate(tokens):
             found += [(one.score + (log_prob + more), rank, token, d) for d, more in enumerate(durations)]
     passed_over = [one.score for bucket in buckets.values() for one in bucket.found.values()]
@@ -183,11 +208,11 @@ def overtaken(buckets, most):
 
 
 def stepped(model, source, score, frame, token, d):
-    tokens, durations = model.networks.log_probs(source.history, frame)
-    path = source.path + (tokens[token] + durations[d])
+    scores, durations = model.scores(source.history, frame)
+    path = source.path + (scores[token] + durations[d])
     if token == model.blank:
         return replace(source, score=score, path=path)
-    label = (token, frame, model.steps[d], tokens[token])
+    label = (token, frame, model.steps[d], model.networks.log_probs(source.history, frame)[0][token])
     return Hypothesis((*source.history, token), score, path, (*source.labels, label))
 
 
@@ -205,7 +230,7 @@ def ranked(live, offset, power):
 
 
 def every_history(model, merge="sum"):
-    """{history: log of the summed, or of the largest, probability of its paths}, in float64, path by path."""
+    """{history: log of the summed or largest probability of its paths, with models}, in float64, path by path."""
     paths = {}
     waiting = [(0, 0, (), 0.0)]
     while waiting:
@@ -213,7 +238,7 @@ def every_history(model, merge="sum"):
         if frame == model.frames:
             paths.setdefault(history, []).append(score)
             continue
-        tokens, durations = model.networks.log_probs(history, frame)
+        tokens, durations = model.exact_scores(history, frame)
         for token, log_prob in enumerate(tokens):
             for d, more in enumerate(durations):
                 after = history if token == model.blank else (*history, token)
@@ -236,7 +261,7 @@ def full_sum(model, history):
                 score = forward.pop((frame, written, depth), None)
                 if score is None:
                     continue
-                tokens, durations = model.networks.log_probs(tuple(history[:written]), frame)
+                tokens, durations = model.exact_scores(tuple(history[:written]), frame)
                 for token, more in ((model.blank, 0), *(((history[written], 1),) if written < len(history) else ())):
                     for d, duration in enumerate(durations):
                         to, deeper = model.after(frame, depth, token, model.steps[d])

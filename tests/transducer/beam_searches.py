@@ -6,15 +6,17 @@ import numpy as np
 
 from arcbeam import TransducerDecoder
 from tests.transducer.beam_oracle import Model, Networks
+from tests.transducer.fusion_oracle import BeamModels
 
 INF = math.inf
 DURATIONS = [None, [0, 1, 2, 3, 4], [1, 2, 4], [0, 2, 5], [0, 0, 1]]
 PREDICTIONS = [{"layers": 1}, {"layers": 2}, {"layers": 0, "context": 2, "groups": 3}, {"layers": 0}]
 
 
-def model_of(arrays, frames, blank, durations, max_symbols, **network):
+def model_of(arrays, frames, blank, durations, max_symbols, models=None, **network):
     networks = Networks(arrays, frames, blank, durations, **network)
-    return Model(networks, len(frames), blank, durations, max_symbols)
+    fused = None if models is None else BeamModels(networks, blank, **models)
+    return Model(networks, len(frames), blank, durations, max_symbols, fused)
 
 
 def entries_of(hypothesis):
@@ -46,6 +48,6 @@ def wanted(found, durations):
     ]
 
 
-def decode(arrays, frames, blank=0, *, nbest=None, **options):
+def decode(arrays, frames, blank=0, *, nbest=None, boost=None, **options):
     decoder = TransducerDecoder.from_arrays(arrays, blank, **{"device": "cpu", "threads": 1, **options})
-    return decoder.decode([frames], nbest=nbest or decoder.options.max_hypotheses)[0]
+    return decoder.decode([frames], nbest=nbest or decoder.options.max_hypotheses, boost=boost)[0]

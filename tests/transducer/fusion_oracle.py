@@ -9,6 +9,8 @@ import math
 
 import numpy as np
 
+from tests.transducer import oracle
+
 F = np.float32
 
 
@@ -106,3 +108,78 @@ class Fusion:
 
     def follow(self, token):
         self.states = [model.score(s, token)[1] for (model, _), s in zip(self.models, self.states, strict=True)]
+
+
+class BeamModels:
+    """What models make of the scores of tokens in beam search: shares of each history, and the weight of the blank."""
+
+    def __init__(self, networks, blank, ngram_lm=(None, 0.0), tree=(None, 0.0), lodr=(None, 0.0), ilm_scale=0.0):
+        self.networks, self.blank, self.ilm_scale = networks, blank, F(ilm_scale)
+        self.models = [ngram_lm, tree, lodr]
+        self.labels = [token for token in range(networks.tokens) if token != blank]
+        alphas = [F(alpha) if model else F(0) for model, alpha in self.models]
+        self.weight = ((alphas[0] + alphas[1]) + alphas[2]) - self.ilm_scale
+        self.states = {(): [model.start if model else None for model, _ in self.models]}
+
+    def state(self, history):
+        if history not in self.states:
+            before = self.state(history[:-1])
+            self.states[history] = [
+                model.score(state, history[-1])[1] if model else None
+                for (model, _), state in zip(self.models, before, strict=True)
+            ]
+        return self.states[history]
+
+    def shares(self, history, token):
+        """float32: of the n-gram model, the tree, LODR, and of the internal language model, which is subtracted."""
+        found = [
+            F(alpha) * model.score(state, token)[0] if model else F(0)
+            for (model, alpha), state in zip(self.models, self.state(history), strict=True)
+        ]
+        return [*found, self.ilm_scale * self._internal(history)[token]]
+
+    def _internal(self, history):
+        logits = self.networks.internal(history)
+        largest, log_sum = self._of_labels(logits)
+        return (logits - largest) - log_sum
+
+    def _of_labels(self, logits):
+        """The largest logit of a label, and the log of the sum; the blank's term is 0."""
+        largest = logits[self.labels].max()
+        terms = oracle.exp(logits - largest)
+        terms[self.blank] = 0
+        return largest, oracle.log(oracle.tree(oracle.padded_terms(terms)))
+
+    def scores(self, history, frame):
+        """float32[tokens], in the order of the law."""
+        logits, log_probs, _ = self.networks.row(history, frame)
+        found = log_probs.copy()
+        if self.labels:
+            largest, log_sum = self._of_labels(logits)
+            all_labels = log_probs[int(np.flatnonzero(logits == largest)[0])] + log_sum
+        for token in self.labels:
+            ngram_lm, tree, lodr, ilm = self.shares(history, token)
+            found[token] = (log_probs[token] + self.weight * all_labels) + (((ngram_lm + tree) + lodr) - ilm)
+        found[self.blank] = (F(1) + self.weight) * log_probs[self.blank]
+        return found
+
+    def exact_scores(self, history, frame):
+        """float64[tokens], from probabilities."""
+        logits = self.networks.row(history, frame)[0].astype(np.float64)
+        log_probs = logits - np.logaddexp.reduce(logits)
+        alphas = [float(alpha) for model, alpha in self.models if model]
+        weight = sum(alphas) - float(self.ilm_scale)
+        found = log_probs.copy()
+        if self.labels:
+            all_labels = np.logaddexp.reduce(log_probs[self.labels])
+            internal = self.networks.internal(history).astype(np.float64)
+            internal = internal - np.logaddexp.reduce(internal[self.labels])
+        for token in self.labels:
+            fused = sum(
+                float(alpha) * float(model.score(state, token)[0])
+                for (model, alpha), state in zip(self.models, self.state(history), strict=True)
+                if model
+            )
+            found[token] += weight * all_labels + fused - float(self.ilm_scale) * internal[token]
+        found[self.blank] *= 1 + weight
+        return found

@@ -176,7 +176,6 @@ def test_what_is_not_there_yet(batch):
     greedy = make("tdt", beam=None).decode(batch[3:4])
     for what, call in {
         "state": lambda: decoder.decode(batch[3:4], state=[greedy[0].state]),
-        "boost": lambda: decoder.decode(batch[3:4], boost=[None]),
         "stream": decoder.stream,
         "restore": lambda: decoder.restore(b""),
         "Batcher": lambda: Batcher(decoder),
@@ -185,7 +184,5 @@ def test_what_is_not_there_yet(batch):
             call()
     with pytest.raises(UnsupportedError, match=r"^state: going on with the next chunk .* greedy search only"):
         _ = found.state
-    with pytest.raises(UnsupportedError, match=r"^ngram_lm_model: this works with greedy search only"):
-        make("tdt", ngram_lm_model="model.arpa")
     with pytest.raises(UnsupportedError, match=r'^device: expected "cpu", because beam search .* got \'cuda:0\''):
         make("tdt", device="cuda:0")

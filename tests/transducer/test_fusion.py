@@ -21,7 +21,7 @@ from arcbeam.transducer.ngram_lm import token_automaton
 from arcbeam.transducer.phrases.phrase_tokens import Sampler
 from tests.hypothesis_examples import examples
 from tests.transducer import fusion_oracle, oracle
-from tests.transducer.arpas import random_arpa
+from tests.transducer.arpas import lm_of, random_arpa
 from tests.transducer.equality import as_bytes, same
 from tests.transducer.networks import cases, on_unit, random_arrays, random_frames
 
@@ -86,19 +86,6 @@ def test_models(tmp_path_factory, seed, order, walked):
             assert np.isclose(score[0], model.score(history, other)[0], rtol=1e-6), (history, other)
         _, states = walk(automaton, state, np.array([token], np.uint32))
         state, history = int(states[0]), model.score(history, token)[1]
-
-
-def lm_of(automaton):
-    """The same scores as the automaton's, for the oracle, whose file reader rounds in another order."""
-
-    class Walked:
-        start = automaton.start
-
-        def score(self, state, token):
-            scores, states = walk(automaton, state, np.array([token], np.uint32))
-            return scores[0], int(states[0])
-
-    return Walked()
 
 
 @settings(max_examples=examples(60))

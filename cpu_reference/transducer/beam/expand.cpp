@@ -7,7 +7,8 @@
 
 namespace arcbeam::transducer::beam {
 
-bool Row::read(const Network& network, const Options& options, const float* from) {
+bool Row::read(const Network& network, const Options& options, const float* from, const BeamFusion& fusion,
+               const Biases* biases) {
     const Kernels& kernels = network.kernels;
     const Rank best = kernels.rank(from, network.tokens);
     if (!best.finite) {
@@ -16,6 +17,14 @@ bool Row::read(const Network& network, const Options& options, const float* from
     logits.assign(from, from + network.tokens);
     largest = best.largest;
     log_sum = log_of(kernels.exp_sum(from, network.tokens, largest));
+    scores.resize(network.tokens);
+    for (std::size_t token = 0; token < scores.size(); ++token) {
+        scores[token] = log_prob(from[token], largest, log_sum);
+    }
+    best_score = log_prob(largest, largest, log_sum);
+    if (fusion.is_active()) {
+        fuse(network, options.blank, fusion, *biases);
+    }
     durations.assign(1, 0.0F);
     best_duration = 0.0F;
     if (!options.durations.empty()) {
@@ -38,14 +47,27 @@ bool Row::read(const Network& network, const Options& options, const float* from
     return true;
 }
 
+void Row::fuse(const Network& network, std::uint32_t blank, const BeamFusion& fusion, const Biases& biases) {
+    const float of_blank = blank_score(scores[blank], fusion.weight());
+    if (scores.size() > 1) {
+        std::vector<float> scratch;
+        const LabelSoftmax labels = softmax_of_labels(network, blank, logits.data(), scratch);
+        const float of_labels = log_prob_of_labels(labels.largest, labels.log_sum, largest, log_sum);
+        for (std::size_t token = 0; token < scores.size(); ++token) {
+            scores[token] = label_score(scores[token], fusion.weight(), of_labels, biases.of_tokens[token]);
+        }
+    }
+    scores[blank] = of_blank;
+    best_score = network.kernels.rank(scores.data(), scores.size()).largest;
+}
+
 const std::vector<Candidate>& Expansion::expand(const Options& options, const std::vector<Hypothesis>& live,
                                                 const std::vector<const Row*>& rows, float passed_over) {
     // Rounding is monotone, so the best token with the best duration makes the best candidate.
     float best = passed_over;
     for (std::size_t rank = 0; rank < live.size(); ++rank) {
         const Row& row = *rows[rank];
-        best = std::max(best, score_after(live[rank].score, log_prob(row.largest, row.largest, row.log_sum),
-                                          row.best_duration));
+        best = std::max(best, score_after(live[rank].score, row.best_score, row.best_duration));
     }
     bound_ = best - options.beam.beam;
     const std::size_t durations = std::max<std::size_t>(options.durations.size(), 1);
@@ -56,13 +78,12 @@ const std::vector<Candidate>& Expansion::expand(const Options& options, const st
     }
     for (std::uint32_t rank = 0; rank < live.size(); ++rank) {
         const Row& row = *rows[rank];
-        for (std::uint32_t token = 0; token < row.logits.size(); ++token) {
-            const float log_prob_of_token = row.token(token);
-            if (!admits(score_after(live[rank].score, log_prob_of_token, row.best_duration))) {
+        for (std::uint32_t token = 0; token < row.scores.size(); ++token) {
+            if (!admits(score_after(live[rank].score, row.scores[token], row.best_duration))) {
                 continue;
             }
             for (std::uint32_t d = 0; d < durations; ++d) {
-                const float score = score_after(live[rank].score, log_prob_of_token, row.durations[d]);
+                const float score = score_after(live[rank].score, row.scores[token], row.durations[d]);
                 if (admits(score)) {
                     (token == options.blank ? admitted_ : labels_[d]).push_back({score, rank, token, d});
                 }

@@ -1,9 +1,9 @@
 // Expansion: what the live hypotheses of one frame and depth can do next.
 //
-// in    hypotheses in their rank, the log-probs of each, and the best score among those that have passed over the
-// frame out   the candidates that are admitted, by (rank, the blank before labels, token, place of the duration)
-// rule  admitted are those within `beam` of the best of all candidates and of those that have passed over; of the
-// labels
+// in    hypotheses in their rank, the scores of each one's tokens, and the best score among those that have passed
+// over the frame out   the candidates that are admitted, by (rank, the blank before labels, token, place of the
+// duration) rule  admitted are those within `beam` of the best of all candidates and of those that have passed
+// over; of the labels
 //       with one duration, the first max_hypotheses of them by (score, rank, token)
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "transducer/beam/bucket.hpp"
+#include "transducer/beam/fusion.hpp"
 #include "transducer/network.hpp"
 #include "transducer/search.hpp"
 
@@ -19,8 +20,9 @@ namespace arcbeam::transducer::beam {
 
 // What the joint network says of one history at one frame.
 struct Row {
-    // False if the logits are not finite.
-    bool read(const Network& network, const Options& options, const float* from);
+    // False if the logits are not finite. `biases` are read if the fusion is active.
+    bool read(const Network& network, const Options& options, const float* from, const BeamFusion& fusion,
+              const Biases* biases);
 
     [[nodiscard]] float token(std::uint32_t token) const { return log_prob(logits[token], largest, log_sum); }
 
@@ -28,9 +30,14 @@ struct Row {
     std::vector<float> logits;  // of the tokens
     float largest;
     float log_sum;
+    std::vector<float> scores;  // of the tokens: their log-probs, or with models what these make of them
+    float best_score;
     std::vector<float> durations;  // their log-probs; of an RNN-T 0 for its only one
     float best_duration;
     float confidence;
+
+  private:
+    void fuse(const Network& network, std::uint32_t blank, const BeamFusion& fusion, const Biases& biases);
 };
 
 struct Candidate {

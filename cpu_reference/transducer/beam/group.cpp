@@ -10,7 +10,7 @@ void Group::decode(const Network& network, const Options& options, const std::ve
     }
     std::vector<Lane*> active;
     for (std::size_t i = 0; i < members.size(); ++i) {
-        lanes_[i].begin(network, options, utterances[members[i]].input, results[members[i]], inputs_);
+        lanes_[i].begin(network, options, utterances[members[i]], results[members[i]], inputs_);
         active.push_back(&lanes_[i]);
     }
     while (!cancel) {
@@ -45,8 +45,14 @@ void Group::run_networks(const Network& network, const std::vector<Lane*>& activ
         lane->request(predictions);
     }
     evaluation_.predict(network, predictions);
+    no_encoder_.grow(network.encoder.room_for_outputs());
     std::vector<Test> tests;
     for (const Lane* lane : active) {
+        for (const std::uint32_t node : lane->without_biases()) {
+            if (lane->needs_ilm()) {
+                tests.push_back(lane->ilm_test_of(node, no_encoder_.data()));
+            }
+        }
         for (const std::uint32_t node : lane->untested()) {
             tests.push_back(lane->test_of(node));
         }
@@ -54,6 +60,9 @@ void Group::run_networks(const Network& network, const std::vector<Lane*>& activ
     evaluation_.test(network, tests);
     std::size_t test = 0;
     for (Lane* lane : active) {
+        for (const std::uint32_t node : lane->without_biases()) {
+            lane->take_biases(node, lane->needs_ilm() ? evaluation_.logits_of(test++) : nullptr);
+        }
         for (const std::uint32_t node : lane->untested()) {
             lane->take(node, evaluation_.logits_of(test++));
         }

@@ -27,7 +27,8 @@ class Group {
     void run_networks(const Network& network, const std::vector<Lane*>& active);
 
     std::deque<Lane> lanes_;
-    AlignedFloats inputs_;  // scratch of Frames::project
+    AlignedFloats inputs_;      // scratch of Frames::project
+    AlignedFloats no_encoder_;  // zeros
     Evaluation evaluation_;
 };
 

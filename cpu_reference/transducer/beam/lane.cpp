@@ -6,19 +6,20 @@
 
 namespace arcbeam::transducer::beam {
 
-void Lane::begin(const Network& network, const Options& options, const EncoderOutput& input, Result& result,
+void Lane::begin(const Network& network, const Options& options, const Utterance& utterance, Result& result,
                  AlignedFloats& scratch) {
     network_ = &network;
     options_ = &options;
     result_ = &result;
-    frames_ = input.frames;
+    frames_ = utterance.input.frames;
     offset_ = 0.0;
-    tree_.reset();
+    fusion_.begin(network, utterance.fusion, options.beam.ilm_scale, options.blank);
+    tree_.reset(Fused{utterance.fusion_start});
     buckets_.clear();
     log_.clear();
     live_.clear();
     place_ = {0, 0};
-    if (!encoder_.begin(network, input, result.bad)) {
+    if (!encoder_.begin(network, utterance.input, result.bad)) {
         result.outcome = Outcome::kBadInput;
         frames_ = 0;
         return;
@@ -28,25 +29,39 @@ void Lane::begin(const Network& network, const Options& options, const EncoderOu
 }
 
 void Lane::request(std::vector<Prediction*>& predictions) {
+    without_biases_.clear();
     untested_.clear();
     for (const Hypothesis& one : live_) {
         if (row_of(one.node) != nullptr) {
             continue;
         }
         untested_.push_back(one.node);
-        if (tree_.prediction(one.node) == nullptr) {
+        if (tree_.tested(one.node) == nullptr) {
             predictions.push_back(tree_.begin_prediction(one.node, *network_, options_->blank));
+            if (fusion_.is_active()) {
+                without_biases_.push_back(one.node);
+            }
         }
+    }
+}
+
+void Lane::end_by_bad_logits() {
+    result_->outcome = Outcome::kNotFinite;
+    result_->bad.frame = static_cast<std::uint32_t>(place_.frame);
+    frames_ = 0;
+}
+
+void Lane::take_biases(std::uint32_t node, const float* logits) {
+    if (is_active() && !fusion_.fill(tree_.fused(node), logits, tree_.tested(node)->biases)) {
+        end_by_bad_logits();
     }
 }
 
 void Lane::take(std::uint32_t node, const float* logits) {
     Row row{};
     row.node = node;
-    if (is_active() && !row.read(*network_, *options_, logits)) {
-        result_->outcome = Outcome::kNotFinite;
-        result_->bad.frame = static_cast<std::uint32_t>(place_.frame);
-        frames_ = 0;
+    if (is_active() && !row.read(*network_, *options_, logits, fusion_, &tree_.tested(node)->biases)) {
+        end_by_bad_logits();
     }
     rows_.push_back(std::move(row));
 }
@@ -111,9 +126,9 @@ void Lane::add(Bucket& deeper, const Hypothesis& source, const Row& row, const C
     const float token = row.token(candidate.token);
     Hypothesis made = source;
     made.score = candidate.score;
-    made.path = score_after(source.path, token, row.durations[candidate.duration]);
+    made.path = score_after(source.path, row.scores[candidate.token], row.durations[candidate.duration]);
     if (writes) {
-        made.node = tree_.child(source.node, candidate.token);
+        made.node = tree_.child(source.node, candidate.token, fusion_);
         made.is_written = true;
         made.label = {source.log, candidate.token, place_.frame, duration, token, row.confidence};
     }
@@ -176,6 +191,7 @@ void Lane::end() {
     std::vector<std::pair<double, Alternative>> ranked;
     for (const Hypothesis& one : live_) {
         Alternative found = traced(one);
+        add_shares(one.node, found);
         found.score = offset_ + static_cast<double>(one.score);
         found.posterior = static_cast<double>(exp_of(one.score)) / sum;
         const double ranks_by = found.score / length_factor(tree_.labels(one.node), power);
@@ -184,6 +200,19 @@ void Lane::end() {
     std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
     for (auto& [ranks_by, found] : ranked) {
         result_->nbest.push_back(std::move(found));
+    }
+}
+
+void Lane::add_shares(std::uint32_t node, Alternative& found) const {
+    std::vector<const Fused*> labels;
+    for (; fusion_.is_active() && node != PrefixTree::kRoot; node = tree_.parent(node)) {
+        labels.push_back(&tree_.fused(node));
+    }
+    for (auto one = labels.rbegin(); one != labels.rend(); ++one) {
+        for (std::size_t i = 0; i < kFusionModels; ++i) {
+            found.shares[i] += static_cast<double>((*one)->shares[i]);
+        }
+        found.ilm_share += static_cast<double>((*one)->ilm_share);
     }
 }
 

@@ -20,19 +20,27 @@ namespace arcbeam::transducer::beam {
 class Lane {
   public:
     // Checks the frames; a value that is not finite ends the lane, and is in the result then.
-    void begin(const Network& network, const Options& options, const EncoderOutput& input, Result& result,
+    void begin(const Network& network, const Options& options, const Utterance& utterance, Result& result,
                AlignedFloats& scratch);
 
     [[nodiscard]] bool is_active() const { return place_.frame < frames_; }
 
-    // Adds the predictions to run, and lists the histories to test, before the lane can advance.
+    // Adds the predictions to run, and lists the histories to test, before the lane can advance; of these the new
+    // ones first without an encoder, if the internal language model is needed.
     void request(std::vector<Prediction*>& predictions);
+    [[nodiscard]] const std::vector<std::uint32_t>& without_biases() const { return without_biases_; }
     [[nodiscard]] const std::vector<std::uint32_t>& untested() const { return untested_; }
+    [[nodiscard]] bool needs_ilm() const { return fusion_.needs_ilm(); }
     [[nodiscard]] Test test_of(std::uint32_t node) const {
-        return {encoder_.projected(place_.frame), tree_.prediction(node)};
+        return {encoder_.projected(place_.frame), &tree_.tested(node)->prediction};
+    }
+    [[nodiscard]] Test ilm_test_of(std::uint32_t node, const float* no_encoder) const {
+        return {no_encoder, &tree_.tested(node)->prediction};
     }
 
-    // Takes the logits of a history in turn; if they are not finite, the lane ends.
+    // Takes the logits of a history in turn, first those of its internal language model; if they are not finite,
+    // the lane ends.
+    void take_biases(std::uint32_t node, const float* logits);
     void take(std::uint32_t node, const float* logits);
 
     // Expands the live hypotheses, and goes on to the next depth of the frame or to a later frame.
@@ -45,9 +53,11 @@ class Lane {
     void go_to_next_frame(AlignedFloats& scratch);
     void add(Bucket& bucket, const Hypothesis& source, const Row& row, const Candidate& candidate);
     void write_labels();
+    void end_by_bad_logits();
     // The score below which as many histories as may live have left the frame with better ones.
     [[nodiscard]] float overtaken() const;
     [[nodiscard]] const Row* row_of(std::uint32_t node) const;
+    void add_shares(std::uint32_t node, Alternative& found) const;
     [[nodiscard]] Alternative traced(const Hypothesis& hypothesis) const;
 
     const Network* network_ = nullptr;
@@ -55,12 +65,14 @@ class Lane {
     Result* result_ = nullptr;
     std::int64_t frames_ = 0;  // 0 if the lane has been ended by a bad value
     Frames encoder_;
+    BeamFusion fusion_;
     PrefixTree tree_;
     Place place_{0, 0};
     double offset_ = 0.0;  // scores are relative to it
     std::vector<Hypothesis> live_;
     std::map<std::int64_t, Bucket> buckets_;  // of later frames; the end is the frame after the last
     std::vector<Row> rows_;                   // of this frame
+    std::vector<std::uint32_t> without_biases_;
     std::vector<std::uint32_t> untested_;
     std::vector<Label> log_;
     Expansion expansion_;

@@ -9,69 +9,82 @@
 #include <utility>
 #include <vector>
 
+#include "transducer/beam/fusion.hpp"
 #include "transducer/evaluation.hpp"
 
 namespace arcbeam::transducer::beam {
+
+// What is kept of a history that has been tested.
+struct Tested {
+    Prediction prediction;
+    Biases biases;
+};
 
 class PrefixTree {
   public:
     static constexpr std::uint32_t kRoot = 0;
 
     // Empties the tree but for the root, before any label.
-    void reset() {
+    void reset(const Fused& at_root) {
         for (Node& node : nodes_) {
             give_back(node);
         }
         children_.clear();
         predicted_.clear();
         nodes_.clear();
-        nodes_.push_back({kRoot, 0U, 0U, nullptr});
+        nodes_.push_back({kRoot, 0U, 0U, at_root, nullptr});
     }
 
-    // The node after one label more.
-    std::uint32_t child(std::uint32_t node, std::uint32_t token) {
+    // The node after one label more of a history that has been tested.
+    std::uint32_t child(std::uint32_t node, std::uint32_t token, const BeamFusion& fusion) {
         const auto next = static_cast<std::uint32_t>(nodes_.size());
         const auto [found, is_new] = children_.try_emplace((std::uint64_t{node} << 32U) | token, next);
         if (is_new) {
-            nodes_.push_back({node, token, nodes_[node].labels + 1, nullptr});
+            const Node& from = nodes_[node];
+            const Fused fused = fusion.is_active() ? fusion.after(from.fused, from.tested->biases, token) : Fused{};
+            nodes_.push_back({node, token, from.labels + 1, fused, nullptr});
         }
         return found->second;
     }
 
     [[nodiscard]] std::uint32_t labels(std::uint32_t node) const { return nodes_[node].labels; }
-    [[nodiscard]] const Prediction* prediction(std::uint32_t node) const { return nodes_[node].prediction.get(); }
+    [[nodiscard]] std::uint32_t parent(std::uint32_t node) const { return nodes_[node].parent; }
+    [[nodiscard]] const Fused& fused(std::uint32_t node) const { return nodes_[node].fused; }
+    [[nodiscard]] const Tested* tested(std::uint32_t node) const { return nodes_[node].tested.get(); }
+    [[nodiscard]] Tested* tested(std::uint32_t node) { return nodes_[node].tested.get(); }
 
     // Gives a node without one a prediction that is still to be run, on its last label after its parent's.
     Prediction* begin_prediction(std::uint32_t node, const Network& network, std::uint32_t blank) {
-        std::unique_ptr<Prediction> made;
+        std::unique_ptr<Tested> made;
         if (spare_.empty()) {
-            made = std::make_unique<Prediction>();
-            made->reset(network);
+            made = std::make_unique<Tested>();
+            made->prediction.reset(network);
         } else {
             made = std::move(spare_.back());
             spare_.pop_back();
         }
+        Prediction& prediction = made->prediction;
         if (node == kRoot) {
-            made->reset(network);
-            made->last_token = blank;
+            prediction.reset(network);
+            prediction.last_token = blank;
         } else {
-            const Prediction& before = *nodes_[nodes_[node].parent].prediction;
-            copy(before.hidden, made->hidden);
-            copy(before.cell, made->cell);
-            made->context = before.context;
-            made->last_token = nodes_[node].token;
+            const Prediction& before = nodes_[nodes_[node].parent].tested->prediction;
+            copy(before.hidden, prediction.hidden);
+            copy(before.cell, prediction.cell);
+            prediction.context = before.context;
+            prediction.last_token = nodes_[node].token;
         }
-        nodes_[node].prediction = std::move(made);
+        nodes_[node].tested = std::move(made);
         predicted_.push_back(node);
-        return nodes_[node].prediction.get();
+        return &prediction;
     }
 
-    // Keeps the predictions of these nodes, of their children, and of their parents if they have none of their own;
-    // no byte depends on it, since one that is needed later is run again.
+    // Keeps what has been tested of these nodes, of their children, and of their parents if they have none of their
+    // own; no byte depends on it, since one that is needed later is run again.
     void keep(const std::vector<std::uint32_t>& live) {
         is_kept_.resize(nodes_.size());
         for (const std::uint32_t node : live) {
-            is_kept_[nodes_[node].prediction ? node : nodes_[node].parent] = true;
+            is_kept_[nodes_[node].tested ? node : nodes_[node].parent] = true;
             is_kept_[node] = true;
         }
         std::size_t left = 0;
@@ -93,7 +106,8 @@ class PrefixTree {
         std::uint32_t parent;
         std::uint32_t token;
         std::uint32_t labels;
-        std::unique_ptr<Prediction> prediction;
+        Fused fused;
+        std::unique_ptr<Tested> tested;
     };
 
     static void copy(const AlignedFloats& from, AlignedFloats& to) {
@@ -101,8 +115,8 @@ class PrefixTree {
     }
 
     void give_back(Node& node) {
-        if (node.prediction) {
-            spare_.push_back(std::move(node.prediction));
+        if (node.tested) {
+            spare_.push_back(std::move(node.tested));
         }
     }
 
@@ -110,7 +124,7 @@ class PrefixTree {
     std::unordered_map<std::uint64_t, std::uint32_t> children_;  // found by key, never gone through in order
     std::vector<std::uint32_t> predicted_;
     std::vector<bool> is_kept_;
-    std::vector<std::unique_ptr<Prediction>> spare_;
+    std::vector<std::unique_ptr<Tested>> spare_;
 };
 
 }  // namespace arcbeam::transducer::beam

@@ -48,7 +48,7 @@ OF_NO_RESULT = {
 OF_FILES = {
     "graph", "model", "texts", "reference", "tokens", "words", "lexicon", "label_to_column", "language_model",
     "graph_language_model", "boost", "boost_map", "boost_lexicon", "pronunciations", "tokenizer", "ngram_lm",
-    "ngram_lm_tokens",
+    "ngram_lm_tokens", "lodr",
 }  # fmt: skip
 MAY_BE_PACKED = ("lexicon", "language_model", "graph_language_model")  # files that --max-bytes is for besides .npz
 

@@ -44,7 +44,8 @@ NEEDS = {
     "allow_missing": ("reference",), "ignore_case": ("reference",),
     "real_time": ("chunk_frames",), "endpoint": ("chunk_frames",), "endpoint_rule": ("endpoint",),
     "boosting_tree_alpha": opt.LISTS, "context_score": opt.LISTS, "depth_scaling": opt.LISTS, "unk_score": opt.LISTS,
-    "use_bpe_dropout": opt.LISTS, "ngram_lm_tokens": ("ngram_lm",), "ngram_lm_alpha": ("ngram_lm",),
+    "use_bpe_dropout": opt.LISTS, "ngram_lm_tokens": ("ngram_lm", "lodr"), "ngram_lm_alpha": ("ngram_lm",),
+    "lodr": ("beam",), "lodr_scale": ("lodr",), "ilm_scale": ("beam",),
     "max_hypotheses": ("beam",), "merge": ("beam",), "length_power": ("beam",), "nbest": ("beam",),
 }  # fmt: skip
 
@@ -135,6 +136,16 @@ def transduce(
     ngram_lm_alpha: Annotated[float, typer.Option(
         "--ngram-lm-alpha", metavar="FACTOR", rich_help_panel=TOKEN_MODEL,
         help="The factor of the natural logs of --ngram-lm.")] = 0.2,
+    lodr: Annotated[Path | None, typer.Option(
+        "--lodr", metavar="FILE", rich_help_panel=TOKEN_MODEL, help="With --beam: an ARPA or KenLM binary of tokens, "
+        "of order 2 and of the texts that MODEL was trained on, whose scores are subtracted; its words are those of "
+        "--ngram-lm.")] = None,
+    lodr_scale: Annotated[float, typer.Option(
+        "--lodr-scale", metavar="FACTOR", min=-1, max=0, rich_help_panel=TOKEN_MODEL,
+        help="The factor of the natural logs of --lodr.")] = -0.1,
+    ilm_scale: Annotated[float, typer.Option(
+        "--ilm-scale", metavar="FACTOR", min=0, max=1, rich_help_panel=TOKEN_MODEL, help="With --beam: the factor with "
+        "which the scores of MODEL's internal language model are subtracted.")] = 0.0,
     jobs: opt.Jobs,
     frame_shift: opt.EncoderFrameShift = None,
     device: opt.Devices = opt.DEFAULT.device,
@@ -185,6 +196,7 @@ def transduce(
         "precision": precision, "threads": threads, "max_bytes": max_bytes,
         "boosting_tree_alpha": boosting_tree_alpha, "ngram_lm_model": ngram_lm, "ngram_lm_alpha": ngram_lm_alpha,
         "ngram_lm_tokens": None if ngram_lm_tokens is None else _first_words(ngram_lm_tokens),
+        "lodr_model": lodr, "lodr_scale": lodr_scale, "ilm_scale": ilm_scale,
         "beam": beam, "max_hypotheses": max_hypotheses, "merge": merge, "length_power": length_power,
     }  # fmt: skip
     with steps(f"loading {model}"):
@@ -312,9 +324,10 @@ def _fields(hypothesis: "TransducerHypothesis") -> dict[str, Any]:
     known = {name: values for name, values in columns.items() if values is not None}
     tokens = [dict(zip(known, values, strict=True)) for values in zip(*known.values(), strict=True)]
     words = {} if said["words"] is None else {"words": said["words"]}
+    parts = {name: part for name, part in said.items() if name.endswith("_score")}
     posterior = {} if hypothesis.posterior is None else {"posterior": hypothesis.posterior}
     nbest = {} if hypothesis.nbest is None else {"nbest": [_fields(entry) for entry in hypothesis.nbest]}
-    return {"text": said["text"], **words, "score": said["score"], **posterior, "tokens": tokens, **nbest}
+    return {"text": said["text"], **words, "score": said["score"], **parts, **posterior, "tokens": tokens, **nbest}
 
 
 def _words(partial: "TransducerPartial") -> dict[str, object]:

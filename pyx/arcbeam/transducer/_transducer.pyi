@@ -8,7 +8,7 @@ from arcbeam.core._pooled_engine import PooledEngine
 from arcbeam.core.confidence import Measure
 from arcbeam.transducer.options import TransducerOptions
 from arcbeam.transducer.states import State
-from arcbeam.transducer.token_automaton import Fusions
+from arcbeam.transducer.token_automaton import Fusions, TokenAutomaton
 
 def available_kernels() -> list[str]: ...
 
@@ -43,6 +43,7 @@ class CpuEngine(PooledEngine):
         threads: int,
         alphas: tuple[float, float] = (0.0, 0.0),
         beam: TransducerOptions | None = None,
+        lodr: TokenAutomaton | None = None,
     ) -> Self: ...
     def decode(
         self,

@@ -90,10 +90,10 @@ cdef extern from "transducer/fusion.hpp" namespace "arcbeam::transducer" nogil:
         float alpha
 
     cdef cppclass Fusion:
-        FusionModel models[2]
+        FusionModel models[3]
 
     cdef cppclass FusionStates:
-        uint32_t of[2]
+        uint32_t of[3]
 
 
 cdef extern from "transducer/frames.hpp" namespace "arcbeam::transducer" nogil:
@@ -128,6 +128,7 @@ cdef extern from "transducer/search.hpp" namespace "arcbeam::transducer" nogil:
         uint32_t max_hypotheses
         cbool sums
         float length_power
+        float ilm_scale
 
     cdef cppclass Options:
         uint32_t blank
@@ -154,6 +155,8 @@ cdef extern from "transducer/search.hpp" namespace "arcbeam::transducer" nogil:
     cdef cppclass Alternative(Labels):
         double score
         double posterior
+        double shares[3]
+        double ilm_share
 
     cdef cppclass Result(Labels):
         vector[Alternative] nbest
@@ -244,12 +247,14 @@ cdef class CpuEngine(PooledEngine):
     cdef Engine* engine
     cdef Network network
     cdef Options options
-    cdef float[2] alphas
+    cdef float[3] alphas  # of the n-gram model, the boosting tree and the second n-gram model
+    cdef object lodr
 
     def __cinit__(self, Network network, *, uint32_t blank, uint32_t max_symbols, durations, bint frame_looping,
-                  confidence, size_t threads, alphas=(0.0, 0.0), beam=None):
+                  confidence, size_t threads, alphas=(0.0, 0.0), beam=None, lodr=None):
         self.network = network
-        self.alphas = alphas
+        self.alphas = *alphas, 0.0 if beam is None else beam.lodr_scale
+        self.lodr = lodr
         self.options.blank = blank
         self.options.max_symbols = max_symbols
         into_vector[uint32_t](self.options.durations, np.array(durations, np.uint32))
@@ -257,7 +262,8 @@ cdef class CpuEngine(PooledEngine):
         if confidence is not None:
             self.options.confidence = confidence_of(confidence)
         if beam is not None:
-            self.options.beam = BeamOptions(beam.beam, beam.max_hypotheses, beam.merge == "sum", beam.length_power)
+            self.options.beam = BeamOptions(beam.beam, beam.max_hypotheses, beam.merge == "sum", beam.length_power,
+                                            beam.ilm_scale)
         self.threads = threads
         self.ready()
 
@@ -293,6 +299,10 @@ cdef class CpuEngine(PooledEngine):
                 into_vector[int32_t](state.context, np.array(context, np.int32))
             if fusions is not None:
                 self._set_fusion(&utterance, &state, fusions[i])
+            if self.lodr is not None:
+                utterance.fusion.models[2].automaton = automaton_of(self.lodr)
+                utterance.fusion.models[2].alpha = self.alphas[2]
+                utterance.fusion_start.of[2] = self.lodr.start
             before.push_back(state)
             utterance.start = &before[i] if states[i] is not None else NULL
             utterance.input = EncoderOutput(<const void*> <uintptr_t> utterances[i, 0], utterances[i, 1],
@@ -329,12 +339,13 @@ cdef class CpuEngine(PooledEngine):
         return bad
 
     def _nbest(self, size_t i):
-        """The n-best list of an utterance: labels, score and posterior of each entry."""
+        """The n-best list of an utterance: labels, score, posterior and shares of the models of each entry."""
         cdef const Alternative* one
         entries = []
         for n in range(self.engine.results()[i].nbest.size()):
             one = &self.engine.results()[i].nbest[n]
-            entries.append((labels_of(one[0]), one.score, one.posterior))
+            shares = one.shares[0], one.shares[1], one.shares[2], 0.0 - one.ilm_share
+            entries.append((labels_of(one[0]), one.score, one.posterior, shares))
         return entries
 
     def _result(self, size_t i):

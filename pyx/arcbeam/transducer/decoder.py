@@ -15,13 +15,13 @@ from arcbeam.core.calls import explains, lists_options
 from arcbeam.core.fixed import Fixed
 from arcbeam.core.show import changed, shown_as
 from arcbeam.core.threads import usable_cores
-from arcbeam.transducer.beam.decoding import check_greedy
 from arcbeam.transducer.decoding import SearchingDecoder
 from arcbeam.transducer.device import ordinal_of
 from arcbeam.transducer.engines import make_engine
+from arcbeam.transducer.fusion import models_of
 from arcbeam.transducer.hypothesis import HypothesisForm
 from arcbeam.transducer.network import Joint, LstmPrediction, StatelessPrediction, WeightsError, check_shape, named_as
-from arcbeam.transducer.ngram_lm import NgramLm, token_automaton
+from arcbeam.transducer.ngram_lm import NgramLm
 from arcbeam.transducer.options import TransducerKeywords, TransducerOptions
 from arcbeam.transducer.search import GreedySearch
 from arcbeam.transducer.streams.chunks import TransducerChunkDecoder
@@ -59,7 +59,11 @@ class TransducerDecoder(SearchingDecoder, Fixed):
         `LanguageModel.save`.
     ngram_lm_tokens : sequence of str or None, optional
         The model's word for each token, None for tokens that it has not; by default NeMo's, the character 100 + token.
-        A model with fewer than half of these words is refused.
+        A model with fewer than half of these words is refused. Those of `lodr_model` are the same.
+    lodr_model : path, LanguageModel, KenLM or None
+        With a beam: an n-gram model of tokens, of the texts that the network was trained on and of a low order such as
+        2. It stands for the internal language model, so its scores are multiplied by the negative ``lodr_scale`` (LODR,
+        Zheng et al. 2022). It can be what `ngram_lm_model` can be.
     **options
         Those of :class:`arcbeam.TransducerOptions`, by keyword.
 
@@ -97,6 +101,7 @@ class TransducerDecoder(SearchingDecoder, Fixed):
         tokenizer: Tokenizer | None = None,
         ngram_lm_model: NgramLm | None = None,
         ngram_lm_tokens: Sequence[str | None] | None = None,
+        lodr_model: NgramLm | None = None,
         **options: Unpack[TransducerKeywords],
     ) -> None:
         if not isinstance(prediction, (LstmPrediction, StatelessPrediction)):
@@ -124,18 +129,8 @@ class TransducerDecoder(SearchingDecoder, Fixed):
                 f"expected shape {[outputs, joint.output_weight.shape[1]]} for {made_of}, got "
                 f"{list(joint.output_weight.shape)}",
             )
-        check_greedy(chosen, {"ngram_lm_model": ngram_lm_model})
-        if ngram_lm_model is None:
-            unused = {"ngram_lm_alpha": chosen.ngram_lm_alpha != TransducerOptions.ngram_lm_alpha}
-            unused |= {"ngram_lm_tokens": ngram_lm_tokens is not None}
-            for name in (name for name, is_given in unused.items() if is_given):
-                raise ValueError(f"{name}: expected ngram_lm_model, too, the model that it is for; or leave it out")
         detokenize = None if tokenizer is None else detokenizer(tokenizer, tokens, chosen.blank_id)
-        ngram_lm = (
-            None
-            if ngram_lm_model is None
-            else token_automaton(ngram_lm_model, ngram_lm_tokens, tokens, chosen.blank_id)
-        )
+        ngram_lm, lodr = models_of(chosen, ngram_lm_model, lodr_model, ngram_lm_tokens, tokens)
         layers = len(prediction.layers) if isinstance(prediction, LstmPrediction) else 0
         shapes = {
             "hidden": (layers, prediction.units),
@@ -148,9 +143,9 @@ class TransducerDecoder(SearchingDecoder, Fixed):
         )  # fmt: skip
         self._ordinal = ordinal_of(chosen, prediction)
         chosen = chosen.resolved(usable_cores() if self._ordinal is None else None)
-        engine = make_engine(prediction, joint, chosen, self._ordinal, frame_looping=self._frame_looping)
+        engine = make_engine(prediction, joint, chosen, self._ordinal, lodr, frame_looping=self._frame_looping)
         spec = InputSpec(int(joint.encoder_weight.shape[1]), True, "encoder_output", "features", "values")
-        self._search = GreedySearch(engine, chosen, (prediction, joint), tokens, spec, form, ngram_lm)
+        self._search = GreedySearch(engine, chosen, (prediction, joint), tokens, spec, form, ngram_lm, lodr)
         self._check_axes = TimeFirstCheck(spec.name, spec.axis)
         self._chunks = TransducerChunkDecoder(self._search)
 
@@ -181,7 +176,11 @@ class TransducerDecoder(SearchingDecoder, Fixed):
         """The callable that makes this decoder from its networks."""
         search = self._search
         return functools.partial(
-            type(self), tokenizer=search.form.detokenize, ngram_lm_model=search.ngram_lm, **vars(self._given)
+            type(self),
+            tokenizer=search.form.detokenize,
+            ngram_lm_model=search.ngram_lm,
+            lodr_model=search.lodr,
+            **vars(self._given),
         )
 
     @classmethod
@@ -200,6 +199,7 @@ class TransducerDecoder(SearchingDecoder, Fixed):
         tokenizer: Tokenizer | None = "auto",
         ngram_lm_model: NgramLm | None = None,
         ngram_lm_tokens: Sequence[str | None] | None = None,
+        lodr_model: NgramLm | None = None,
         **options: Unpack[TransducerKeywords],
     ) -> TransducerDecoder:
         """A decoder from named weights: an ``.npz`` file as :func:`numpy.savez` writes it, or a mapping.
@@ -230,7 +230,8 @@ class TransducerDecoder(SearchingDecoder, Fixed):
         frame_shift, tokenizer : optional
             As the decoder itself takes them; "auto" for those among the arrays, or None if there is none.
         precision, device, threads, confidence, confidence_aggregation, boosting_tree_alpha, \
-ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, beam, max_hypotheses, merge, length_power
+ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, lodr_model, lodr_scale, ilm_scale, beam, max_hypotheses, \
+merge, length_power
             As the decoder itself takes them.
 
         Raises
@@ -267,6 +268,7 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, beam, max_hypotheses, merge, le
                 **model.options,
                 ngram_lm_model=ngram_lm_model,
                 ngram_lm_tokens=ngram_lm_tokens,
+                lodr_model=lodr_model,
                 **options,
             )
 
@@ -285,6 +287,7 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, beam, max_hypotheses, merge, le
         tokenizer: Tokenizer | None = "auto",
         ngram_lm_model: NgramLm | None = None,
         ngram_lm_tokens: Sequence[str | None] | None = None,
+        lodr_model: NgramLm | None = None,
         **options: Unpack[TransducerKeywords],
     ) -> TransducerDecoder:
         """A decoder from an RNN-T or TDT model of NeMo (``RNNTDecoder`` or ``StatelessTransducerDecoder``).
@@ -309,7 +312,8 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, beam, max_hypotheses, merge, le
         tokenizer : path, list of str, function, None or "auto"
             As the decoder itself takes it; "auto" means the pieces of the configuration, or None if it has none.
         precision, device, threads, confidence, confidence_aggregation, boosting_tree_alpha, \
-ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, beam, max_hypotheses, merge, length_power
+ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, lodr_model, lodr_scale, ilm_scale, beam, max_hypotheses, \
+merge, length_power
             As the decoder itself takes them.
 
         Raises
@@ -335,6 +339,7 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, beam, max_hypotheses, merge, le
                 **model.options_with(given),
                 ngram_lm_model=ngram_lm_model,
                 ngram_lm_tokens=ngram_lm_tokens,
+                lodr_model=lodr_model,
                 **options,
             )
 
@@ -353,6 +358,7 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, beam, max_hypotheses, merge, le
         tokenizer: Tokenizer | None = None,
         ngram_lm_model: NgramLm | None = None,
         ngram_lm_tokens: Sequence[str | None] | None = None,
+        lodr_model: NgramLm | None = None,
         **options: Unpack[TransducerKeywords],
     ) -> TransducerDecoder:
         """A decoder from a transducer of icefall with a stateless prediction network.
@@ -368,7 +374,8 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, beam, max_hypotheses, merge, le
         max_bytes : int, str or None
             As in `from_nemo`.
         durations, precision, device, threads, frame_shift, tokenizer, confidence, confidence_aggregation, \
-boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, beam, max_hypotheses, merge, length_power
+boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, lodr_model, lodr_scale, ilm_scale, beam, \
+max_hypotheses, merge, length_power
             As the decoder itself takes them.
 
         Raises
@@ -395,6 +402,7 @@ boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, beam, max_
                 tokenizer=tokenizer,
                 ngram_lm_model=ngram_lm_model,
                 ngram_lm_tokens=ngram_lm_tokens,
+                lodr_model=lodr_model,
                 **options,
             )
 

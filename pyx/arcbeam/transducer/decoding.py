@@ -169,7 +169,7 @@ class SearchingDecoder(HasStreams):
             is misaligned or not in one allocation of the device, and a stream of another device; `nbest` without a
             beam, or above ``max_hypotheses``.
         UnsupportedError
-            A state or a tree, which a decoder with a beam does not take yet.
+            A state, which a decoder with a beam does not take yet.
         MemoryError, CudaOutOfMemoryError
             The batch does not fit; the decoder can still be used.
         CudaError
@@ -182,7 +182,7 @@ class SearchingDecoder(HasStreams):
         """
         check_errors(errors)
         check_nbest(self.options, nbest)
-        check_greedy(self.options, {"state": state, "boost": boost})
+        check_greedy(self.options, {"state": state})
         encoder_output, lengths, is_one = one_or_many(encoder_output, lengths)
         inputs = take_batch(encoder_output, lengths, self._search.spec, self._search.engine, cuda_stream)
         self._check_axes(inputs.arrays, lengths)
@@ -190,7 +190,7 @@ class SearchingDecoder(HasStreams):
         if self.options.beam is None:
             found = self._search.decode(inputs, state, boost, errors)
         else:
-            found = [*decode_with_beam(self._search, inputs, errors, nbest)]
+            found = [*decode_with_beam(self._search, inputs, boost, errors, nbest)]
         return found[0] if is_one else found
 
     @lists_options()

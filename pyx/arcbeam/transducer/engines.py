@@ -11,7 +11,7 @@ from arcbeam.transducer._transducer import CpuEngine, Network
 from arcbeam.transducer.network import Joint, LstmPrediction, StatelessPrediction
 from arcbeam.transducer.options import TransducerOptions
 from arcbeam.transducer.states import State
-from arcbeam.transducer.token_automaton import Fusions
+from arcbeam.transducer.token_automaton import Fusions, TokenAutomaton
 from arcbeam.transducer.weights import device_weights, rounded
 
 TransducerEngine: TypeAlias = Engine[[Table, list[State | None], bool, Fusions], tuple[list[Any], list[Bad]]]
@@ -22,6 +22,7 @@ def make_engine(
     joint: Joint,
     options: TransducerOptions,
     ordinal: int | None,
+    lodr: TokenAutomaton | None = None,
     *,
     frame_looping: bool = False,
 ) -> TransducerEngine:
@@ -43,6 +44,7 @@ def make_engine(
         threads=threads,
         alphas=(options.ngram_lm_alpha, options.boosting_tree_alpha),
         beam=None if options.beam is None else options,
+        lodr=lodr,
     )
 
 

@@ -7,10 +7,51 @@ from typing import Any, TypeAlias
 
 from arcbeam.transducer.boosting_tree import BoostingTree
 from arcbeam.transducer.hypothesis import TransducerState
+from arcbeam.transducer.ngram_lm import NgramLm, token_automaton
+from arcbeam.transducer.options import TransducerOptions
 from arcbeam.transducer.token_automaton import Digests, Fusion, Fusions, TokenAutomaton, from_the_start
 
 Boosts: TypeAlias = BoostingTree | Sequence[BoostingTree | None] | None
 """Of all utterances, or of each."""
+
+
+def models_of(
+    options: TransducerOptions,
+    ngram_lm_model: NgramLm | None,
+    lodr_model: NgramLm | None,
+    words: Sequence[str | None] | None,
+    tokens: int,
+) -> tuple[TokenAutomaton | None, TokenAutomaton | None]:
+    """The automata of a decoder's n-gram models, the second one for LODR, and checks of the options that go with them.
+
+    `words` are the ``ngram_lm_tokens``.
+    """
+    if ngram_lm_model is None and options.ngram_lm_alpha != TransducerOptions.ngram_lm_alpha:
+        raise ValueError("ngram_lm_alpha: expected ngram_lm_model, too, the model that it is for; or leave it out")
+    if lodr_model is None and options.lodr_scale != TransducerOptions.lodr_scale:
+        raise ValueError("lodr_scale: expected lodr_model, too, the model that it is for; or leave it out")
+    if lodr_model is not None and options.beam is None:
+        raise ValueError("lodr_model: expected a beam, too, such as beam=4; without one, decoding is greedy")
+    if words is not None and ngram_lm_model is None and lodr_model is None:
+        raise ValueError("ngram_lm_tokens: expected ngram_lm_model, too, the model that it is for; or leave it out")
+    of_lm, of_lodr = (
+        None if model is None else token_automaton(model, words, tokens, options.blank_id, name)
+        for name, model in (("ngram_lm_model", ngram_lm_model), ("lodr_model", lodr_model))
+    )
+    if options.beam is not None:
+        factors = {
+            "ngram_lm_alpha": 0.0 if of_lm is None else options.ngram_lm_alpha,
+            "boosting_tree_alpha": min(options.boosting_tree_alpha, 0.0),
+            "lodr_scale": 0.0 if of_lodr is None else options.lodr_scale,
+            "-ilm_scale": -options.ilm_scale,
+        }
+        if not sum(factors.values()) > -1.0:
+            given = ", ".join(f"{name} {value:g}" for name, value in factors.items() if value)
+            raise ValueError(
+                f"{next(name for name, value in factors.items() if value < 0).lstrip('-')}: expected factors that add "
+                f"up to more than -1, because blanks are weighted with 1 + their sum, got {given}"
+            )
+    return of_lm, of_lodr
 
 
 def trees_of(boost: Boosts, batch: int, tokens: int, blank: int, detokenize: Any = None) -> list[BoostingTree | None]:

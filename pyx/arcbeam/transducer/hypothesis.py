@@ -89,6 +89,10 @@ class TransducerHypothesis(Formatted):
     posterior : float or None
         With a beam: the probability of the tokens among all hypotheses that the search ended with, of which there are
         at most ``max_hypotheses``; the softmax of their scores, in [0, 1]. None of greedy search.
+    network_score, lm_score, boost_score, lodr_score, ilm_score : float or None
+        With a beam: the parts of the score, which add up to it: of the network, the n-gram model, the boosting tree,
+        the n-gram model of LODR and the internal language model, whose part is what its subtraction added. None of
+        greedy search.
     nbest : list of TransducerHypothesis or None
         The best distinct sequences of tokens, this one as the first; None if not requested, and in entries of a list.
         No entries if the frames could not be decoded. With a beam, frames, durations, log-probs and confidences are
@@ -105,6 +109,11 @@ class TransducerHypothesis(Formatted):
     confidence: np.ndarray | None
     state: TransducerState
     posterior: float | None = None
+    network_score: float | None = None
+    lm_score: float | None = None
+    boost_score: float | None = None
+    lodr_score: float | None = None
+    ilm_score: float | None = None
     nbest: Sequence[TransducerHypothesis] | None = None
 
     def __init__(
@@ -191,7 +200,8 @@ class TransducerHypothesis(Formatted):
         """The sum of the tokens' log-probs, blanks not counted; -inf if the frames could not be decoded.
 
         With a beam it is the natural log of the probability of the tokens, blanks and durations counted: of all paths
-        that the search has kept with ``merge="sum"``, of the strongest one with ``merge="max"``.
+        that the search has kept with ``merge="sum"``, of the strongest one with ``merge="max"``. What n-gram models, a
+        tree and the internal language model add is in it.
         """
         return -math.inf if self.error is not None else math.fsum(self.log_probs.tolist())
 

@@ -44,33 +44,38 @@ def token_words(words: Sequence[str | None] | None, tokens: int, blank: int) -> 
     return found
 
 
-def token_automaton(model: NgramLm, words: Sequence[str | None] | None, tokens: int, blank: int) -> TokenAutomaton:
+def token_automaton(
+    model: NgramLm, words: Sequence[str | None] | None, tokens: int, blank: int, name: str = "ngram_lm_model"
+) -> TokenAutomaton:
     """The automaton of an n-gram model over a decoder's tokens; `words`: by token, else NeMo's chr(100 + token)."""
     # Tokens that the model lacks share the probability of <unk> evenly, and lead to the empty history, as in NeMo.
     if isinstance(model, TokenAutomaton):
         if model.num_tokens != tokens:
-            raise ValueError(f"ngram_lm_model: expected a model of {tokens} tokens, got one of {model.num_tokens}")
+            raise ValueError(f"{name}: expected a model of {tokens} tokens, got one of {model.num_tokens}")
         return model
     from arcbeam.lm.kenlm import KenLM
     from arcbeam.lm.loading import as_large_model
 
-    lm = as_large_model("ngram_lm_model", model)
+    lm = as_large_model(name, model)
     lm.check_file()
     known = token_words(words, tokens, blank)
-    found = _of_kenlm(lm, known, blank) if isinstance(lm, KenLM) else _of_language_model(lm, known, blank)
+    if isinstance(lm, KenLM):
+        found = _of_kenlm(lm, known, blank, name)
+    else:
+        found = _of_language_model(lm, known, blank, name)
     lm.check_file()
     if not max(np.abs(found.arcs["weight"]).max(), np.abs(found.backoffs["weight"]).max()) <= LARGEST_WEIGHT:
-        raise ValueError(f"ngram_lm_model: expected natural logs up to {LARGEST_WEIGHT:g} in size, got larger ones")
+        raise ValueError(f"{name}: expected natural logs up to {LARGEST_WEIGHT:g} in size, got larger ones")
     return found
 
 
-def _of_kenlm(lm: KenLM, words: list[str | None], blank: int) -> TokenAutomaton:
+def _of_kenlm(lm: KenLM, words: list[str | None], blank: int, name: str) -> TokenAutomaton:
     from arcbeam.transducer._token_ngrams import TokenNgramReader
 
     numbers = lm.indices([word or "" for word in words])
     known = np.array([word not in (None, "<s>", "</s>") for word in words])
     known &= (numbers != 0) | np.array([word == "<unk>" and lm.knows_unknown for word in words])
-    _check_words(words, {token: int(numbers[token]) for token in np.flatnonzero(known).tolist()})
+    _check_words(words, {token: int(numbers[token]) for token in np.flatnonzero(known).tolist()}, name)
     there = np.flatnonzero(known).astype(np.uint32)
     reader = TokenNgramReader(lm.model, numbers[there], there, MOST_NGRAMS)
     missing = _share(float(reader.unknown_weight), len(words) - 1 - len(there))
@@ -78,11 +83,11 @@ def _of_kenlm(lm: KenLM, words: list[str | None], blank: int) -> TokenAutomaton:
     return TokenAutomaton(first_arcs, arc_tokens, arcs, backoffs, len(words), start)
 
 
-def _of_language_model(lm: LanguageModel, words: list[str | None], blank: int) -> TokenAutomaton:
+def _of_language_model(lm: LanguageModel, words: list[str | None], blank: int, name: str) -> TokenAutomaton:
     from arcbeam.lm._language_model import listed
 
     tokens = len(words)
-    token_of = _tokens_by_label(lm, words)
+    token_of = _tokens_by_label(lm, words, name)
     first, labels, backoff_states = listed(lm.columns, lm.about)
     sources = np.repeat(np.arange(lm.num_states, dtype=np.uint32), np.diff(first))
     token = token_of[labels]
@@ -109,7 +114,7 @@ def _of_language_model(lm: LanguageModel, words: list[str | None], blank: int) -
     )
 
 
-def _check_words(words: list[str | None], labels: dict[int, int]) -> None:
+def _check_words(words: list[str | None], labels: dict[int, int], name: str) -> None:
     """ValueError if the model has few of the tokens' words, or two tokens have the same one; labels are by token."""
     # A model of words or pieces also has some of the characters that stand for tokens. Tokens without a word count as
     # neither, so a user can name those that a small model lacks.
@@ -124,18 +129,18 @@ def _check_words(words: list[str | None], labels: dict[int, int]) -> None:
     if 2 * len(token_of) < len(wanted) or not token_of:
         shown = ", ".join(map(repr, wanted[:SHOWN])) + ", ..." * (len(wanted) > SHOWN)
         raise ValueError(
-            f"ngram_lm_model: expected a model of tokens, got one that has {len(token_of)} of their {len(wanted)} "
+            f"{name}: expected a model of tokens, got one that has {len(token_of)} of their {len(wanted)} "
             f"words ({shown}); give ngram_lm_tokens= (--ngram-lm-tokens) with the word that the model has for each "
             "token, None for a token that it lacks"
         )
 
 
-def _tokens_by_label(lm: LanguageModel, words: list[str | None]) -> np.ndarray:
+def _tokens_by_label(lm: LanguageModel, words: list[str | None], name: str) -> np.ndarray:
     """int64[labels + 1]: the token of each label of the model, NO_TOKEN for none."""
     labels = {
         token: label for token, word in enumerate(words) if word is not None and (label := lm.label(word)) is not None
     }
-    _check_words(words, labels)
+    _check_words(words, labels, name)
     token_of = np.full(lm.end_label + 1, NO_TOKEN, np.int64)
     token_of[list(labels.values())] = list(labels)
     return token_of

@@ -44,6 +44,8 @@ class TransducerKeywords(TypedDict, total=False):
     max_hypotheses: int
     merge: str
     length_power: float
+    ilm_scale: float
+    lodr_scale: float
 
 
 @lists_fields
@@ -75,9 +77,10 @@ class TransducerOptions:
         ``"mean"``, ``"min"``, ``"max"`` or ``"prod"``: how the confidence of a word is made of those of its tokens.
         Without `confidence` it has no effect.
     boosting_tree_alpha : float
-        The factor of a boosting tree's scores, which are added to the logits of labels.
+        The factor of a boosting tree's scores, which are added to the logits of labels; with a beam to their log-probs.
     ngram_lm_alpha : float
-        The factor of the n-gram model's natural logs, which are added to the logits of labels.
+        The factor of the n-gram model's natural logs, which are added to the logits of labels; with a beam to their
+        log-probs.
     beam : float or None
         Beam search: the largest difference in score, in nats, from the best hypothesis on a frame at which another one
         is kept; ``math.inf`` for no limit. None or 0: greedy search. On the CPU only.
@@ -89,6 +92,12 @@ class TransducerOptions:
     length_power : float
         With a beam: hypotheses are ranked at the end by ``score / (labels + 1) ** length_power``; 0 ranks them by their
         scores.
+    ilm_scale : float
+        With a beam: the factor, from 0 to 1, with which the scores of the internal language model are subtracted from
+        those of labels. These are the natural logs of what the network predicts without the encoder's part, among
+        labels (Meng et al. 2021).
+    lodr_scale : float
+        With a beam: the factor, from -1 to 0, of the natural logs of ``lodr_model``, as in icefall.
     """
 
     blank_id: int
@@ -106,6 +115,8 @@ class TransducerOptions:
     max_hypotheses: int = 8
     merge: str = "sum"
     length_power: float = 0.0
+    ilm_scale: float = 0.0
+    lodr_scale: float = -0.1
 
     def __post_init__(self) -> None:
         if isinstance(self.blank_id, bool) or not isinstance(self.blank_id, numbers.Integral):
@@ -150,7 +161,11 @@ class TransducerOptions:
         power = as_float("length_power", self.length_power, "from 0 to 10")
         if not 0 <= power <= LARGEST_POWER:  # NaN compares false
             raise ValueError(f"length_power: expected a number from 0 to {LARGEST_POWER:g}, got {power!r}")
-        for name in ("max_hypotheses", "merge", "length_power"):
+        for name, least, most in (("ilm_scale", 0.0, 1.0), ("lodr_scale", -1.0, 0.0)):
+            scale = as_float(name, getattr(self, name), f"from {least:g} to {most:g}")
+            if not least <= scale <= most:
+                raise ValueError(f"{name}: expected a number from {least:g} to {most:g}, got {scale!r}")
+        for name in ("max_hypotheses", "merge", "length_power", "ilm_scale", "lodr_scale"):
             if self.beam is None and getattr(self, name) != getattr(TransducerOptions, name):
                 raise ValueError(f"{name}: expected a beam, too, such as beam=4; without one, decoding is greedy")
 

@@ -36,6 +36,7 @@ class GreedySearch:
     spec: InputSpec
     form: HypothesisForm
     ngram_lm: TokenAutomaton | None
+    lodr: TokenAutomaton | None = None
 
     def decode(
         self, inputs: Inputs, state: Sequence[TransducerState | None] | None, boost: Boosts, errors: str

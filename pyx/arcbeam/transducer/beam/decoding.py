@@ -8,6 +8,7 @@ from arcbeam.arrays.bad_values import encoder_output_errors
 from arcbeam.core.checks import check_count
 from arcbeam.core.errors import UnsupportedError
 from arcbeam.transducer.beam.hypothesis import ONLY_GREEDILY, BeamHypothesis, failed, hypothesis_of
+from arcbeam.transducer.fusion import Boosts, fusions_of, trees_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,9 +18,14 @@ if TYPE_CHECKING:
     from arcbeam.transducer.search import GreedySearch
 
 
-def decode_with_beam(search: GreedySearch, inputs: Inputs, errors: str, nbest: int | None) -> list[BeamHypothesis]:
+def decode_with_beam(
+    search: GreedySearch, inputs: Inputs, boost: Boosts, errors: str, nbest: int | None
+) -> list[BeamHypothesis]:
     """The hypotheses of a batch that has been taken in, as ``TransducerDecoder.decode`` says."""
-    results, bad = search.engine.decode(inputs.table, [None] * len(inputs.table), inputs.on_host, None)
+    batch = len(inputs.table)
+    trees = trees_of(boost, batch, search.tokens, search.options.blank_id, search.form.detokenize)
+    fusions, _ = fusions_of(trees, search.ngram_lm, [None] * batch)
+    results, bad = search.engine.decode(inputs.table, [None] * batch, inputs.on_host, fusions)
     refused = encoder_output_errors(bad, inputs, errors)
     return [
         failed(search.form, nbest, refused[i]) if i in refused else hypothesis_of(take(place), search.form, nbest)
