@@ -41,7 +41,7 @@ cdef class BeamGroup(Group):
         """Sends utterances, the longest first; none has a state."""
         cdef uint32_t n = <uint32_t> utterances.shape[0], most = self.params.most_tests
         cdef uint64_t start
-        self._prepare_projection(utterances)
+        self._reserve_projected(self._count_frames(utterances))
         self.beam.beam.sizes.precision = self.precision
         self.beam.beam.sizes.lanes = n
         self.beam.beam.sizes.hypotheses = self.options.max_hypotheses

@@ -33,7 +33,8 @@ cdef class Group:
     cdef void clear(self) noexcept nogil
     cdef int release(self) except -1
     cdef int begin(self, const int64_t[:, ::1] utterances, list states, bint on_host) except -1
-    cdef int _prepare_projection(self, const int64_t[:, ::1] utterances) except -1
+    cdef uint64_t _count_frames(self, const int64_t[:, ::1] utterances) noexcept
+    cdef int _reserve_projected(self, uint64_t rows) except -1
     cdef void* launch_params(self) noexcept
     cdef void describe(self, ProjectParams* params) noexcept
     cdef int prepare(self) except -1

@@ -70,7 +70,7 @@ cdef class Group:
         cdef uint32_t hidden_layers = max(layers, <uint32_t> 1)
         cdef uint32_t longest = <uint32_t> utterances[0, 2]
         cdef size_t at = 0, values
-        self._prepare_projection(utterances)
+        cdef uint64_t rows = self._count_frames(utterances)
         values = <size_t> n * hidden_layers * self.unit_stride
         self.cell_at = 2 * value_bytes(self.precision) * values
         self.keys_at = self.cell_at + 4 * values
@@ -79,6 +79,7 @@ cdef class Group:
         self.joined_at = self.predictions_at + 4 * <size_t> n * self.joint_stride
         self.logits_at = self.joined_at + at * self.joint_stride
         self.work.reserve(self.logits_at + at * self.params.network.output.rows, False)
+        self._reserve_projected(rows)
         self.room = transducer_plan.first_room(longest)
         self.records.reserve(self._record_bytes(), False)
         set_bytes(self.records.address, 0, self._record_bytes(), self.stream)  # because all of it is copied back
@@ -90,8 +91,8 @@ cdef class Group:
         self.params.resumed = 0
         return 0
 
-    cdef int _prepare_projection(self, const int64_t[:, ::1] utterances) except -1:
-        """Counts frames, and makes room for their projections."""
+    cdef uint64_t _count_frames(self, const int64_t[:, ::1] utterances) noexcept:
+        """The frames of the group, and what depends on them."""
         cdef uint64_t rows = 0
         cdef Py_ssize_t i
         self.params.num_lanes = <uint32_t> utterances.shape[0]
@@ -100,6 +101,9 @@ cdef class Group:
             rows += <uint64_t> utterances[i, 2]
             self.num_groups += <uint32_t> ((utterances[i, 2] + FRAMES_OF_A_GROUP - 1) // FRAMES_OF_A_GROUP)
         self.joint_stride, self.unit_stride = self.params.network.output.stride, self.params.network.prediction.stride
+        return rows
+
+    cdef int _reserve_projected(self, uint64_t rows) except -1:
         self.projected.reserve(4 * max(rows, <uint64_t> 1) * self.joint_stride, False)
         if self.joint_stride != self.params.network.prediction.rows:  # the padding is read as well, four at a time
             set_bytes(self.projected.address, 0, 4 * rows * self.joint_stride, self.stream)
