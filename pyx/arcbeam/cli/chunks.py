@@ -24,10 +24,10 @@ FEWEST_DOUBLES = 8  # by which float64 is recognised
 NEAR_ONE = 0.05  # how far from 1 the probabilities of a frame sum up at most
 
 
-def find_frames(inputs: list[str], max_bytes: str | None) -> list[Input]:
+def find_frames(inputs: list[str], max_bytes: str | None, *, may_be_missing: bool = False) -> list[Input]:
     """The files that are named; none for the standard input, which excludes files."""
     if STDIN not in inputs:
-        return find_inputs(inputs, max_bytes)
+        return find_inputs(inputs, max_bytes, may_be_missing=may_be_missing)
     if len(inputs) > 1:
         raise typer.BadParameter("expected - alone, without files", param_hint="'INPUT'")
     return []

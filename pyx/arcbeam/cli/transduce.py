@@ -173,7 +173,7 @@ def transduce(
     from arcbeam.cli.live import Results, follow
     from arcbeam.cli.run import Done, decode_all
 
-    found = find_frames(inputs, max_bytes)
+    found = find_frames(inputs, max_bytes, may_be_missing=jobs.skip_errors)
     scorer = scoring.scorer(inputs)
     job = jobs.job(context, found, output, scorer and scorer.pass_over)
     if is_done(job):
