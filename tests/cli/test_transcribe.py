@@ -182,7 +182,7 @@ def test_bad_files_are_told_in_one_line(command, here, arguments, message):
         (["audio", "-f", "textgrid", "-o", "all.TextGrid"], "a file of textgrid has one recording, got 3"),
         (["audio", "-f", "ctm", "-o", "all.srt"], "the format is ctm, and all.srt is a name of srt files"),
         (["audio", "--lines", "3"], "is for --format srt and vtt, got --format text"),
-        (["audio/one.wav", "-f", "srt", "--min-seconds", "9"], "expected at most max_seconds=7, got 9"),
+        (["audio/one.wav", "-f", "srt", "--min-seconds", "9"], "expected at most --max-seconds 7, got 9"),
         (["audio", "--confidence"], "is for --format json and ctm, got --format text"),
         (["-"], "needs --sample-rate, such as 16000"),
         (["-", "audio", "--sample-rate", "8000"], "which comes alone"),

@@ -28,7 +28,7 @@ PUBLIC = {
 } | {"arcbeam.recipe.lexicon.Lexicon": Lexicon}
 
 OF_AUDIO = {
-    "model", "lm", "processor", "toolkit", "model_type", "quantization", "transducer", "blank", "window_seconds",
+    "model", "lm", "processor", "toolkit", "model_type", "quantization", "preprocessor", "transducer", "blank", "window_seconds",
     "overlap_seconds", "batch_size", "endpoint", "confidence",
 }  # fmt: skip
 # What takes the options of a dataclass, and those for which it has a default of its own.

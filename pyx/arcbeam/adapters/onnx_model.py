@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 import numpy as np
 
-from arcbeam.adapters.onnx_acoustic import frames_axis
+from arcbeam.adapters.onnx_acoustic import check_features, frames_axis
 from arcbeam.adapters.onnx_audio import Samples, read_audio
 from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import check_count
@@ -98,6 +98,7 @@ class OnnxModel(Generic[Decoder]):
 
         asr = self.onnx_asr.asr
         features, counts = asr._preprocessor(*pad_list(batch))
+        check_features(asr, features)
         output, lengths = asr._encode(features, counts)
         longest, made = int(np.max(lengths)), output.shape[1]
         taken = features.shape[frames_axis(asr)]  # with padding, of which the model makes frames, too

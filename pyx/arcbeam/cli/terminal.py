@@ -6,6 +6,7 @@ seconds, in which no thread of the command can draw.
 
 import itertools
 import os
+import re
 import select
 import shutil
 import signal
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -22,13 +23,45 @@ BETWEEN_LINES = 10.0
 BETWEEN_FRAMES = 0.1
 CLEAR = "\r\x1b[2K"
 
+KEYWORD = re.compile(
+    r"(?<![^\s(])([a-z][a-z_]*)=('[^\s']*'|\d+(?:\.\d+)?|)(?=[,;:.)]*(?:\s|$))"
+    r"(?: \((--[a-z-]+)\))?(?: to Graph\.load| when it is (?:loaded|made))?"
+)
+"""An option of a function in a message, such as blank=, channel='mean', or pronunciations= (--boost-lexicon)."""
+
 _drawing: list[subprocess.Popen[bytes]] = []  # the spinner on the last line of the terminal, if there is one
+_options: dict[str, str] = {}  # of the command that runs, by the names of its parameters
+
+
+@contextmanager
+def options_of(command: Mapping[str, str]) -> Iterator[None]:
+    """A context in which messages name the options of a command: as they are typed, by the names of its parameters."""
+    before = dict(_options)
+    _options.clear()
+    _options.update(command)
+    try:
+        yield
+    finally:
+        _options.clear()
+        _options.update(before)
+
+
+def as_typed(message: str) -> str:
+    """A message of Python's functions with the options of the command line: "give blank=" becomes "give --blank"."""
+
+    def option(found: re.Match[str]) -> str:
+        name, value, other = found.groups()
+        typed = other or _options.get(name)
+        return found[0] if typed is None else f"{typed} {value.strip(chr(39))}".strip()
+
+    name, colon, rest = message.partition(": ")
+    return KEYWORD.sub(option, f"{_options.get(name, name)}{colon}{rest}")
 
 
 def note(message: str) -> None:
     """Print a line for the reader at the terminal, apart from the results."""
     clear = CLEAR if _drawing else ""
-    sys.stderr.write(f"{clear}{message}\n")  # at once, because what shows the progress writes, too
+    sys.stderr.write(f"{clear}{as_typed(message)}\n")  # at once, because what shows the progress writes, too
     sys.stderr.flush()
 
 
@@ -38,7 +71,7 @@ def tell_error(message: str) -> None:
     from rich.text import Text
 
     sys.stderr.flush()
-    Console(stderr=True, soft_wrap=True).print(Text.assemble(("error:", "red"), f" {message}"))
+    Console(stderr=True, soft_wrap=True).print(Text.assemble(("error:", "red"), f" {as_typed(message)}"))
 
 
 def is_terminal() -> bool:

@@ -54,6 +54,8 @@ class Transcriber(Fixed):
         Which library a path or a name is for; None: by what is there, or by the name.
     model_type, quantization : str, optional
         Of an ONNX export, as of `from_onnx`.
+    preprocessor : str or function, optional
+        The features of an ONNX export, as of `from_onnx`.
     transducer : mapping of str, optional
         For a transducer: options of its decoder by name. ``{"confidence": "entropy"}`` is there with `confidence`.
     blank : str or int, optional
@@ -98,6 +100,7 @@ class Transcriber(Fixed):
         toolkit: str | None = None,
         model_type: str | None = None,
         quantization: str | None = None,
+        preprocessor: str | Callable[..., Any] | None = None,
         transducer: Mapping[str, Any] | None = None,
         blank: str | int | None = None,
         window_seconds: float = 30.0,
@@ -111,7 +114,7 @@ class Transcriber(Fixed):
         check_count("batch_size", batch_size, or_none="")
         check_endpoint(endpoint)
         of_decoder: dict[str, Any] = {"blank": blank, "transducer": transducer, **options}
-        of_onnx = {"model_type": model_type, "quantization": quantization}
+        of_onnx = {"model_type": model_type, "quantization": quantization, "preprocessor": preprocessor}
         self._model: AcousticModel = open_model(model, lm, processor, toolkit, confidence, of_decoder, of_onnx)
         self._shift = check_decoder(self.model, confidence)
         self._frame_samples = samples_of_a_frame(self._shift, self.sample_rate)
