@@ -86,7 +86,8 @@ class OnnxModel(Generic[Decoder]):
         check_count("sample_rate", sample_rate, or_none="")
         is_one = not isinstance(audio, (list, tuple))
         named = [("audio", audio)] if is_one else [(f"audio[{i}]", one) for i, one in enumerate(audio)]
-        read = [read_audio(one, name, sample_rate, channel, self.onnx_asr.resampler) for name, one in named]
+        how = sample_rate, channel, self.sample_rate, self.onnx_asr.resampler
+        read = [read_audio(one, name, *how) for name, one in named]
         encoded: list[Any] = []
         for begin in range(0, len(read), batch_size):
             encoded += self._encoded(read[begin : begin + batch_size])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from arcbeam.adapters.onnx_audio import check_length
+from arcbeam.adapters.onnx_audio import check_length, warn_of_low_rate
 from arcbeam.core.calls import explains, lists_options
 from arcbeam.core.checks import check_bool, check_count, check_real
 from arcbeam.core.errors import InputError
@@ -223,8 +223,10 @@ class Transcriber(Fixed):
         if isinstance(audio, (str, os.PathLike)):
             path = os.fsdecode(audio)
             with open_file(path, channel) as sound:
+                warn_of_low_rate(sound.sample_rate, self.sample_rate, path)
                 return transcribe_sound(self, sound, Path(path).stem, path, boost, progress, batcher)
         sound = of_array(audio, name, sample_rate or self.sample_rate, channel)
+        warn_of_low_rate(sound.sample_rate, self.sample_rate, name)
         return transcribe_sound(self, sound, name, None, boost, progress, batcher)
 
     @lists_options()
@@ -288,6 +290,7 @@ class Transcriber(Fixed):
             )
         plan = Plan.of_live_audio(window, step, ahead)
         check_batcher(batcher, self.decoder)
+        warn_of_low_rate(sample_rate or self.sample_rate, self.sample_rate, "samples")
         sentences = Sentences(self._stream(boost), batcher)
         return LiveRecording(self.model, sentences, plan, self._frame_samples, sample_rate or self.sample_rate)
 

@@ -289,14 +289,13 @@ class _Run:
 
     def tell(self) -> None:
         """Notes what may surprise."""
+        from arcbeam.transcribe.audio import of_low_rate
+
         rate = self._transcriber.sample_rate
         if self._mixed:
             note(f"note: both channels were mixed of {_files(self._mixed)}; --channel 0 or 1 transcribes one")
         if self._low:
-            note(
-                f"note: fewer than the model's {rate:,} samples a second, so speech is duller than it expects: "
-                f"{_files(self._low)}"
-            )
+            note(f"note: {of_low_rate(rate, _files(self._low))}")
         if self._dead:
             note(
                 "note: the search died within a sentence, whose last words are missing, of "
