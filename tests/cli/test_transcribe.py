@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -119,6 +121,20 @@ def test_channels_and_rates_are_noted(command, here):
     pytest.importorskip("soxr", reason="soxr is not installed: .[onnx]")
     soundfile.write(here.folder / "low.wav", tones.recording(["a"]), 8000)
     assert "fewer than the model's 16,000 samples a second, so speech is duller than" in command("low.wav").stderr
+
+
+def test_progress_leaves_the_standard_input_alone():
+    """libsndfile takes "-" for the standard input, of which it would read and then close it."""
+    ours, (reading, writing) = os.dup(0), os.pipe()
+    try:
+        os.dup2(reading, 0)
+        os.write(writing, b"samples")
+        assert Progress([Recording("audio", Path("-"))]).total() is None
+        assert os.read(0, 100) == b"samples"
+    finally:
+        os.dup2(ours, 0)
+        for one in (ours, reading, writing):
+            os.close(one)
 
 
 def test_raw_samples_from_a_pipe(command, monkeypatch):
