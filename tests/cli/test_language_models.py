@@ -133,6 +133,7 @@ def test_files_that_are_none(run, decode, models):
         ("noise", "small.lm", "noise, line 1: expected"),
         ("/dev/null", "small.lm", "/dev/null: expected a regular file, not a pipe or a device"),
         ("large.lm", "large.lm", "expected the model that the graph was built with"),
+        ("small.lm", "large.lm", "that one was given as --language-model: exchange the two"),
     ]:
         result = decode(large, small=small)
         assert result.exit_code == 1

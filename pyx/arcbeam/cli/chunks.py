@@ -118,6 +118,11 @@ def _is_float64(data: bytes, odd: np.ndarray) -> bool:
 def _are_log_probs(data: bytes, kind: str, width: int) -> bool:
     """Whether the whole frames of values of this type are log-probs."""
     size = np.dtype(kind).itemsize * width
+    return are_log_probs(np.frombuffer(data, kind, len(data) // size * width).reshape(-1, width))
+
+
+def are_log_probs(rows: np.ndarray) -> bool:
+    """Whether rows [frames, columns] are log-probs: the probabilities of each frame sum up to about 1."""
     with np.errstate(all="ignore"):
-        rows = np.frombuffer(data, kind, len(data) // size * width).reshape(-1, width).astype(np.float64)
-        return len(rows) > 0 and bool((np.abs(np.exp(rows).sum(axis=1) - 1.0) < NEAR_ONE).all())
+        sums = np.exp(rows.astype(np.float64)).sum(axis=1)
+    return len(rows) > 0 and bool((np.abs(sums - 1.0) < NEAR_ONE).all())

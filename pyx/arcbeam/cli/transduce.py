@@ -292,11 +292,16 @@ def _reader_of_model(model: Path) -> "Callable[..., TransducerDecoder]":
 
 
 def _check_features(decoder: "TransducerDecoder", batch: list["Utterance"]) -> None:
+    from arcbeam.cli.chunks import are_log_probs
+
     for utterance in batch:
         if utterance.log_probs.shape[1] != decoder.features:
+            hint = ""
+            if are_log_probs(utterance.log_probs):
+                hint = ": they are log-probs of a CTC model, which arcbeam decode takes, and no output of an encoder"
             raise ValueError(
                 f"{utterance.source}: utterance {utterance.id!r} has {utterance.log_probs.shape[1]} features, "
-                f"the model expects {decoder.features}"
+                f"the model expects {decoder.features}{hint}"
             )
 
 

@@ -253,7 +253,8 @@ class Transcriber(Fixed):
         step_seconds : float
             New audio of each window: the model runs once in so many seconds. A longer step costs less.
         ahead_seconds : float
-            Audio after that, with which the model knows the end of the step better.
+            Audio after that, with which the model knows the end of the step better; if it is shorter than the context
+            of the model, words at the ends of steps may be doubled or missing.
         batcher : Batcher, optional
             Decodes the recording in its rounds, with others; it is one of :attr:`decoder`. `LiveRecording.add` waits
             for its round.
