@@ -157,7 +157,7 @@ def test_words_that_the_model_lacks(decode, models):
     (models / "narrow.arpa").write_text(ARPA.replace("sea", "tea"))
     result = decode("narrow.arpa")
     assert result.exit_code == 1
-    assert "error: language_model: it lacks 1 word ('sea') of the graph; unknown_words='unk'" in result.stderr
+    assert "error: --language-model: it lacks 1 word ('sea') of the graph; --unknown-words unk" in result.stderr
     kept = fields_of(decode("narrow.arpa", "--unknown-words", "small"))
     assert kept["two"]["rescoring_score"] == 0.0
     assert fields_of(decode("narrow.arpa", "--unknown-words", "unk"))["two"]["rescoring_score"] < -1

@@ -144,7 +144,10 @@ OPTIONS = {"blank": "--blank", "channel": "--channel", "device": "--device", "wo
         ("window_seconds: expected more, got 3", "-w: expected more, got 3"),
         ("give pronunciations= (--boost-lexicon), lines", "give --boost-lexicon, lines"),
         ("no words; give words= to Graph.load", "no words; give --words"),
+        ("note: words: none for 'a'; give blank=", "note: --words: none for 'a'; give --blank"),
         ("no blank; give blank= when it is loaded", "no blank; give --blank"),
+        ("words: expected blank=False, got device=True", "--words: expected no --blank, got --device"),
+        ("pass words=' ' or blank='a b'", "pass --words ' ' or --blank 'a b'"),
         ("lm: expected device='cuda:0'; lengths= says", "lm: expected --device cuda:0; lengths= says"),
         # no option: a part of a name, of a path or of a word
         ("blank=3/x.npz: my_blank=3, my.blank=, blank=1.npz", "blank=3/x.npz: my_blank=3, my.blank=, blank=1.npz"),

@@ -8,6 +8,7 @@ import itertools
 import os
 import re
 import select
+import shlex
 import shutil
 import signal
 import subprocess
@@ -21,10 +22,13 @@ from typing import Any
 BETWEEN_LINES = 10.0
 """Seconds between two lines of progress where there is no terminal."""
 BETWEEN_FRAMES = 0.1
+MOST_WAIT = 1.0
+"""Seconds to wait for the thread of the progress, which may be counting what there is."""
 CLEAR = "\r\x1b[2K"
 
+NOTE, QUOTE = "note: ", "'"
 KEYWORD = re.compile(
-    r"(?<![^\s(])([a-z][a-z_]*)=('[^\s']*'|\d+(?:\.\d+)?|)(?=[,;:.)]*(?:\s|$))"
+    r"(?<![^\s(])([a-z][a-z_]*)=('[^']*'|\d+(?:\.\d+)?|True|False|None|)(?=[,;:.)]*(?:\s|$))"
     r"(?: \((--[a-z-]+)\))?(?: to Graph\.load| when it is (?:loaded|made))?"
 )
 """An option of a function in a message, such as blank=, channel='mean', or pronunciations= (--boost-lexicon)."""
@@ -52,10 +56,14 @@ def as_typed(message: str) -> str:
     def option(found: re.Match[str]) -> str:
         name, value, other = found.groups()
         typed = other or _options.get(name)
-        return found[0] if typed is None else f"{typed} {value.strip(chr(39))}".strip()
+        if typed is None or value in ("True", "False"):
+            return found[0] if typed is None else f"no {typed}" if value == "False" else typed
+        value = "none" if value == "None" else value
+        return f"{typed} {shlex.quote(value[1:-1]) if value.startswith(QUOTE) else value}".strip()
 
-    name, colon, rest = message.partition(": ")
-    return KEYWORD.sub(option, f"{_options.get(name, name)}{colon}{rest}")
+    label = NOTE if message.startswith(NOTE) else ""
+    name, colon, rest = message.removeprefix(label).partition(": ")
+    return KEYWORD.sub(option, f"{label}{_options.get(name, name)}{colon}{rest}")
 
 
 def note(message: str) -> None:
@@ -201,12 +209,13 @@ def _every(seconds: float, tell: Callable[[], str | None]) -> Iterator[None]:
             if line is not None and not over.is_set():
                 note(line)
 
-    # It is not waited for, because counting may take long.
-    threading.Thread(target=run, name="arcbeam-progress", daemon=True).start()
+    thread = threading.Thread(target=run, name="arcbeam-progress", daemon=True)
+    thread.start()
     try:
         yield
     finally:
         over.set()
+        thread.join(MOST_WAIT)  # a daemon that wakes up while the interpreter ends may abort the process
 
 
 if __name__ == "__main__":
