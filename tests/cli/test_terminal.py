@@ -157,6 +157,7 @@ def test_messages_name_options_as_they_are_typed(python, typed):
     assert terminal.as_typed(python) == python.replace(" (--boost-lexicon)", "") or "pronunciations" in python
     with terminal.options_of(OPTIONS):
         assert terminal.as_typed(python) == typed
+        assert terminal.as_typed("words: give blank=", is_of_file=True) == "words: give --blank"
     assert terminal.as_typed("give blank=") == "give blank="
 
 

@@ -22,7 +22,7 @@ import typer
 from arcbeam.cli.overwrites import check_overwrites
 from arcbeam.cli.parameters import parse_values, typed_names
 from arcbeam.cli.terminal import as_typed, note, options_of, tell_error
-from arcbeam.core.errors import ArcbeamError, InputWarning
+from arcbeam.core.errors import ArcbeamError, FormatError, InputWarning
 from arcbeam.files.kinds import known_kind
 
 NEAR = 0.75  # how alike a name is that a message offers instead of one that is not there
@@ -118,7 +118,7 @@ def guarded(command: Command) -> Command:
         except Exception as error:
             if kwargs.get("debug"):
                 traceback.print_exc()
-            tell_error(explain(error))
+            tell_error(explain(error), is_of_file=isinstance(error, (OSError, FormatError)))
             raise typer.Exit(ERROR) from None
 
     @functools.wraps(command)

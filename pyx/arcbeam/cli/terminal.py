@@ -50,8 +50,11 @@ def options_of(command: Mapping[str, str]) -> Iterator[None]:
         _options.update(before)
 
 
-def as_typed(message: str) -> str:
-    """A message of Python's functions with the options of the command line: "give blank=" becomes "give --blank"."""
+def as_typed(message: str, *, is_of_file: bool = False) -> str:
+    """A message of Python's functions with the options of the command line: "give blank=" becomes "give --blank".
+
+    One that `is_of_file` begins with the name of a file, which may be that of an option.
+    """
 
     def option(found: re.Match[str]) -> str:
         name, value, other = found.groups()
@@ -61,6 +64,8 @@ def as_typed(message: str) -> str:
         value = "none" if value == "None" else value
         return f"{typed} {shlex.quote(value[1:-1]) if value.startswith(QUOTE) else value}".strip()
 
+    if is_of_file:
+        return KEYWORD.sub(option, message)
     label = NOTE if message.startswith(NOTE) else ""
     name, colon, rest = message.removeprefix(label).partition(": ")
     return KEYWORD.sub(option, f"{label}{_options.get(name, name)}{colon}{rest}")
@@ -73,13 +78,15 @@ def note(message: str) -> None:
     sys.stderr.flush()
 
 
-def tell_error(message: str) -> None:
+def tell_error(message: str, *, is_of_file: bool = False) -> None:
     """Print an error, whose label a terminal shows in red."""
     from rich.console import Console
     from rich.text import Text
 
     sys.stderr.flush()
-    Console(stderr=True, soft_wrap=True).print(Text.assemble(("error:", "red"), f" {as_typed(message)}"))
+    Console(stderr=True, soft_wrap=True).print(
+        Text.assemble(("error:", "red"), f" {as_typed(message, is_of_file=is_of_file)}")
+    )
 
 
 def is_terminal() -> bool:

@@ -18,13 +18,13 @@ from arcbeam.files._file_map import FileMap
 from arcbeam.files.reading import reading
 from arcbeam.files.writing import replacing, writing
 from arcbeam.graph import _graph
-from arcbeam.graph.new_words import EPSILON_COLUMN
 from arcbeam.graph.symbols import SymbolTable, TokenTable, drop_epsilon
 
 FST_MAGIC = 2125659606
 VECTOR_VERSION = 2
 SYMBOLS_MAGIC = 2125658996
 HAS_INPUT_SYMBOLS, HAS_OUTPUT_SYMBOLS = 1, 2
+EPSILON_COLUMN = 0xFFFF  # that an arc without an input label reads
 VECTOR_PROPERTIES = 0x3  # expanded and mutable; everything else unknown, for OpenFst to find out
 
 ROOMY_BYTES = 4 << 30
