@@ -231,7 +231,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "recipe": ({"core", "files", "lm"}, {"graph"}),
     "tokens": ({"core", "files", "graph"}, set()),
     "front": ({"core", "ctc", "files", "graph", "lm", "recipe", "tokens"}, set()),
-    "adapters": ({"core", "ctc", "files", "front", "graph", "tokens", "transducer"}, {"ctc/boost"}),
+    "adapters": ({"core", "ctc", "files", "front", "graph", "jobs", "tokens", "transducer"}, {"ctc/boost"}),
     "report": ({"core", "files"}, {"ctc/confidence", "ctc/lattice", "graph", "lattices"}),
     "transcribe": (
         {"adapters", "batching", "core", "ctc", "files", "front", "streams", "transducer"},

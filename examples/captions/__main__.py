@@ -23,6 +23,8 @@ def options() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("model", help="a folder, as of arcbeam.Transcriber: an ONNX export, or a model of Transformers")
     add("--lm", help="an ARPA over words, for a CTC model")
+    add("--preprocessor", help="the features of an ONNX export, as of arcbeam transcribe: nemo80, or FILE.py:FUNCTION")
+    add("--blank", help="the blank of a CTC model, as a token or a column, if its tokens do not say it")
     add("--acoustic-scale", type=float, help="for a CTC model; 1 to 2 suits most")
     add("--device", default="cpu", help="what decodes, and runs the model of an ONNX export: cpu or cuda")
     add("--language", help="the code of the model's language; requests for another one are refused")
@@ -44,8 +46,12 @@ def open_model(given: argparse.Namespace) -> Any:
     decoder: dict[str, Any] = {"device": given.device}
     if given.acoustic_scale is not None:
         decoder["acoustic_scale"] = given.acoustic_scale
+    if given.blank is not None:
+        decoder["blank"] = int(given.blank) if given.blank.isdecimal() else given.blank
     if not [*Path(given.model).glob("*.onnx"), *Path(given.model).glob("*/*.onnx")]:
-        model = arcbeam.Transcriber(given.model, given.lm, confidence=True, **decoder).model
+        model = arcbeam.Transcriber(
+            given.model, given.lm, preprocessor=given.preprocessor, confidence=True, **decoder
+        ).model
         import torch
 
         torch.set_num_threads(1)
@@ -55,7 +61,9 @@ def open_model(given: argparse.Namespace) -> Any:
     session = onnxruntime.SessionOptions()
     session.intra_op_num_threads = 1
     providers = [f"{given.device.upper().partition(':')[0]}ExecutionProvider"]
-    return arcbeam.from_onnx(given.model, given.lm, providers=providers, sess_options=session, **decoder)
+    return arcbeam.from_onnx(
+        given.model, given.lm, preprocessor=given.preprocessor, providers=providers, sess_options=session, **decoder
+    )
 
 
 def main() -> None:

@@ -66,4 +66,4 @@ async def _page(_: Request) -> FileResponse:
 
 async def _failed(_: Request, error: Exception) -> JSONResponse:
     known = error if isinstance(error, ApiError) else ApiError("the server failed; its log says why", 500)
-    return JSONResponse({"error": known.body}, known.status)
+    return JSONResponse({"error": known.body}, known.status, known.headers)

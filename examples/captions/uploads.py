@@ -32,14 +32,17 @@ TYPES = {429: "rate_limit_error", 500: "server_error"}
 class ApiError(Exception):
     """An error in OpenAI's form."""
 
-    def __init__(self, message: str, status: int = 400, param: str | None = None) -> None:
+    def __init__(
+        self, message: str, status: int = 400, param: str | None = None, *, retry_seconds: int | None = None
+    ) -> None:
         super().__init__(message)
+        self.headers = {} if retry_seconds is None else {"Retry-After": str(retry_seconds)}
         kind = TYPES.get(status, "invalid_request_error")
         self.status, self.body = status, {"message": message, "type": kind, "param": param, "code": None}
 
 
 class Transcriptions:
-    """Serves files, each in a thread."""
+    """Serves files, each in a thread; those that come while all threads are busy wait for their turn."""
 
     def __init__(self, transcriber: Any, batcher: Any, name: str, language: str | None, limits: Limits) -> None:
         self._transcriber, self._batcher, self._limits = transcriber, batcher, limits
@@ -50,8 +53,10 @@ class Transcriptions:
         """One file: its transcript, or an ApiError."""
         limits, size = self._limits, self._limits.upload_bytes
         error = ApiError(f"file: expected a request of at most {size:,} bytes, got more", 413, "file")
-        if self._uploads >= limits.uploads:
-            size, error = 0, ApiError(f"expected at most {limits.uploads} files at once; try again later", 429)
+        most = limits.uploads + limits.waiting_uploads
+        if self._uploads >= most:
+            message = f"expected at most {most} files at once; try again in {limits.retry_seconds} s"
+            size, error = 0, ApiError(message, 429, retry_seconds=limits.retry_seconds)
         self._uploads += 1
         try:
             async with asyncio.timeout(limits.idle_seconds):
@@ -105,6 +110,7 @@ class Transcriptions:
             if is_gone.is_set():
                 raise ApiError("the client is gone", 499)
 
+        go_on(0.0)
         with tempfile.NamedTemporaryFile() as copy:
             shutil.copyfileobj(file.file, copy)
             copy.flush()

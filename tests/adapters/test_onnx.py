@@ -239,7 +239,8 @@ def test_audio_of_files(folder):
     soundfile.write(folder / "stereo.wav", stereo, 16000, subtype="FLOAT")
     assert str(model.transcribe(folder / "stereo.wav", channel=0)) == str(model.transcribe(recordings()[0]))
     assert model.transcribe(stereo, channel="mean").text != model.transcribe(stereo, channel=1).text
-    slow = model.encode(recordings()[0], sample_rate=8000)  # the same samples last twice as long
+    with pytest.warns(UserWarning, match=r"^fewer than the model's 16,000 samples a second, so .* expects: audio$"):
+        slow = model.encode(recordings()[0], sample_rate=8000)  # the same samples last twice as long
     assert len(slow) == pytest.approx(2 * len(model.encode(recordings()[0])), abs=1)
 
 
@@ -283,7 +284,34 @@ def test_features_of_ones_own(folder):
         return np.random.default_rng(0).normal(size=(len(samples), 64, frames.max())).astype(np.float32), frames
 
     model = arcbeam.from_onnx(folder, preprocessor=features, device="cpu")
-    assert len(str(model.transcribe(recordings()[0]))) > 5 and calls == [((1, 16000), [16000])]
+    words = str(model.transcribe(recordings()[0]))
+    assert len(words) > 5 and calls == [((1, 16000), [16000])]
+    (folder / "features.py").write_text(
+        "import numpy as np\n\n\ndef log_mel(samples, lengths):\n    frames = lengths // 160\n"
+        "    values = np.random.default_rng(0).normal(size=(len(samples), 64, frames.max()))\n"
+        "    return values.astype(np.float32), frames\n"
+    )
+    named = arcbeam.from_onnx(folder, preprocessor=f"{folder / 'features.py'}:log_mel", device="cpu")
+    assert str(named.transcribe(recordings()[0])) == words
+    for wrong, why in (
+        ("nemo64", "expected features of onnx-asr, gigaam_v2, .*nemo80, or FILE.py:FUNCTION, got 'nemo64'"),
+        (f"{folder / 'features.py'}:mel", r"expected a function of .* \(log_mel\), got 'mel'"),
+        ("features.txt:mel", "expected FILE.py:FUNCTION, got 'features.txt:mel'"),
+    ):
+        with pytest.raises(ValueError, match=f"preprocessor: {why}"):
+            arcbeam.from_onnx(folder, preprocessor=wrong)
+    with pytest.raises(FileNotFoundError, match=r"none\.py"):
+        arcbeam.from_onnx(folder, preprocessor="none.py:mel")
+    other = arcbeam.from_onnx(folder, preprocessor="nemo80", device="cpu")
+    with pytest.raises(ValueError, match=r"preprocessor: expected features of 64 values, .* got 80"):
+        other.encode(recordings()[0])
+
+
+def test_features_by_name_are_those_of_the_type(folder):
+    models.ctc_model(folder / "model.onnx", 13)
+    models.vocabulary(folder / "vocab.txt", [*PIECES, "<blk>"])
+    plain, named = (arcbeam.from_onnx(folder, preprocessor=one, device="cpu") for one in (None, "nemo80"))
+    assert plain.encode(recordings()[0]).tobytes() == named.encode(recordings()[0]).tobytes()
 
 
 @pytest.mark.filterwarnings("ignore:.*words are cut into the longest pieces:UserWarning")

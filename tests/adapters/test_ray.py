@@ -63,12 +63,58 @@ def test_an_utterance_with_an_error_harms_no_other(job):
 def test_other_columns_and_files_that_are_not_there(job, tmp_path):
     graph, _, _ = job
     decode = RayDecoder(graph, OPTIONS)
-    with pytest.raises(arcbeam.InputError, match="expected rows with the columns id and log_probs, or path, got bytes"):
-        decode({"bytes": [b""]})
+    for skip_errors in (False, True):  # rows without log-probs are a mistake of the whole job
+        decode = RayDecoder(graph, OPTIONS, skip_errors=skip_errors)
+        with pytest.raises(arcbeam.InputError, match="expected the columns id and log_probs, or the column path"):
+            decode({"bytes": [b""]})
+    decode = RayDecoder(graph, OPTIONS)
     with pytest.raises(FileNotFoundError):
         decode({"item": [str(tmp_path / "gone.npz")]})
     with pytest.raises(FileNotFoundError):
         RayDecoder(tmp_path / "gone.arcbeam")
+
+
+@pytest.fixture
+def spoiled(job, tmp_path):
+    """Paths, some of them of files with errors; and the id and the message of each error."""
+    _, paths, _ = job
+    with np.load(paths[0]) as file:
+        arrays = dict(file)
+    arrays |= {"narrow": arrays["u0-1"][:, :3], "whole": arrays["u0-1"][:, :3].astype("i4"), "flat": arrays["u0-1"][0]}
+    np.savez(tmp_path / "spoiled.npz", **arrays)
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "spoiled.npz").read_bytes()[:-300])
+    (tmp_path / "a.txt").touch()
+    names = [str(tmp_path / name) for name in ("gone.npz", "cut.npz", "spoiled.npz", "a.txt")]
+    said = [
+        ("", "gone.npz: No such file"), ("", "cut.npz: "), ("narrow", "columns, got 3"),
+        ("whole", "log-probs must be float16"), ("flat", "must be [frames, columns], got "),
+        ("", "a.txt: unknown kind of input"),
+    ]  # fmt: skip
+    return [names[0], paths[1], *names[1:], paths[2]], said
+
+
+def test_errors_are_rows_or_end_the_batch(job, spoiled):
+    """With skip_errors the rest has the bytes that it has without errors; otherwise the first error is raised."""
+    graph, _, lines = job
+    names, said = spoiled
+    result = RayDecoder(graph, OPTIONS, confidence=True, skip_errors=True)({"item": names})
+    wanted = [*lines[EACH : 2 * EACH], *lines[:EACH], *lines[2 * EACH : 3 * EACH]]
+    assert [line for line in result["json"] if line] == wanted
+    failed = [(name, why) for name, why in zip(result["id"], result["error"], strict=True) if why]
+    assert [name for name, _ in failed] == [name for name, _ in said]
+    assert all(part in why for (_, why), (_, part) in zip(failed, said, strict=True)), failed
+    decode = RayDecoder(graph, OPTIONS, confidence=True)
+    with np.load(names[3]) as file:
+        rows = {"id": ["u0-0", "narrow"], "log_probs": [file["u0-0"], file["narrow"]]}
+    with pytest.raises(arcbeam.InputError, match=r"columns, got 3, in utterance 'narrow' of .*skip_errors=True"):
+        decode(rows)
+    assert decode({"path": names[1:2]})["json"] == lines[EACH : 2 * EACH]
+
+
+def test_options_are_no_error_of_an_utterance(job):
+    graph, paths, _ = job
+    with pytest.raises(ValueError, match="nbest"):
+        RayDecoder(graph, OPTIONS, nbest=-1, skip_errors=True)({"path": paths[:1]})
 
 
 @pytest.fixture(scope="module")
@@ -107,3 +153,18 @@ def test_an_actor_is_killed_in_the_middle(cluster, job, tmp_path):
     ).take_all()  # fmt: skip
     assert os.path.exists(marker)
     assert sorted(row["json"] for row in found) == sorted(lines) and {row["error"] for row in found} == {""}
+
+
+def test_errors_in_a_job_that_is_repeated(cluster, job, spoiled, tmp_path):
+    """As the guide has it: rows about errors are filtered out, and a repeated job replaces the rows of the first."""
+    graph, _, lines = job
+    names, said = spoiled
+    decoder = {"graph": graph, "options": OPTIONS, "confidence": True, "skip_errors": True}
+    for _ in range(2):
+        found = cluster.data.from_items(names).map_batches(
+            RayDecoder, fn_constructor_kwargs=decoder, batch_size=1, compute=cluster.data.ActorPoolStrategy(size=1)
+        )
+        found.write_parquet(str(tmp_path / "transcripts"), mode="overwrite")
+    rows = cluster.data.read_parquet(str(tmp_path / "transcripts")).take_all()
+    assert sorted(row["json"] for row in rows if not row["error"]) == sorted(lines[: 3 * EACH])
+    assert sorted(row["id"] for row in rows if row["error"]) == sorted(name for name, _ in said)

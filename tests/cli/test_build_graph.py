@@ -118,11 +118,11 @@ def test_open_slot(run, sources):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--lm-words", "--open-slot"], "give open_slot_score= (on the command line: --open-slot-score)"),
+        (["--lm-words", "--open-slot"], "give --open-slot-score"),
         (["--lm-words", "--open-slot", "--open-slot-score", "nan"], "open_slot_score to be a finite number"),
-        (["--lm-words", "--open-slot", "--epsilon-free"], "open_slot: expected epsilon_free=False"),
-        (["--lm-words", "--open-slot", "--openfst", "TLG.fst"], "open_slot: expected no openfst="),
-        (["--open-slot", "--open-slot-score", "-3"], "open_slot: this needs a lexicon"),
+        (["--lm-words", "--open-slot", "--epsilon-free"], "--open-slot: expected no --epsilon-free"),
+        (["--lm-words", "--open-slot", "--openfst", "TLG.fst"], "--open-slot: expected no --openfst"),
+        (["--open-slot", "--open-slot-score", "-3"], "--open-slot: this needs a lexicon"),
         (["--lm-words", "--epsilon-free", "--epsilon-free-limit", "0.01"], "epsilon_free_limit"),
         (["--lexicon", "gone.txt"], "gone.txt"),
         (["--word-list", "gone.txt"], "gone.txt"),

@@ -50,7 +50,7 @@ def test_tokens_without_a_blank(run, demo_data, tmp_path):
 
 
 def test_another_blank_than_the_one_by_that_name(demo, demo_data):
-    assert "note: blank: expected '<blank>', which is column 28, got '<space>'" in demo("--blank", 0).stderr
+    assert "note: --blank: expected '<blank>', which is column 28, got '<space>'" in demo("--blank", 0).stderr
     assert "note: blank" not in demo("--blank", 28).stderr
     with pytest.warns(UserWarning, match="blank: expected '<blank>', which is column 28"):
         arcbeam.ctc_decoder(demo_data / "tokens.txt", blank=0)

@@ -133,6 +133,7 @@ def test_files_that_are_none(run, decode, models):
         ("noise", "small.lm", "noise, line 1: expected"),
         ("/dev/null", "small.lm", "/dev/null: expected a regular file, not a pipe or a device"),
         ("large.lm", "large.lm", "expected the model that the graph was built with"),
+        ("small.lm", "large.lm", "that one was given as --language-model: exchange the two"),
     ]:
         result = decode(large, small=small)
         assert result.exit_code == 1
@@ -156,7 +157,7 @@ def test_words_that_the_model_lacks(decode, models):
     (models / "narrow.arpa").write_text(ARPA.replace("sea", "tea"))
     result = decode("narrow.arpa")
     assert result.exit_code == 1
-    assert "error: language_model: it lacks 1 word ('sea') of the graph; unknown_words='unk'" in result.stderr
+    assert "error: --language-model: it lacks 1 word ('sea') of the graph; --unknown-words unk" in result.stderr
     kept = fields_of(decode("narrow.arpa", "--unknown-words", "small"))
     assert kept["two"]["rescoring_score"] == 0.0
     assert fields_of(decode("narrow.arpa", "--unknown-words", "unk"))["two"]["rescoring_score"] < -1

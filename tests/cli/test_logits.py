@@ -40,7 +40,7 @@ def test_the_same_output(run, speech, command):
     assert wanted.exit_code == found.exit_code == 0, found.output
     assert found.stdout == wanted.stdout
     assert "logits" not in found.stderr
-    assert "as logits=True and --logits do" in without.stderr and without.stdout != wanted.stdout
+    assert "as --logits does" in without.stderr and without.stdout != wanted.stdout
 
 
 def test_a_pipe(run, speech):
@@ -54,7 +54,7 @@ def test_tuning(run, speech):
     grid = ("-r", "reference.tsv", "--beam", "5", "--acoustic-scale", "0.1,0.5", "--word-insertion-penalty", "3")
     ours, theirs = run("tune", "graph.arc", logits, "--logits", *grid), run("tune", "graph.arc", rows, *grid)
     assert ours.exit_code == 0, ours.output
-    assert "as logits=True and --logits do" not in ours.stderr
+    assert "as --logits does" not in ours.stderr
     rates = [re.findall(r"WER [\d.]+ %", one.stdout) for one in (ours, theirs)]
     assert rates[0] == rates[1] and rates[0]
     assert re.search(r"arcbeam decode \S+ \S+ --logits --acoustic-scale", " ".join(ours.stdout.split()))

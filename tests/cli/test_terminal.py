@@ -130,3 +130,44 @@ def test_the_drawer_ends_with_its_input(monkeypatch):
     terminal._draw()
     os.close(reads)
     assert drawn == [b"\r\x1b[2K| minimizing, 0 s"]
+
+
+OPTIONS = {"blank": "--blank", "channel": "--channel", "device": "--device", "words": "--words", "window_seconds": "-w"}
+
+
+@pytest.mark.parametrize(
+    ("python", "typed"),
+    [
+        ("a.txt: expected a blank; give blank=, its token: blank=28 if", "a.txt: expected a blank; give --blank, its "
+         "token: --blank 28 if"),
+        ("a.wav: channel=0 to 3, or channel='mean' for all", "a.wav: --channel 0 to 3, or --channel mean for all"),
+        ("window_seconds: expected more, got 3", "-w: expected more, got 3"),
+        ("give pronunciations= (--boost-lexicon), lines", "give --boost-lexicon, lines"),
+        ("no words; give words= to Graph.load", "no words; give --words"),
+        ("note: words: none for 'a'; give blank=", "note: --words: none for 'a'; give --blank"),
+        ("no blank; give blank= when it is loaded", "no blank; give --blank"),
+        ("words: expected blank=False, got device=True", "--words: expected no --blank, got --device"),
+        ("pass words=' ' or blank='a b'", "pass --words ' ' or --blank 'a b'"),
+        ("lm: expected device='cuda:0'; lengths= says", "lm: expected --device cuda:0; lengths= says"),
+        # no option: a part of a name, of a path or of a word
+        ("blank=3/x.npz: my_blank=3, my.blank=, blank=1.npz", "blank=3/x.npz: my_blank=3, my.blank=, blank=1.npz"),
+    ],
+)  # fmt: skip
+def test_messages_name_options_as_they_are_typed(python, typed):
+    assert terminal.as_typed(python) == python.replace(" (--boost-lexicon)", "") or "pronunciations" in python
+    with terminal.options_of(OPTIONS):
+        assert terminal.as_typed(python) == typed
+        assert terminal.as_typed("words: give blank=", is_of_file=True) == "words: give --blank"
+    assert terminal.as_typed("give blank=") == "give blank="
+
+
+def test_errors_notes_and_lists_of_a_command(demo_data, tmp_path):
+    """The first error that ends a run, and the lists of what is left out."""
+    arcbeam.Graph.greedy(demo_data / "tokens.txt").save(tmp_path / "graph.arcbeam")
+    (tmp_path / "texts.tsv").write_text("u\t5\n")
+    np.save(tmp_path / "u.npy", np.zeros((9, 29), np.float32) - 1)
+    align = ("align", tmp_path / "graph.arcbeam", tmp_path / "u.npy", tmp_path / "texts.tsv", "--frame-shift", "0.02")
+    said = "".join(text for _, text in shown(*align, "-o", "words.ctm", cwd=tmp_path)[0])
+    assert "--pronunciations spells words" in " ".join(said.split()) and "pronunciations=" not in said
+    shown(*align, "-o", "words.ctm", "--skip-errors", cwd=tmp_path)
+    assert "--pronunciations spells words" in (tmp_path / "words.ctm.errors.tsv").read_text()

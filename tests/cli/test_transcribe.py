@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -121,6 +123,20 @@ def test_channels_and_rates_are_noted(command, here):
     assert "fewer than the model's 16,000 samples a second, so speech is duller than" in command("low.wav").stderr
 
 
+def test_progress_leaves_the_standard_input_alone():
+    """libsndfile takes "-" for the standard input, of which it would read and then close it."""
+    ours, (reading, writing) = os.dup(0), os.pipe()
+    try:
+        os.dup2(reading, 0)
+        os.write(writing, b"samples")
+        assert Progress([Recording("audio", Path("-"))]).total() is None
+        assert os.read(0, 100) == b"samples"
+    finally:
+        os.dup2(ours, 0)
+        for one in (ours, reading, writing):
+            os.close(one)
+
+
 def test_raw_samples_from_a_pipe(command, monkeypatch):
     samples = (tones.recording(["abc", "de"]) * 32767).astype("<i2").tobytes()
     stdin = SimpleNamespace(buffer=io.BytesIO(samples))
@@ -182,7 +198,7 @@ def test_bad_files_are_told_in_one_line(command, here, arguments, message):
         (["audio", "-f", "textgrid", "-o", "all.TextGrid"], "a file of textgrid has one recording, got 3"),
         (["audio", "-f", "ctm", "-o", "all.srt"], "the format is ctm, and all.srt is a name of srt files"),
         (["audio", "--lines", "3"], "is for --format srt and vtt, got --format text"),
-        (["audio/one.wav", "-f", "srt", "--min-seconds", "9"], "expected at most max_seconds=7, got 9"),
+        (["audio/one.wav", "-f", "srt", "--min-seconds", "9"], "expected at most --max-seconds 7, got 9"),
         (["audio", "--confidence"], "is for --format json and ctm, got --format text"),
         (["-"], "needs --sample-rate, such as 16000"),
         (["-", "audio", "--sample-rate", "8000"], "which comes alone"),

@@ -267,7 +267,7 @@ def test_errors(run, models):
         (
             ("m.nemo", "in.npz", "-f", "json", "--confidence", "--confidence-aggregation", "least"),
             1,
-            "confidence_aggregation: expected one of mean",
+            "--confidence-aggregation: expected one of mean",
         ),
         (
             ("m.nemo", "in.npz", "-f", "json", "--confidence", "--confidence-method", "high"),
@@ -368,3 +368,12 @@ def test_models_with_a_beam(run, models):
     }.items():
         result = run("transduce", models / "m.nemo", models / "in.npz", *wrong)
         assert result.exit_code == 2 and said in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_log_probs_are_no_output_of_an_encoder(run, demo_data):
+    result = run("transduce", demo_data / "transducer.npz", demo_data / "log_probs.npz")
+    assert result.exit_code == 1
+    assert "has 29 features, the model expects 256: they are log-probs of a CTC model" in result.stderr
+    decoder = TransducerDecoder.from_arrays(demo_data / "transducer.npz", device="cpu")
+    with pytest.raises(ValueError, match=r"expected 256 features, got 29 .* are for CtcDecoder"):
+        decoder.decode(np.zeros((9, 29), np.float32))

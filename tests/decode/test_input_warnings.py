@@ -35,8 +35,8 @@ WHERE = r"in utterance [01], frame \d+"
 SUM = "log_probs: expected natural logs of probabilities, which sum to 1 in a frame, got a sum of "
 ABOVE = "log_probs: expected natural logs of probabilities, got "
 BASE_10 = (
-    r"are they logs to base 10 \(multiply by 2.302585\), logits \(take their log-softmax, as logits=True and --logits "
-    r"do\), or were small ones clipped\?"
+    r"are they logs to base 10 \(multiply by 2.302585\), logits \(take their log-softmax, as logits=True \(--logits\) "
+    r"does\), or were small ones clipped\?"
 )
 KINDS = {
     "probabilities": (
@@ -86,7 +86,7 @@ def test_values_that_were_scaled():
     (message,) = told(make().decode, [one * 2 for one in batch])
     assert message.startswith(SUM + "0.")
     assert message.endswith(
-        "are they logits (take their log-softmax, as logits=True and --logits do), logs to base 2, were they "
+        "are they logits (take their log-softmax, as logits=True (--logits) does), logs to base 2, were they "
         "scaled (use acoustic_scale), or are columns missing?"
     )
 
@@ -193,7 +193,7 @@ def test_a_blank_that_is_another_column():
     assert re.fullmatch(
         r"log_probs: expected the blank, column 11 \('<blank>'\), to be the best column of many frames, got \d+ of \d+ "
         r"checked frames, up to utterance \d+, frame \d+, and \d+ for column 4 \('t4'\): is that the blank \(name it "
-        r"with blank=, on the command line --blank\), or are the columns in another order than the tokens\?",
+        r"with blank=\), or are the columns in another order than the tokens\?",
         message,
     )
     assert told(make().decode, [peaky(seed, 1500, blank=11) for seed in range(20)]) == []

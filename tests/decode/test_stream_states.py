@@ -259,7 +259,7 @@ def test_what_is_no_state_is_refused(device):
         decoder.restore(data, boost=["w1"])
     with pytest.raises(FormatError, match="expected at least 64 bytes, got 0"):
         decoder.restore(b"")
-    with pytest.raises(FormatError, match="expected the state of a stream of arcbeam"):
+    with pytest.raises(FormatError, match="expected the saved state of a CTC stream"):
         decoder.restore(b"\x93ARCBEAM" + data[8:])
     with pytest.raises(FormatError, match="expected version 1 of the format, got 2; save the stream"):
         decoder.restore(sealing.reseal(data[:8] + b"\2" + data[9:]))

@@ -5,6 +5,7 @@ import io
 import itertools
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -233,7 +234,7 @@ def test_openais_errors(client, options, error, message):
 
 
 def test_limits_of_files(model):
-    with serving(model, limits=Limits(uploads=1, upload_seconds=30.0)) as port:
+    with serving(model, limits=Limits(uploads=1, waiting_uploads=0, retry_seconds=7, upload_seconds=30.0)) as port:
         url = f"http://127.0.0.1:{port}/v1"
         files = openai.OpenAI(base_url=url, api_key="none", max_retries=0).audio.transcriptions
         with pytest.raises(openai.BadRequestError, match="expected at most 30 s of audio, got 31 s"):
@@ -244,11 +245,32 @@ def test_limits_of_files(model):
         first = threading.Thread(target=lambda: found.append(files.create(file=wav(AUDIO), model="tones").text))
         first.start()
         assert model.begun.wait(60)
-        with pytest.raises(openai.RateLimitError, match="expected at most 1 files at once; try again later"):
+        with pytest.raises(openai.RateLimitError, match="expected at most 1 files at once; try again in 7 s") as caught:
             files.create(file=wav(AUDIO), model="tones")
+        assert caught.value.response.headers["retry-after"] == "7"
         model.gate.set()
         first.join()
         assert found == [" ".join(SENTENCES)]
+
+
+def test_files_wait_for_their_turn(model, monkeypatch):
+    """Nine at once for two threads and seven places, and a tenth, whose client tries again when one of them is done."""
+    arrived, checked = threading.Semaphore(0), Transcriptions._checked
+    monkeypatch.setattr(Transcriptions, "_checked", lambda *given: arrived.release() or checked(*given))
+    with serving(model, limits=Limits(uploads=2, waiting_uploads=7, retry_seconds=1)) as port:
+        url = f"http://127.0.0.1:{port}/v1"
+        files = openai.OpenAI(base_url=url, api_key="none", max_retries=0).audio.transcriptions
+        patient = openai.OpenAI(base_url=url, api_key="none", max_retries=9).audio.transcriptions
+        model.gate.clear()
+        with ThreadPoolExecutor(10) as pool:
+            nine = [pool.submit(files.create, file=wav(AUDIO), model="tones") for _ in range(9)]
+            for _ in range(9):
+                assert arrived.acquire(timeout=60)
+            with pytest.raises(openai.RateLimitError, match="expected at most 9 files at once"):
+                files.create(file=wav(AUDIO), model="tones")
+            tenth = pool.submit(patient.create, file=wav(AUDIO), model="tones")
+            model.gate.set()
+            assert [one.result().text for one in [*nine, tenth]] == [" ".join(SENTENCES)] * 10
 
 
 def posted(model, limits, *messages):

@@ -2,6 +2,7 @@
 
 import math
 import struct
+import warnings
 from pathlib import Path
 
 import kaldifst
@@ -343,3 +344,18 @@ def test_a_table_of_as_many_words_cannot_be_told_from_the_right_one(tmp_path):
     assert Graph.load(path, words=["<eps>", *reversed(examples.WORDS[1:])]).word_symbols[1] == examples.WORDS[-1]
     with pytest.raises(GraphError, match="writes word 4, which has no symbol among the 4 words"):
         Graph.load(path, words=examples.WORDS[:-1])
+
+
+def test_a_grammar_is_no_decoding_graph(tmp_path):
+    """Its arcs write the words that they read; a graph of one word that has the number of a label is none."""
+    arcs = [(0, 1, 1, 1, 0.5), (0, 1, 2, 2, 0.5), (1, 1, 1, 1, 0.25), (1, 0, 0, 0, 0.5)]
+    words = "expected a decoding graph .TLG., .* got one whose arcs write what they read, as a grammar"
+    with pytest.warns(UserWarning, match=words):
+        assert Graph.load(file_of(kaldifst_of(arcs, {1: 0.0}, 2), tmp_path), num_columns=3).num_arcs == 4
+    with pytest.raises(GraphError, match=r"reads column 1, but there are 1 columns; is it a grammar \(G\), whose"):
+        Graph.load(tmp_path / "fst", num_columns=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for other in ((0, 1, 2, 3, 0.5), (1, 1, 2, 0, 0.5), (1, 0, 0, 2, 0.5)):
+            Graph.load(file_of(kaldifst_of([*arcs, other], {1: 0.0}, 2), tmp_path), num_columns=3)
+        Graph.load(tmp_path / "fst", label_to_column=[-1, 1, 0])

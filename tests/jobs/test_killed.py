@@ -146,7 +146,7 @@ def test_other_options_or_inputs_are_refused(speech, tmp_path):
     for options, reason in (
         (["--beam", "3"], "others: --beam is 3.0, and was 17.0."),
         (["-f", "json"], "others: --format is json, and was text."),
-        ([str(speech / "log_probs.npz")], "others: input is 2 files with the digest"),
+        ([str(speech / "log_probs.npz")], "others: the number of inputs is 2, and was 1; input 2 is "),
         (["--shard", "1/2"], "others: --shard is 1/2, and was None."),
     ):
         code, said = run(tmp_path, *arguments(speech, *options, "--resume"))
@@ -157,7 +157,7 @@ def test_other_options_or_inputs_are_refused(speech, tmp_path):
     stopped(speech, tmp_path)
     os.utime(speech / "log_probs.npz")
     code, said = run(tmp_path, *arguments(speech, "--resume"))
-    assert code == 1 and "input is 1 file with the digest" in said
+    assert code == 1 and f"others: input 1 is {speech / 'log_probs.npz'} of " in said
 
 
 def test_an_output_that_was_cut_since(speech, tmp_path):

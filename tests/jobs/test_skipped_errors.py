@@ -58,6 +58,24 @@ def test_errors_of_many_kinds(speech, spoiled, tmp_path, batch_size):
     assert not (tmp_path / "words.errors.tsv").exists() and (tmp_path / "words").read_bytes() == wanted
 
 
+@pytest.mark.parametrize("specifier", ["", "ark:"])
+def test_files_on_the_command_line_that_are_missing(speech, spoiled, tmp_path, specifier):
+    """They are listed without an id, and a run that breaks off counts them, too."""
+    graph = speech / "graph.arcbeam"
+    inputs = [f"{specifier}gone.ark", "good.tsv", "later.npz"]
+    code, said = run(tmp_path, "decode", graph, *inputs, *OPTIONS)
+    assert code == 1 and "gone.ark: No such file or directory" in said
+    assert run(tmp_path, "decode", graph, "good.tsv", *OPTIONS)[0] == 0
+    wanted = outputs(tmp_path)["words"]
+    for options in ([], ["--resume"], ["--resume"]):
+        code, said = run(tmp_path, "decode", graph, *inputs, *OPTIONS, "--skip-errors", *options)
+        assert (code == 3 and "left out 2 utterances: 'gone.ark', 'later.npz'" in said) or "is complete, with 8" in said
+        assert (tmp_path / "words").read_bytes() == wanted
+        listed = [line.split("\t") for line in (tmp_path / "words.errors.tsv").read_text().splitlines()]
+        names = ["gone.ark", "later.npz"]
+        assert listed == [["", name, f"{name}: No such file or directory"] for name in names]
+
+
 def test_without_a_file_the_notes_are_the_list(speech, spoiled, tmp_path):
     code, said = run(tmp_path, "decode", speech / "graph.arcbeam", "all.tsv", "--device", "cpu", "--skip-errors")
     assert code == 3 and said.count("is left out") == 5 and said.splitlines()[-1].startswith("note: left out 5 utt")

@@ -92,6 +92,11 @@ def test_recordings_with_errors_are_left_out(audio, tmp_path, output):
     listed = (tmp_path / (output.rstrip("/") + ".errors.tsv")).read_text().splitlines()
     assert [line.split("\t")[0] for line in listed] == ["empty", "text", "none"]
     assert "expected audio, got an empty file" in listed[0] and "No such file" in listed[2]
+    named = [one for one in names if one.name != "text.wav"]
+    code, said = run(tmp_path, "transcribe", "model", *named, "--device", "cpu", "-o", output)
+    assert code == 1 and "none.wav: No such file" in " ".join(said.split())
+    code, said = run(tmp_path, "transcribe", "model", *named, "--device", "cpu", "-o", output, "--skip-errors")
+    assert code == 3 and "left out 2 utterances: 'empty', 'none'" in " ".join(said.split()), said
     if output == "folder/":
         assert sorted(os.listdir(tmp_path / "folder")) == ["00.txt", "01.txt"]
     else:

@@ -354,7 +354,8 @@ def test_bad_input(plain, models):
     for models_, error, message in (
         ((None, small), TypeError, "language_model: expected an arcbeam.LanguageModel, an arcbeam.KenLM or a path"),
         ((large, 7), TypeError, "graph_language_model: expected an arcbeam.LanguageModel or a path, got int"),
-        ((large, large), GraphError, "graph_language_model: expected the model that the graph was built with"),
+        ((large, large), GraphError, "graph_language_model: expected the model that .*, or what build-lm made of it"),
+        ((small, large), GraphError, r"graph_language_model: .* was given as language_model= .*: exchange the two"),
         ((random_model(np.random.default_rng(1), ["w1"], 1), small), GraphError, "language_model: it lacks 48 words"),
         (("no/such.arpa", small), FileNotFoundError, "no/such.arpa"),
     ):

@@ -280,7 +280,8 @@ class RayData:
         self.found = [actors[i % compute]({"item": np.array([item])}) for i, item in enumerate(self.items)]
         return self
 
-    def write_parquet(self, where):
+    def write_parquet(self, where, mode):
+        assert mode == "overwrite"
         self.written[where] = self.found
 
 

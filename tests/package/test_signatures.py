@@ -28,8 +28,8 @@ PUBLIC = {
 } | {"arcbeam.recipe.lexicon.Lexicon": Lexicon}
 
 OF_AUDIO = {
-    "model", "lm", "processor", "toolkit", "model_type", "quantization", "transducer", "blank", "window_seconds",
-    "overlap_seconds", "batch_size", "endpoint", "confidence",
+    "model", "lm", "processor", "toolkit", "model_type", "quantization", "preprocessor", "transducer", "blank",
+    "window_seconds", "overlap_seconds", "batch_size", "endpoint", "confidence",
 }  # fmt: skip
 # What takes the options of a dataclass, and those for which it has a default of its own.
 OF_MODEL = {"blank_id", "max_symbols", "frame_shift"}

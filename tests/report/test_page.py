@@ -82,6 +82,8 @@ def test_recordings_are_linked_or_embedded(tmp_path):
     ]  # fmt: skip
     with pytest.warns(UserWarning, match="no recording in .*: 1 of 3 utterances, such as 'c'"):
         arcbeam.write_report(page, [*RESULTS, {"id": "c", "text": ""}], audio=tmp_path / "speech")
+    arcbeam.write_report(page, [{"id": "one/a", "text": ""}], audio=tmp_path / "speech")
+    assert data_of(page)["utterances"][0]["audio"] == "../speech/one/a.wav"
     (tmp_path / "speech" / "a.mp3").touch()
     with pytest.raises(FormatError, match=r"expected one recording of the utterance 'a', got '.*a.mp3', '.*a.wav'"):
         arcbeam.write_report(page, RESULTS, audio=tmp_path / "speech")

@@ -7,6 +7,7 @@ import pytest
 import arcbeam
 from arcbeam.core.errors import FormatError
 from arcbeam.report.results import read_results
+from tests.transcribe import tones
 
 WORDS = [
     {"word": "new york", "start": 0.2, "end": 0.5, "start_frame": 10, "end_frame": 25, "confidence": 0.5},
@@ -28,6 +29,23 @@ def test_a_word_with_a_space_is_two_words_of_the_text(tmp_path):
     assert found["nbest"] == [{"text": "new york here", "score": -1.0, "posterior": 0.75}]
 
 
+def test_the_words_of_a_recording_are_those_of_its_segments(tmp_path):
+    """As arcbeam transcribe writes them."""
+    first = {"word": "one", "start": 0.2, "end": 0.5, "start_frame": 10, "end_frame": 25, "confidence": 0.5}
+    second = {"word": "two", "start": 3.0, "end": 3.5, "start_frame": 150, "end_frame": 175}
+    segments = [{"start": 0.2, "text": "one", "words": [first]}, {"text": "two", "words": [second]}]
+    [found] = read_results(lines(tmp_path, {"id": "a", "text": "one two", "segments": segments}))
+    assert found["times"] == [[0.2, 0.5], [3.0, 3.5]] and found["confidences"] == [0.5, None]
+    transcript = arcbeam.Transcriber(tones.ToneModel()).transcribe(tones.recording(["ab cde", "d"]))
+    [found] = read_results([transcript.to_dict()])
+    assert found["times"] == [[word.start, word.end] for word in transcript.words] and len(found["times"]) == 3
+    assert found["text"] == "ab cde d" and found["frame_shift"] == pytest.approx(
+        transcript.words[0].end / transcript.words[0].end_frame
+    )
+    with pytest.raises(FormatError, match=r"h.jsonl:1: segments\[1\]: words\[0\]: word: expected a string, got 3"):
+        read_results(lines(tmp_path, {"id": "a", "text": "", "segments": [{"words": []}, {"words": [{"word": 3}]}]}))
+
+
 def test_objects_of_python_and_lines_are_read_alike(tmp_path):
     objects = [{"id": "a", "text": "x", "score": -2, "frames": 7}, {"id": "b", "text": "", "words": []}]
     assert read_results(objects) == read_results(lines(tmp_path, *objects))
@@ -38,9 +56,9 @@ def test_objects_of_python_and_lines_are_read_alike(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "h.jsonl:3: expected a line of arcbeam decode --format json, transduce or align, got '{'"),
+        ("{", "h.jsonl:3: expected a line of arcbeam decode --format json, transduce, align or transcribe, got '{'"),
         ("[" * 100_000, "h.jsonl:3: expected a line of"),
-        ("3", "h.jsonl:3: expected a line of arcbeam decode --format json, transduce or align, got 3"),
+        ("3", "h.jsonl:3: expected a line of arcbeam decode --format json, transduce, align or transcribe, got 3"),
         ({"id": "b", "is_final": True}, "h.jsonl:3: expected .* got a result of a stream; decode whole utterances"),
         ({"id": 3, "text": ""}, "h.jsonl:3: id: expected a string, got 3"),
         ({"id": "b"}, "h.jsonl:3: text: expected a string, got nothing"),

@@ -1,5 +1,7 @@
 """Audio of any length to sentences: the words of a long recording are those of its parts, at their times."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -142,6 +144,13 @@ def test_what_objects_show(model, short_windows):
         (np.zeros(1600, np.int16), {}, TypeError, "audio: expected the samples .* int16; divide by 32768"),
         (np.full(1600, np.nan), {}, ValueError, "audio: expected finite samples, got nan"),
         (np.zeros((2, 3, 4)), {}, ValueError, r"audio: expected an array \[samples\] or .* got shape \[2, 3, 4\]"),
+        (
+            np.zeros((7, 16000)),
+            {},
+            ValueError,
+            r".* got shape \[7, 16000\], .* is it \[channels, samples\]\?",
+        ),
+        (np.zeros((1, 400)), {}, ValueError, r"audio: .* 1 samples of 400 channels: .* a batch is a list of arrays"),
         (np.zeros((1600, 7)), {}, ValueError, "audio: expected at most 2 channels, which are mixed, got 7; say which"),
         (np.zeros((1600, 2)), {"channel": 2}, ValueError, "audio: expected a channel from 0 to 1 or 'mean', got chann"),
         (np.zeros((1600, 2)), {"channel": "left"}, TypeError, "channel: expected a number, 'mean' or None, got 'left'"),
@@ -154,6 +163,23 @@ def test_what_is_no_recording(short_windows, audio, options, error, message):
     with pytest.raises(error, match=f"^{message}"):
         short_windows.transcribe(audio, **options)
     assert short_windows.transcribe(tones.recording(["abc"])).text == "abc"
+
+
+def test_a_rate_that_is_lower_than_the_models(short_windows, tmp_path):
+    """A warning in the words of the command, of arrays and of files; none of a higher rate."""
+    soundfile = pytest.importorskip("soundfile", reason="soundfile is not installed: .[onnx]")
+    soxr = pytest.importorskip("soxr", reason="soxr is not installed: .[onnx]")
+    low = soxr.resample(tones.recording(["abc"]), tones.RATE, 8000)
+    soundfile.write(tmp_path / "low.wav", low, 8000)
+    words = "fewer than the model's 16,000 samples a second, so speech is duller than it expects: "
+    with pytest.warns(UserWarning, match=f"^{words}audio$") as said:
+        assert short_windows.transcribe(low, sample_rate=8000).text == "abc"
+    assert said[0].filename == __file__
+    with pytest.warns(UserWarning, match=f"^{words}.*low.wav$"):
+        assert short_windows.transcribe(tmp_path / "low.wav").text == "abc"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        short_windows.transcribe(soxr.resample(tones.recording(["abc"]), tones.RATE, 48_000), sample_rate=48_000)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from arcbeam.adapters.options import check_pieces, refuse_transducer, transducer
 from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import check_path
 from arcbeam.core.errors import UnsupportedError
-from arcbeam.core.packages import require
+from arcbeam.core.packages import function_of_file, require
 from arcbeam.front.ctc_decoder import CtcDecoderKeywords, ctc_decoder
 from arcbeam.tokens.formats import read_tokens
 from arcbeam.tokens.model_tokens import WORD_START, ModelTokens, table_of
@@ -36,7 +36,7 @@ def from_onnx(
     quantization: str | None = None,
     blank: str | int | None = None,
     transducer: Mapping[str, Any] | None = None,
-    preprocessor: Callable[..., Any] | None = None,
+    preprocessor: str | Callable[..., Any] | None = None,
     providers: Sequence[Any] | None = None,
     sess_options: Any = None,
     **options: Unpack[CtcDecoderKeywords],
@@ -68,9 +68,11 @@ def from_onnx(
     transducer : mapping of str, optional
         For a transducer: options of `TransducerDecoder.from_arrays` by name, such as ``{"confidence": "entropy"}``.
         Durations of a TDT are by default 0, 1, ..., as onnx-asr has them.
-    preprocessor : function, optional
-        The features in place of those of onnx-asr: of float32 [batch, samples] and int64 [batch], the samples of each,
-        it returns float32 features as the acoustic model takes them and int64 [batch], their frames.
+    preprocessor : str or function, optional
+        The features, if not those of the type: the name that onnx-asr has for some, such as ``"nemo80"``; or a
+        function: of float32 [batch, samples] and int64 [batch], the samples of each, it returns float32 features as the
+        acoustic model takes them and int64 [batch], their frames. ``"features.py:log_mel"`` is the function ``log_mel``
+        of a file, which is run.
     providers, sess_options : optional
         onnxruntime's, as ``onnx_asr.load_model`` takes them, such as ``providers=["CUDAExecutionProvider"]``.
     **options
@@ -117,6 +119,8 @@ def from_onnx(
         given = transducer_options({"lm": lm, **options}, transducer)
         _check_context(network)
     is_tdt = network is not None and network.outputs > network.tokens
+    if isinstance(preprocessor, str) and ":" in preprocessor:
+        preprocessor = function_of_file("preprocessor", preprocessor)
     acoustic = open_acoustic(export, is_tdt, preprocessor, providers, sess_options)
     asr = acoustic.asr
     asr._vocab = {i: name.replace(WORD_START, " ") for i, name in enumerate(table.tokens)}

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
 from arcbeam.adapters.onnx_folder import OURS, Export, class_of
 from arcbeam.core.errors import FormatError, UnsupportedError
+from arcbeam.core.packages import require
 from arcbeam.files.reading import reason_of
 
+OF_NO_MODEL = ("resample", "wespeaker", "whisper")  # networks of onnx-asr that are no features of these models
 SILENT_FRAMES = 320  # 3.2 s: a frame more or less, as convolutions are padded, does not change the factor
 
 
 def open_acoustic(
     export: Export,
     is_tdt: bool,
-    preprocessor: Callable[..., Any] | None,
+    preprocessor: str | Callable[..., Any] | None,
     providers: Sequence[Any] | None,
     sess_options: Any,
 ) -> Any:
@@ -40,8 +43,8 @@ def open_acoustic(
 
     try:
         # The features are made below: only the session of the encoder says what a folder without config.json wants.
-        files = {role: path for role, path in export.files.items() if role != "vocab"}
-        asr = kind(files, lambda name: None, options)
+        paths = {role: path for role, path in export.files.items() if role != "vocab"}
+        asr = kind(paths, lambda name: None, options)
     except Exception as error:  # onnxruntime has classes of its own
         if isinstance(error, (MemoryError, OSError)):
             raise
@@ -55,7 +58,9 @@ def open_acoustic(
             f"inputs, got the inputs {', '.join(inputs[:6])}: a streaming export"
         )
     _measure_subsampling(asr)
-    asr._preprocessor = preprocessor or _features(manager, asr, export)
+    if preprocessor is None or isinstance(preprocessor, str):
+        preprocessor = _features(manager, asr, export, preprocessor)
+    asr._preprocessor = preprocessor
     return manager._create_asr_adapter(asr)
 
 
@@ -106,22 +111,45 @@ def frames_axis(asr: Any) -> int:
     return 1 if _session(asr).get_inputs()[0].name == "x" else 2
 
 
+def check_features(asr: Any, features: Any) -> None:
+    """ValueError for features of another size than the acoustic model takes."""
+    shape, axis = _session(asr).get_inputs()[0].shape, 3 - frames_axis(asr)
+    if len(shape) == 3 and isinstance(shape[axis], int) and features.shape[axis] != shape[axis]:
+        raise ValueError(
+            f"preprocessor: expected features of {shape[axis]} values, which the acoustic model takes, got "
+            f"{features.shape[axis]}"
+        )
+
+
 def _session(asr: Any) -> Any:
     """The session of the acoustic model."""
     return asr._model if hasattr(asr, "_model") else asr._encoder
 
 
-def _features(manager: Any, asr: Any, export: Export) -> Any:
-    """onnx-asr's features for the model."""
+def _features(manager: Any, asr: Any, export: Export, name: str | None) -> Any:
+    """onnx-asr's features of a name, or by default those of the model."""
     from onnx_asr.utils import ModelNotSupportedError
 
     try:
-        return manager._create_preprocessor(asr._preprocessor_name)
+        return manager._create_preprocessor(asr._preprocessor_name if name is None else name)
     except (AssertionError, KeyError, FileNotFoundError, ModelNotSupportedError) as error:
+        known = ", ".join(_names_of_features())
+        if name is not None:
+            raise ValueError(
+                f"preprocessor: expected features of onnx-asr, {known}, or FILE.py:FUNCTION, got {name!r}"
+            ) from error
         raise UnsupportedError(
             f"{export.folder}: onnx-asr has no features of {asr.config.get('features_size')} values for this model; "
-            "give preprocessor=, a function that makes them"
+            f"give preprocessor=, with features that it has ({known}) or a function of yours, as in "
+            "preprocessor='features.py:log_mel'"
         ) from error
+
+
+def _names_of_features() -> list[str]:
+    """The names of the features that onnx-asr has for speech models."""
+    data = files(require("onnx_asr.preprocessors", "an ONNX model")).joinpath("data")
+    stems = {one.name.removesuffix(".onnx") for one in data.iterdir() if one.name.endswith(".onnx")}
+    return sorted(one for one in stems if not one.startswith(OF_NO_MODEL) and not one.endswith("_conv"))
 
 
 @cache

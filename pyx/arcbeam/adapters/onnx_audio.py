@@ -15,12 +15,13 @@ from arcbeam.files.reading import check_is_file, reason_of
 
 SHORTEST = 0.025  # seconds: a window of the features
 LOUDEST = 16.0  # no recording is so far out of its range; those of int16 without a division are
+MOST_CHANNELS = 64  # no recording of an array has more
 EXPECTED = "the samples of a recording as floats from -1 to 1, or the path of one"
 
 Samples = npt.NDArray[np.float32]
 
 
-def read_audio(audio: Any, name: str, rate: int, channel: int | str | None, resampler: Any) -> Samples:
+def read_audio(audio: Any, name: str, rate: int, channel: int | str | None, wanted: int, resampler: Any) -> Samples:
     """The samples of a recording at the rate of the model.
 
     Parameters
@@ -32,15 +33,30 @@ def read_audio(audio: Any, name: str, rate: int, channel: int | str | None, resa
         Samples a second of an array; a file says its own.
     channel : int, "mean" or None
         The channel of recordings with several.
+    wanted : int
+        Samples a second that the model takes.
     resampler : onnx-asr's
     """
     if isinstance(audio, (str, os.PathLike)):
         samples, rate = _of_file(audio)
+        name = os.fsdecode(audio)
     else:
         samples = as_samples(audio, name)
     samples = one_channel(samples, name, channel)
     check_length(len(samples), name, rate)
+    warn_of_low_rate(rate, wanted, name)
     return _resampled(samples, name, rate, resampler)
+
+
+def warn_of_low_rate(rate: int, wanted: int, name: str) -> None:
+    """Warns of a lower rate than the model's."""
+    if rate < wanted:
+        warn(of_low_rate(wanted, name))
+
+
+def of_low_rate(wanted: int, names: str) -> str:
+    """What may surprise of recordings with a lower rate than the model's."""
+    return f"fewer than the model's {wanted:,} samples a second, so speech is duller than it expects: {names}"
 
 
 def as_samples(audio: Any, name: str) -> Any:
@@ -51,6 +67,12 @@ def as_samples(audio: Any, name: str) -> Any:
         raise TypeError(f"{name}: expected {EXPECTED}, got an array of {samples.dtype}{hint}")
     if samples.ndim not in (1, 2):
         raise ValueError(f"{name}: expected an array [samples] or [samples, channels], got shape {list(samples.shape)}")
+    if samples.ndim == 2 and samples.shape[1] > MOST_CHANNELS and samples.shape[0] < samples.shape[1]:
+        raise ValueError(
+            f"{name}: expected an array [samples] or [samples, channels], got shape {list(samples.shape)}, which is "
+            f"{samples.shape[0]:,} samples of {samples.shape[1]:,} channels: is it [channels, samples]? Transpose it, "
+            "as in audio.T; a batch is a list of arrays, as in list(audio)"
+        )
     if samples.size and LOUDEST < (most := float(np.abs(samples).max())) < np.inf:
         warn(f"{name}: expected samples from -1 to 1, got one of size {most:g}: are they of int16? divide by 32768")
     return samples

@@ -171,7 +171,8 @@ def _told_by_files(finder: _Finder) -> str:
     if known is None:
         raise UnsupportedError(
             f"{model}: expected a CTC model with the inputs {' or '.join(', '.join(sorted(i)) for i in CTC_INPUTS)}, "
-            f"got {', '.join(sorted(inputs))}; a streaming export, or the model of another toolkit"
+            f"got {', '.join(sorted(inputs))}: a streaming export, or the model of another toolkit, which "
+            "arcbeam.Transcriber takes as an object of yours with decoder, sample_rate and encode"
         )
     return known
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 import numpy as np
 
-from arcbeam.adapters.onnx_acoustic import frames_axis
+from arcbeam.adapters.onnx_acoustic import check_features, frames_axis
 from arcbeam.adapters.onnx_audio import Samples, read_audio
 from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import check_count
@@ -86,7 +86,8 @@ class OnnxModel(Generic[Decoder]):
         check_count("sample_rate", sample_rate, or_none="")
         is_one = not isinstance(audio, (list, tuple))
         named = [("audio", audio)] if is_one else [(f"audio[{i}]", one) for i, one in enumerate(audio)]
-        read = [read_audio(one, name, sample_rate, channel, self.onnx_asr.resampler) for name, one in named]
+        how = sample_rate, channel, self.sample_rate, self.onnx_asr.resampler
+        read = [read_audio(one, name, *how) for name, one in named]
         encoded: list[Any] = []
         for begin in range(0, len(read), batch_size):
             encoded += self._encoded(read[begin : begin + batch_size])
@@ -98,6 +99,7 @@ class OnnxModel(Generic[Decoder]):
 
         asr = self.onnx_asr.asr
         features, counts = asr._preprocessor(*pad_list(batch))
+        check_features(asr, features)
         output, lengths = asr._encode(features, counts)
         longest, made = int(np.max(lengths)), output.shape[1]
         taken = features.shape[frames_axis(asr)]  # with padding, of which the model makes frames, too

@@ -14,10 +14,13 @@ from arcbeam.core.errors import InputError, without_place
 from arcbeam.core.json_lines import ctc_fields, json_line
 from arcbeam.ctc.decoder import CtcDecoder
 from arcbeam.ctc.options import DecoderOptions
-from arcbeam.files.log_probs import read_log_probs
+from arcbeam.files.log_probs import Utterance, find_inputs
 from arcbeam.graph.graph import Graph
+from arcbeam.jobs.job import Failed, Job, reason
 
 PATHS = ("path", "item")  # the columns of Ray's datasets that have names of files
+ROW = "a row of the dataset"  # where an utterance is from that is in no file
+FIRST = "log_probs[0]"  # as the errors of a decoder name the only utterance of a batch
 
 
 class RayDecoder:
@@ -40,6 +43,9 @@ class RayDecoder:
         Also give confidences, in JSON.
     logits : bool
         The inputs are logits.
+    skip_errors : bool
+        Go on after a file that is missing or damaged, and after log-probs of another shape or type: a row says why.
+        Rows about NaN and +inf do not need it.
 
     Raises
     ------
@@ -65,12 +71,14 @@ class RayDecoder:
         nbest: int | None = None,
         confidence: bool = False,
         logits: bool = False,
+        skip_errors: bool = False,
     ) -> None:
         settings = options or DecoderOptions()
         self._decoder = CtcDecoder(
             Graph.load(Path(graph)), **{name: getattr(settings, name) for name in settings.__dataclass_fields__}
         )
-        self._nbest, self._confidence, self._logits = nbest, confidence, logits
+        self._requested: dict[str, Any] = {"nbest": nbest, "confidence": confidence, "logits": logits}
+        self._skip_errors = skip_errors
 
     def __call__(self, rows: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
         """Decodes a batch of rows.
@@ -85,42 +93,68 @@ class RayDecoder:
         -------
         dict
             ``id``, ``text``, ``json`` (the line of ``arcbeam decode --format json``) and ``error`` of each utterance.
-            The error is empty, or says why the utterance was not decoded; then text and JSON are empty.
+            The error is empty, or says why the utterance was not decoded; then text and JSON are empty. With
+            ``skip_errors`` the id is empty for a file, or the rest of one, that cannot be read.
 
         Raises
         ------
         InputError
-            The rows have no such columns.
+            The rows have no such columns; or, without ``skip_errors``, the log-probs of an utterance are of another
+            shape or type than the graph takes. Ray ends the job.
         FormatError, OSError
-            A file cannot be read; Ray repeats the batch, and ends the job if it fails again.
+            Without ``skip_errors``: a file cannot be read. Ray ends the job.
         """
-        names: list[str] = []
-        arrays: list[np.ndarray] = []
-        for name, log_probs in self._utterances(rows):
-            names.append(name)
-            arrays.append(log_probs)
-        found = self._decoder.decode(
-            arrays, errors="return", nbest=self._nbest, confidence=self._confidence, logits=self._logits
-        )
-        result: dict[str, list[Any]] = {"id": names, "text": [], "json": [], "error": []}
-        for name, array, hypothesis in zip(names, arrays, found, strict=True):
-            failed = hypothesis.error is not None
-            fields = {} if failed else {"id": name, "frames": len(array), **ctc_fields(hypothesis)}
-            result["text"].append("" if failed else hypothesis.text)
-            result["json"].append("" if failed else json_line(fields).rstrip("\n"))
-            result["error"].append(str(without_place(hypothesis.error)) if hypothesis.error is not None else "")
+        utterances = list(self._utterances(rows))
+        found = iter(self._decode([one for one in utterances if isinstance(one, Utterance)]))
+        result: dict[str, list[Any]] = {"id": [], "text": [], "json": [], "error": []}
+        for one in utterances:
+            answer: Any = one.why if isinstance(one, Failed) else next(found)
+            result["id"].append(one.id)
+            if isinstance(one, Failed) or isinstance(answer, str):
+                text, fields, why = "", "", answer
+            else:
+                line = json_line({"id": one.id, "frames": len(one.log_probs), **ctc_fields(answer)})
+                text, fields, why = answer.text, line.rstrip("\n"), ""
+            for column, value in (("text", text), ("json", fields), ("error", why)):
+                result[column].append(value)
         return result
 
-    def _utterances(self, rows: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, np.ndarray]]:
-        """The utterances of the rows, in order."""
+    def _utterances(self, rows: Mapping[str, Sequence[Any]]) -> Iterator[Utterance | Failed]:
+        """The utterances of the rows, in order, and files that cannot be read."""
         if "id" in rows and "log_probs" in rows:
             for name, log_probs in zip(rows["id"], rows["log_probs"], strict=True):
-                yield str(name), np.asarray(log_probs)
+                yield Utterance(str(name), np.asarray(log_probs), Path(ROW))
             return
         column = next((name for name in PATHS if name in rows), None)
         if column is None:
             raise InputError(
-                "log_probs", f"expected rows with the columns id and log_probs, or path, got {', '.join(rows)}"
+                "rows",
+                f"expected the columns id and log_probs, or the column path or item with names of files, got "
+                f"{', '.join(rows) or 'none'}",
+                f"dataset.rename_columns({{{next(iter(rows), 'name')!r}: 'path'}}) gives one another name",
             )
         for path in rows[column]:
-            yield from read_log_probs(str(path))
+            try:
+                files = find_inputs([str(path)])
+            except (ValueError, OSError) as error:  # it is missing, or of an unknown kind
+                if not self._skip_errors:
+                    raise
+                yield Failed("", Path(path), reason(error))
+            else:
+                yield from Job(files, skip_errors=self._skip_errors).utterances()
+
+    def _decode(self, batch: list[Utterance]) -> list[Any]:
+        """The hypothesis of each utterance, or why it has none."""
+        try:
+            found = self._decoder.decode([one.log_probs for one in batch], errors="return", **self._requested)
+        except (TypeError, ValueError) as error:  # of one of them, or of all
+            if len(batch) > 1:
+                return [answer for one in batch for answer in self._decode([one])]
+            if not str(error).startswith(FIRST):
+                raise
+            why = str(error).removeprefix(f"{FIRST}: ")
+            if self._skip_errors:
+                return [f"log_probs: {why}"]
+            where = f", in utterance {batch[0].id!r} of {batch[0].source}"
+            raise InputError("log_probs", why + where, "RayDecoder's skip_errors=True goes on after it") from error
+        return [one if one.error is None else str(without_place(one.error)) for one in found]

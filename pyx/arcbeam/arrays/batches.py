@@ -278,6 +278,8 @@ def check_shape(shape: tuple[int, ...], name: str, axes: Sequence[str], columns:
             hint = f" (is it [{turned}]? transpose it to [{', '.join(axes)}])"
         elif exact and axes[-1] == "columns" and width == columns + 1:
             hint = " (do the tokens lack one, such as the blank?)"
+        elif axes[-1] == "features":
+            hint = " (a transducer takes the output of its encoder; log-probs of a CTC model are for CtcDecoder)"
         raise ValueError(f"{name}: expected {'' if exact else 'at least '}{columns} {axes[-1]}, got {width}{hint}")
     if shape[-2] >= 2**31:
         raise ValueError(f"{name}: expected fewer than 2**31 frames, got {shape[-2]}")

@@ -15,7 +15,7 @@ from arcbeam.core.axes import has_more_utterances_than_frames, why_time_first
 from arcbeam.core.errors import InputWarning
 from arcbeam.core.warn import warn
 
-LOGITS = "logits (take their log-softmax, as logits=True and --logits do)"  # other libraries' names lack these options
+LOGITS = "logits (take their log-softmax, as logits=True (--logits) does)"  # other libraries' names lack these options
 
 
 class InputWarnings:
@@ -89,8 +89,8 @@ class InputWarnings:
         return InputWarning(
             f"log_probs: expected the blank, {self._token(blank)}, to be the best column of many frames, got "
             f"{self.checks.best_in(blank)} of {frames} checked frames, up to",
-            f", and {self.checks.best_in(other)} for {self._token(other)}: is that the blank (name it with blank=, on "
-            "the command line --blank), or are the columns in another order than the tokens?",
+            f", and {self.checks.best_in(other)} for {self._token(other)}: is that the blank (name it with blank=), "
+            "or are the columns in another order than the tokens?",
             utterance=utterance,
             frame=frame,
         )

@@ -24,10 +24,10 @@ FEWEST_DOUBLES = 8  # by which float64 is recognised
 NEAR_ONE = 0.05  # how far from 1 the probabilities of a frame sum up at most
 
 
-def find_frames(inputs: list[str], max_bytes: str | None) -> list[Input]:
+def find_frames(inputs: list[str], max_bytes: str | None, *, may_be_missing: bool = False) -> list[Input]:
     """The files that are named; none for the standard input, which excludes files."""
     if STDIN not in inputs:
-        return find_inputs(inputs, max_bytes)
+        return find_inputs(inputs, max_bytes, may_be_missing=may_be_missing)
     if len(inputs) > 1:
         raise typer.BadParameter("expected - alone, without files", param_hint="'INPUT'")
     return []
@@ -118,6 +118,11 @@ def _is_float64(data: bytes, odd: np.ndarray) -> bool:
 def _are_log_probs(data: bytes, kind: str, width: int) -> bool:
     """Whether the whole frames of values of this type are log-probs."""
     size = np.dtype(kind).itemsize * width
+    return are_log_probs(np.frombuffer(data, kind, len(data) // size * width).reshape(-1, width))
+
+
+def are_log_probs(rows: np.ndarray) -> bool:
+    """Whether rows [frames, columns] are log-probs: the probabilities of each frame sum up to about 1."""
     with np.errstate(all="ignore"):
-        rows = np.frombuffer(data, kind, len(data) // size * width).reshape(-1, width).astype(np.float64)
-        return len(rows) > 0 and bool((np.abs(np.exp(rows).sum(axis=1) - 1.0) < NEAR_ONE).all())
+        sums = np.exp(rows.astype(np.float64)).sum(axis=1)
+    return len(rows) > 0 and bool((np.abs(sums - 1.0) < NEAR_ONE).all())

@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 import typer
 
 from arcbeam.cli.overwrites import check_overwrites
-from arcbeam.cli.parameters import parse_values
-from arcbeam.cli.terminal import note, tell_error
-from arcbeam.core.errors import ArcbeamError, InputWarning
+from arcbeam.cli.parameters import parse_values, typed_names
+from arcbeam.cli.terminal import as_typed, note, options_of, tell_error
+from arcbeam.core.errors import ArcbeamError, FormatError, InputWarning
 from arcbeam.files.kinds import known_kind
 
 NEAR = 0.75  # how alike a name is that a message offers instead of one that is not there
@@ -93,8 +93,8 @@ def check_output(output: Path, kind: str | None = None) -> None:
 def guarded(command: Command) -> Command:
     """Turn every failure of a command into one line on stderr and an exit code, and every warning into a note."""
     parse_values(command)
+    names = typed_names(command)
 
-    @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
             with warnings.catch_warnings(), _told_to_end():
@@ -103,7 +103,10 @@ def guarded(command: Command) -> Command:
                 result = command(*args, **kwargs)
             sys.stdout.flush()
             return result
-        except (typer.Exit, typer.Abort, typer.BadParameter):
+        except typer.BadParameter as error:
+            error.message = as_typed(error.message)
+            raise
+        except (typer.Exit, typer.Abort):
             raise
         except Terminated:
             raise typer.Exit(TERMINATED) from None
@@ -115,10 +118,15 @@ def guarded(command: Command) -> Command:
         except Exception as error:
             if kwargs.get("debug"):
                 traceback.print_exc()
-            tell_error(explain(error))
+            tell_error(explain(error), is_of_file=isinstance(error, (OSError, FormatError)))
             raise typer.Exit(ERROR) from None
 
-    return run  # type: ignore[return-value]
+    @functools.wraps(command)
+    def named(*args: Any, **kwargs: Any) -> Any:
+        with options_of(names):
+            return run(*args, **kwargs)
+
+    return named  # type: ignore[return-value]
 
 
 @contextmanager

@@ -84,7 +84,7 @@ def decode(
     from arcbeam.files.log_probs import find_inputs
 
     check_given(large.language_model, large.graph_language_model)
-    found = find_inputs(inputs, max_bytes)
+    found = find_inputs(inputs, max_bytes, may_be_missing=jobs.skip_errors)
     opt.check_max_bytes(context, found)
     boosts = word_boosts(**vars(boosting))
     scorer = scoring.scorer(inputs)
@@ -147,7 +147,7 @@ def greedy(
     from arcbeam.cli.models import make_decoders
     from arcbeam.files.log_probs import find_inputs
 
-    found = find_inputs(inputs, max_bytes)
+    found = find_inputs(inputs, max_bytes, may_be_missing=jobs.skip_errors)
     opt.check_max_bytes(context, found)
     scorer = scoring.scorer(inputs)
     job = jobs.job(context, found, output, scorer and scorer.pass_over)
@@ -237,7 +237,7 @@ def align(
     from arcbeam.files.log_probs import find_inputs
     from arcbeam.report.references import read_references
 
-    found = find_inputs(inputs, max_bytes)
+    found = find_inputs(inputs, max_bytes, may_be_missing=jobs.skip_errors)
     opt.check_max_bytes(context, found)
     said = read_references([texts])
     seen = Ids()

@@ -109,6 +109,17 @@ def parse_values(command: Callable[..., Any]) -> None:
                 info.metavar = info.metavar or "|".join(names)
 
 
+def typed_names(command: Callable[..., Any]) -> dict[str, str]:
+    """The options of a command as they are typed, such as --boost, by the names of their parameters."""
+    found = {}
+    for parameter in inspect.signature(command).parameters.values():
+        for info in typing.get_args(parameter.annotation)[1:]:
+            if isinstance(info, OptionInfo):
+                declared = [one for one in info.param_decls or () if one.startswith("--")]
+                found[parameter.name] = declared[0] if declared else f"--{parameter.name.replace('_', '-')}"
+    return found
+
+
 def file_name(text: str) -> Path:
     """The name of a file to write; a usage error for that of a folder, from which a path would drop the slash."""
     if text.endswith("/") and not Path(text).is_dir():  # a folder that exists may be meant

@@ -22,7 +22,8 @@ def report(
     context: typer.Context,
     *,
     hypotheses: Annotated[Path, typer.Argument(
-        metavar="HYPOTHESES", help="JSON lines, as decode, transduce and align write them with --format json.")],
+        metavar="HYPOTHESES",
+        help="JSON lines, as decode, transduce, align and transcribe write them with --format json.")],
     output: Annotated[Path, typer.Option(
         "--output", "-o", metavar="FILE", help="Where the page goes, such as report.html.")],
     reference: Annotated[list[Path] | None, typer.Option(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from arcbeam.cli.console import Failure
 from arcbeam.cli.score import NAMED, Scorer, named
-from arcbeam.cli.terminal import note
+from arcbeam.cli.terminal import as_typed, note
 from arcbeam.core.errors import InputWarning, without_place
 from arcbeam.files.log_probs import Utterance
 from arcbeam.jobs.job import Failed, Job, reason
@@ -187,7 +187,7 @@ def _checked(
                 check([one])
             checked.append(one)
         except (ValueError, Failure) as error:
-            checked.append(Failed(one.id, one.source, reason(error)))
+            checked.append(Failed(one.id, one.source, as_typed(reason(error))))
     return checked
 
 
@@ -198,7 +198,7 @@ def _failed(utterance: Utterance, error: Any, skip_errors: bool) -> Failed | Non
     what = str(without_place(error))  # the name replaces the number
     if not skip_errors:
         raise ValueError(f"{utterance.source}: utterance {utterance.id!r}: {what}") from error
-    return Failed(utterance.id, utterance.source, what)
+    return Failed(utterance.id, utterance.source, as_typed(what))
 
 
 def batches(

@@ -6,39 +6,87 @@ seconds, in which no thread of the command can draw.
 
 import itertools
 import os
+import re
 import select
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
 BETWEEN_LINES = 10.0
 """Seconds between two lines of progress where there is no terminal."""
 BETWEEN_FRAMES = 0.1
+MOST_WAIT = 1.0
+"""Seconds to wait for the thread of the progress, which may be counting what there is."""
 CLEAR = "\r\x1b[2K"
 
+NOTE, QUOTE = "note: ", "'"
+KEYWORD = re.compile(
+    r"(?<![^\s(])([a-z][a-z_]*)=('[^']*'|\d+(?:\.\d+)?|True|False|None|)(?=[,;:.)]*(?:\s|$))"
+    r"(?: \((--[a-z-]+)\))?(?: to Graph\.load| when it is (?:loaded|made))?"
+)
+"""An option of a function in a message, such as blank=, channel='mean', or pronunciations= (--boost-lexicon)."""
+
 _drawing: list[subprocess.Popen[bytes]] = []  # the spinner on the last line of the terminal, if there is one
+_options: dict[str, str] = {}  # of the command that runs, by the names of its parameters
+
+
+@contextmanager
+def options_of(command: Mapping[str, str]) -> Iterator[None]:
+    """A context in which messages name the options of a command: as they are typed, by the names of its parameters."""
+    before = dict(_options)
+    _options.clear()
+    _options.update(command)
+    try:
+        yield
+    finally:
+        _options.clear()
+        _options.update(before)
+
+
+def as_typed(message: str, *, is_of_file: bool = False) -> str:
+    """A message of Python's functions with the options of the command line: "give blank=" becomes "give --blank".
+
+    One that `is_of_file` begins with the name of a file, which may be that of an option.
+    """
+
+    def option(found: re.Match[str]) -> str:
+        name, value, other = found.groups()
+        typed = other or _options.get(name)
+        if typed is None or value in ("True", "False"):
+            return found[0] if typed is None else f"no {typed}" if value == "False" else typed
+        value = "none" if value == "None" else value
+        return f"{typed} {shlex.quote(value[1:-1]) if value.startswith(QUOTE) else value}".strip()
+
+    if is_of_file:
+        return KEYWORD.sub(option, message)
+    label = NOTE if message.startswith(NOTE) else ""
+    name, colon, rest = message.removeprefix(label).partition(": ")
+    return KEYWORD.sub(option, f"{label}{_options.get(name, name)}{colon}{rest}")
 
 
 def note(message: str) -> None:
     """Print a line for the reader at the terminal, apart from the results."""
     clear = CLEAR if _drawing else ""
-    sys.stderr.write(f"{clear}{message}\n")  # at once, because what shows the progress writes, too
+    sys.stderr.write(f"{clear}{as_typed(message)}\n")  # at once, because what shows the progress writes, too
     sys.stderr.flush()
 
 
-def tell_error(message: str) -> None:
+def tell_error(message: str, *, is_of_file: bool = False) -> None:
     """Print an error, whose label a terminal shows in red."""
     from rich.console import Console
     from rich.text import Text
 
     sys.stderr.flush()
-    Console(stderr=True, soft_wrap=True).print(Text.assemble(("error:", "red"), f" {message}"))
+    Console(stderr=True, soft_wrap=True).print(
+        Text.assemble(("error:", "red"), f" {as_typed(message, is_of_file=is_of_file)}")
+    )
 
 
 def is_terminal() -> bool:
@@ -168,12 +216,13 @@ def _every(seconds: float, tell: Callable[[], str | None]) -> Iterator[None]:
             if line is not None and not over.is_set():
                 note(line)
 
-    # It is not waited for, because counting may take long.
-    threading.Thread(target=run, name="arcbeam-progress", daemon=True).start()
+    thread = threading.Thread(target=run, name="arcbeam-progress", daemon=True)
+    thread.start()
     try:
         yield
     finally:
         over.set()
+        thread.join(MOST_WAIT)  # a daemon that wakes up while the interpreter ends may abort the process
 
 
 if __name__ == "__main__":

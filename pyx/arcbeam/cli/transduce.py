@@ -184,7 +184,7 @@ def transduce(
     from arcbeam.cli.live import Results, follow
     from arcbeam.cli.run import Done, decode_all
 
-    found = find_frames(inputs, max_bytes)
+    found = find_frames(inputs, max_bytes, may_be_missing=jobs.skip_errors)
     scorer = scoring.scorer(inputs)
     job = jobs.job(context, found, output, scorer and scorer.pass_over)
     if is_done(job):
@@ -304,11 +304,16 @@ def _reader_of_model(model: Path) -> "Callable[..., TransducerDecoder]":
 
 
 def _check_features(decoder: "TransducerDecoder", batch: list["Utterance"]) -> None:
+    from arcbeam.cli.chunks import are_log_probs
+
     for utterance in batch:
         if utterance.log_probs.shape[1] != decoder.features:
+            hint = ""
+            if are_log_probs(utterance.log_probs):
+                hint = ": they are log-probs of a CTC model, which arcbeam decode takes, and no output of an encoder"
             raise ValueError(
                 f"{utterance.source}: utterance {utterance.id!r} has {utterance.log_probs.shape[1]} features, "
-                f"the model expects {decoder.features}"
+                f"the model expects {decoder.features}{hint}"
             )
 
 

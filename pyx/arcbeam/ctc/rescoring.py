@@ -47,7 +47,7 @@ class WordLabels(NamedTuple):
     @classmethod
     def find(cls, graph: Graph, large: LargeModel, small: LanguageModel, unknown_words: str) -> WordLabels:
         """Looks up all words; GraphError unless the graph was built with `small`, or if `large` lacks words."""
-        _check_digest(graph, small)
+        _check_digest(graph, large, small)
         ids, words = _words_of(graph)
         small_labels, is_absent = _in_automaton(words, small)
         absent = [words[i] for i in np.flatnonzero(is_absent).tolist()]
@@ -189,7 +189,7 @@ def _small_scale(graph: Graph, given: float | None) -> float:
     return float(known if known is not None else 1.0 if given is None else given)
 
 
-def _check_digest(graph: Graph, small: LanguageModel) -> None:
+def _check_digest(graph: Graph, large: LargeModel, small: LanguageModel) -> None:
     known = graph.meta.get("lm_digest")
     if known is None:
         warn(
@@ -197,9 +197,12 @@ def _check_digest(graph: Graph, small: LanguageModel) -> None:
             "checked: if it is another one, the scores are wrong"
         )
     elif known != small.digest:
+        hint = "give the ARPA of build-graph --lm or Graph.build(lm=...), or what build-lm made of it"
+        if not isinstance(large, KenLM) and large.digest == known:
+            hint = "that one was given as language_model= (--language-model): exchange the two"
         raise GraphError(
             f"graph_language_model: expected the model that the graph was built with (digest {known}), got another "
-            f"({small.digest})"
+            f"({small.digest}); {hint}"
         )
 
 

@@ -13,8 +13,8 @@ from arcbeam.files.reading import reading
 BEGINNINGS = {
     b"\x93ARCBEAM": "a graph of arcbeam",
     b"\x93ARCBLM": "a language model of arcbeam, which LanguageModel.load and decode --language-model take",
-    b"\x93ARCSTM": "the saved state of a stream",
-    b"\x93ARCTDS": "the saved state of a transducer's stream",
+    b"\x93ARCSTM": "the saved state of a CTC stream, which CtcDecoder.restore takes",
+    b"\x93ARCTDS": "the saved state of a transducer's stream, which TransducerDecoder.restore takes",
     b"mmap lm http": "KenLM's binary language model, which arcbeam.KenLM and decode --language-model take",
     b"\xd6\xfd\xb2\x7e": "an FST of OpenFst",
     b"\x93NUMPY": "an array of NumPy (.npy)",

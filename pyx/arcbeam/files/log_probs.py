@@ -140,9 +140,12 @@ def read_log_probs(
     return ((utterance.id, utterance.log_probs) for utterance in utterances)
 
 
-def find_inputs(paths: Iterable[str], max_bytes: str | None = None) -> list[Input]:
-    """Return the files that `paths` name, and the files in folders among them."""
-    return [Input(file, read, max_bytes) for path in paths for file, read in _find(path)]
+def find_inputs(paths: Iterable[str], max_bytes: str | None = None, *, may_be_missing: bool = False) -> list[Input]:
+    """Return the files that `paths` name, and the files in folders among them.
+
+    `may_be_missing`: paths where there is nothing are found, too, and fail when they are read.
+    """
+    return [Input(file, read, max_bytes) for path in paths for file, read in _find(path, may_be_missing)]
 
 
 def read_all(inputs: Iterable[Input]) -> Iterator[Utterance]:
@@ -195,18 +198,21 @@ def count(inputs: Iterable[Input]) -> int | None:
     return total
 
 
-def _find(path: str) -> Iterator[tuple[Path, Reader]]:
+def _find(path: str, may_be_missing: bool = False) -> Iterator[tuple[Path, Reader]]:
     specifier = kaldi_specifiers.read(path)
     if path == kaldi_specifiers.STANDARD and not Path(path).exists():
         raise FormatError("-: expected a file; ark:- is an archive of Kaldi from the standard input")
     if specifier == ("ark", kaldi_specifiers.STANDARD):
         yield Path(specifier[1]), _read_standard_input
         return
-    if specifier is not None:
-        yield _existing(Path(specifier[1])), READERS[f".{specifier[0]}"]
+    file = Path(path if specifier is None else specifier[1])
+    if may_be_missing and not file.exists():
+        yield file, _read_missing
         return
-    file = _existing(Path(path))
-    if file.is_dir():
+    file.stat()  # the FileNotFoundError or PermissionError of the system names the path
+    if specifier is not None:
+        yield file, READERS[f".{specifier[0]}"]
+    elif file.is_dir():
         yield from _find_in_folder(file)
     elif file.suffix.lower() in READERS:
         yield file, READERS[file.suffix.lower()]
@@ -230,11 +236,6 @@ def _find(path: str) -> Iterator[tuple[Path, Reader]]:
         )
 
 
-def _existing(path: Path) -> Path:
-    path.stat()  # the FileNotFoundError or PermissionError of the system names the path
-    return path
-
-
 def _find_in_folder(folder: Path) -> Iterator[tuple[Path, Reader]]:
     files = sorted(f for f in folder.iterdir() if f.suffix.lower() in READERS and f.is_file())
     if not files:
@@ -253,6 +254,11 @@ def _as_float(log_probs: np.ndarray, name: str, path: Path) -> np.ndarray:
     if log_probs.dtype.itemsize == 8 or not log_probs.dtype.isnative:
         return log_probs.astype(np.float16 if log_probs.dtype.itemsize == 2 else np.float32)
     return log_probs
+
+
+def _read_missing(path: Path, _: str | None) -> Entries:
+    path.stat()  # the error of the system names the path
+    raise FormatError(f"{path}: was not there when the run began")
 
 
 def _read_standard_input(path: Path, _: str | None) -> Entries:

@@ -297,6 +297,8 @@ class Graph(CompiledGraph):
                     blank = 0 if blank is None and table is None else blank  # as k2 has it
                 else:
                     compiled = openfst.read_file(path, tokens=table, blank=blank, **of_openfst)
+                    if label_to_column is None:
+                        openfst.warn_of_grammar(path, compiled)
                 own = {"words": compiled.word_symbols, "tokens": None}
                 said = {name: value for name, value in wording.items() if value is not None}
                 graph = cls(**compiled.fields(symbols, blank), **said)  # type: ignore[arg-type]

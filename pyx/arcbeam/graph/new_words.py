@@ -15,13 +15,13 @@ import numpy.typing as npt
 from arcbeam.core.errors import CapacityError
 from arcbeam.graph._new_words import SpelledWords, Tree
 from arcbeam.graph._words import WordReader
+from arcbeam.graph.openfst import EPSILON_COLUMN
 from arcbeam.graph.pronunciations import Pronunciations
 from arcbeam.graph.symbols import SymbolTable, TokenTable
 
 if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph
 
-EPSILON_COLUMN = 0xFFFF
 Place = tuple[SpelledWords, int]  # a word with its spellings
 
 

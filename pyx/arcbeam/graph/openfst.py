@@ -24,6 +24,7 @@ FST_MAGIC = 2125659606
 VECTOR_VERSION = 2
 SYMBOLS_MAGIC = 2125658996
 HAS_INPUT_SYMBOLS, HAS_OUTPUT_SYMBOLS = 1, 2
+EPSILON_COLUMN = 0xFFFF  # that an arc without an input label reads
 VECTOR_PROPERTIES = 0x3  # expanded and mutable; everything else unknown, for OpenFst to find out
 
 ROOMY_BYTES = 4 << 30
@@ -87,7 +88,14 @@ def read_bytes(
 
     table = None if label_to_column is None else as_label_table(label_to_column)
     with reading(source, "an OpenFst file"):
-        columns, start, depth, _, outputs = _graph.read_openfst(data, source, table, width)
+        try:
+            columns, start, depth, _, outputs = _graph.read_openfst(data, source, table, width)
+        except GraphError as error:
+            if not str(error).endswith(" columns"):  # of the model, of which there are too few for a label
+                raise
+            raise GraphError(
+                f"{error}; is it a grammar (G), whose labels are words? A decoding graph (TLG) reads the model's labels"
+            ) from error
         try:
             words = None if outputs is None else SymbolTable.from_ids(*outputs)
         except ValueError as error:
@@ -96,6 +104,18 @@ def read_bytes(
     known = len(tokens) if tokens is not None else num_columns
     used = used_columns(columns["columns"], table)
     return Compiled(columns, start, depth, used if known is None else known, known is not None, tokens, words)
+
+
+def warn_of_grammar(path: str | os.PathLike[str], graph: Compiled) -> None:
+    """Warns of a graph whose arcs write the labels that they read, as a grammar does, and no decoding graph."""
+    columns, words = graph.columns["columns"], graph.columns["words"]
+    reads = columns != EPSILON_COLUMN
+    if reads.any() and np.array_equal(words[reads], columns[reads] + np.uint32(1)) and not words[~reads].any():
+        warn(
+            f"{os.fspath(path)}: expected a decoding graph (TLG), which reads labels of the model and writes words, "
+            "got one whose arcs write what they read, as a grammar (G) does; arcbeam build-graph makes a TLG of "
+            "tokens, a lexicon and an ARPA"
+        )
 
 
 def read_file(path: str | os.PathLike[str], *, source: str | None = None, **options: Any) -> Compiled:

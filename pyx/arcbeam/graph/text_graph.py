@@ -22,7 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.graph.graph import Graph
-from arcbeam.graph.new_words import EPSILON_COLUMN, loops_of
+from arcbeam.graph.new_words import loops_of
+from arcbeam.graph.openfst import EPSILON_COLUMN
 
 if TYPE_CHECKING:
     from typing import Self

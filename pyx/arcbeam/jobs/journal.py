@@ -14,6 +14,8 @@ from arcbeam.files.writing import beside, writing
 
 VERSION = 1
 SHOWN = 3  # differences that a message names
+ABSENT = "not there"  # an input that only one of two runs has
+MOST = 100  # inputs that a journal names one by one; of more it has so many groups
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ class Journal:
             ) from error
         names = [name for name in {**before, **self._with} if before.get(name) != self._with.get(name)]
         if names:
-            shown = "; ".join(f"{name} is {self._with.get(name)}, and was {before.get(name)}" for name in names[:SHOWN])
+            now, then = ({name: with_.get(name, ABSENT) for name in names} for with_ in (self._with, before))
+            shown = "; ".join(f"{name} is {now[name]}, and was {then[name]}" for name in names[:SHOWN])
             more = f"; and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
             raise FormatError(
                 f"{self.path}: expected the options and inputs of the run that is to go on, got others: {shown}{more}. "
@@ -86,12 +89,19 @@ def started_with(options: Mapping[str, Any], files: Iterable[str], inputs: Itera
     for name, value in options.items():
         values = map(str, value if isinstance(value, (list, tuple)) else [value])
         found[f"--{name.replace('_', '-')}"] = ", ".join(map(_file, values) if name in files else values)
-    digest, number = sha256(), 0
-    for source in inputs:
-        digest.update(_file(os.fspath(source.path)).encode() + b"\0")
-        number += 1
-    found["input"] = f"{number:,} file{'s'[: number != 1]} with the digest {digest.hexdigest()[:16]}"
+    names = [os.fspath(source.path) for source in inputs]
+    found["the number of inputs"] = f"{len(names):,}"
+    size = max(1, -(-len(names) // MOST))
+    for at in range(0, len(names), size):
+        group = names[at : at + size]
+        found[f"input {at + 1:,}"] = _file(group[0]) if size == 1 else _files(group)
     return found
+
+
+def _files(paths: list[str]) -> str:
+    """Many files as they are now, in words and a digest."""
+    digest = sha256("\0".join(map(_file, paths)).encode()).hexdigest()[:16]
+    return f"{len(paths):,} files, from {paths[0]} to {paths[-1]}, with the digest {digest}"
 
 
 def _file(path: str) -> str:

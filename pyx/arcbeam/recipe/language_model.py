@@ -87,6 +87,6 @@ def unknown_word_score(path: str | os.PathLike[str], max_bytes: int | str | None
             except ValueError:
                 raise FormatError(f"{path}, line {number}: expected a log probability, got {parts[0]!r}") from None
     raise ValueError(
-        f"{path}: expected a unigram <unk>, whose score new words get, got none; give open_slot_score= (on the command "
-        "line: --open-slot-score), a natural log such as -10"
+        f"{path}: expected a unigram <unk>, whose score new words get, got none; give open_slot_score= "
+        "(--open-slot-score), a natural log such as -10"
     )

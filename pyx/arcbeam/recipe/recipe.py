@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numbers
 import os
-import shlex
 import tempfile
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -188,7 +187,7 @@ def _warn_of_unused_separator(lexicon: Lexicon, table: TokenTable) -> None:
         return
     warn(
         f"lexicon: no spelling uses {separator!r}, which models with these labels write between words, so the graph "
-        f"expects none; pass separator={separator!r} (on the command line: --separator {shlex.quote(separator)}), or "
+        f"expects none; pass separator={separator!r} (--separator), or "
         "separator=None if the model writes none"
     )
 

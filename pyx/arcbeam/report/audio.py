@@ -19,11 +19,15 @@ TYPES = {
 
 
 def find_recordings(folder: str | os.PathLike[str], names: Iterable[str]) -> dict[str, Path]:
-    """The recordings in a folder and below it that are named as utterances are; utterances without one are left out."""
+    """The recordings in a folder and below it that are named as utterances are; utterances without one are left out.
+
+    Names are those of files, or paths from the folder, without their endings.
+    """
     there: dict[str, list[Path]] = {}
     for file in sorted(Path(folder).rglob("*")):
         if file.suffix.lower() in TYPES:
-            there.setdefault(file.stem, []).append(file)
+            for name in {file.stem, file.relative_to(folder).with_suffix("").as_posix()}:
+                there.setdefault(name, []).append(file)
     found = {name: there[name] for name in names if name in there}
     if not found:
         got = f"recordings such as {next(iter(there.values()))[0]}" if there else "no recordings"

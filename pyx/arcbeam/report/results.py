@@ -15,7 +15,7 @@ from arcbeam.files.lines import read_lines
 
 StrPath: TypeAlias = str | os.PathLike[str]
 Json: TypeAlias = dict[str, Any]
-EXPECTED = "a line of arcbeam decode --format json, transduce or align"
+EXPECTED = "a line of arcbeam decode --format json, transduce, align or transcribe"
 
 
 def _is_number(found: Any) -> bool:
@@ -30,8 +30,9 @@ _LIST = (
     lambda found: found is None or (isinstance(found, list) and all(isinstance(one, Mapping) for one in found)),
 )
 KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "id": _TEXT, "text": _TEXT, "word": _TEXT, "words": _LIST, "nbest": _LIST, "frames": _NUMBER, "score": _NUMBER,
-    "start": _NUMBER, "end": _NUMBER, "end_frame": _NUMBER, "confidence": _SHARE, "posterior": _SHARE,
+    "id": _TEXT, "text": _TEXT, "word": _TEXT, "words": _LIST, "segments": _LIST, "nbest": _LIST,
+    "frames": _NUMBER, "score": _NUMBER, "start": _NUMBER, "end": _NUMBER, "end_frame": _NUMBER,
+    "confidence": _SHARE, "posterior": _SHARE,
 }  # fmt: skip
 """What is expected of the keys that are read, and whether a value is that."""
 
@@ -82,8 +83,7 @@ def _result(value: Any, where: str) -> Json:
     text = _text(value, "text", where)
     result: Json = {"id": _checked(value, "id", where), "text": text, "times": [], "confidences": []}
     result |= {key: _number(value, key, where) for key in ("frames", "score", "confidence")}
-    for place, word in enumerate(_checked(value, "words", where) or ()):
-        inside = f"{where}: words[{place}]"
+    for inside, word in _words(value, where):
         start, end, frame = (_number(word, key, inside) for key in ("start", "end", "end_frame"))
         if end and frame and frame >= 1:
             result["frame_shift"] = end / frame
@@ -101,6 +101,16 @@ def _result(value: Any, where: str) -> Json:
         for place, one in enumerate(_checked(value, "nbest", where) or ())
     ]
     return result
+
+
+def _words(value: Mapping[str, Any], where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The place and the object of each word of a result: its own, or those of its segments."""
+    parts = [(where, value)]
+    if value.get("words") is None:
+        parts = [(f"{where}: segments[{i}]", one) for i, one in enumerate(_checked(value, "segments", where) or ())]
+    for place, part in parts:
+        for i, word in enumerate(_checked(part, "words", place) or ()):
+            yield f"{place}: words[{i}]", word
 
 
 def _checked(value: Mapping[str, Any], key: str, where: str) -> Any:

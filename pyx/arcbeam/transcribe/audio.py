@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from arcbeam.adapters.onnx_audio import as_samples, one_channel
+from arcbeam.adapters.onnx_audio import of_low_rate as of_low_rate
 from arcbeam.core.errors import FormatError
 from arcbeam.core.packages import require
 from arcbeam.files.reading import check_is_file, reason_of

@@ -73,7 +73,8 @@ def open_model(
     toolkit = toolkit or toolkit_of(name)
     if toolkit == "onnx":
         _check_none(name, {"processor": processor}, "an export has its tokens")
-        measured = confidence and bool(find_export(name, **onnx_options).networks)
+        files = {option: one for option, one in onnx_options.items() if option != "preprocessor"}
+        measured = confidence and bool(find_export(name, **files).networks)
         return from_onnx(name, lm, **_measured(given, measured), **onnx_options)
     _check_none(name, onnx_options, "it is no model in ONNX files")
     if toolkit == "nemo":

@@ -59,7 +59,7 @@ class Recording(NamedTuple):
 def find_recordings(paths: Iterable[str], *, may_be_missing: bool = False) -> list[Recording]:
     """The recordings that are there, in the order of the paths; those of a folder in the order of their names.
 
-    `may_be_missing`: files of a manifest that are not there are found, too, and fail when they are read.
+    `may_be_missing`: files that are not there are found, too, and fail when they are read.
 
     Raises
     ------
@@ -82,11 +82,11 @@ def find_recordings(paths: Iterable[str], *, may_be_missing: bool = False) -> li
 
 def _find(name: str, may_be_missing: bool) -> Iterator[Recording]:
     path = Path(name)
-    if not path.exists():
+    if not may_be_missing and not path.exists():
         raise FileNotFoundError(2, os.strerror(2), name)
     if path.is_dir():
         yield from _of_folder(path)
-    elif path.suffix.lower() in MANIFESTS:
+    elif path.suffix.lower() in MANIFESTS and path.exists():
         yield from _of_manifest(path, may_be_missing)
     else:
         yield Recording(path.stem, path)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from arcbeam.adapters.onnx_audio import check_length
+from arcbeam.adapters.onnx_audio import check_length, warn_of_low_rate
 from arcbeam.core.calls import explains, lists_options
 from arcbeam.core.checks import check_bool, check_count, check_real
 from arcbeam.core.errors import InputError
@@ -54,6 +54,8 @@ class Transcriber(Fixed):
         Which library a path or a name is for; None: by what is there, or by the name.
     model_type, quantization : str, optional
         Of an ONNX export, as of `from_onnx`.
+    preprocessor : str or function, optional
+        The features of an ONNX export, as of `from_onnx`.
     transducer : mapping of str, optional
         For a transducer: options of its decoder by name. ``{"confidence": "entropy"}`` is there with `confidence`.
     blank : str or int, optional
@@ -98,6 +100,7 @@ class Transcriber(Fixed):
         toolkit: str | None = None,
         model_type: str | None = None,
         quantization: str | None = None,
+        preprocessor: str | Callable[..., Any] | None = None,
         transducer: Mapping[str, Any] | None = None,
         blank: str | int | None = None,
         window_seconds: float = 30.0,
@@ -111,7 +114,7 @@ class Transcriber(Fixed):
         check_count("batch_size", batch_size, or_none="")
         check_endpoint(endpoint)
         of_decoder: dict[str, Any] = {"blank": blank, "transducer": transducer, **options}
-        of_onnx = {"model_type": model_type, "quantization": quantization}
+        of_onnx = {"model_type": model_type, "quantization": quantization, "preprocessor": preprocessor}
         self._model: AcousticModel = open_model(model, lm, processor, toolkit, confidence, of_decoder, of_onnx)
         self._shift = check_decoder(self.model, confidence)
         self._frame_samples = samples_of_a_frame(self._shift, self.sample_rate)
@@ -220,8 +223,10 @@ class Transcriber(Fixed):
         if isinstance(audio, (str, os.PathLike)):
             path = os.fsdecode(audio)
             with open_file(path, channel) as sound:
+                warn_of_low_rate(sound.sample_rate, self.sample_rate, path)
                 return transcribe_sound(self, sound, Path(path).stem, path, boost, progress, batcher)
         sound = of_array(audio, name, sample_rate or self.sample_rate, channel)
+        warn_of_low_rate(sound.sample_rate, self.sample_rate, name)
         return transcribe_sound(self, sound, name, None, boost, progress, batcher)
 
     @lists_options()
@@ -248,7 +253,8 @@ class Transcriber(Fixed):
         step_seconds : float
             New audio of each window: the model runs once in so many seconds. A longer step costs less.
         ahead_seconds : float
-            Audio after that, with which the model knows the end of the step better.
+            Audio after that, with which the model knows the end of the step better; if it is shorter than the context
+            of the model, words at the ends of steps may be doubled or missing.
         batcher : Batcher, optional
             Decodes the recording in its rounds, with others; it is one of :attr:`decoder`. `LiveRecording.add` waits
             for its round.
@@ -285,6 +291,7 @@ class Transcriber(Fixed):
             )
         plan = Plan.of_live_audio(window, step, ahead)
         check_batcher(batcher, self.decoder)
+        warn_of_low_rate(sample_rate or self.sample_rate, self.sample_rate, "samples")
         sentences = Sentences(self._stream(boost), batcher)
         return LiveRecording(self.model, sentences, plan, self._frame_samples, sample_rate or self.sample_rate)
 

@@ -12,7 +12,7 @@ from arcbeam.cli import options as opt
 from arcbeam.cli.console import Failure, guarded
 from arcbeam.cli.outputs import STDOUT, is_done, tell_job
 from arcbeam.cli.parameters import takes_groups
-from arcbeam.cli.terminal import note, progress, steps
+from arcbeam.cli.terminal import as_typed, note, progress, steps
 from arcbeam.cli.transcribe.outputs import SUBTITLES, Format, check_place, format_of, is_folder, open_transcripts
 from arcbeam.cli.transcribe.progress import Progress
 
@@ -104,6 +104,12 @@ def transcribe(
         show_default="as its files say", help="onnx-asr's name of the type of an ONNX export.")] = None,
     quantization: Annotated[str | None, typer.Option("--quantization", metavar="NAME", rich_help_panel=MODEL,
         show_default="none", help="The quantisation of an ONNX export, such as int8.")] = None,
+    preprocessor: Annotated[str | None, typer.Option("--preprocessor", metavar="NAME|FILE.py:FUNCTION",
+        rich_help_panel=MODEL, show_default="by the type of the model",
+        help="The features of an ONNX export: nemo80, nemo128, kaldi, gigaam_v2 or another of onnx-asr, or a Python "
+        "function of float32 [batch, samples] and the samples of each.")] = None,
+    blank: Annotated[str | None, typer.Option("--blank", metavar="TOKEN|COLUMN", rich_help_panel=MODEL,
+        show_default="as the tokens say", help="The blank of a CTC model, as a token or a column.")] = None,
     model_batch: Annotated[int, typer.Option("--model-batch", metavar="WINDOWS", min=1, rich_help_panel=MODEL,
         help="Windows of a recording that an ONNX export takes together.")] = 1,
     confidence: Annotated[bool, typer.Option("--confidence", rich_help_panel=opt.ANSWERS,
@@ -143,7 +149,8 @@ def transcribe(
         return
     with steps(f"loading {model}"):
         transcriber = Transcriber(
-            model, lm, toolkit=toolkit, model_type=model_type, quantization=quantization, device=device,
+            model, lm, toolkit=toolkit, model_type=model_type, quantization=quantization, preprocessor=preprocessor,
+            blank=opt.parse_blank(blank), device=device,
             threads=threads, window_seconds=window_seconds, overlap_seconds=overlap_seconds, batch_size=model_batch,
             endpoint=_pauses(sentence_pause), confidence=confidence, **options,
         )  # fmt: skip
@@ -243,7 +250,7 @@ class _Run:
                     transcript = self.transcript(recording)
                 except (ValueError, OSError) as error:
                     if job.skip_errors:
-                        failed = Failed(recording.id, recording.path, reason(error))
+                        failed = Failed(recording.id, recording.path, as_typed(reason(error)))
                     elif isinstance(error, OSError) or recording.is_pipe or str(recording.path) in str(error):
                         raise
                     else:
@@ -282,14 +289,13 @@ class _Run:
 
     def tell(self) -> None:
         """Notes what may surprise."""
+        from arcbeam.transcribe.audio import of_low_rate
+
         rate = self._transcriber.sample_rate
         if self._mixed:
             note(f"note: both channels were mixed of {_files(self._mixed)}; --channel 0 or 1 transcribes one")
         if self._low:
-            note(
-                f"note: fewer than the model's {rate:,} samples a second, so speech is duller than it expects: "
-                f"{_files(self._low)}"
-            )
+            note(f"note: {of_low_rate(rate, _files(self._low))}")
         if self._dead:
             note(
                 "note: the search died within a sentence, whose last words are missing, of "

@@ -38,6 +38,8 @@ class Progress:
 
     def total(self) -> int | None:
         """Seconds of all recordings; None if that is not known. It reads the heads of all files."""
+        if any(recording.is_pipe for recording in self._recordings):
+            return None  # libsndfile would take "-" for the standard input, read it and close it
         from soundfile import SoundFileError, info
 
         found = 0.0

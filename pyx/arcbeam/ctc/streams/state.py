@@ -50,7 +50,7 @@ SEARCH: Dtypes = {
     "entries": np.dtype("<u4"),
 }
 KIND = section_file.Kind(
-    name="the state of a stream of arcbeam",
+    name="the saved state of a CTC stream",
     magic=b"\x93ARCSTM\n",
     version=1,
     sections=SEARCH

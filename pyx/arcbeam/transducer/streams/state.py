@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 STATE = {"hidden": np.dtype("<f4"), "cell": np.dtype("<f4"), "context": np.dtype("<i4")}
 KIND = section_file.Kind(
-    name="the state of a transducer's stream of arcbeam",
+    name="the saved state of a transducer's stream",
     magic=b"\x93ARCTDS\n",
     version=1,
     sections={name: np.dtype(kind).newbyteorder("<") for name, kind in FIELDS.items()}
