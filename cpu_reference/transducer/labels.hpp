@@ -16,7 +16,8 @@ struct Labels {
     std::vector<float> confidences;
 };
 
-// What the n-gram model, the boosting tree, the second n-gram model (LODR) and the internal language model have added.
+// What the n-gram model, the boosting tree, the second n-gram model (LODR) and the internal language model have
+// added.
 constexpr std::size_t kShares = 4;
 using Shares = std::array<double, kShares>;
 

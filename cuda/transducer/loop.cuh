@@ -191,15 +191,9 @@ class Loop {
         }
         const Share share = weights_.share_of_rows(network.units);
         for (std::uint32_t layer = 0U; layer < network.num_layers; ++layer) {
-            const LstmStage<Rows, Steps> stage{network,
-                                               steps(),
-                                               layer,
-                                               weights_.recurrent(layer),
-                                               weights_.input(layer),
-                                               share.first,
-                                               share.count,
-                                               listed,
-                                               scratch_};
+            const LstmStage<Rows, Steps> stage{
+                network,     steps(), layer,   weights_.recurrent(layer), weights_.input(layer), share.first,
+                share.count, listed,  scratch_};
             run_stage<kPrecision, kKept>(stage, kGates * share.count, listed, weights_.tiles());
             if (!barrier_.wait()) {
                 return false;
@@ -229,8 +223,8 @@ class Loop {
         }
         const Share share = weights_.share_of_rows(network.prediction.rows);
         const std::uint32_t top = stateless ? 0U : network.num_layers - 1U;
-        const PredictionStage<Rows, Steps> stage{
-            steps(), top, weights_.prediction(), share.first, share.count, listed, scratch_};
+        const PredictionStage<Rows, Steps> stage{steps(), top,     weights_.prediction(), share.first, share.count,
+                                                 listed,  scratch_};
         run_stage<kPrecision, kKept>(stage, share.count, listed, weights_.tiles());
         return barrier_.wait();
     }
@@ -243,8 +237,9 @@ class Loop {
             const std::uint32_t column = part / parts;
             Input* const to = steps().hidden(column, 0U, 0U);
             const std::uint32_t i = (part - column * parts) * kStep + simt::warp_thread();
-            simt::store(to + i,
-                        as_input<kPrecision>(i < params_.network.units ? look_up(params_.network, steps(), column, i) : 0.0F));
+            simt::store(to + i, as_input<kPrecision>(i < params_.network.units
+                                                         ? look_up(params_.network, steps(), column, i)
+                                                         : 0.0F));
         }
     }
 

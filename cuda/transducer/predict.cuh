@@ -10,8 +10,8 @@
 
 namespace arcbeam::transducer {
 
-// The steps of lanes that have found a label. A column is a listed lane, whose hidden states are in two buffers that
-// take turns.
+// The steps of lanes that have found a label. A column is a listed lane, whose hidden states are in two buffers
+// that take turns.
 template <Precision kPrecision>
 struct LaneSteps {
     using Input = Value<kPrecision>;
@@ -25,7 +25,8 @@ struct LaneSteps {
         return simt::load(lanes.context.at(lane(column) * params.network.context + place));
     }
     // The hidden state of a layer, `ahead` steps from the last one.
-    [[nodiscard]] ARCBEAM_DEVICE Input* hidden(std::uint32_t column, std::uint32_t layer, std::uint32_t ahead) const {
+    [[nodiscard]] ARCBEAM_DEVICE Input* hidden(std::uint32_t column, std::uint32_t layer,
+                                               std::uint32_t ahead) const {
         const std::uint32_t layers = params.network.num_layers > 0U ? params.network.num_layers : 1U;
         const std::uint32_t of = lane(column);
         const std::size_t buffer = (simt::load(lanes.steps.at(of)) + ahead) % 2U;
@@ -117,8 +118,7 @@ struct LstmStage {
             const std::uint32_t local = first_row / kGates + i / kLanes;
             const std::uint32_t column = first_column + i % kLanes;
             if (i < kUnits * kLanes && local < num_units && column < num_columns) {
-                step(column, offset + local, ahead[k],
-                     (i / kLanes) * kGates * kLanes + i % kLanes, kLanes);
+                step(column, offset + local, ahead[k], (i / kLanes) * kGates * kLanes + i % kLanes, kLanes);
             }
         }
         simt::warp_sync(simt::kAllThreads);
@@ -165,7 +165,7 @@ template <class Rows, class Steps>
 struct PredictionStage {
     Steps steps;
     std::uint32_t layer;  // the last one
-    Rows rows;  // starting at row `offset`
+    Rows rows;            // starting at row `offset`
     std::uint32_t offset;
     std::uint32_t num_rows;
     std::uint32_t num_columns;

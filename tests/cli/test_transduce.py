@@ -331,7 +331,7 @@ def test_a_beam(run, models):
         assert result.exit_code == 2 and said in " ".join(result.stderr.replace("│", " ").split())
     for wrong, said in {
         ("--nbest", "9", "-f", "json"): "nbest: expected at most max_hypotheses, which is 8, got 9",
-        ("--device", "cuda"): 'device: expected "cpu"',
+        ("--device", "cuda", "--max-hypotheses", "33"): 'device: expected "cpu"',
     }.items():
         result = run(*given, *wrong)
         assert result.exit_code == 1 and said in result.stderr

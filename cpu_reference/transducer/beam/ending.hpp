@@ -64,7 +64,8 @@ void list_ended(const ListOptions& options, double offset, const std::vector<End
     }
     std::vector<std::size_t> order(ended.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return ranks_by[a] > ranks_by[b]; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return ranks_by[a] > ranks_by[b]; });
     const std::size_t all = std::accumulate(labels.begin(), labels.end(), std::size_t{0});
     list = NBest{};
     list.tokens.resize(all);

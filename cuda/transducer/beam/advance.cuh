@@ -1,5 +1,5 @@
-// What one warp does for an utterance between two rounds: it takes over what was found, goes on to the next depth or to
-// a later frame, and requests the predictions and tests of the next round. Its twin is
+// What one warp does for an utterance between two rounds: it takes over what was found, goes on to the next depth
+// or to a later frame, and requests the predictions and tests of the next round. Its twin is
 // cpu_reference/transducer/beam/lane.cpp.
 //
 // in    the candidates' sums and best labels
@@ -279,15 +279,19 @@ class Advance {
         const std::uint32_t zeros = of_.beam.sizes.lanes * of_.rooms().slots;
         const std::uint32_t token = simt::load(&of_.node(node)->token);
         const std::uint32_t from =
-            node == kRoot ? zeros
-                          : static_cast<std::uint32_t>(of_.slot_at(histories_.slot_of(simt::load(&of_.node(node)->parent))));
+            node == kRoot
+                ? zeros
+                : static_cast<std::uint32_t>(of_.slot_at(histories_.slot_of(simt::load(&of_.node(node)->parent))));
         simt::store(of_.beam.step_from + step, from);
         simt::store(of_.beam.step_to + step, to);
         simt::store(of_.beam.step_token + step, token);
         const std::size_t places = of_.beam.sizes.context;
         for (std::size_t k = 0U; k < places; ++k) {
-            const std::int32_t moved = node == kRoot ? -1 : k + 1U < places ? simt::load(of_.memory.contexts + from * places + k + 1U) : 0;
-            simt::store(of_.memory.contexts + to * places + k, k + 1U < places ? moved : static_cast<std::int32_t>(token));
+            const std::int32_t moved = node == kRoot     ? -1
+                                       : k + 1U < places ? simt::load(of_.memory.contexts + from * places + k + 1U)
+                                                         : 0;
+            simt::store(of_.memory.contexts + to * places + k,
+                        k + 1U < places ? moved : static_cast<std::int32_t>(token));
         }
     }
 

@@ -1,9 +1,10 @@
-// The loop of beam search, which runs from the first frame to the last without the host. Every utterance belongs to one
-// block, which expands its hypotheses, one frame and depth after the other, and requests predictions and tests; all
-// blocks run the networks for the requests of all.
+// The loop of beam search, which runs from the first frame to the last without the host. Every utterance belongs to
+// one block, which expands its hypotheses, one frame and depth after the other, and requests predictions and tests;
+// all blocks run the networks for the requests of all.
 //
-// A round has three barriers of the grid: after the requests, after the hidden layers (unless every block computes them
-// for itself), after the logits. A round with predictions has one more for each layer, and one more; with stateless networks it has two more.
+// A round has three barriers of the grid: after the requests, after the hidden layers (unless every block computes
+// them for itself), after the logits. A round with predictions has one more for each layer, and one more; with
+// stateless networks it has two more.
 #pragma once
 
 #include "transducer/barrier.cuh"
@@ -34,8 +35,10 @@ struct SlotSteps {
     [[nodiscard]] ARCBEAM_DEVICE std::int32_t context(std::uint32_t column, std::uint32_t place) const {
         return simt::load(beam.memory.contexts + slot(column, 1U) * beam.sizes.context + place);
     }
-    [[nodiscard]] ARCBEAM_DEVICE Input* hidden(std::uint32_t column, std::uint32_t layer, std::uint32_t ahead) const {
-        return static_cast<Input*>(beam.memory.hidden) + (slot(column, ahead) * beam.sizes.layers + layer) * beam.sizes.unit_stride;
+    [[nodiscard]] ARCBEAM_DEVICE Input* hidden(std::uint32_t column, std::uint32_t layer,
+                                               std::uint32_t ahead) const {
+        return static_cast<Input*>(beam.memory.hidden) +
+               (slot(column, ahead) * beam.sizes.layers + layer) * beam.sizes.unit_stride;
     }
     [[nodiscard]] ARCBEAM_DEVICE float* cell(std::uint32_t column, std::uint32_t layer, std::uint32_t ahead) const {
         return beam.memory.cell + (slot(column, ahead) * beam.sizes.layers + layer) * beam.sizes.unit_stride;
@@ -171,15 +174,9 @@ class BeamLoop {
         }
         const Share units = weights_.share_of_rows(network.units);
         for (std::uint32_t layer = 0U; layer < network.num_layers; ++layer) {
-            const LstmStage<Rows, Steps> stage{network,
-                                               steps,
-                                               layer,
-                                               weights_.recurrent(layer),
-                                               weights_.input(layer),
-                                               units.first,
-                                               units.count,
-                                               num_steps,
-                                               scratch_};
+            const LstmStage<Rows, Steps> stage{
+                network,     steps,     layer,   weights_.recurrent(layer), weights_.input(layer), units.first,
+                units.count, num_steps, scratch_};
             run_stage<kPrecision, kKept>(stage, kGates * units.count, num_steps, weights_.tiles());
             if (!barrier_.wait()) {
                 return false;
@@ -199,7 +196,9 @@ class BeamLoop {
         [[nodiscard]] ARCBEAM_DEVICE Input* hidden(std::uint32_t column, std::uint32_t layer, std::uint32_t) const {
             return steps.hidden(column, layer, 1U);
         }
-        [[nodiscard]] ARCBEAM_DEVICE float* prediction(std::uint32_t column) const { return steps.prediction(column); }
+        [[nodiscard]] ARCBEAM_DEVICE float* prediction(std::uint32_t column) const {
+            return steps.prediction(column);
+        }
     };
 
     // Computes the outputs of a stateless network, with zeros up to the stride.

@@ -1,7 +1,8 @@
 // The structs through which the host and the kernels of beam search talk to each other; both compile them.
 //
-// Everything of an utterance lies in arrays that have room for so many entries, histories, labels and predictions. An
-// utterance that needs more room waits; the launch ends, and the next one takes over everything into a larger memory.
+// Everything of an utterance lies in arrays that have room for so many entries, histories, labels and predictions.
+// An utterance that needs more room waits; the launch ends, and the next one takes over everything into a larger
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@ constexpr std::uint32_t kMostHypotheses = 32U;  // one for each thread of a warp
 constexpr std::uint32_t kRoot = 0U;             // the history without labels
 constexpr std::uint32_t kWritten = 0x80000000U;
 
-// A hypothesis. `log` is the last label of its strongest path in the log of labels, kNowhere for none. If kWritten is
-// set in `duration`, a label follows on that path which is not in the log yet: the last one of its history.
+// A hypothesis. `log` is the last label of its strongest path in the log of labels, kNowhere for none. If kWritten
+// is set in `duration`, a label follows on that path which is not in the log yet: the last one of its history.
 struct alignas(16) Hypothesis {
     std::uint32_t node;  // its history
     float score;         // of all its paths
@@ -103,19 +104,19 @@ ARCBEAM_HD constexpr std::uint32_t buckets_of(const Sizes& sizes) { return sizes
 // The arrays of all utterances, by lane, and in that order.
 struct Memory {
     Lane* lanes;
-    Hypothesis* live;        // [lanes][hypotheses]
-    Label* log;              // [lanes][labels]
-    Hypothesis* buckets;     // [lanes][frames + 1][bucket]
-    std::uint32_t* counts;   // [lanes][frames + 1]
-    Node* nodes;             // [lanes][nodes]
-    std::uint32_t* places;   // [lanes][nodes][frames + 1]: where a bucket has the history, if it has
-    std::uint64_t* best;     // [lanes][nodes]: 0 but for a moment
-    std::uint64_t* keys;     // [lanes][2 nodes]: the table of children, node << 32 | token, plus 1; 0 is empty
-    std::uint32_t* children; // [lanes][2 nodes]
-    std::uint32_t* slots;    // [lanes][slots]: the history of a prediction, plus 1; 0 is free
-    std::uint32_t* marks;    // [lanes][slots]: 1 where it is needed; 0 but for a moment
-    RowSums* sums;           // [lanes][hypotheses]
-    float* durations;        // [lanes][hypotheses][durations]
+    Hypothesis* live;            // [lanes][hypotheses]
+    Label* log;                  // [lanes][labels]
+    Hypothesis* buckets;         // [lanes][frames + 1][bucket]
+    std::uint32_t* counts;       // [lanes][frames + 1]
+    Node* nodes;                 // [lanes][nodes]
+    std::uint32_t* places;       // [lanes][nodes][frames + 1]: where a bucket has the history, if it has
+    std::uint64_t* best;         // [lanes][nodes]: 0 but for a moment
+    std::uint64_t* keys;         // [lanes][2 nodes]: the table of children, node << 32 | token, plus 1; 0 is empty
+    std::uint32_t* children;     // [lanes][2 nodes]
+    std::uint32_t* slots;        // [lanes][slots]: the history of a prediction, plus 1; 0 is free
+    std::uint32_t* marks;        // [lanes][slots]: 1 where it is needed; 0 but for a moment
+    RowSums* sums;               // [lanes][hypotheses]
+    float* durations;            // [lanes][hypotheses][durations]
     std::uint64_t* best_labels;  // [lanes][hypotheses][durations][hypotheses]
     Candidate* candidates;       // [lanes][2][2 hypotheses * durations]: as found, and in order
     void* hidden;                // in the precision: [lanes * slots + 1][layers][unit_stride]; the last one is 0
@@ -167,11 +168,11 @@ struct BeamParams {
     Memory memory;
     Memory before;  // of the launch that this one goes on from; without rooms: none
     Sizes sizes;
-    std::uint32_t* counters;   // [3][2], 0 at first: the tests and steps of a round, which take turns
-    std::uint32_t* needs_room; // 1: an utterance waits for more room
-    std::uint32_t* test_slot;  // [most_tests]: whose prediction is tested
-    std::uint32_t* test_row;   // [most_tests]: with which frame
-    std::uint32_t* step_from;  // [most_tests]: the prediction before a step, that after it, and the token
+    std::uint32_t* counters;    // [3][2], 0 at first: the tests and steps of a round, which take turns
+    std::uint32_t* needs_room;  // 1: an utterance waits for more room
+    std::uint32_t* test_slot;   // [most_tests]: whose prediction is tested
+    std::uint32_t* test_row;    // [most_tests]: with which frame
+    std::uint32_t* step_from;   // [most_tests]: the prediction before a step, that after it, and the token
     std::uint32_t* step_to;
     std::uint32_t* step_token;
     float beam;

@@ -14,17 +14,19 @@ namespace arcbeam::transducer::beam {
 struct Buckets {
     const Utterance& of;
 
-    // Adds the arrival of each thread below `arrivals` to its bucket; made(thread) is that of a thread. Gives the best
-    // score among those of later frames.
+    // Adds the arrival of each thread below `arrivals` to its bucket; made(thread) is that of a thread. Gives the
+    // best score among those of later frames.
     template <class Made>
-    ARCBEAM_DEVICE float add(std::uint32_t arrivals, std::uint32_t bucket, std::uint32_t node, const Made& made) const {
+    ARCBEAM_DEVICE float add(std::uint32_t arrivals, std::uint32_t bucket, std::uint32_t node,
+                             const Made& made) const {
         const std::uint32_t me = simt::warp_thread();
         const bool arrives = me < arrivals;
         const std::uint64_t history = arrives ? std::uint64_t{bucket} << 32U | node : ~std::uint64_t{0};
         const std::uint32_t same = simt::match_any(simt::kAllThreads, history);
         const bool merges = arrives && simt::is_leader(same);
         std::uint32_t place = merges ? simt::load(of.place(node, bucket)) : kNowhere;
-        const bool is_there = merges && place < simt::load(of.count(bucket)) && simt::load(&of.bucket(bucket, place)->node) == node;
+        const bool is_there =
+            merges && place < simt::load(of.count(bucket)) && simt::load(&of.bucket(bucket, place)->node) == node;
         place = append(merges && !is_there, bucket, place);
         float score = -INFINITY;
         if (merges) {
@@ -45,8 +47,8 @@ struct Buckets {
         return largest_of(score);
     }
 
-    // Cut-off: the hypotheses of a bucket that score at least `bound`, of these the first by (score, first arrival),
-    // become the live ones. Gives their number. The bucket is empty then.
+    // Cut-off: the hypotheses of a bucket that score at least `bound`, of these the first by (score, first
+    // arrival), become the live ones. Gives their number. The bucket is empty then.
     ARCBEAM_DEVICE std::uint32_t cut_off(std::uint32_t bucket, float bound) const {
         const std::uint32_t count = simt::load(of.count(bucket));
         BestKeys best(of.most());
@@ -56,7 +58,8 @@ struct Buckets {
             best.take(i < count && score >= bound ? rank_key(score, i) : 0U);
         }
         if (best.key() != 0U) {
-            store_hypothesis(of.live(simt::warp_thread()), load_hypothesis(of.bucket(bucket, index_of(best.key()))));
+            store_hypothesis(of.live(simt::warp_thread()),
+                             load_hypothesis(of.bucket(bucket, index_of(best.key()))));
         }
         simt::warp_sync(simt::kAllThreads);
         if (simt::warp_thread() == 0U) {
@@ -66,8 +69,8 @@ struct Buckets {
         return best.count();
     }
 
-    // Makes all scores relative to the best one in any bucket, which is the result; -infinity if there is none. `later`
-    // is then the best one in buckets other than this.
+    // Makes all scores relative to the best one in any bucket, which is the result; -infinity if there is none.
+    // `later` is then the best one in buckets other than this.
     ARCBEAM_DEVICE float rescale(std::uint32_t bucket, float& later) const {
         float best = -INFINITY;
         float others = -INFINITY;
@@ -98,7 +101,8 @@ struct Buckets {
         }
         each([&](std::uint32_t b, std::uint32_t i, std::uint32_t number) {
             const Piece first = simt::load(reinterpret_cast<const Piece*>(of.bucket(b, i)));
-            simt::atomic_max<simt::Scope::block>(of.best(first.words[0]), rank_key(from_bits(first.words[1]), number));
+            simt::atomic_max<simt::Scope::block>(of.best(first.words[0]),
+                                                 rank_key(from_bits(first.words[1]), number));
         });
         simt::warp_sync(simt::kAllThreads);
         BestKeys best(of.most());

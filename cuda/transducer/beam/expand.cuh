@@ -4,7 +4,8 @@
 // in    live hypotheses in their rank, and the logits of each
 // out   the candidates that are admitted, in order of (rank, the blank before labels, token, place of the duration)
 //
-// Three steps: sums over the logits of a row by one warp; its best labels by one warp; all of an utterance by one warp.
+// Three steps: sums over the logits of a row by one warp; its best labels by one warp; all of an utterance by one
+// warp.
 #pragma once
 
 #include "transducer/beam/best_keys.cuh"
@@ -33,11 +34,11 @@ struct Expansion {
         RowSums sums{largest, INFINITY, 0.0F, 0.0F};
         if (key != kNotFinite && length != kNotFinite) {
             const PlainLogits logits{of.logits(rank)};
-            sums.log_sum = log_of(
-                sum_of(logits, network.tokens, [=](float logit) { return exp_of(logit - largest); }));
+            sums.log_sum =
+                log_of(sum_of(logits, network.tokens, [=](float logit) { return exp_of(logit - largest); }));
             if (of.loop.confidence.statistic != Statistic::none) {
-                sums.confidence = confidence_of(of.loop, logits, largest, sums.log_sum,
-                                                log_prob(largest, largest, sums.log_sum));
+                sums.confidence =
+                    confidence_of(of.loop, logits, largest, sums.log_sum, log_prob(largest, largest, sums.log_sum));
             }
             sums.best_duration = add_up_durations(rank, logits.first + network.tokens, length);
         }
@@ -57,8 +58,8 @@ struct Expansion {
             const RowSums sums = sums_of(rank);
             is_finite = is_number(sums.log_sum);
             // Rounding is monotone, so the best token with the best duration makes the best candidate.
-            const float one = score_after(simt::load(&of.live(rank)->score), log_prob(sums.largest, sums.largest, sums.log_sum),
-                                          sums.best_duration);
+            const float one = score_after(simt::load(&of.live(rank)->score),
+                                          log_prob(sums.largest, sums.largest, sums.log_sum), sums.best_duration);
             best = one > best ? one : best;
         }
         bound = largest_of(best) - of.beam.beam;
@@ -80,10 +81,14 @@ struct Expansion {
             BestKeys best(of.most());
             const float largest = score_after(before, log_prob(sums.largest, sums.largest, sums.log_sum), duration);
             if (largest >= bound) {
-                each_label(logits, [&](std::uint32_t token, float logit) {
-                    const float score = score_after(before, log_prob(logit, sums.largest, sums.log_sum), duration);
-                    return score >= bound && is_number(score) ? rank_key(score, rank * tokens + token) : 0U;
-                }, best);
+                each_label(
+                    logits,
+                    [&](std::uint32_t token, float logit) {
+                        const float score =
+                            score_after(before, log_prob(logit, sums.largest, sums.log_sum), duration);
+                        return score >= bound && is_number(score) ? rank_key(score, rank * tokens + token) : 0U;
+                    },
+                    best);
             }
             if (simt::warp_thread() < of.most()) {
                 simt::store(of.best_labels(rank, d) + simt::warp_thread(), best.key());
@@ -115,7 +120,8 @@ struct Expansion {
             std::uint64_t blank = 0U;
             if (me < live) {
                 const RowSums sums = sums_of(me);
-                const float of_blank = log_prob(simt::load(of.logits(me) + of.loop.blank), sums.largest, sums.log_sum);
+                const float of_blank =
+                    log_prob(simt::load(of.logits(me) + of.loop.blank), sums.largest, sums.log_sum);
                 const float score =
                     score_after(simt::load(&of.live(me)->score), of_blank, simt::load(of.durations(me) + d));
                 blank = score >= bound && is_number(score) ? rank_key(score, me * tokens + of.loop.blank) : 0U;
@@ -172,7 +178,8 @@ struct Expansion {
         }
     }
 
-    ARCBEAM_DEVICE void store(std::uint32_t in_order, std::uint32_t i, std::uint64_t key, std::uint64_t order) const {
+    ARCBEAM_DEVICE void store(std::uint32_t in_order, std::uint32_t i, std::uint64_t key,
+                              std::uint64_t order) const {
         Candidate* const to = of.candidate(in_order, i);
         simt::store(&to->key, key);
         simt::store(&to->order, order);

@@ -1,8 +1,8 @@
-// The histories of an utterance: a tree in which equal sequences of labels are one node, and the predictions that are
-// kept for some of them. Its twin is cpu_reference/transducer/beam/prefix_tree.hpp.
+// The histories of an utterance: a tree in which equal sequences of labels are one node, and the predictions that
+// are kept for some of them. Its twin is cpu_reference/transducer/beam/prefix_tree.hpp.
 //
-// A history gets its prediction when it is first tested; it is kept while the history or its parent is needed. One that
-// comes back later is predicted again, to the same bytes.
+// A history gets its prediction when it is first tested; it is kept while the history or its parent is needed. One
+// that comes back later is predicted again, to the same bytes.
 #pragma once
 
 #include "transducer/beam/utterance.cuh"
@@ -12,11 +12,13 @@ namespace arcbeam::transducer::beam {
 struct Histories {
     const Utterance& of;
 
-    ARCBEAM_DEVICE void store_node(std::uint32_t i, std::uint32_t parent, std::uint32_t token, std::uint32_t slot) const {
+    ARCBEAM_DEVICE void store_node(std::uint32_t i, std::uint32_t parent, std::uint32_t token,
+                                   std::uint32_t slot) const {
         simt::store(reinterpret_cast<Piece*>(of.node(i)), Piece{{parent, token, slot, 0U}});
     }
 
-    // The history of each thread with one token more, where `wants`. No two threads want the same. A warp_sync follows.
+    // The history of each thread with one token more, where `wants`. No two threads want the same. A warp_sync
+    // follows.
     ARCBEAM_DEVICE std::uint32_t child(bool wants, std::uint32_t parent, std::uint32_t token) const {
         std::uint32_t entry = 0U;
         const bool is_new = wants && !find(key_of(parent, token), entry);
@@ -51,8 +53,8 @@ struct Histories {
         }
     }
 
-    // Frees the predictions that no hypothesis in a bucket or alive needs, and no child of one, unless `with_children` is
-    // false.
+    // Frees the predictions that no hypothesis in a bucket or alive needs, and no child of one, unless
+    // `with_children` is false.
     ARCBEAM_DEVICE void keep(std::uint32_t live, bool with_children) const {
         for (std::uint32_t i = simt::warp_thread(); i < live; i += simt::kWarpSize) {
             mark(simt::load(&of.live(i)->node));
@@ -119,7 +121,9 @@ struct Histories {
         return true;
     }
 
-    [[nodiscard]] ARCBEAM_DEVICE std::uint32_t slot_of(std::uint32_t node) const { return simt::load(&of.node(node)->slot); }
+    [[nodiscard]] ARCBEAM_DEVICE std::uint32_t slot_of(std::uint32_t node) const {
+        return simt::load(&of.node(node)->slot);
+    }
 
   private:
     [[nodiscard]] ARCBEAM_DEVICE static std::uint64_t key_of(std::uint32_t parent, std::uint32_t token) {
@@ -144,7 +148,8 @@ struct Histories {
     // What a hypothesis needs: its prediction, or that of its parent.
     ARCBEAM_DEVICE void mark(std::uint32_t node) const {
         const std::uint32_t own = slot_of(node);
-        const std::uint32_t needed = own != kNowhere || node == kRoot ? own : slot_of(simt::load(&of.node(node)->parent));
+        const std::uint32_t needed =
+            own != kNowhere || node == kRoot ? own : slot_of(simt::load(&of.node(node)->parent));
         if (needed != kNowhere) {
             simt::atomic_or<simt::Scope::block>(of.memory.marks + of.slot_at(needed), 1U);
         }

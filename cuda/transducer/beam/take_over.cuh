@@ -26,18 +26,20 @@ ARCBEAM_DEVICE void take_over(const Utterance& old, const Utterance& of) {
     }
     copy_words(old.count(0U), of.count(0U), buckets_of(sizes));
     copy_words(old.node(0U), of.node(0U), simt::load(&lane.nodes));
-    copy_words(old.place(0U, 0U), of.place(0U, 0U), static_cast<std::size_t>(simt::load(&lane.nodes)) * buckets_of(sizes));
+    copy_words(old.place(0U, 0U), of.place(0U, 0U),
+               static_cast<std::size_t>(simt::load(&lane.nodes)) * buckets_of(sizes));
     const std::size_t slots = old.rooms().slots;
     copy_words(old.memory.slots + old.slot_at(0U), of.memory.slots + of.slot_at(0U), slots);
-    const std::size_t hidden_bytes = static_cast<std::size_t>(sizes.layers) * sizes.unit_stride * value_bytes(sizes.precision);
+    const std::size_t hidden_bytes =
+        static_cast<std::size_t>(sizes.layers) * sizes.unit_stride * value_bytes(sizes.precision);
     copy_words(static_cast<const unsigned char*>(old.memory.hidden) + old.slot_at(0U) * hidden_bytes,
                static_cast<unsigned char*>(of.memory.hidden) + of.slot_at(0U) * hidden_bytes, slots * hidden_bytes);
     const std::size_t cells = static_cast<std::size_t>(sizes.layers) * sizes.unit_stride;
     copy_words(old.memory.cell + old.slot_at(0U) * cells, of.memory.cell + of.slot_at(0U) * cells, slots * cells);
     copy_words(old.memory.predictions + old.slot_at(0U) * sizes.joint_stride,
                of.memory.predictions + of.slot_at(0U) * sizes.joint_stride, slots * sizes.joint_stride);
-    copy_words(old.memory.contexts + old.slot_at(0U) * sizes.context, of.memory.contexts + of.slot_at(0U) * sizes.context,
-               slots * sizes.context);
+    copy_words(old.memory.contexts + old.slot_at(0U) * sizes.context,
+               of.memory.contexts + of.slot_at(0U) * sizes.context, slots * sizes.context);
     simt::warp_sync(simt::kAllThreads);
     Histories{of}.fill_table();
     simt::warp_sync(simt::kAllThreads);

@@ -13,9 +13,8 @@ namespace arcbeam::transducer::beam {
 ARCBEAM_DEVICE Hypothesis load_hypothesis(const Hypothesis* from) {
     const Piece first = simt::load(reinterpret_cast<const Piece*>(from));
     const Piece second = simt::load(reinterpret_cast<const Piece*>(from) + 1);
-    return {first.words[0],           from_bits(first.words[1]),   from_bits(first.words[2]),
-            first.words[3],           second.words[0],             second.words[1],
-            from_bits(second.words[2]), from_bits(second.words[3])};
+    return {first.words[0],  from_bits(first.words[1]), from_bits(first.words[2]),  first.words[3],
+            second.words[0], second.words[1],           from_bits(second.words[2]), from_bits(second.words[3])};
 }
 
 ARCBEAM_DEVICE void store_hypothesis(Hypothesis* to, const Hypothesis& one) {
@@ -61,7 +60,9 @@ struct Utterance {
     [[nodiscard]] ARCBEAM_DEVICE std::uint32_t* place(std::uint32_t node, std::uint32_t bucket) const {
         return memory.places + node_at(node) * buckets_of(beam.sizes) + bucket;
     }
-    [[nodiscard]] ARCBEAM_DEVICE std::uint64_t* best(std::uint32_t node) const { return memory.best + node_at(node); }
+    [[nodiscard]] ARCBEAM_DEVICE std::uint64_t* best(std::uint32_t node) const {
+        return memory.best + node_at(node);
+    }
     [[nodiscard]] ARCBEAM_DEVICE std::size_t table_at(std::uint32_t i) const {
         return 2U * static_cast<std::size_t>(lane) * rooms().nodes + i;
     }
@@ -96,7 +97,9 @@ struct Utterance {
     [[nodiscard]] ARCBEAM_DEVICE bool is_tested() const { return simt::load(&state().tests) > 0U; }
 
     // The bucket of a later frame.
-    [[nodiscard]] ARCBEAM_DEVICE std::uint32_t bucket_of(std::uint32_t frame) const { return frame % beam.sizes.frames; }
+    [[nodiscard]] ARCBEAM_DEVICE std::uint32_t bucket_of(std::uint32_t frame) const {
+        return frame % beam.sizes.frames;
+    }
 
   private:
     [[nodiscard]] ARCBEAM_DEVICE std::size_t node_at(std::uint32_t i) const {

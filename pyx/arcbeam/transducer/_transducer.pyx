@@ -12,7 +12,7 @@ from libcpp.vector cimport vector
 from arcbeam.core._confidence cimport Confidence, confidence_of
 from arcbeam.core._pooled_engine cimport AnyEngine, PooledEngine
 from arcbeam.arrays._vectors cimport into_vector
-from arcbeam.transducer._labels cimport copied, Labels, labels_of, Lists, NBest
+from arcbeam.transducer.beam._lists cimport copied, Labels, labels_of, Lists, NBest
 from arcbeam.transducer._token_automaton cimport TokenAutomaton, automaton_of
 
 

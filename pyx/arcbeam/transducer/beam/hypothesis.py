@@ -24,7 +24,7 @@ class BeamHypothesis(TransducerHypothesis):
 
     def __init__(
         self,
-        take: Callable[[int], list[Entry]],
+        take: Callable[[int], tuple[Entry, ...]],
         place: int,
         form: HypothesisForm,
         nbest: int | None = None,
@@ -39,7 +39,7 @@ class BeamHypothesis(TransducerHypothesis):
         self.durations = durations if self._form.has_durations else None
         self.confidence = confidence if self._form.has_confidence else None
         found = [] if self.error is not None else entries[: self._wanted]
-        one = [BeamHypothesis([[entry]].__getitem__, 0, self._form) for entry in found]
+        one = [BeamHypothesis([(entry,)].__getitem__, 0, self._form) for entry in found]
         self._nbest = None if self._wanted is None else one
         self._take = None
 
@@ -101,4 +101,4 @@ class BeamHypothesis(TransducerHypothesis):
 
 def failed(form: HypothesisForm, nbest: int | None, error: Fault) -> BeamHypothesis:
     """The hypothesis of an utterance that could not be decoded."""
-    return BeamHypothesis([[(NO_LABELS, -math.inf, 0.0, (0.0, 0.0, 0.0, 0.0))]].__getitem__, 0, form, nbest, error)
+    return BeamHypothesis([((NO_LABELS, -math.inf, 0.0, (0.0, 0.0, 0.0, 0.0)),)].__getitem__, 0, form, nbest, error)

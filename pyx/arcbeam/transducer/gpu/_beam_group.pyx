@@ -5,7 +5,7 @@ from libc.string cimport memset
 from libcpp.vector cimport vector
 
 from arcbeam.gpu._memory cimport copy_on_device, copy_to_device, copy_to_host, set_bytes
-from arcbeam.transducer._labels cimport Lists
+from arcbeam.transducer.beam._lists cimport Lists
 from arcbeam.transducer.gpu._beam_memory cimport (
     Ended, Hypothesis, Label, Lane, lay_out, list_ended, ListOptions, Memory, Rooms,
 )

@@ -4,7 +4,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
-from arcbeam.transducer._labels cimport NBest
+from arcbeam.transducer.beam._lists cimport NBest
 from arcbeam.transducer.gpu._network cimport LaneOutcome, LoopParams, Precision
 
 cdef extern from "transducer/beam/beam_memory.hpp" namespace "arcbeam::transducer::beam" nogil:

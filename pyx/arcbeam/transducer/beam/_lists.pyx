@@ -1,4 +1,4 @@
-"""Labels as an engine finds them, and their arrays."""
+"""Labels and n-best lists as an engine finds them, and their arrays."""
 
 import numpy as np
 
@@ -31,7 +31,7 @@ cdef class Lists:
             shares = tuple([one.shares[n][k] for k in range(4)])
             entries.append((labels, one.scores[n], one.posteriors[n], shares))
             first = last
-        return entries
+        return tuple(entries)
 
 
 cdef copied(const void* data, size_t size, dtype):

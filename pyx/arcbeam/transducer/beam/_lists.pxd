@@ -1,4 +1,4 @@
-"""Labels as an engine finds them, and their arrays."""
+"""Labels and n-best lists as an engine finds them, and their arrays."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libcpp.vector cimport vector
