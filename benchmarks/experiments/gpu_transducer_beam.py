@@ -3,13 +3,14 @@
 The networks have the published size (LSTM and joint network of 640 units, 1,024 tokens) and random dense weights
 (`data.synthetic_transducer`); an utterance has 150 frames of 80 ms. Their sharpness and the share of ambiguous labels
 give as many live hypotheses a frame as networks that were trained over all paths have: with a beam of 4 and at most 8
-hypotheses 2.9 for the RNN-T and 2.7 for the TDT, compared with 2.8 (`transducer_beam`). The infinite beam is the worst
-case, in which all 8 rows of an utterance are live. The CPU counts the live ones.
+hypotheses 2.9 for the RNN-T and 2.8 for the TDT, compared with 2.8 (`transducer_beam`). The infinite beam is the worst
+case, in which nearly always all 8 are live. The CPU counts the live ones, of 16 utterances. `entries` is the mean
+length of our n-best lists, which hold what ended within the beam; NeMo's have up to 8.
 
-`ms` ends when the tokens, times and scores of all 8 lists' entries are in arrays on the host, `lists, ms` when all of
-them have been read in Python, too. NeMo's `malsd_batch` has a beam size of 8, the same precision and CUDA graphs with
-the loop in them: `NeMo, ms` ends when its hypotheses are on the GPU as a tree, `NeMo lists, ms` when their tokens are
-lists in Python. All take turns; the rows of the infinite beam repeat NeMo's times, on which that beam has no effect.
+`ms` ends when the tokens, times and scores of all entries are in arrays on the host, `lists, ms` when all of them have
+been read in Python, too. NeMo's `malsd_batch` has a beam size of 8, the same precision and CUDA graphs with the loop in
+them: `NeMo, ms` ends when its hypotheses are on the GPU as a tree, `NeMo lists, ms` when their tokens are lists in
+Python. All take turns; the rows of the infinite beam repeat NeMo's times, on which that beam has no effect.
 The encoder output lies on the GPU. Before the turns, our answers in float32 are those of the CPU, byte for byte, and
 those of the first utterance are the same in all batches, in bfloat16 as well.
 """
@@ -53,6 +54,7 @@ COLUMNS = [
     Column("ms", "ms", "{:.2f}"),
     Column("spread", "spread", "{:.2f}"),
     Column("lists, ms", "lists_ms", "{:.2f}"),
+    Column("entries", "entries", "{:.1f}"),
     Column("RTFx", "rtfx", "{:,.0f}"),
     Column("NeMo, ms", "peer_ms", "{:.2f}"),
     Column("ratio", "ratio", "{:.1f}"),
@@ -133,10 +135,11 @@ def rows_of(context: Context, model: str) -> Iterator[Row]:
         twin = decoder(device="cpu", **search)
         answers = twin.decode(frames[:CHECKED], nbest=NBEST)
         work = twin._search.engine.work()[:COUNTED]
-        best = {}
+        best, entries = {}, {}
         for precision, one in ours.items():
             found = {batch: one.decode(sent[batch], nbest=NBEST) for batch in here}
             for some in found.values():
+                entries[precision, len(some)] = sum(len(h.nbest) for h in some) / len(some)
                 compare(some[:1], found[here[0]], f"a batch of {here[0]}")
                 if precision == "float32":
                     compare(some, answers, "the CPU")
@@ -154,6 +157,7 @@ def rows_of(context: Context, model: str) -> Iterator[Row]:
                     "ms": 1e3 * arrays_took.seconds,
                     "spread": [1e3 * s for s in arrays_took.spread()],
                     "lists_ms": 1e3 * lists_took.seconds,
+                    "entries": entries[precision, batch],
                     "rtfx": batch * FRAMES * FRAME_SHIFT / arrays_took.seconds,
                     "status": peer.status,
                 }

@@ -215,7 +215,7 @@ def test_beams(beams):
     ]
     for row in rows:
         assert row["status"] is None and row["equal"] == 100
-        assert 1 <= row["live"] <= 8
+        assert 1 <= row["live"] <= 8 and 1 <= row["entries"] <= 8
         assert min(row[name] for name in ("ms", "lists_ms", "greedy_ms", "rtfx", "ratio", "lists_ratio")) > 0
     for usual, worst in zip(rows[0:2] + rows[6:8], rows[4:6] + rows[10:12], strict=True):
         assert worst["live"] > usual["live"]
