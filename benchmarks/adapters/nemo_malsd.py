@@ -1,6 +1,7 @@
 """NeMo's batched beam search of transducers (`malsd_batch`) on the weights of a transducer that is named arrays.
 
-The search is NeMo's own, untouched, without CUDA graphs on a CPU; its networks are those of `nemo_transducer`.
+The search is NeMo's own, untouched; its networks are those of `nemo_transducer`. On a GPU it is the best that NeMo has:
+a graph with the loop in it, which decodes a batch in one launch. NeMo keeps scores in the precision of the networks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,15 +21,20 @@ class Decoder(nemo_transducer.Decoder):
         self, src_states: Any, batch_size: int, beam_size: int, indices: torch.Tensor, dst_states: Any = None
     ) -> Any:
         """The states of the hypotheses from which those of the next step come, [layers, batch * beam, units]."""
-        rows = (indices + beam_size * torch.arange(batch_size, device=indices.device)[:, None]).flatten()
-        chosen = tuple(state[:, rows] for state in src_states)
-        for source, target in zip(chosen, dst_states or (), strict=False):
-            target.copy_(source)
-        return chosen if dst_states is None else dst_states
+        shape = (self.layers, batch_size, beam_size, self.units)
+        rows = indices[None, :, :, None].expand(shape)
+        chosen = dst_states or tuple(torch.empty_like(state) for state in src_states)
+        for source, target in zip(src_states, chosen, strict=True):
+            torch.gather(source.view(shape), 2, rows, out=target.view(shape))
+        return chosen
 
 
 class NemoMalsd:
-    """Decodes padded batches of encoder output; `durations` of a TDT, which NeMo's search takes for 0, 1, 2, ..."""
+    """Decodes padded batches of encoder output; `durations` of a TDT, which NeMo's search takes for 0, 1, 2, ...
+
+    device : "cpu", or "cuda" for CUDA graphs
+    precision : of the networks and the encoder output: "float32", without TF32, or "bfloat16"
+    """
 
     def __init__(
         self,
@@ -36,37 +42,68 @@ class NemoMalsd:
         blank: int,
         durations: Sequence[int] | None,
         beam_size: int,
+        *,
+        device: str = "cpu",
+        precision: str = "float32",
     ) -> None:
         kind, name = ("rnnt", "RNNT") if durations is None else ("tdt", "TDT")
         module = nemo_sources.load(MODULE.format(kind))
-        joint = nemo_transducer.Joint(arrays).eval()
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cudnn.allow_tf32 = False
+        self.blank, self.device, self.dtype = blank, device, getattr(torch, precision)
+        joint = nemo_transducer.Joint(arrays).to(device, self.dtype).eval()
         joint.num_extra_outputs = len(durations or ())  # type: ignore[assignment]
         options: dict[str, Any] = {} if durations is None else {"durations": list(durations)}
         self.computer = getattr(module, f"ModifiedALSDBatched{name}Computer")(
-            decoder=Decoder(arrays).eval(), joint=joint, blank_index=blank, beam_size=beam_size,
-            max_symbols_per_step=10, allow_cuda_graphs=False, **options,
+            decoder=Decoder(arrays).to(device, self.dtype).eval(), joint=joint, blank_index=blank, beam_size=beam_size,
+            max_symbols_per_step=10, allow_cuda_graphs=device == "cuda", **options,
         )  # fmt: skip
-        self.blank = blank
+        if device == "cuda":
+            self.computer.force_cuda_graphs_mode("full_graph")
+
+    def prepare(
+        self, frames: npt.NDArray[np.float32], lengths: Sequence[int] | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Encoder output [batch, frames, features] and its lengths, on the device."""
+        counts = [frames.shape[1]] * len(frames) if lengths is None else list(lengths)
+        return torch.from_numpy(frames).to(self.device, self.dtype), torch.tensor(counts, device=self.device)
 
     @torch.inference_mode()
-    def decode(
+    def decode(self, prepared: tuple[torch.Tensor, torch.Tensor]) -> Any:
+        """NeMo's hypotheses, which lie on the device as a tree."""
+        hyps = self.computer(*prepared)[0]
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+        return hyps
+
+    @torch.inference_mode()
+    def nbest(self, hyps: Any, *, normalized: bool) -> list[list[list[int]]]:
+        """Token lists of each utterance, the best first; `normalized` ranks by score / (labels + 1), NeMo's default.
+
+        It sorts what it is given in place, so that it takes the hypotheses of a call once.
+        """
+        hyps.flatten_sort_(score_norm=normalized)
+        labels = hyps.transcript_wb[..., : int(hyps.current_lengths_wb.max())]
+        written = (labels >= 0) & (labels != self.blank)
+        tokens, ends = labels[written].tolist(), written.sum(-1).flatten().cumsum(0).tolist()
+        texts = [tokens[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+        found, at = [], 0
+        for live in torch.isfinite(hyps.scores).tolist():
+            found.append([text for text, alive in zip(texts[at : at + len(live)], live, strict=True) if alive])
+            at += len(live)
+        return found
+
+    def texts(
         self, encoded: Sequence[npt.NDArray[np.float32]], batch: int, *, normalized: bool
     ) -> list[list[list[int]]]:
-        """Token lists of each utterance, the best first; `normalized` ranks by score / (labels + 1), NeMo's default."""
+        """The distinct ones of :meth:`nbest`, of utterances of any length in batches."""
         found: list[list[list[int]]] = []
         for first in range(0, len(encoded), batch):
             some = encoded[first : first + batch]
-            lengths = torch.tensor([len(frames) for frames in some])
-            padded = torch.zeros(len(some), int(lengths.max()), some[0].shape[1])
+            lengths = [len(frames) for frames in some]
+            padded = np.zeros((len(some), max(lengths), some[0].shape[1]), np.float32)
             for row, frames in zip(padded, some, strict=True):
-                row[: len(frames)] = torch.from_numpy(frames)
-            hyps = self.computer.modified_alsd_torch(padded, lengths)[0]
-            hyps.flatten_sort_(score_norm=normalized)
-            for row, scores in zip(hyps.transcript_wb.tolist(), hyps.scores.tolist(), strict=True):
-                texts = [
-                    tuple(token for token in one if token >= 0 and token != self.blank)
-                    for one, score in zip(row, scores, strict=True)
-                    if score > -1e30
-                ]
-                found.append([list(text) for text in dict.fromkeys(texts)])
+                row[: len(frames)] = frames
+            lists = self.nbest(self.decode(self.prepare(padded, lengths)), normalized=normalized)
+            found += [[list(text) for text in dict.fromkeys(map(tuple, one))] for one in lists]
         return found

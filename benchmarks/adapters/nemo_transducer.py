@@ -29,7 +29,7 @@ class Decoder(torch.nn.Module):
         self.lstm.load_state_dict({name: torch.from_numpy(arrays[name]) for name in self.lstm.state_dict()})
 
     def initialize_state(self, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        zeros = torch.zeros(2, self.layers, len(y), self.units, device=y.device)
+        zeros = self.embedding.weight.new_zeros(2, self.layers, len(y), self.units)
         return zeros[0].clone(), zeros[1].clone()
 
     def predict(self, y: Any, state: Any, add_sos: bool = False, batch_size: int | None = None) -> Any:

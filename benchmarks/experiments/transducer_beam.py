@@ -124,7 +124,7 @@ class Task:
             peer = NemoMalsd(self.arrays, self.blank, self.durations, NEMO_BEAM)
         except (ImportError, OSError) as error:
             return Answers([], row, f"NeMo missing: {adapters.why(error)}")
-        return Answers(peer.decode(self.encoded, NEMO_BATCH, normalized=normalized), row)
+        return Answers(peer.texts(self.encoded, NEMO_BATCH, normalized=normalized), row)
 
 
 def searches(task: Task, context: Context) -> Iterator[Answers]:

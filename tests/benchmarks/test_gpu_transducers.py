@@ -10,7 +10,7 @@ import pytest
 
 from arcbeam import TransducerDecoder
 from benchmarks.adapters import gpu as on_gpu
-from benchmarks.experiments import gpu_ll24, gpu_ll24_modes
+from benchmarks.experiments import gpu_ll24, gpu_ll24_modes, gpu_transducer_beam
 from benchmarks.harness.registry import Context
 from data import synthetic_transducer as synthetic
 from tests.cuda_host.conftest import fake_library  # noqa: F401
@@ -172,3 +172,77 @@ def test_modes_without_their_library(modes, monkeypatch):
     options = {"batches": "1", "only": "graph,float32", "subsampling": "4"}
     rows = list(gpu_ll24_modes.run(Context(1, None, options)))
     assert len(rows) == 2 and all(row["float32"] > 0 and row["status"].startswith("graph: ") for row in rows)
+
+
+class BeamPeer:
+    """Finds what arcbeam's CPU engine finds; its lists are the tokens alone."""
+
+    def __init__(self, arrays, blank, durations, beam_size, *, device, precision):
+        assert device == "cuda" and precision in ("float32", "bfloat16")
+        options = {"durations": durations, "activation": "relu", "device": "cpu"}
+        self.decoder = TransducerDecoder.from_arrays(arrays, blank, beam=4, max_hypotheses=beam_size, **options)
+
+    def prepare(self, frames):
+        return frames
+
+    def decode(self, frames):
+        return self.decoder.decode(frames, nbest=8)
+
+    def nbest(self, hypotheses, *, normalized):
+        assert not normalized
+        return [[entry.tokens.tolist() for entry in h.nbest] for h in hypotheses]
+
+
+@pytest.fixture
+def beams(small, gpu, monkeypatch):  # noqa: F811
+    gpu.plan(PATIENCE_CYCLES=10_000_000)
+    monkeypatch.setattr(gpu_transducer_beam, "FRAMES", 6)
+    monkeypatch.setattr(gpu_transducer_beam, "BATCHES", (1, 2))
+    monkeypatch.setattr(gpu_transducer_beam, "BEAMS", {4.0: (1, 2), float("inf"): (1,)})
+    module = types.ModuleType("benchmarks.adapters.nemo_malsd")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return module
+
+
+def test_beams(beams):
+    beams.NemoMalsd = BeamPeer
+    rows = list(gpu_transducer_beam.run(Context(1)))
+    assert [(row["model"], row["beam"], row["batch"], row["precision"]) for row in rows] == [
+        (model, beam, batch, precision)
+        for model in ("RNN-T", "TDT")
+        for beam, batch in ((4, 1), (4, 2), (float("inf"), 1))
+        for precision in ("float32", "bfloat16")
+    ]
+    for row in rows:
+        assert row["status"] is None and row["equal"] == 100
+        assert 1 <= row["live"] <= 8 and 1 <= row["entries"] <= 8
+        assert min(row[name] for name in ("ms", "lists_ms", "greedy_ms", "rtfx", "ratio", "lists_ratio")) > 0
+    for usual, worst in zip(rows[0:2] + rows[6:8], rows[4:6] + rows[10:12], strict=True):
+        assert worst["live"] > usual["live"]
+        assert (worst["peer_ms"], worst["peer_lists_ms"]) == (usual["peer_ms"], usual["peer_lists_ms"])
+
+
+@pytest.mark.parametrize("what", ["missing", "failed", "failed at once", "left out"])
+def test_beams_without_their_peer(beams, what):
+    if what == "failed":
+        beams.NemoMalsd = type("Broken", (BeamPeer,), {"decode": lambda self, frames: 1 / 0})
+    elif what == "failed at once":
+        beams.NemoMalsd = lambda *arrays, **options: 1 / 0
+    options = {"precision": "float32", "batches": "1"} | ({"peer": "none"} if what == "left out" else {})
+    rows = list(gpu_transducer_beam.run(Context(1, None, options)))
+    assert len(rows) == 4 and all(row["ms"] > 0 and "ratio" not in row for row in rows)
+    assert all(row["status"].startswith(f"NeMo {what.removesuffix(' at once')}") for row in rows)
+
+
+def test_lists_that_are_wrong():
+    options = {"activation": "relu", "device": "cpu", "beam": 8, "max_hypotheses": 3}
+    decoder = TransducerDecoder.from_arrays(synthetic.weights(SIZES, tdt=False), SIZES.blank, **options)
+    frames, _, _ = synthetic.utterances(2, 12, SIZES, ambiguity=1.0)
+    found, wanted = (decoder.decode(frames, nbest=3) for _ in range(2))
+    gpu_transducer_beam.compare(found, wanted, "the CPU")
+    gpu_transducer_beam.compare(found[:1], wanted, "the CPU")
+    with pytest.raises(on_gpu.Wrong, match=r"utterance 1: 3 entries, not the 2 of the CPU"):
+        gpu_transducer_beam.compare(found, [wanted[0], decoder.decode(frames, nbest=2)[1]], "the CPU")
+    found[1].nbest[2].log_probs[0] = -1
+    with pytest.raises(on_gpu.Wrong, match="utterance 1, entry 2: its log_probs is not that of the CPU"):
+        gpu_transducer_beam.compare(found, wanted, "the CPU")
