@@ -18,7 +18,15 @@ from benchmarks.tasks.contest import Contender
 FOLDER = Path(adapters.__file__).parent
 OF_TASKS = {"baseline", "flashlight_text"}  # made from a lexicon and an LM, not from a graph; see lexicon_task
 # By adapters, and none themselves.
-NEEDED = {"gpu", "lexicon_task", "nemo_sources", "nemo_transducer", "nemo_trees", "transformers_transducer"}
+NEEDED = {
+    "gpu",
+    "lexicon_task",
+    "nemo_malsd",
+    "nemo_sources",
+    "nemo_transducer",
+    "nemo_trees",
+    "transformers_transducer",
+}
 NAMES = sorted({p.stem for p in FOLDER.glob("[!_]*.py")} - OF_TASKS - NEEDED)
 OPTIONS = SearchOptions(beam=9.0, max_active=100)
 SAID = [[1, 1, 0, 2, 2, 0], [2, 0, 3, 3, 3, 3], [0, 0, 0]]

@@ -13,6 +13,7 @@ ENTRIES = {
     FOLDER / f"{unit}.cu": [f"arcbeam_transducer_{name}_{p}" for p in PRECISIONS for name in names]
     for unit, names in {
         "transducer": ("project", "kept", "many"),
+        "transducer_beam": ("kept_beam", "many_beam"),
         "transducer_fused": ("kept_fused", "many_fused"),
     }.items()
 }
