@@ -15,7 +15,7 @@ COMMANDS = {
     "build-graph": (("build-graph", "--tokens", "t", "--lm", "l", "-o", "o"), BUILD_NEEDS),
 }
 
-VALUES = {"endpoint": "sherpa", "lexicon_probabilities": "yes"}
+VALUES = {"endpoint": "sherpa", "ilm_scale": "0.5", "lexicon_probabilities": "yes", "lodr_scale": "-0.5"}
 
 
 def parameters(command):
