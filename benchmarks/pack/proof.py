@@ -23,7 +23,13 @@ from benchmarks.data.datasets import CACHE
 from benchmarks.harness import record
 from benchmarks.harness.registry import Column, Context, Row
 
-KERNELS = (*(kernel.name for kernel in all_kernels()), "log_softmax", "transducer", "transducer_beam", "transducer_fused")
+KERNELS = (
+    *(kernel.name for kernel in all_kernels()),
+    "log_softmax",
+    "transducer",
+    "transducer_beam",
+    "transducer_fused",
+)
 KEPT = CACHE / "proof"
 NOT_RUN = "not run with these kernels and this commit"
 RECIPES = re.compile(r"make(\[\d+\])?: |gpu-test |failed: |== ")  # lines of make and of its recipes
