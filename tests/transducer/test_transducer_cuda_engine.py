@@ -339,6 +339,15 @@ def test_what_runs_under_the_sanitizers(gpu, monkeypatch, capsys):
     assert capsys.readouterr().out.startswith("decoded 5 utterances")
 
 
+def test_the_plan_of_a_beam():
+    for precision, teams in transducer_plan.BEAM_TEAMS.items():
+        for utterances in (1, 2, 64, 1024):
+            *kept, last = transducer_plan.beam_shapes(utterances, 8, precision)
+            assert [shape.teams for shape in kept] == list(range(teams, 0, -1)) and last.kernel == "many"
+            assert {shape.tests for shape in (*kept, last)} == {8 * utterances}
+            assert {shape.joins_alone for shape in kept} == {utterances == 1}
+
+
 def test_the_plan():
     for (precision, has_durations), rows in transducer_plan.PLAN.items():
         assert [row[0] for row in rows] == sorted({row[0] for row in rows}) and rows[-1][0] == transducer_plan.ANY

@@ -49,11 +49,8 @@ PLAN: dict[tuple[str, bool], tuple[tuple[int, str, int, int, int], ...]] = {
 """Rows by precision, and by whether there are durations (which skip most blanks). A row has the number of utterances
 up to which it holds, the kernel, the frames that an utterance tests after a label, those that it tests at most, and the
 most teams; there are as many teams as shared memory has room for. The figures were measured on an H200."""
-BEAM_PLAN: dict[str, tuple[tuple[int, str, int], ...]] = {
-    "float32": ((64, "kept", 2), (ANY, "many", 1)),
-    "bfloat16": ((8, "many", 1), (ANY, "kept", 3)),
-}
-"""The same of beam search: utterances, kernel, the most teams. Tests are of all live hypotheses."""
+BEAM_TEAMS = {"float32": 2, "bfloat16": 3}
+"""The most teams of beam search, whose weights are kept where they fit: faster than streaming at any batch."""
 MOST_LANES = 1024
 """The most utterances that are decoded together."""
 MOST_FRAMES = 1 << 20
@@ -87,10 +84,11 @@ def loop_shape(kernel: str, utterances: int, first_window: int, widest_window: i
 def beam_shapes(utterances: int, hypotheses: int, precision: str) -> tuple[LoopShape, ...]:
     """The shapes of beam search to try, in this order; the last one needs no room for weights."""
     tests = utterances * hypotheses
-    kernel, most_teams = next(row[1:] for row in BEAM_PLAN[precision] if utterances <= row[0])
-    alone = kernel == "kept" and tests <= JOINS_ALONE
-    shapes = [LoopShape(kernel, THREADS[kernel], tests, 0, 0, teams, alone) for teams in range(most_teams, 0, -1)]
-    return (*shapes, LoopShape("many", THREADS["many"], tests, 0, 0))
+    kept = [
+        LoopShape("kept", THREADS["kept"], tests, 0, 0, teams, joins_alone=tests <= JOINS_ALONE)
+        for teams in range(BEAM_TEAMS[precision], 0, -1)
+    ]
+    return (*kept, LoopShape("many", THREADS["many"], tests, 0, 0))
 
 
 def beam_rooms(frames: int, hypotheses: int) -> tuple[int, int, int, int]:
