@@ -69,6 +69,17 @@ def _lists(rows: list[Any]) -> Pair | None:
     return None
 
 
+def _lists_of_a_beam(rows: list[Any]) -> Pair | None:
+    """Until the n-best lists of both are Python objects."""
+    for row in rows:
+        if row.get("peer_lists_ms"):
+            speech = row["rtfx"] * row["ms"]
+            return Pair(
+                speech / row["lists_ms"], speech / row["peer_lists_ms"], row["lists_ratio"], equal=row["equal"]
+            )
+    return None
+
+
 def _torch(rows: list[Any]) -> Pair | None:
     by_name = {row["contender"]: row for row in rows if row["batch"] == 1}
     ours, torch = by_name.get("arcbeam, label-looping"), by_name.get("torch")
@@ -106,6 +117,10 @@ TASKS = (
          {"model": "RNN-T", "precision": "float32", "batch": 128}),
     Task("TDT, greedy", "batches of 128, float32", "NeMo's label-looping", "gpu_ll24", True,
          {"model": "TDT", "precision": "float32", "batch": 128}),
+    Task("RNN-T, n-best lists by a beam", "batches of 128, float32", "NeMo's malsd_batch", "gpu_transducer_beam", True,
+         {"model": "RNN-T", "precision": "float32", "batch": 128, "beam": 4.0}, _lists_of_a_beam),
+    Task("TDT, n-best lists by a beam", "batches of 128, float32", "NeMo's malsd_batch", "gpu_transducer_beam", True,
+         {"model": "TDT", "precision": "float32", "batch": 128, "beam": 4.0}, _lists_of_a_beam),
     Task("words", "512 pieces, a 3-gram", KALDI, "faster_decoder", False,
          {"graph": "spm512-3gram", "search": WIDE}),
     Task("words", "letters, a 3-gram", KALDI, "faster_decoder", False, {"graph": "char-3gram", "search": WIDE}),
