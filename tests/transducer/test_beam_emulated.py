@@ -18,6 +18,7 @@ from tests.transducer.networks import NETWORKS, cases, random_arrays, random_fra
 
 BATCH = [random_frames(i, n) for i, n in enumerate((9, 0, 1, 17))]
 ROOMY = {"beam_rooms": lambda frames, hypotheses: (256, 4096, 512, 128)}
+TIGHT = {"beam_rooms": lambda frames, hypotheses: (8 * hypotheses, 64, 2 * hypotheses, hypotheses)}
 
 
 def options_of(kind, **more):
@@ -112,8 +113,7 @@ def test_schedules(kind, kernel):
 def test_rooms_grow(kind, kernel):
     """Rooms that grow redo the frame; one launch is enough where there is room."""
     arrays, options = small(kind), options_of(kind, beam=math.inf)
-    tight = {"beam_rooms": lambda frames, hypotheses: (8 * hypotheses, 64, 2 * hypotheses, hypotheses)}
-    found, launches = check(arrays, BATCH, Shape(kernel), figures=tight, **options)
+    found, launches = check(arrays, BATCH, Shape(kernel), figures=TIGHT, **options)
     assert launches > 3
     assert max(len(entry.tokens) for one in found for entry in one.nbest) > 3
     assert check(arrays, BATCH, Shape(kernel), figures=ROOMY, **options)[1] == 2
