@@ -174,6 +174,8 @@ def transduce(
             )
     if beam and chunk_frames is not None:
         raise typer.BadParameter("decodes whole utterances: leave out --chunk-frames", param_hint="'--beam'")
+    if device == "auto" and beam and (boost or boost_map):
+        device = "cpu"  # on a GPU a beam takes no phrases yet
     devices = opt.devices_of(device)
     if chunk_frames is not None and len(devices) > 1:
         raise typer.BadParameter("expected one GPU for --chunk-frames, got cuda:all", param_hint="'--device'")
