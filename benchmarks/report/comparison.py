@@ -74,9 +74,7 @@ def _lists_of_a_beam(rows: list[Any]) -> Pair | None:
     for row in rows:
         if row.get("peer_lists_ms"):
             speech = row["rtfx"] * row["ms"]
-            return Pair(
-                speech / row["lists_ms"], speech / row["peer_lists_ms"], row["lists_ratio"], equal=row["equal"]
-            )
+            return Pair(speech / row["lists_ms"], speech / row["peer_lists_ms"], row["lists_ratio"], equal=row["equal"])
     return None
 
 

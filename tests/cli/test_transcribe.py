@@ -106,6 +106,12 @@ def test_options_of_the_model(command, here, tmp_path):
     assert opened.options == {"beam": 12.0, "acoustic_scale": 0.9}
 
 
+def test_the_seconds_of_a_frame(command):
+    assert command("audio/one.wav", "--frame-shift", "0.02").stdout == command("audio/one.wav").stdout
+    result = command("audio/one.wav", "--frame-shift", "0.03")
+    assert result.exit_code == 1 and "give --frame-shift, the seconds of a frame of this model" in result.stderr
+
+
 def test_the_pause_that_ends_a_sentence(command):
     assert command("audio/one.wav", "--sentence-pause", "1.5").stdout == "abc abcd\n"
 

@@ -16,7 +16,8 @@ class ToneModel:
     """A frame of 320 samples is the letter with whose tone it sounds; a silent one is the blank."""
 
     def __init__(self, lm=None, lost_frames=0, **options):
-        self.decoder = arcbeam.ctc_decoder(TOKENS, lm, device="cpu", threads=1, frame_shift=FRAME / RATE, **options)
+        options = {"frame_shift": FRAME / RATE, **options}
+        self.decoder = arcbeam.ctc_decoder(TOKENS, lm, device="cpu", threads=1, **options)
         self.calls = []  # samples of each recording that was given
         self.lost_frames = lost_frames  # at the end, as in models without padding
 

@@ -110,6 +110,7 @@ def transcribe(
         "function of float32 [batch, samples] and the samples of each.")] = None,
     blank: Annotated[str | None, typer.Option("--blank", metavar="TOKEN|COLUMN", rich_help_panel=MODEL,
         show_default="as the tokens say", help="The blank of a CTC model, as a token or a column.")] = None,
+    frame_shift: opt.EncoderFrameShift = None,
     model_batch: Annotated[int, typer.Option("--model-batch", metavar="WINDOWS", min=1, rich_help_panel=MODEL,
         help="Windows of a recording that an ONNX export takes together.")] = 1,
     confidence: Annotated[bool, typer.Option("--confidence", rich_help_panel=opt.ANSWERS,
@@ -133,6 +134,7 @@ def transcribe(
     settings = opt.decoder_options(search, device=device, threads=threads)
     options: dict[str, Any] = {name: getattr(settings, name) for name in OF_CTC if name != "lexicon"}
     options["lexicon"] = lexicon
+    options["frame_shift"] = frame_shift
     options = {name: one for name, one in options.items() if opt.is_given(context, name)}
     from arcbeam import Transcriber
     from arcbeam.transcribe.recordings import Recording, find_recordings
