@@ -32,7 +32,6 @@ from tests.rescore import test_streams_emulated as rescored_streams_emulated
 from tests.rescore import test_ties_emulated as ties_emulated
 from tests.simt import test_emulator as emulator
 from tests.simt.build import HERE, load, schedules
-from tests.transducer import test_beam_emulated as beam_emulated
 from tests.transducer import test_fusion_emulated as fusion_emulated
 from tests.transducer.arpas import random_arpa
 
@@ -361,19 +360,3 @@ def endpoints():
     streams_emulated.test_silence_that_is_settled(streams_emulated.PATHS)
     streams_emulated.test_a_search_that_has_died(streams_emulated.PATHS)
     streams_emulated.test_rows_after_an_endpoint_are_checked({})
-
-
-def beam_of_a_transducer():
-    for kind, kernel in (("rnnt", "kept"), ("tdt", "many")):
-        options = beam_emulated.options_of(kind, max_symbols=2)
-        for figures in (beam_emulated.ROOMY, beam_emulated.TIGHT):
-            for schedule in schedules(2):
-                beam_emulated.check(
-                    beam_emulated.small(kind),
-                    beam_emulated.BATCH,
-                    beam_emulated.Shape(kernel),
-                    schedule,
-                    figures,
-                    **options,
-                )
-    beam_emulated.test_rooms_grow("tdt", "kept")
