@@ -239,7 +239,9 @@ def test_audio_of_files(folder):
     soundfile.write(folder / "stereo.wav", stereo, 16000, subtype="FLOAT")
     assert str(model.transcribe(folder / "stereo.wav", channel=0)) == str(model.transcribe(recordings()[0]))
     assert model.transcribe(stereo, channel="mean").text != model.transcribe(stereo, channel=1).text
-    with pytest.warns(UserWarning, match=r"^fewer than the model's 16,000 samples a second, so .* expects: audio$"):
+    with pytest.warns(
+        UserWarning, match=r"^fewer than the model's 16,000 samples a second, so .* trained with: audio$"
+    ):
         slow = model.encode(recordings()[0], sample_rate=8000)  # the same samples last twice as long
     assert len(slow) == pytest.approx(2 * len(model.encode(recordings()[0])), abs=1)
 

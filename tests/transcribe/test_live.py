@@ -110,7 +110,9 @@ def test_a_model_that_fails_once_loses_nothing():
     pytest.importorskip("kaldifst", reason="kaldifst is not installed: .[build]")
     soxr = pytest.importorskip("soxr", reason="soxr is not installed: .[onnx]")
     model = tones.ToneModel()
-    with pytest.warns(UserWarning, match=r"^fewer than the model's 16,000 samples a second, so .* expects: samples$"):
+    with pytest.warns(
+        UserWarning, match=r"^fewer than the model's 16,000 samples a second, so .* trained with: samples$"
+    ):
         recording = arcbeam.Transcriber(model).live(sample_rate=8000)
     encode = model.encode
 

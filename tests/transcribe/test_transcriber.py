@@ -171,7 +171,8 @@ def test_a_rate_that_is_lower_than_the_models(short_windows, tmp_path):
     soxr = pytest.importorskip("soxr", reason="soxr is not installed: .[onnx]")
     low = soxr.resample(tones.recording(["abc"]), tones.RATE, 8000)
     soundfile.write(tmp_path / "low.wav", low, 8000)
-    words = "fewer than the model's 16,000 samples a second, so speech is duller than it expects: "
+    words = "fewer than the model's 16,000 samples a second, so high frequencies are missing, "
+    words += "which the model was trained with: "
     with pytest.warns(UserWarning, match=f"^{words}audio$") as said:
         assert short_windows.transcribe(low, sample_rate=8000).text == "abc"
     assert said[0].filename == __file__

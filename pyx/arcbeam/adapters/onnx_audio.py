@@ -21,7 +21,7 @@ EXPECTED = "the samples of a recording as floats from -1 to 1, or the path of on
 Samples = npt.NDArray[np.float32]
 
 
-def read_audio(audio: Any, name: str, rate: int, channel: int | str | None, wanted: int, resampler: Any) -> Samples:
+def read_audio(audio: Any, name: str, rate: int, channel: int | str | None, model_rate: int, resampler: Any) -> Samples:
     """The samples of a recording at the rate of the model.
 
     Parameters
@@ -33,7 +33,7 @@ def read_audio(audio: Any, name: str, rate: int, channel: int | str | None, want
         Samples a second of an array; a file says its own.
     channel : int, "mean" or None
         The channel of recordings with several.
-    wanted : int
+    model_rate : int
         Samples a second that the model takes.
     resampler : onnx-asr's
     """
@@ -44,19 +44,20 @@ def read_audio(audio: Any, name: str, rate: int, channel: int | str | None, want
         samples = as_samples(audio, name)
     samples = one_channel(samples, name, channel)
     check_length(len(samples), name, rate)
-    warn_of_low_rate(rate, wanted, name)
+    warn_of_low_rate(rate, model_rate, name)
     return _resampled(samples, name, rate, resampler)
 
 
-def warn_of_low_rate(rate: int, wanted: int, name: str) -> None:
+def warn_of_low_rate(rate: int, model_rate: int, name: str) -> None:
     """Warns of a lower rate than the model's."""
-    if rate < wanted:
-        warn(of_low_rate(wanted, name))
+    if rate < model_rate:
+        warn(of_low_rate(model_rate, name))
 
 
-def of_low_rate(wanted: int, names: str) -> str:
-    """What may surprise of recordings with a lower rate than the model's."""
-    return f"fewer than the model's {wanted:,} samples a second, so speech is duller than it expects: {names}"
+def of_low_rate(model_rate: int, names: str) -> str:
+    """The warning about recordings with a lower rate than the model's."""
+    said = "so high frequencies are missing, which the model was trained with"
+    return f"fewer than the model's {model_rate:,} samples a second, {said}: {names}"
 
 
 def as_samples(audio: Any, name: str) -> Any:

@@ -165,12 +165,12 @@ def choose_channel(name: str, channels: int, channel: int | str | None) -> int |
 class Resampler:
     """Brings blocks from one rate to another as if they were one; soxr does it."""
 
-    def __init__(self, name: str, rate: int, wanted: int) -> None:
+    def __init__(self, name: str, rate: int, model_rate: int) -> None:
         self._stream: Any = None
         self._is_over = False  # after which there are no samples
-        if rate != wanted:
-            soxr = require("soxr", f"{name}: {rate:,} samples a second, where the model takes {wanted:,},")
-            self._stream = soxr.ResampleStream(rate, wanted, 1, dtype="float32")
+        if rate != model_rate:
+            soxr = require("soxr", f"{name}: {rate:,} samples a second, where the model takes {model_rate:,},")
+            self._stream = soxr.ResampleStream(rate, model_rate, 1, dtype="float32")
 
     def add(self, samples: Samples, *, last: bool = False) -> Samples:
         """The samples at the new rate, as far as they are known."""
@@ -181,9 +181,9 @@ class Resampler:
         return found
 
 
-def resampled(sound: Sound, wanted: int) -> Iterator[Samples]:
+def resampled(sound: Sound, model_rate: int) -> Iterator[Samples]:
     """The blocks of a recording at another rate."""
-    resampler = Resampler(sound.name, sound.sample_rate, wanted)
+    resampler = Resampler(sound.name, sound.sample_rate, model_rate)
     for block in sound.blocks:
         yield resampler.add(block)
     yield resampler.add(np.empty(0, np.float32), last=True)
