@@ -28,6 +28,7 @@ KERNELS = (
     "log_softmax",
     "transducer",
     "transducer_beam",
+    "transducer_beam_fused",
     "transducer_fused",
 )
 KEPT = CACHE / "proof"

@@ -31,8 +31,9 @@ ARCBEAM_INLINED float log_prob_of_labels(float largest_label, float log_sum_of_l
 // What the models add to the score of a label, of their shares; and the weight of the blank, of their factors. The
 // models are the n-gram model, the boosting tree, the second n-gram model (LODR) and the internal language model,
 // which is subtracted; one that is not there has 0.
+ARCBEAM_INLINED float without_ilm(float added, float ilm) { return added - ilm; }
 ARCBEAM_INLINED float models_added(float ngram_lm, float boosting_tree, float lodr, float ilm) {
-    return (fused_bias(ngram_lm, boosting_tree) + lodr) - ilm;
+    return without_ilm(fused_bias(ngram_lm, boosting_tree) + lodr, ilm);
 }
 
 // With models, the scores of a label and of the blank in place of their log-probs.

@@ -3,10 +3,7 @@
 // in    lanes: list, count, token; states
 // out   biases [lane][tokens]; next_states [count % 2][lane][model][tokens]
 //
-// A warp works out the scores of kFillTokens tokens of a lane at a time. It goes down from the longest history
-// (shared/token_automaton.hpp) and puts the arcs of every state in the places of tokens that have none yet; tokens
-// without a place at the end have the arcs of the empty history. So the loads of a state are few and on their way
-// together, where each token by itself would have to search for its arc.
+// A warp works out the scores of kFillTokens tokens of a lane at a time (token_steps.cuh).
 //
 // The state after each token is kept until the next label is known, and read when its own scores are worked out.
 // Blocks read the label at different times, so the states after it are written to the other of two buffers.
@@ -14,8 +11,9 @@
 
 #include <type_traits>
 
-#include "shared/token_automaton.hpp"
 #include "transducer/lanes.cuh"
+#include "transducer/token_steps.cuh"
+#include "transducer/workers.cuh"
 
 namespace arcbeam::transducer {
 
@@ -31,10 +29,6 @@ struct PlainLabels {
 // The fused labels of a launch. The blank is decided without them.
 struct FusedLabels {
     static constexpr bool kFused = true;
-
-    static constexpr std::uint32_t kEach = 4U;  // tokens, or arcs, of a thread
-    static constexpr std::uint32_t kFillTokens = kEach * simt::kWarpSize;
-    static constexpr std::uint32_t kFillWords = 2U * kFillTokens;  // of scratch memory
 
     const LoopParams* loop;
     const FusionParams* params;
@@ -103,22 +97,20 @@ struct FusedLabels {
         }
     }
 
-    // The rows of the listed lanes, by the warps of the grid. It starts with the last warps after those that make
-    // records, because the first ones have tiles to do. `scratch` belongs to the warp. A barrier of the grid must
-    // follow.
+    // The rows of the listed lanes, by the warps of the grid, the last ones after those that make records.
+    // `scratch` belongs to the warp. A barrier of the grid must follow.
     ARCBEAM_DEVICE void fill(const Lanes& lanes, float* scratch) const {
-        const std::uint32_t warps = simt::num_warps() * simt::grid_size();
-        const std::uint32_t from_last = warps - 1U - (simt::warp() * simt::grid_size() + simt::block_rank());
+        const std::uint32_t warps = workers();
         const std::uint32_t parts = (loop->network.tokens + kFillTokens - 1U) / kFillTokens;
         const std::uint32_t listed = lanes.listed();
-        for (std::uint32_t i = (from_last + warps - listed % warps) % warps; i < listed * parts; i += warps) {
+        for (std::uint32_t i = (worker_from_last() + warps - listed % warps) % warps; i < listed * parts;
+             i += warps) {
             fill_part(lanes, simt::load(lanes.list.at(i / parts)), i % parts * kFillTokens, scratch);
         }
     }
 
   private:
     static constexpr std::uint32_t kAfterLabel = 0xffffffffU;  // the state that the lane's last label leads to
-    static constexpr std::uint32_t kNoArc = 0xffffffffU;       // in the place of the state that it leads to
 
     [[nodiscard]] ARCBEAM_DEVICE std::uint32_t* next_states_of(std::uint32_t lane, std::uint32_t count,
                                                                std::uint32_t model) const {
@@ -139,16 +131,16 @@ struct FusedLabels {
     // The tokens from `first` on.
     ARCBEAM_DEVICE void fill_part(const Lanes& lanes, std::uint32_t lane, std::uint32_t first,
                                   float* scratch) const {
-        float biases[kEach] = {};  // a share of -0 becomes 0, which has the same key
+        float biases[kTokensEach] = {};  // a share of -0 becomes 0, which has the same key
         for (std::uint32_t model = 0U; model < kFusionModels; ++model) {
             if (params->used[model] == 0U) {
                 continue;
             }
-            TokenStep steps[kEach];
+            TokenStep steps[kTokensEach];
             const TokenAutomaton automaton = params->automata[kFusionModels * lane + model];
             steps_of(automaton, state_of(lanes, lane, model), first, scratch, steps);
             std::uint32_t* const next_states = next_states_of(lane, simt::load(lanes.count.at(lane)), model);
-            for (std::uint32_t k = 0U; k < kEach; ++k) {
+            for (std::uint32_t k = 0U; k < kTokensEach; ++k) {
                 const std::uint32_t token = first + k * simt::kWarpSize + simt::warp_thread();
                 if (token < automaton.num_tokens) {
                     biases[k] = fused_bias(biases[k], fusion_share(params->alphas[model], steps[k].score));
@@ -158,104 +150,11 @@ struct FusedLabels {
                 }
             }
         }
-        for (std::uint32_t k = 0U; k < kEach; ++k) {
+        for (std::uint32_t k = 0U; k < kTokensEach; ++k) {
             const std::uint32_t token = first + k * simt::kWarpSize + simt::warp_thread();
             if (token < loop->network.tokens) {
                 simt::store(params->biases + static_cast<std::size_t>(lane) * loop->network.tokens + token,
                             biases[k]);
-            }
-        }
-    }
-
-    // token_step for every token of a part; those that are not scored lead back to the state.
-    ARCBEAM_DEVICE static void steps_of(const TokenAutomaton& automaton, std::uint32_t state, std::uint32_t first,
-                                        float* scratch, TokenStep* steps) {
-        for (std::uint32_t k = 0U; k < kEach; ++k) {
-            steps[k] = {0.0F, state};
-        }
-        if (first >= automaton.num_tokens) {
-            return;
-        }
-        auto* const next_states = reinterpret_cast<std::uint32_t*>(scratch);
-        float* const scores = scratch + kFillTokens;
-        TokenArc of_empty_history[kEach] = {};
-        for (std::uint32_t k = 0U; k < kEach; ++k) {
-            const std::uint32_t place = k * simt::kWarpSize + simt::warp_thread();
-            if (first + place < automaton.num_tokens) {
-                of_empty_history[k] = simt::load_readonly(automaton.arcs + first + place);
-            }
-            simt::store(next_states + place, kNoArc);
-        }
-        float backoffs = 0.0F;
-        Row row = row_of(automaton, state);
-        while (state != 0U) {
-            const Row shorter = row_of(automaton, row.back.next_state);  // on its way meanwhile
-            simt::warp_sync(simt::kAllThreads);
-            put_arcs(automaton, narrowed(automaton, row, first), first, backoffs, next_states, scores);
-            backoffs = token_back_off(backoffs, row.back.weight);
-            state = row.back.next_state;
-            row = shorter;
-        }
-        simt::warp_sync(simt::kAllThreads);
-        for (std::uint32_t k = 0U; k < kEach; ++k) {
-            const std::uint32_t place = k * simt::kWarpSize + simt::warp_thread();
-            if (first + place < automaton.num_tokens) {
-                const std::uint32_t next = simt::load(next_states + place);
-                steps[k] = next == kNoArc ? token_found(backoffs, of_empty_history[k])
-                                          : TokenStep{simt::load(scores + place), next};
-            }
-        }
-        simt::warp_sync(simt::kAllThreads);
-    }
-
-    // A state other than the empty history: its arcs, and what it backs off to.
-    struct Row {
-        std::uint32_t begin;
-        std::uint32_t end;
-        TokenArc back;
-    };
-
-    [[nodiscard]] ARCBEAM_DEVICE static Row row_of(const TokenAutomaton& automaton, std::uint32_t state) {
-        if (state == 0U) {
-            return {};
-        }
-        return {simt::load_readonly(automaton.first_arcs + state),
-                simt::load_readonly(automaton.first_arcs + state + 1U),
-                simt::load_readonly(automaton.backoffs + state)};
-    }
-
-    // A row with fewer arcs, among which are all of a part: each thread reads one of 32.
-    [[nodiscard]] ARCBEAM_DEVICE static Row narrowed(const TokenAutomaton& automaton, const Row& all,
-                                                     std::uint32_t first) {
-        if (all.end - all.begin <= kFillTokens) {
-            return all;
-        }
-        const std::uint32_t apart = (all.end - all.begin + simt::kWarpSize - 1U) / simt::kWarpSize;
-        const std::uint32_t at = all.begin + simt::warp_thread() * apart;
-        const std::uint32_t token = at < all.end ? simt::load_readonly(automaton.arc_tokens + at) : kNoArc;
-        const std::uint32_t below = simt::popcount(simt::ballot(simt::kAllThreads, token < first));
-        const std::uint32_t up_to = simt::popcount(simt::ballot(simt::kAllThreads, token < first + kFillTokens));
-        const std::uint32_t end = all.begin + up_to * apart;
-        return {all.begin + (below > 0U ? below - 1U : 0U) * apart, end < all.end ? end : all.end, all.back};
-    }
-
-    // Arcs of one state have different tokens, so threads have different places.
-    ARCBEAM_DEVICE static void put_arcs(const TokenAutomaton& automaton, const Row& some, std::uint32_t first,
-                                        float backoffs, std::uint32_t* next_states, float* scores) {
-        for (std::uint32_t from = some.begin + simt::warp_thread(); from < some.end; from += kFillTokens) {
-            std::uint32_t places[kEach];
-            TokenArc arcs[kEach];
-            for (std::uint32_t k = 0U; k < kEach; ++k) {
-                const std::uint32_t at = from + k * simt::kWarpSize;
-                places[k] = at < some.end ? simt::load_readonly(automaton.arc_tokens + at) - first : kNoArc;
-                arcs[k] = simt::load_readonly(automaton.arcs + (at < some.end ? at : from));
-            }
-            for (std::uint32_t k = 0U; k < kEach; ++k) {
-                if (places[k] < kFillTokens && simt::load(next_states + places[k]) == kNoArc) {
-                    const TokenStep step = token_found(backoffs, arcs[k]);
-                    simt::store(next_states + places[k], step.next_state);
-                    simt::store(scores + places[k], step.score);
-                }
             }
         }
     }

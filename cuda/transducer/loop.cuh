@@ -122,7 +122,7 @@ class Loop {
     // What is added to the next labels' logits of the listed lanes, which are known from here on.
     ARCBEAM_DEVICE void fill_labels() const {
         if constexpr (kFused) {
-            static_assert(FusedLabels::kFillWords <= kScratch);
+            static_assert(kFillWords <= kScratch);
             labels_.fill(lanes_, scratch_);
         }
     }
@@ -176,12 +176,6 @@ class Loop {
 
     [[nodiscard]] ARCBEAM_DEVICE Steps steps() const { return {params_, lanes_}; }
 
-    // The number of this warp among those of the grid.
-    [[nodiscard]] ARCBEAM_DEVICE static std::uint32_t worker() {
-        return simt::warp() * simt::grid_size() + simt::block_rank();
-    }
-    [[nodiscard]] ARCBEAM_DEVICE static std::uint32_t workers() { return simt::num_warps() * simt::grid_size(); }
-
     // Runs one step of the prediction network for the listed lanes.
     ARCBEAM_DEVICE bool predict() {
         const DeviceNetwork& network = params_.network;
@@ -216,7 +210,7 @@ class Loop {
         }
         const bool stateless = network.num_layers == 0U;
         if (stateless) {
-            look_up_all();
+            look_up_all<kPrecision>(network, steps(), listed, 0U);
             if (!barrier_.wait()) {
                 return false;
             }
@@ -227,20 +221,6 @@ class Loop {
                                                  listed,  scratch_};
         run_stage<kPrecision, kKept>(stage, share.count, listed, weights_.tiles());
         return barrier_.wait();
-    }
-
-    // Computes the listed lanes' outputs of a stateless network, with zeros up to the stride.
-    ARCBEAM_DEVICE void look_up_all() const {
-        const std::uint32_t stride = params_.network.prediction.stride;
-        const std::uint32_t parts = stride / kStep;
-        for (std::uint32_t part = worker(); part < lanes_.listed() * parts; part += workers()) {
-            const std::uint32_t column = part / parts;
-            Input* const to = steps().hidden(column, 0U, 0U);
-            const std::uint32_t i = (part - column * parts) * kStep + simt::warp_thread();
-            simt::store(to + i, as_input<kPrecision>(i < params_.network.units
-                                                         ? look_up(params_.network, steps(), column, i)
-                                                         : 0.0F));
-        }
     }
 
     const LoopParams& params_;

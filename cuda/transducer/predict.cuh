@@ -7,6 +7,7 @@
 
 #include "transducer/lanes.cuh"
 #include "transducer/product.cuh"
+#include "transducer/workers.cuh"
 
 namespace arcbeam::transducer {
 
@@ -77,6 +78,20 @@ ARCBEAM_DEVICE float look_up(const DeviceNetwork& network, const Steps& steps, s
         sum = sum + simt::load_readonly(network.convolution_bias + unit);
     }
     return network.relu != 0U ? relu_of(sum) : sum;
+}
+
+// The outputs of a stateless network, with zeros up to the stride, as hidden states of layer 0, by the warps of the
+// grid.
+template <Precision kPrecision, class Steps>
+ARCBEAM_DEVICE void look_up_all(const DeviceNetwork& network, const Steps& steps, std::uint32_t num_columns,
+                                std::uint32_t ahead) {
+    const std::uint32_t parts = network.prediction.stride / kStep;
+    for (std::uint32_t part = worker(); part < num_columns * parts; part += workers()) {
+        const std::uint32_t column = part / parts;
+        const std::uint32_t i = (part - column * parts) * kStep + simt::warp_thread();
+        const float value = i < network.units ? look_up(network, steps, column, i) : 0.0F;
+        simt::store(steps.hidden(column, 0U, ahead) + i, as_input<kPrecision>(value));
+    }
 }
 
 template <class Rows, class Steps>

@@ -6,6 +6,7 @@
 
 #include "transducer/lanes.cuh"
 #include "transducer/product.cuh"
+#include "transducer/workers.cuh"
 
 namespace arcbeam::transducer {
 
@@ -96,13 +97,10 @@ ARCBEAM_DEVICE void record(const LoopParams& params, const Lanes& lanes, std::ui
     }
 }
 
-// Makes the records of all listed lanes, by the warps of the grid. It starts with the last warps, because the first
-// ones have tiles to do.
+// Makes the records of all listed lanes, by the warps of the grid.
 template <bool kFused, class LogitsOf>
 ARCBEAM_DEVICE void record_all(const LoopParams& params, const Lanes& lanes, const LogitsOf& logits_of) {
-    const std::uint32_t warps = simt::num_warps() * simt::grid_size();
-    const std::uint32_t rank = simt::warp() * simt::grid_size() + simt::block_rank();
-    for (std::uint32_t i = warps - 1U - rank; i < lanes.listed(); i += warps) {
+    for (std::uint32_t i = worker_from_last(); i < lanes.listed(); i += workers()) {
         record<kFused>(params, lanes, simt::load(lanes.list.at(i)), logits_of);
     }
 }

@@ -1,5 +1,7 @@
 """When hypotheses are the same: all their bytes are."""
 
+import numpy as np
+
 
 def as_bytes(hypotheses):
     """All that there is, as bytes."""
@@ -21,7 +23,8 @@ def lists_as_bytes(hypotheses):
 def _entry_as_bytes(entry):
     arrays = [entry.tokens, entry.frames, entry.log_probs, entry.durations, entry.confidence]
     found = [None if array is None else (array.dtype, array.tobytes()) for array in arrays]
-    return [*found, entry.score, entry.posterior]
+    parts = [entry.lm_score, entry.boost_score, entry.lodr_score, entry.ilm_score]
+    return [*found, np.array([entry.score, entry.posterior, *parts]).tobytes()]
 
 
 def same(found, wanted):

@@ -38,10 +38,10 @@ def on_gpu(arrays, frames, shape=None, schedule=None, figures=None, **options):
         return lists_as_bytes(listed(arrays, frames, device="cuda", **options)), len(gpu.launches)
 
 
-def listed(arrays, frames, errors="raise", **options):
+def listed(arrays, frames, errors="raise", boost=None, **options):
     """The whole n-best lists of a decoder that is gone then."""
     decoder = TransducerDecoder.from_arrays(arrays, **options)
-    return decoder.decode(frames, nbest=decoder.options.max_hypotheses, errors=errors)
+    return decoder.decode(frames, nbest=decoder.options.max_hypotheses, errors=errors, boost=boost)
 
 
 def check(arrays, frames, shape=None, schedule=None, figures=None, **options):

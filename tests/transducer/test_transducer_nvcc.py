@@ -14,6 +14,7 @@ ENTRIES = {
     for unit, names in {
         "transducer": ("project", "kept", "many"),
         "transducer_beam": ("kept_beam", "many_beam"),
+        "transducer_beam_fused": ("kept_fused_beam", "many_fused_beam"),
         "transducer_fused": ("kept_fused", "many_fused"),
     }.items()
 }

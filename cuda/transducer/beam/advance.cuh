@@ -19,9 +19,11 @@ struct Round {
     std::uint32_t* steps;
 };
 
+template <class Models>
 class Advance {
   public:
-    ARCBEAM_DEVICE explicit Advance(const Utterance& of) : of_(of), buckets_{of}, histories_{of}, expansion_{of} {}
+    ARCBEAM_DEVICE Advance(const Utterance& of, const Models& models)
+        : of_(of), models_(models), buckets_{of}, histories_{of}, expansion_{of, models} {}
 
     // Before the first round of a launch.
     ARCBEAM_DEVICE void begin() const {
@@ -31,6 +33,9 @@ class Advance {
         simt::warp_sync(simt::kAllThreads);
         if (is_fresh && simt::warp_thread() == 0U) {
             histories_.store_node(kRoot, kNowhere, of_.loop.blank, kNowhere);
+            if constexpr (Models::kFused) {
+                models_.begin(of_);
+            }
             for (std::uint32_t b = 0U; b < buckets_of(of_.beam.sizes); ++b) {
                 simt::store(of_.place(kRoot, b), kNowhere);
             }
@@ -101,7 +106,7 @@ class Advance {
             return;
         }
         const std::uint32_t steppers = simt::ballot(simt::kAllThreads, steps);
-        const std::uint32_t count = me == 0U ? live : simt::popcount(steppers);
+        const std::uint32_t count = me == 0U ? live + models_.more_tests(steppers) : simt::popcount(steppers);
         std::uint32_t first = 0U;
         simt::warp_sync(simt::kAllThreads);
         if (me < 2U && count > 0U) {
@@ -119,6 +124,9 @@ class Advance {
         }
         if (steps) {
             put_step(first_step + simt::place_in(steppers), node, static_cast<std::uint32_t>(of_.slot_at(slot)));
+        }
+        if constexpr (Models::kFused) {
+            models_.request(of_, steppers, first_test + live, slot);
         }
         simt::warp_sync(simt::kAllThreads);
     }
@@ -173,7 +181,12 @@ class Advance {
         const bool writes = me < arrivals && token != of_.loop.blank;
         const std::uint64_t history = writes ? std::uint64_t{source} << 32U | token : ~std::uint64_t{0};
         const std::uint32_t same = simt::match_any(simt::kAllThreads, history);
-        const std::uint32_t child = histories_.child(writes && simt::is_leader(same), source, token);
+        const std::uint32_t child =
+            histories_.child(writes && simt::is_leader(same), source, token, [&](std::uint32_t made) {
+                if constexpr (Models::kFused) {
+                    models_.follow(of_, source, token, made);
+                }
+            });
         const std::uint32_t of_leader = simt::shuffle(simt::kAllThreads, child, simt::lowest_bit(same));
         const std::uint32_t node = writes ? of_leader : source;
         simt::warp_sync(simt::kAllThreads);
@@ -203,7 +216,7 @@ class Advance {
         const std::uint32_t rank = index_of(key) / tokens;
         const std::uint32_t token = index_of(key) - rank * tokens;
         const RowSums sums = expansion_.sums_of(rank);
-        const float of_token = log_prob(simt::load(of_.logits(rank) + token), sums.largest, sums.log_sum);
+        const float of_token = models_.scores(of_, rank, sums).of(token);
         Hypothesis made = load_hypothesis(of_.live(rank));
         const float of_duration = simt::load(of_.durations(rank) + place_of_duration(i));
         made.score = score_after(made.score, of_token, of_duration);
@@ -213,6 +226,9 @@ class Advance {
             made.frame = frame;
             made.duration = duration_of(i) | kWritten;
             made.log_prob = of_token;
+            if constexpr (Models::kFused) {
+                made.log_prob = PlainModels{}.scores(of_, rank, sums).of(token);  // the network's
+            }
             made.confidence = sums.confidence;
         }
         return made;
@@ -226,6 +242,11 @@ class Advance {
             simt::store(&of_.state().live, live);
         }
         write_labels(live);
+        if constexpr (Models::kFused) {
+            if (!of_.is_active()) {
+                models_.end(of_, live);
+            }
+        }
     }
 
     ARCBEAM_DEVICE void go_to_next_frame() const {
@@ -296,9 +317,10 @@ class Advance {
     }
 
     const Utterance& of_;
+    const Models& models_;
     Buckets buckets_;
     Histories histories_;
-    Expansion expansion_;
+    Expansion<Models> expansion_;
 };
 
 }  // namespace arcbeam::transducer::beam

@@ -60,16 +60,17 @@ struct Tests {
     [[nodiscard]] ARCBEAM_DEVICE std::uint32_t num_tests() const { return test_row.size; }
 };
 
-template <Precision kPrecision, bool kKept>
+template <Precision kPrecision, bool kKept, class Models>
 class BeamLoop {
   public:
     using Input = Value<kPrecision>;
     using Rows = typename Weights<kPrecision, kKept>::Rows;
     using Steps = SlotSteps<kPrecision>;
 
-    ARCBEAM_DEVICE BeamLoop(const BeamLoopParams& params, simt::Carver& carver)
+    ARCBEAM_DEVICE BeamLoop(const BeamLoopParams& params, const Models& models, simt::Carver& carver)
         : loop_(params.loop),
           beam_(params.beam),
+          models_(models),
           barrier_(params.loop.arrived, params.loop.status, params.loop.patience,
                    carver.take<std::uint32_t>(BlockWord::kCount).at(BlockWord::kVerdict)),
           scratch_(carver.take<float>(kScratch * simt::num_warps()).at(kScratch * simt::warp())),
@@ -84,9 +85,9 @@ class BeamLoop {
         each_own([this](const Utterance& one) {
             if (beam_.before.rooms.nodes > 0U) {
                 const Utterance old{loop_, beam_, beam_.before, one.lane};
-                take_over(old, one);
+                take_over<Models::kFused>(old, one);
             }
-            const Advance advance(one);
+            const Advance<Models> advance(one, models_);
             advance.begin();
             advance.request(requests(0U));
         });
@@ -157,17 +158,16 @@ class BeamLoop {
     // Whether every block computes the hidden layers of all tests for itself.
     [[nodiscard]] ARCBEAM_DEVICE bool joins_alone() const { return kKept && loop_.joins_alone != 0U; }
 
-    [[nodiscard]] ARCBEAM_DEVICE static std::uint32_t worker() {
-        return simt::warp() * simt::grid_size() + simt::block_rank();
-    }
-    [[nodiscard]] ARCBEAM_DEVICE static std::uint32_t workers() { return simt::num_warps() * simt::grid_size(); }
-
     // Runs the steps of the prediction network.
     ARCBEAM_DEVICE bool predict(std::uint32_t num_steps) {
         const DeviceNetwork& network = loop_.network;
         const Steps steps{beam_};
+        if constexpr (Models::kFused) {
+            static_assert(kFillWords <= kScratch);
+            models_.fill(loop_, beam_, num_steps, scratch_);
+        }
         if (network.num_layers == 0U) {
-            look_up_all(steps, num_steps);
+            look_up_all<kPrecision>(network, steps, num_steps, 1U);
             if (!barrier_.wait()) {
                 return false;
             }
@@ -200,17 +200,6 @@ class BeamLoop {
             return steps.prediction(column);
         }
     };
-
-    // Computes the outputs of a stateless network, with zeros up to the stride.
-    ARCBEAM_DEVICE void look_up_all(const Steps& steps, std::uint32_t num_steps) const {
-        const std::uint32_t parts = beam_.sizes.unit_stride / kStep;
-        for (std::uint32_t part = worker(); part < num_steps * parts; part += workers()) {
-            const std::uint32_t column = part / parts;
-            const std::uint32_t i = (part - column * parts) * kStep + simt::warp_thread();
-            const float value = i < loop_.network.units ? look_up(loop_.network, steps, column, i) : 0.0F;
-            simt::store(steps.hidden(column, 0U, 1U) + i, as_input<kPrecision>(value));
-        }
-    }
 
     // Runs the tests; their results are in the logits and keys afterwards.
     ARCBEAM_DEVICE bool test(std::uint32_t round, std::uint32_t num_tests) {
@@ -256,15 +245,17 @@ class BeamLoop {
 
     // Goes on with the utterances of this block.
     ARCBEAM_DEVICE void expand(std::uint32_t round) const {
-        each_tested([&](const Utterance& one, std::uint32_t rank) { Expansion{one}.add_up(rank, keys_of(round)); });
+        each_tested([&](const Utterance& one, std::uint32_t rank) {
+            Expansion<Models>{one, models_}.add_up(rank, keys_of(round));
+        });
         simt::block_barrier();
-        each_tested([](const Utterance& one, std::uint32_t rank) {
-            Expansion{one}.find_labels(simt::load(&one.state().live), rank);
+        each_tested([&](const Utterance& one, std::uint32_t rank) {
+            Expansion<Models>{one, models_}.find_labels(simt::load(&one.state().live), rank);
         });
         simt::block_barrier();
         each_own([&](const Utterance& one) {
             if (one.is_tested()) {
-                const Advance advance(one);
+                const Advance<Models> advance(one, models_);
                 advance.advance();
                 if (one.is_tested()) {
                     advance.request(requests(round + 1U));
@@ -275,16 +266,17 @@ class BeamLoop {
 
     const LoopParams& loop_;
     const BeamParams& beam_;
+    const Models& models_;
     GridBarrier barrier_;
     float* scratch_;  // of this warp
     Weights<kPrecision, kKept> weights_;
     Input* own_joined_ = nullptr;  // in shared memory, if blocks join alone
 };
 
-template <Precision kPrecision, bool kKept>
-ARCBEAM_DEVICE void search(const BeamLoopParams& params) {
+template <Precision kPrecision, bool kKept, class Models>
+ARCBEAM_DEVICE void search(const BeamLoopParams& params, const Models& models) {
     simt::Carver carver;
-    BeamLoop<kPrecision, kKept> loop(params, carver);
+    BeamLoop<kPrecision, kKept, Models> loop(params, models, carver);
     loop.run();
 }
 

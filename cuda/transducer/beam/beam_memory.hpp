@@ -16,6 +16,8 @@ namespace arcbeam::transducer::beam {
 constexpr std::uint32_t kMostHypotheses = 32U;  // one for each thread of a warp
 constexpr std::uint32_t kRoot = 0U;             // the history without labels
 constexpr std::uint32_t kWritten = 0x80000000U;
+constexpr std::uint32_t kBeamModels = 3U;           // automata: the n-gram model, the boosting tree, LODR
+constexpr std::uint32_t kParts = kBeamModels + 1U;  // the internal language model is the last one
 
 // A hypothesis. `log` is the last label of its strongest path in the log of labels, kNowhere for none. If kWritten
 // is set in `duration`, a label follows on that path which is not in the log yet: the last one of its history.
@@ -59,6 +61,22 @@ struct alignas(16) RowSums {
     float confidence;
 };
 
+// With models, of a history: what each has added to its score, and the states of the automata after it.
+struct alignas(16) Fused {
+    double parts[kParts];
+    std::uint32_t states[kBeamModels];
+    std::uint32_t padding;
+};
+
+// With models, of a row: the best score, the log-prob of all labels together, the weight of that, and whose addends
+// there are; kNowhere if the utterance has no models.
+struct alignas(16) FusedSums {
+    float best;
+    float of_labels;
+    float weight;
+    std::uint32_t slot;
+};
+
 struct Lane {
     double offset;  // scores are relative to it
     std::uint32_t frame;
@@ -70,7 +88,8 @@ struct Lane {
     std::uint32_t labels;
     std::uint32_t first_test;  // of this round
     std::uint32_t tests;
-    float later;  // the best score in the buckets of later frames
+    std::uint32_t predicted;  // with an internal language model: the ranks whose histories are new in this round
+    float later;              // the best score in the buckets of later frames
     LaneOutcome outcome;
     std::uint32_t bad_frame;
     std::uint32_t bad_feature;
@@ -96,6 +115,8 @@ struct Sizes {
     std::uint32_t unit_stride;
     std::uint32_t joint_stride;
     std::uint32_t context;
+    std::uint32_t addends;  // with models: the tokens; without: 0
+    std::uint32_t has_ilm;  // 1: with an internal language model
 };
 
 // A bucket more: of the labels that stay on their frame.
@@ -106,6 +127,7 @@ struct Memory {
     Lane* lanes;
     Hypothesis* live;            // [lanes][hypotheses]
     Label* log;                  // [lanes][labels]
+    double* parts;               // with models, [lanes][hypotheses][kParts]: of those that live at the end
     Hypothesis* buckets;         // [lanes][frames + 1][bucket]
     std::uint32_t* counts;       // [lanes][frames + 1]
     Node* nodes;                 // [lanes][nodes]
@@ -123,6 +145,10 @@ struct Memory {
     float* cell;                 // the same
     float* predictions;          // [lanes * slots + 1][joint_stride]
     std::int32_t* contexts;      // [lanes * slots + 1][context]
+    Fused* fused;                // with models, [lanes][nodes]
+    FusedSums* fused_sums;       // with models, [lanes][hypotheses]
+    float* addends;              // with models, [lanes * slots][tokens]: what they add to the scores of labels
+    float* ilm;                  // the same: of these the internal language model's part, which is subtracted
     Rooms rooms;
 };
 
@@ -141,6 +167,8 @@ inline std::uint64_t lay_out(const Sizes& sizes, const Rooms& rooms, std::uint64
     take(memory.lanes, lanes);
     take(memory.live, lanes * most);
     take(memory.log, lanes * rooms.labels);
+    const std::uint64_t fused = sizes.addends > 0U ? lanes : 0U;
+    take(memory.parts, fused * most * kParts);
     returned = at - first;
     take(memory.buckets, lanes * buckets * rooms.bucket);
     take(memory.counts, lanes * buckets);
@@ -158,6 +186,10 @@ inline std::uint64_t lay_out(const Sizes& sizes, const Rooms& rooms, std::uint64
     take(memory.cell, slots * sizes.layers * sizes.unit_stride);
     take(memory.predictions, slots * sizes.joint_stride);
     take(memory.contexts, slots * sizes.context);
+    take(memory.fused, fused * rooms.nodes);
+    take(memory.fused_sums, fused * most);
+    take(memory.addends, fused * rooms.slots * sizes.addends);
+    take(memory.ilm, sizes.has_ilm * fused * rooms.slots * sizes.addends);
     memory.hidden = reinterpret_cast<void*>(at);
     at += padded16(slots * sizes.layers * sizes.unit_stride * value_bytes(sizes.precision));
     memory.rooms = rooms;
@@ -183,6 +215,21 @@ struct BeamParams {
 struct BeamLoopParams {
     LoopParams loop;  // of which lanes and windows, and what has a place in Memory, are not used
     BeamParams beam;
+};
+
+// What models make of the scores of labels, see models.cuh.
+struct FusionOfBeam {
+    const TokenAutomaton* automata;  // [lanes][kBeamModels]; without states: none
+    const std::uint32_t* starts;     // [lanes][kBeamModels]: their first states
+    float factors[kBeamModels];
+    float ilm_scale;               // 0: no internal language model
+    std::uint32_t has_ilm;         // 1: its log-probs are needed
+    std::uint32_t no_encoder_row;  // among the projected frames: one of zeros
+};
+
+struct FusedBeamLoopParams {
+    BeamLoopParams search;
+    FusionOfBeam fusion;
 };
 
 // Dynamic shared memory of a block, before that of the weights.

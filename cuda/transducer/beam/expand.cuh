@@ -9,8 +9,7 @@
 #pragma once
 
 #include "transducer/beam/best_keys.cuh"
-#include "transducer/beam/utterance.cuh"
-#include "transducer/result.cuh"
+#include "transducer/beam/models.cuh"
 
 namespace arcbeam::transducer::beam {
 
@@ -21,8 +20,10 @@ ARCBEAM_DEVICE std::uint64_t order_of(const Utterance& of, std::uint32_t rank, s
     return (std::uint64_t{rank} * (of.loop.network.tokens + 1U) + before) * of.beam.sizes.durations + duration;
 }
 
+template <class Models>
 struct Expansion {
     const Utterance& of;
+    const Models& models;
 
     // The sums of a live hypothesis' logits.
     ARCBEAM_DEVICE void add_up(std::uint32_t rank, const std::uint64_t* keys) const {
@@ -32,7 +33,11 @@ struct Expansion {
         const std::uint64_t length = network.durations > 0U ? simt::load(keys + of.loop.most_tests + test) : 0U;
         const float largest = value_of(key);
         RowSums sums{largest, INFINITY, 0.0F, 0.0F};
-        if (key != kNotFinite && length != kNotFinite) {
+        bool is_good = key != kNotFinite && length != kNotFinite;
+        if constexpr (Models::kFused) {
+            is_good = models.subtract_ilm(of, rank, keys) && is_good;
+        }
+        if (is_good) {
             const PlainLogits logits{of.logits(rank)};
             sums.log_sum =
                 log_of(sum_of(logits, network.tokens, [=](float logit) { return exp_of(logit - largest); }));
@@ -41,6 +46,9 @@ struct Expansion {
                     confidence_of(of.loop, logits, largest, sums.log_sum, log_prob(largest, largest, sums.log_sum));
             }
             sums.best_duration = add_up_durations(rank, logits.first + network.tokens, length);
+            if constexpr (Models::kFused) {
+                models.add_up(of, rank, sums, key);
+            }
         }
         if (simt::warp_thread() == 0U) {
             simt::store(reinterpret_cast<Piece*>(of.sums(rank)),
@@ -58,8 +66,8 @@ struct Expansion {
             const RowSums sums = sums_of(rank);
             is_finite = is_number(sums.log_sum);
             // Rounding is monotone, so the best token with the best duration makes the best candidate.
-            const float one = score_after(simt::load(&of.live(rank)->score),
-                                          log_prob(sums.largest, sums.largest, sums.log_sum), sums.best_duration);
+            const float one = score_after(simt::load(&of.live(rank)->score), models.scores(of, rank, sums).best(),
+                                          sums.best_duration);
             best = one > best ? one : best;
         }
         bound = largest_of(best) - of.beam.beam;
@@ -73,19 +81,16 @@ struct Expansion {
             return;
         }
         const std::uint32_t tokens = of.loop.network.tokens;
-        const RowSums sums = sums_of(rank);
+        const auto scores = models.scores(of, rank, sums_of(rank));
         const float before = simt::load(&of.live(rank)->score);
-        const float* const logits = of.logits(rank);
         for (std::uint32_t d = 0U; d < of.beam.sizes.durations; ++d) {
             const float duration = simt::load(of.durations(rank) + d);
             BestKeys best(of.most());
-            const float largest = score_after(before, log_prob(sums.largest, sums.largest, sums.log_sum), duration);
-            if (largest >= bound) {
+            if (!(score_after(before, scores.best(), duration) < bound)) {
                 each_label(
-                    logits,
-                    [&](std::uint32_t token, float logit) {
-                        const float score =
-                            score_after(before, log_prob(logit, sums.largest, sums.log_sum), duration);
+                    scores,
+                    [&](std::uint32_t token, float of_token) {
+                        const float score = score_after(before, of_token, duration);
                         return score >= bound && is_number(score) ? rank_key(score, rank * tokens + token) : 0U;
                     },
                     best);
@@ -119,9 +124,7 @@ struct Expansion {
             append(best.key(), d);
             std::uint64_t blank = 0U;
             if (me < live) {
-                const RowSums sums = sums_of(me);
-                const float of_blank =
-                    log_prob(simt::load(of.logits(me) + of.loop.blank), sums.largest, sums.log_sum);
+                const float of_blank = models.scores(of, me, sums_of(me)).of(of.loop.blank);
                 const float score =
                     score_after(simt::load(&of.live(me)->score), of_blank, simt::load(of.durations(me) + d));
                 blank = score >= bound && is_number(score) ? rank_key(score, me * tokens + of.loop.blank) : 0U;
@@ -155,15 +158,16 @@ struct Expansion {
     }
 
   private:
-    // Takes key_of(token, logit) of all labels. Several logits are loaded at a time, and most are out of the beam.
+    // Takes key_of(token, its score) of all labels. Several are loaded at a time, and most are out of the beam.
     template <class KeyOf>
-    ARCBEAM_DEVICE void each_label(const float* logits, const KeyOf& key_of, BestKeys& best) const {
+    ARCBEAM_DEVICE void each_label(const typename Models::Scores& scores, const KeyOf& key_of,
+                                   BestKeys& best) const {
         constexpr std::uint32_t kAtOnce = 8U;
         const std::uint32_t tokens = of.loop.network.tokens;
         for (std::uint32_t first = 0U; first < tokens; first += kAtOnce * simt::kWarpSize) {
             float values[kAtOnce];
             std::uint64_t keys[kAtOnce];
-            PlainLogits{logits}.read<kAtOnce>(first + simt::warp_thread(), simt::kWarpSize, tokens, values);
+            scores.template read<kAtOnce>(first + simt::warp_thread(), simt::kWarpSize, tokens, values);
             std::uint64_t any = 0U;
             for (std::uint32_t k = 0U; k < kAtOnce; ++k) {
                 const std::uint32_t token = first + k * simt::kWarpSize + simt::warp_thread();

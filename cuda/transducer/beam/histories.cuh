@@ -17,9 +17,11 @@ struct Histories {
         simt::store(reinterpret_cast<Piece*>(of.node(i)), Piece{{parent, token, slot, 0U}});
     }
 
-    // The history of each thread with one token more, where `wants`. No two threads want the same. A warp_sync
-    // follows.
-    ARCBEAM_DEVICE std::uint32_t child(bool wants, std::uint32_t parent, std::uint32_t token) const {
+    // The history of each thread with one token more, where `wants`. No two threads want the same. A new one is
+    // given to made(history). A warp_sync follows.
+    template <class Made>
+    ARCBEAM_DEVICE std::uint32_t child(bool wants, std::uint32_t parent, std::uint32_t token,
+                                       const Made& made) const {
         std::uint32_t entry = 0U;
         const bool is_new = wants && !find(key_of(parent, token), entry);
         const std::uint32_t makers = simt::ballot(simt::kAllThreads, is_new);
@@ -32,6 +34,7 @@ struct Histories {
             for (std::uint32_t b = 0U; b < buckets_of(of.beam.sizes); ++b) {
                 simt::store(of.place(found, b), kNowhere);
             }
+            made(found);
         } else if (wants) {
             found = simt::load(of.memory.children + of.table_at(entry));
         }

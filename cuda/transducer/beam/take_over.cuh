@@ -16,6 +16,7 @@ ARCBEAM_DEVICE void copy_words(const T* from, T* to, std::size_t count) {
     }
 }
 
+template <bool kFused>
 ARCBEAM_DEVICE void take_over(const Utterance& old, const Utterance& of) {
     const Sizes& sizes = of.beam.sizes;
     const Lane& lane = of.state();
@@ -40,6 +41,17 @@ ARCBEAM_DEVICE void take_over(const Utterance& old, const Utterance& of) {
                of.memory.predictions + of.slot_at(0U) * sizes.joint_stride, slots * sizes.joint_stride);
     copy_words(old.memory.contexts + old.slot_at(0U) * sizes.context,
                of.memory.contexts + of.slot_at(0U) * sizes.context, slots * sizes.context);
+    if constexpr (kFused) {
+        copy_words(old.memory.fused + old.node_at(0U), of.memory.fused + of.node_at(0U), simt::load(&lane.nodes));
+        const std::size_t parts = static_cast<std::size_t>(of.most()) * kParts;
+        copy_words(old.memory.parts + old.lane * parts, of.memory.parts + of.lane * parts, parts);
+        copy_words(old.memory.addends + old.slot_at(0U) * sizes.addends,
+                   of.memory.addends + of.slot_at(0U) * sizes.addends, slots * sizes.addends);
+        if (sizes.has_ilm != 0U) {
+            copy_words(old.memory.ilm + old.slot_at(0U) * sizes.addends,
+                       of.memory.ilm + of.slot_at(0U) * sizes.addends, slots * sizes.addends);
+        }
+    }
     simt::warp_sync(simt::kAllThreads);
     Histories{of}.fill_table();
     simt::warp_sync(simt::kAllThreads);

@@ -66,6 +66,9 @@ struct Utterance {
     [[nodiscard]] ARCBEAM_DEVICE std::size_t table_at(std::uint32_t i) const {
         return 2U * static_cast<std::size_t>(lane) * rooms().nodes + i;
     }
+    [[nodiscard]] ARCBEAM_DEVICE std::size_t node_at(std::uint32_t i) const {
+        return static_cast<std::size_t>(lane) * rooms().nodes + i;
+    }
     [[nodiscard]] ARCBEAM_DEVICE std::size_t slot_at(std::uint32_t slot) const {
         return static_cast<std::size_t>(lane) * rooms().slots + slot;
     }
@@ -99,11 +102,6 @@ struct Utterance {
     // The bucket of a later frame.
     [[nodiscard]] ARCBEAM_DEVICE std::uint32_t bucket_of(std::uint32_t frame) const {
         return frame % beam.sizes.frames;
-    }
-
-  private:
-    [[nodiscard]] ARCBEAM_DEVICE std::size_t node_at(std::uint32_t i) const {
-        return static_cast<std::size_t>(lane) * rooms().nodes + i;
     }
 };
 

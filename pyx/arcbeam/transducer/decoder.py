@@ -141,8 +141,7 @@ class TransducerDecoder(SearchingDecoder, Fixed):
             chosen.durations is not None, chosen.confidence is not None, shapes, chosen.frame_shift, detokenize,
             chosen.confidence_aggregation,
         )  # fmt: skip
-        fuses = ngram_lm is not None or lodr is not None or chosen.ilm_scale > 0
-        self._ordinal = ordinal_of(chosen, prediction, fuses)
+        self._ordinal = ordinal_of(chosen, prediction)
         chosen = chosen.resolved(usable_cores() if self._ordinal is None else None)
         engine = make_engine(prediction, joint, chosen, self._ordinal, lodr, frame_looping=self._frame_looping)
         spec = InputSpec(int(joint.encoder_weight.shape[1]), True, "encoder_output", "features", "values")

@@ -35,7 +35,7 @@ class TransducerMemory:
     pinned : int
         Memory of the host: encoder output on its way to the device, results on their way back.
     automata : int
-        Boosting trees and the n-gram model, of GPUs.
+        Boosting trees and the n-gram models, of GPUs.
 
     The states of streams lie in the host's memory, and are not counted.
     """
@@ -54,12 +54,9 @@ class TransducerMemory:
         return self.weights + self.encoder_output + self.projected + self.hypotheses + self.batch + self.automata
 
 
-def ordinal_of(options: TransducerOptions, prediction: LstmPrediction | StatelessPrediction, fuses: bool) -> int | None:
-    """The number of the GPU that decodes, None for the CPU. ``"auto"`` warns if the GPU cannot decode this network.
-
-    fuses : whether the decoder has language models
-    """
-    why = _why_no_gpu(options, prediction, fuses)
+def ordinal_of(options: TransducerOptions, prediction: LstmPrediction | StatelessPrediction) -> int | None:
+    """The number of the GPU that decodes, None for the CPU. ``"auto"`` warns if the GPU cannot decode this network."""
+    why = _why_no_gpu(options, prediction)
     if why is None or options.device == "cpu":
         return resolve_device(options.device)
     if options.device == "auto":
@@ -74,17 +71,13 @@ def ordinal_of(options: TransducerOptions, prediction: LstmPrediction | Stateles
     return resolve_device(options.device)
 
 
-def _why_no_gpu(
-    options: TransducerOptions, prediction: LstmPrediction | StatelessPrediction, fuses: bool
-) -> str | None:
+def _why_no_gpu(options: TransducerOptions, prediction: LstmPrediction | StatelessPrediction) -> str | None:
     """Why no GPU takes this decoder; None if one does."""
     layers = len(getattr(prediction, "layers", ()))
     if layers > MOST_LAYERS:
         return f"a GPU takes at most {MOST_LAYERS} LSTM layers, and the network has {layers}"
     if options.beam is None:
         return None
-    if fuses:
-        return "on a GPU a beam does not take language models yet"
     if options.max_hypotheses > MOST_HYPOTHESES:
         return f"a GPU takes max_hypotheses up to {MOST_HYPOTHESES}, and it is {options.max_hypotheses}"
     longest = max(options.durations or (0,))

@@ -32,7 +32,7 @@ def make_engine(
     if options.precision == "bfloat16":
         prediction, joint = rounded(prediction, joint)
     if ordinal is not None:
-        return _cuda(prediction, joint, options, sure, ordinal, frame_looping)
+        return _cuda(prediction, joint, options, sure, ordinal, lodr, frame_looping)
     threads = options.threads or usable_cores()
     return CpuEngine(
         pack(prediction, joint, rounds=options.precision == "bfloat16"),
@@ -80,6 +80,7 @@ def _cuda(
     options: TransducerOptions,
     confidence: Measure | None,
     ordinal: int,
+    lodr: TokenAutomaton | None,
     frame_looping: bool,
 ) -> TransducerEngine:
     """The engine on a GPU, with the weights on that GPU."""
@@ -105,4 +106,5 @@ def _cuda(
         confidence=confidence,
         alphas=(options.ngram_lm_alpha, options.boosting_tree_alpha),
         beam=None if options.beam is None else options,
+        lodr=lodr,
     )

@@ -3,16 +3,20 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from arcbeam.gpu._memory cimport DeviceBuffer
-from arcbeam.transducer.gpu._beam_memory cimport BeamLoopParams
+from arcbeam.transducer.gpu._beam_memory cimport BeamLoopParams, FusedBeamLoopParams
+from arcbeam.transducer.gpu._fusion cimport BeamFusionMemory
 from arcbeam.transducer.gpu._group cimport Group
 
 
 cdef class BeamGroup(Group):
-    cdef BeamLoopParams beam
+    cdef FusedBeamLoopParams launched  # where nothing is fused, the first part
+    cdef BeamLoopParams* beam  # the first part
+    cdef BeamFusionMemory fusion  # of the batch, None if nothing is fused
     cdef DeviceBuffer arena, arena_before  # the latter of the launch before, which had less room
     cdef uint64_t returned
     cdef uint64_t arena_bytes
     cdef uint64_t cleared  # bytes of counters and keys
     cdef object options
+    cdef int _reserve_rows(self, uint64_t frames) except -1
     cdef int _lay_out(self, DeviceBuffer arena) except -1
     cdef int _send_lanes(self, const int64_t[:, ::1] utterances) except -1

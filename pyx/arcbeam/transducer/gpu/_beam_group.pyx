@@ -7,7 +7,7 @@ from libcpp.vector cimport vector
 from arcbeam.gpu._memory cimport copy_on_device, copy_to_device, copy_to_host, set_bytes
 from arcbeam.transducer.beam._lists cimport Lists
 from arcbeam.transducer.gpu._beam_memory cimport (
-    Ended, Hypothesis, Label, Lane, lay_out, list_ended, ListOptions, Memory, Rooms,
+    Ended, Hypothesis, kParts, Label, Lane, lay_out, list_ended, ListOptions, Memory, Rooms,
 )
 from arcbeam.transducer.gpu._network cimport kKeyBuffers, LaneOutcome, padded16, Statistic
 
@@ -22,7 +22,8 @@ cdef class BeamGroup(Group):
     """Beside what its base has: the hypotheses and histories of the group, which grow when there is no room."""
 
     def __init__(self, pool, stream, precision, options):
-        memset(&self.beam, 0, sizeof(self.beam))
+        memset(&self.launched, 0, sizeof(self.launched))
+        self.beam = &self.launched.search
         self.options = options
         self.arena = DeviceBuffer(self.pool, self.stream, "the hypotheses")
         self.arena_before = DeviceBuffer(self.pool, self.stream, "the hypotheses")
@@ -41,7 +42,7 @@ cdef class BeamGroup(Group):
         """Sends utterances, the longest first; none has a state."""
         cdef uint32_t n = <uint32_t> utterances.shape[0], most = self.params.most_tests
         cdef uint64_t start
-        self._reserve_projected(self._count_frames(utterances))
+        self._reserve_rows(self._count_frames(utterances))
         self.beam.beam.sizes.precision = self.precision
         self.beam.beam.sizes.lanes = n
         self.beam.beam.sizes.hypotheses = self.options.max_hypotheses
@@ -79,6 +80,19 @@ cdef class BeamGroup(Group):
         self._send_lanes(utterances)
         return 0
 
+    cdef int _reserve_rows(self, uint64_t frames) except -1:
+        """Room for the projected frames; for an internal language model, also one of zeros."""
+        cdef bint fuses = self.fusion is not None
+        if fuses:
+            self.launched.fusion = self.fusion.beam
+            self.launched.fusion.no_encoder_row = <uint32_t> frames
+        self.beam.beam.sizes.addends = self.params.network.tokens if fuses else 0
+        self.beam.beam.sizes.has_ilm = self.launched.fusion.has_ilm if fuses else 0
+        self._reserve_projected(frames + self.beam.beam.sizes.has_ilm)
+        if self.beam.beam.sizes.has_ilm:
+            set_bytes(self.projected.address + 4 * frames * self.joint_stride, 0, 4 * self.joint_stride, self.stream)
+        return 0
+
     cdef int _lay_out(self, DeviceBuffer arena) except -1:
         """Lays the arrays out in memory that is 0."""
         cdef Memory* memory = &self.beam.beam.memory
@@ -110,7 +124,7 @@ cdef class BeamGroup(Group):
         return 0
 
     cdef void* launch_params(self) noexcept:
-        return &self.beam
+        return &self.launched
 
     cdef int fetch(self) except -1 nogil:
         copy_to_host(self.control_host.data, self.control.address, WORD_BYTES, self.stream)
@@ -139,7 +153,8 @@ cdef class BeamGroup(Group):
         cdef const Lane* lanes = <const Lane*> host
         cdef const Hypothesis* live = <const Hypothesis*> (host + (<uint64_t> <uintptr_t> memory.live - first))
         cdef const Label* log = <const Label*> (host + (<uint64_t> <uintptr_t> memory.log - first))
-        cdef uint32_t i, k, most = self.beam.beam.sizes.hypotheses
+        cdef const double* parts = NULL
+        cdef uint32_t i, k, m, most = self.beam.beam.sizes.hypotheses
         cdef vector[Ended] ended
         cdef Lists found = Lists()
         cdef ListOptions options
@@ -147,6 +162,8 @@ cdef class BeamGroup(Group):
         options.length_power = self.options.length_power
         options.has_durations = self.params.network.durations > 0
         options.has_confidences = self.params.confidence.statistic != Statistic.none
+        if self.fusion is not None:
+            parts = <const double*> (host + (<uint64_t> <uintptr_t> memory.parts - first))
         found.of.resize(self.beam.beam.sizes.lanes)
         for i in range(self.beam.beam.sizes.lanes):
             if lanes[i].outcome != LaneOutcome.decoded:
@@ -156,6 +173,8 @@ cdef class BeamGroup(Group):
             ended.clear()
             for k in range(lanes[i].live):
                 one.score, one.log = live[<size_t> i * most + k].score, live[<size_t> i * most + k].log
+                for m in range(kParts):
+                    one.shares[m] = 0.0 if parts == NULL else parts[(<size_t> i * most + k) * kParts + m]
                 ended.push_back(one)
             with nogil:
                 list_ended(options, lanes[i].offset, ended, log + <size_t> i * memory.rooms.labels, found.of[i])

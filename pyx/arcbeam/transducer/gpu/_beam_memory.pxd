@@ -4,12 +4,13 @@ from libc.stdint cimport uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
-from arcbeam.transducer.beam._lists cimport NBest
+from arcbeam.transducer._token_automaton cimport TokenAutomaton
+from arcbeam.transducer.beam._lists cimport NBest, Shares
 from arcbeam.transducer.gpu._network cimport LaneOutcome, LoopParams, Precision
 
 cdef extern from "transducer/beam/beam_memory.hpp" namespace "arcbeam::transducer::beam" nogil:
     cdef enum:
-        kMostHypotheses
+        kMostHypotheses, kBeamModels, kParts
 
     cdef cppclass Hypothesis:
         float score
@@ -44,11 +45,14 @@ cdef extern from "transducer/beam/beam_memory.hpp" namespace "arcbeam::transduce
         uint32_t unit_stride
         uint32_t joint_stride
         uint32_t context
+        uint32_t addends
+        uint32_t has_ilm
 
     cdef cppclass Memory:
         Lane* lanes
         Hypothesis* live
         Label* log
+        double* parts
         Rooms rooms
 
     cdef cppclass BeamParams:
@@ -69,6 +73,18 @@ cdef extern from "transducer/beam/beam_memory.hpp" namespace "arcbeam::transduce
         LoopParams loop
         BeamParams beam
 
+    cdef struct FusionOfBeam:
+        const TokenAutomaton* automata
+        const uint32_t* starts
+        float[3] factors
+        float ilm_scale
+        uint32_t has_ilm
+        uint32_t no_encoder_row
+
+    cdef cppclass FusedBeamLoopParams:
+        BeamLoopParams search
+        FusionOfBeam fusion
+
     uint64_t lay_out(const Sizes& sizes, const Rooms& rooms, uint64_t at, Memory& memory, uint64_t& returned)
     uint64_t shared_bytes(Precision precision, uint64_t warps)
 
@@ -78,8 +94,9 @@ cdef extern from "transducer/beam/ending.hpp" namespace "arcbeam::transducer::be
         cbool has_durations
         cbool has_confidences
 
-    cdef struct Ended:
+    cdef cppclass Ended:
         float score
         uint32_t log
+        Shares shares
 
     void list_ended(const ListOptions&, double, const vector[Ended]&, const Label*, NBest&) except +

@@ -15,6 +15,7 @@ from arcbeam.transducer.gpu._network cimport kKeyBuffers, padded16
 
 cdef enum:
     MODELS = 2  # kFusionModels: the n-gram model, the boosting tree
+    BEAM_MODELS = 3  # kBeamModels: LODR, too
     ALIGNED = 256
 
 ARRAYS = ("first_arcs", "arc_tokens", "arcs", "backoffs")
@@ -32,7 +33,7 @@ cdef class Table:
 cdef class FusionMemory:
     """The live automata that a decoder has used, sent once; and the rows of one group after the other."""
 
-    def __cinit__(self, MemoryPool pool not None, Stream stream not None, alphas):
+    def __cinit__(self, MemoryPool pool not None, Stream stream not None, alphas, options=None, lodr=None):
         self.pool, self.stream = pool, stream
         self.work = DeviceBuffer(pool, stream, "the addends of labels")
         self.head = HostBuffer(pool.context)
@@ -60,33 +61,38 @@ cdef class FusionMemory:
 
     cdef int begin(self, list fusions, uint32_t tokens, uint32_t tests) except -1:
         """Sends what a group needs: automata that are not there yet, in one copy, and where each lane begins."""
-        cdef uint32_t n = <uint32_t> len(fusions), state
-        cdef uint64_t biases_at, next_at, start
-        cdef uint32_t* starts
-        cdef uint64_t view_bytes = <uint64_t> MODELS * n * sizeof(TokenAutomaton)
-        self.lanes = n
-        self.states_at = padded16(view_bytes)
-        self.keys_at = padded16(self.states_at + <uint64_t> MODELS * n * sizeof(uint32_t))
-        self.key_bytes = <uint64_t> 8 * kKeyBuffers * tests
-        biases_at = padded16(self.keys_at + self.key_bytes)
-        next_at = padded16(biases_at + <uint64_t> 4 * n * tokens)
-        self.work.reserve(next_at + <uint64_t> 4 * 2 * MODELS * n * tokens, False)
-        self.head.reserve(biases_at)
+        cdef uint64_t lanes = <uint64_t> len(fusions), start
+        cdef uint64_t biases = padded16(4 * lanes * tokens)
+        self._begin(fusions, MODELS, <uint64_t> 8 * kKeyBuffers * tests, biases + 4 * 2 * MODELS * lanes * tokens)
         start = self.work.address
-        memset(self.head.data, 0, biases_at)
-        self._put_views(fusions, <TokenAutomaton*> self.head.data)
-        starts = <uint32_t*> (<unsigned char*> self.head.data + self.states_at)
-        for fusion in fusions:
-            for state in <tuple> fusion[MODELS]:
-                starts[0] = state
-                starts += 1
-        with nogil:
-            copy_to_device(start, self.head.data, biases_at, self.stream)
         self.params.automata = <const TokenAutomaton*> <uintptr_t> start
         self.params.states = <uint32_t*> <uintptr_t> (start + self.states_at)
         self.params.keys = <uint64_t*> <uintptr_t> (start + self.keys_at)
-        self.params.biases = <float*> <uintptr_t> (start + biases_at)
-        self.params.next_states = <uint32_t*> <uintptr_t> (start + next_at)
+        self.params.biases = <float*> <uintptr_t> (start + self.rows_at)
+        self.params.next_states = <uint32_t*> <uintptr_t> (start + self.rows_at + biases)
+        self.params.used[0], self.params.used[1] = self.used[0], self.used[1]
+        return 0
+
+    cdef int _begin(self, list fusions, uint32_t models, uint64_t keys, uint64_t rows) except -1:
+        """Sends views and first states of so many models, and `keys` bytes of 0; then there is room for rows."""
+        cdef uint32_t n = <uint32_t> len(fusions), state
+        cdef uint32_t* starts
+        self.lanes = n
+        self.states_at = padded16(<uint64_t> models * n * sizeof(TokenAutomaton))
+        self.keys_at = padded16(self.states_at + <uint64_t> models * n * sizeof(uint32_t))
+        self.key_bytes = keys
+        self.rows_at = padded16(self.keys_at + keys)
+        self.work.reserve(self.rows_at + rows, False)
+        self.head.reserve(self.rows_at)
+        memset(self.head.data, 0, self.rows_at)
+        self._put_views(fusions, models, <TokenAutomaton*> self.head.data)
+        starts = <uint32_t*> (<unsigned char*> self.head.data + self.states_at)
+        for fusion in fusions:
+            for state in <tuple> fusion[models]:
+                starts[0] = state
+                starts += 1
+        with nogil:
+            copy_to_device(self.work.address, self.head.data, self.rows_at, self.stream)
         return 0
 
     cdef int begin_again(self) except -1:
@@ -109,14 +115,14 @@ cdef class FusionMemory:
         cdef const unsigned char* data = <const unsigned char*> self.head.data + self.states_at
         return np.frombuffer(data[:MODELS * self.lanes * sizeof(uint32_t)], np.uint32).reshape(self.lanes, MODELS)
 
-    cdef int _put_views(self, list fusions, TokenAutomaton* views) except -1:
+    cdef int _put_views(self, list fusions, uint32_t models, TokenAutomaton* views) except -1:
         """The view of each automaton; those that are not on the device are sent. Without one all stays 0."""
-        cdef Py_ssize_t i, model
+        cdef uint32_t i, model
         cdef Table table
         missing = {}
-        memset(&self.params.used, 0, sizeof(self.params.used))
+        memset(&self.used, 0, sizeof(self.used))
         for i, fusion in enumerate(fusions):
-            for model in range(MODELS):
+            for model in range(models):
                 automaton = (<tuple> fusion)[model]
                 if automaton is None:
                     continue
@@ -124,11 +130,11 @@ cdef class FusionMemory:
                 if table is None:
                     missing[automaton] = None
                 else:
-                    self.params.used[model] = 1
-                    views[i * MODELS + model] = table.view
+                    self.used[model] = 1
+                    views[i * models + model] = table.view
         if missing:
             self._send(list(missing))
-            self._put_views(fusions, views)
+            self._put_views(fusions, models, views)
         return 0
 
     cdef int _send(self, list new) except -1:
@@ -160,6 +166,33 @@ cdef class FusionMemory:
             table.automaton = ref(automaton, partial(forget, ref(self), id(automaton)))
             self.tables[id(automaton)] = table
         return 0
+
+
+cdef class BeamFusionMemory(FusionMemory):
+    """The same for beam search: a second n-gram model and the internal one, but no rows, which histories have."""
+
+    def __init__(self, pool, stream, alphas, options, lodr):
+        memset(&self.beam, 0, sizeof(self.beam))
+        self.lodr = lodr
+        self.beam.factors[0], self.beam.factors[1] = alphas
+        self.beam.factors[2], self.beam.ilm_scale = options.lodr_scale, options.ilm_scale
+
+    cdef int begin(self, list fusions, uint32_t tokens, uint32_t tests) except -1:
+        cdef uint32_t start = 0 if self.lodr is None else self.lodr.start
+        self._begin([(*fusion[:MODELS], self.lodr, (*fusion[MODELS], start)) for fusion in fusions], BEAM_MODELS, 0, 0)
+        self.beam.automata = <const TokenAutomaton*> <uintptr_t> self.work.address
+        self.beam.starts = <const uint32_t*> <uintptr_t> (self.work.address + self.states_at)
+        self.beam.has_ilm = self.beam.ilm_scale > 0 and tokens > 1
+        return 0
+
+    cdef bint fetches_at_once(self) noexcept nogil:
+        return True
+
+    cdef int fetch(self) except -1 nogil:
+        return 0  # an n-best list needs no states
+
+    cdef object states(self):
+        return None
 
 
 def forget(memory, number, _):

@@ -10,7 +10,7 @@ from arcbeam.gpu._cuda import Context
 from arcbeam.gpu._launch import Stream
 from arcbeam.transducer.options import TransducerOptions
 from arcbeam.transducer.states import State
-from arcbeam.transducer.token_automaton import Fusions
+from arcbeam.transducer.token_automaton import Fusions, TokenAutomaton
 
 class CudaEngine:
     @property
@@ -38,6 +38,7 @@ class CudaEngine:
         confidence: Measure | None,
         alphas: tuple[float, float],
         beam: TransducerOptions | None = None,
+        lodr: TokenAutomaton | None = None,
     ) -> None: ...
     def decode(
         self, utterances: npt.NDArray[np.int64], states: list[State | None], on_host: bool, fusions: Fusions = None

@@ -18,16 +18,18 @@ from arcbeam.transducer.gpu._network cimport (
 )
 from arcbeam.transducer.gpu._beam_group cimport BeamGroup
 from arcbeam.transducer.gpu._beam_memory cimport shared_bytes as beam_bytes
-from arcbeam.transducer.gpu._fusion cimport FusionMemory
+from arcbeam.transducer.gpu._fusion cimport BeamFusionMemory, FusionMemory
 from arcbeam.transducer.gpu._group cimport Group
 
 from arcbeam.gpu.tuned import transducer_plan
-from arcbeam.core.errors import CapacityError, CudaError, CudaOutOfMemoryError, UnsupportedError
+from arcbeam.core.errors import CapacityError, CudaError, CudaOutOfMemoryError
 from arcbeam.transducer.weights import padded
 
 cdef enum:
     SLICE_MS = 100  # of waiting between checks for signals
     ROOM = 1  # arcbeam::transducer::Ending
+
+NO_AUTOMATA = None, None, (0, 0)  # of an utterance
 
 
 cdef class CudaEngine(BatchEngine):
@@ -40,7 +42,9 @@ cdef class CudaEngine(BatchEngine):
     cdef Group group
     cdef FusionMemory fusion
     cdef bint fuses  # the batch that is being decoded
+    cdef bint always_fuses  # with models of the decoder itself
     cdef uint32_t hypotheses  # of a beam search, 0 of a greedy one
+    cdef uint32_t least_tests  # of an utterance in a round
     cdef LoopParams* params  # of the group
     cdef Precision precision
     cdef bint in_flight
@@ -49,7 +53,7 @@ cdef class CudaEngine(BatchEngine):
 
     def __init__(self, dict weights, int ordinal, *, str precision, uint32_t tokens, uint32_t units, uint32_t features,
                  uint32_t joint, uint32_t layers, uint32_t context, bint relu, str activation, uint32_t blank,
-                 uint32_t max_symbols, durations, bint frame_looping, confidence, alphas, beam=None):
+                 uint32_t max_symbols, durations, bint frame_looping, confidence, alphas, beam=None, lodr=None):
         if layers > kMostLayers:
             raise ValueError(f"layers: expected at most {kMostLayers} LSTM layers on a GPU, got {layers}; decode on the CPU")
         self.precision_name = precision
@@ -66,9 +70,14 @@ cdef class CudaEngine(BatchEngine):
         self.kernels = {kernel: module.function(f"arcbeam_transducer_{kernel}_{search}{precision}")
                         for kernel in transducer_plan.KERNELS}
         self.weights = DeviceBuffer(self.pool, self.stream, "the weights")
-        self.group = (Group(self.pool, self.stream, self.precision) if beam is None
-                      else BeamGroup(self.pool, self.stream, self.precision, beam))
-        self.fusion = FusionMemory(self.pool, self.stream, alphas)
+        self.least_tests = max(self.hypotheses, <uint32_t> 1)
+        if beam is None:
+            self.group, self.fusion = Group(self.pool, self.stream, self.precision), FusionMemory(self.pool, self.stream, alphas)
+        else:
+            self.group = BeamGroup(self.pool, self.stream, self.precision, beam)
+            self.fusion = BeamFusionMemory(self.pool, self.stream, alphas, beam, lodr)
+            self.always_fuses = lodr is not None or beam.ilm_scale > 0
+            self.least_tests *= 2 if beam.ilm_scale > 0 else 1  # that of a history without an encoder
         self.fused_kernels = {}
         self.params = &self.group.params
         memset(&self.shape, 0, sizeof(self.shape))
@@ -145,17 +154,17 @@ cdef class CudaEngine(BatchEngine):
         # states: None or (hidden, cell, context, skip, frames).
         # found: (take, i); take(i) is (tokens, frames, durations, log_probs, confidences, state).
         # bad, values that are not finite: (utterance, frame, column, value), or (utterance, frame) of the network's.
-        if self.hypotheses and fusions is not None:
-            raise UnsupportedError('boost: expected a decoder on the CPU, because on a GPU a beam does not take a boosting tree yet; '
-                                   'make it with device="cpu", or leave out beam=')
         with self.decoding_lock():
             return self.decode_with_retry((utterances, states, on_host, fusions))
 
     # A batch
 
     cdef object attempt(self, tuple batch):
-        self._fuse(batch[3] is not None)
-        return self._decode(batch[0], batch[1], batch[2], batch[3])
+        fusions = batch[3]
+        if fusions is None and self.always_fuses:
+            fusions = [NO_AUTOMATA] * len(batch[0])
+        self._fuse(fusions is not None)
+        return self._decode(batch[0], batch[1], batch[2], fusions)
 
     cdef bint shrink(self, error) except -1:
         """Half the lanes."""
@@ -170,8 +179,9 @@ cdef class CudaEngine(BatchEngine):
     cdef int _fuse(self, bint wanted) except -1:
         self.fuses = wanted
         if wanted and not self.fused_kernels:
-            module = load_module(self.context, "transducer_fused")
-            found = {kernel: module.function(f"arcbeam_transducer_{kernel}_fused_{self.precision_name}")
+            module = load_module(self.context, "transducer_beam_fused" if self.hypotheses else "transducer_fused")
+            search = "beam_" if self.hypotheses else ""
+            found = {kernel: module.function(f"arcbeam_transducer_{kernel}_fused_{search}{self.precision_name}")
                      for kernel in transducer_plan.KERNELS}
             for kernel in found.values():
                 (<Function> kernel).allow_shared(self.context.state.shared_per_block)
@@ -243,12 +253,12 @@ cdef class CudaEngine(BatchEngine):
     cdef tuple _shapes(self, uint32_t lanes):
         """The shapes to try for so many utterances."""
         if self.hypotheses:
-            return transducer_plan.beam_shapes(lanes, self.hypotheses, self.precision_name)
+            return transducer_plan.beam_shapes(lanes, self.least_tests, self.precision_name)
         return transducer_plan.loop_shapes(lanes, self.precision_name, self.params.network.durations > 0)
 
     cdef uint64_t _shared_bytes(self, shape, uint32_t lanes) except? 0:
         cdef uint32_t blocks = transducer_plan.blocks(self.context.state.multiprocessors)
-        cdef uint32_t tests = max(shape.tests, lanes * max(self.hypotheses, <uint32_t> 1))
+        cdef uint32_t tests = max(shape.tests, lanes * self.least_tests)
         if <uint32_t> shape.teams > blocks:
             return <uint64_t> -1 >> 1  # more than any block has
         cdef uint64_t bytes
@@ -256,8 +266,8 @@ cdef class CudaEngine(BatchEngine):
             bytes = beam_bytes(self.precision, shape.threads // 32)
         else:
             bytes = common_bytes(self.precision, lanes, tests, self.params.network.context, shape.threads // 32)
-        if self.fuses:
-            bytes += fused_bytes(lanes, tests)
+            if self.fuses:
+                bytes += fused_bytes(lanes, tests)
         if shape.kernel == "many":
             bytes += together_bytes()
         else:
@@ -279,7 +289,7 @@ cdef class CudaEngine(BatchEngine):
             self.shape.blocks = transducer_plan.blocks(self.context.state.multiprocessors)
             self.shape.threads, self.shape.shared_bytes = shape.threads, <uint32_t> bytes
             self.shape.cluster, self.shape.cooperative = 1, 1
-            self.params.most_tests = max(shape.tests, lanes * max(self.hypotheses, <uint32_t> 1))
+            self.params.most_tests = max(shape.tests, lanes * self.least_tests)
             self.params.first_window = shape.first_window
             self.params.widest_window, self.params.teams = shape.widest_window, shape.teams
             self.params.joins_alone = shape.joins_alone
@@ -294,6 +304,8 @@ cdef class CudaEngine(BatchEngine):
         self._plan(<uint32_t> utterances.shape[0])
         if self.fuses:
             self.fusion.begin(fusions, self.params.network.tokens, self.params.most_tests)
+        if self.hypotheses:
+            (<BeamGroup> self.group).fusion = <BeamFusionMemory> self.fusion if self.fuses else None
         self.group.begin(utterances, states, on_host)
         self._launch_project()
         self._launch()
@@ -320,7 +332,7 @@ cdef class CudaEngine(BatchEngine):
     cdef int _launch(self) except -1:
         cdef FusedLoopParams fused
         self.group.prepare()
-        if self.fuses:
+        if self.fuses and self.hypotheses == 0:
             fused.loop, fused.fusion = self.params[0], self.fusion.params
             launch(self.kernel, &self.shape, &fused, self.stream)
         else:
