@@ -210,7 +210,7 @@ class Loop {
         }
         const bool stateless = network.num_layers == 0U;
         if (stateless) {
-            look_up_all<kPrecision>(network, steps(), listed, 0U);
+            look_up_all<kPrecision>(network, steps(), 0U);
             if (!barrier_.wait()) {
                 return false;
             }

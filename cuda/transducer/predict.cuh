@@ -19,6 +19,7 @@ struct LaneSteps {
     const LoopParams& params;
     const Lanes& lanes;
 
+    [[nodiscard]] ARCBEAM_DEVICE std::uint32_t count() const { return lanes.listed(); }
     [[nodiscard]] ARCBEAM_DEVICE std::uint32_t token(std::uint32_t column) const {
         return simt::load(lanes.token.at(lane(column)));
     }
@@ -83,10 +84,9 @@ ARCBEAM_DEVICE float look_up(const DeviceNetwork& network, const Steps& steps, s
 // The outputs of a stateless network, with zeros up to the stride, as hidden states of layer 0, by the warps of the
 // grid.
 template <Precision kPrecision, class Steps>
-ARCBEAM_DEVICE void look_up_all(const DeviceNetwork& network, const Steps& steps, std::uint32_t num_columns,
-                                std::uint32_t ahead) {
+ARCBEAM_DEVICE void look_up_all(const DeviceNetwork& network, const Steps& steps, std::uint32_t ahead) {
     const std::uint32_t parts = network.prediction.stride / kStep;
-    for (std::uint32_t part = worker(); part < num_columns * parts; part += workers()) {
+    for (std::uint32_t part = worker(); part < steps.count() * parts; part += workers()) {
         const std::uint32_t column = part / parts;
         const std::uint32_t i = (part - column * parts) * kStep + simt::warp_thread();
         const float value = i < network.units ? look_up(network, steps, column, i) : 0.0F;

@@ -28,7 +28,9 @@ template <Precision kPrecision>
 struct SlotSteps {
     using Input = Value<kPrecision>;
     const BeamParams& beam;
+    std::uint32_t num_steps;
 
+    [[nodiscard]] ARCBEAM_DEVICE std::uint32_t count() const { return num_steps; }
     [[nodiscard]] ARCBEAM_DEVICE std::uint32_t token(std::uint32_t column) const {
         return simt::load(beam.step_token + column);
     }
@@ -161,13 +163,13 @@ class BeamLoop {
     // Runs the steps of the prediction network.
     ARCBEAM_DEVICE bool predict(std::uint32_t num_steps) {
         const DeviceNetwork& network = loop_.network;
-        const Steps steps{beam_};
+        const Steps steps{beam_, num_steps};
         if constexpr (Models::kFused) {
             static_assert(kFillWords <= kScratch);
             models_.fill(loop_, beam_, num_steps, scratch_);
         }
         if (network.num_layers == 0U) {
-            look_up_all<kPrecision>(network, steps, num_steps, 1U);
+            look_up_all<kPrecision>(network, steps, 1U);
             if (!barrier_.wait()) {
                 return false;
             }
