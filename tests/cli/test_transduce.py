@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from arcbeam import BoostingTree, TransducerDecoder
-from arcbeam.cli import options as opt
 from tests.cli.transducer_models import write_icefall
 from tests.transducer.archives import icefall_names, nemo_file, nemo_names
 from tests.transducer.arpas import random_arpa
@@ -336,16 +335,6 @@ def test_a_beam(run, models):
     }.items():
         result = run(*given, *wrong)
         assert result.exit_code == 1 and said in result.stderr
-
-
-def test_a_beam_with_phrases_takes_the_cpu_unless_a_device_is_named(run, models, monkeypatch):
-    (models / "phrases").write_text("abd\n")
-    devices = []
-    monkeypatch.setattr(opt, "devices_of", lambda device: devices.append(device) or ["cpu"])
-    phrases = ("--boost", models / "phrases")
-    for given in (("--beam", "4", *phrases), ("--beam", "4"), phrases, ("--beam", "4", *phrases, "--device", "cuda")):
-        assert run("transduce", models / "m.nemo", models / "in.npz", *given).exit_code == 0
-    assert devices == ["cpu", "auto", "auto", "cuda"]
 
 
 @pytest.mark.filterwarnings("ignore:.*do not sum to 1:UserWarning")

@@ -1,6 +1,7 @@
 """A few frames through every loop of transducers, for compute-sanitizer; --grow and --share as in sanitized.py."""
 
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from arcbeam import BoostingTree, TransducerDecoder
 from arcbeam.gpu.tuned import transducer_plan
 from arcbeam.transducer.decoder import FrameLoopingDecoder
 from tests.gpu.sanitized import SHARE, step
+from tests.transducer.arpas import random_arpa
 from tests.transducer.equality import lists_as_bytes, same
 from tests.transducer.networks import random_arrays, random_frames
 
@@ -21,12 +23,26 @@ TREES = [BoostingTree([(1 + i, 2, 3), (4,), (2, 5 + i)], vocab_size=13) if i != 
 NETWORKS = ({"layers": 2}, {"layers": 1, "durations": 4}, {"layers": 0, "context": 2})
 
 
-def lists(arrays, batch, **options):
+def lists(arrays, batch, boost=None, **options):
     """What a beam finds, as bytes."""
-    return lists_as_bytes(TransducerDecoder.from_arrays(arrays, 0, beam=4.0, **options).decode(batch, nbest=8))
+    decoder = TransducerDecoder.from_arrays(arrays, 0, beam=4.0, **options)
+    return lists_as_bytes(decoder.decode(batch, nbest=8, boost=boost))
+
+
+def models(folder):
+    """Options of a beam with an n-gram model, LODR and the internal language model."""
+    ngram, lodr = (random_arpa(Path(folder, f"{order}.arpa"), range(1, 13), order) for order in (3, 2))
+    scales = {"ngram_lm_alpha": 0.4, "lodr_scale": -0.2, "ilm_scale": 0.15}
+    return {"ngram_lm_model": ngram, "lodr_model": lodr, **scales}
 
 
 def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        decode_all(models(folder))
+
+
+def decode_all(fused) -> None:
+    """`fused`: the options of :func:`models`."""
     if "--grow" in sys.argv:
         transducer_plan.first_room = lambda frames: 1
         transducer_plan.beam_rooms = lambda frames, most: (8 * most, 64, 2 * most, most)
@@ -37,6 +53,7 @@ def main() -> None:
         options = {"durations": [0, 1, 2, 5] if "durations" in network else None, "confidence": "entropy"}
         wanted = TransducerDecoder.from_arrays(arrays, 0, device="cpu", **options).decode(batch)
         searched = lists(arrays, batch, device="cpu", **options)
+        with_models = lists(arrays, batch, TREES, device="cpu", **options, **fused)
         for precision in ("float32", "bfloat16"):
             for number, shape in enumerate(SHAPES):
                 transducer_plan.loop_shapes = transducer_plan.beam_shapes = lambda *_, shape=shape: (shape,)
@@ -48,8 +65,10 @@ def main() -> None:
                 if precision == "float32":
                     same(found, wanted)
                     assert lists(arrays, batch, device="cuda", **options) == searched
+                    assert lists(arrays, batch, TREES, device="cuda", **options, **fused) == with_models
                 else:
                     lists(arrays, batch, device="cuda", precision=precision, **options)
+                    lists(arrays, batch, TREES, device="cuda", precision=precision, **options, **fused)
                 decoder.decode(batch, state=[one.state for one in found])
                 boosted = decoder.decode(batch, boost=TREES)
                 if precision == "float32":

@@ -315,6 +315,33 @@ def test_an_internal_language_model_that_overflows():
     assert found.to_dict()["network_score"] is None
 
 
+OVERFLOWING = {  # activation, bias and output weights of networks whose internal model is beyond float32
+    "a log-prob of it": ("relu", 3e38, [0, 1, -1]),
+    "a sum of its addends": ("relu", 2.5e38, [0, 1, 0]),
+}
+
+
+def overflowing(kind):
+    """(arrays, frames, options): networks whose logits are small on each frame, and huge without an encoder."""
+    activation, bias, weights = OVERFLOWING[kind]
+    arrays, _ = constant_network([1.0, 0.0, 0.0], 1)
+    arrays["encoder_weight"][:] = -1
+    arrays["prediction_bias"] = np.full(1, bias, np.float32)
+    arrays["output_weight"][:, 0] = weights
+    return arrays, np.full((3, 1), bias, np.float32), {"activation": activation, "beam": 4.0, "ilm_scale": 0.5}
+
+
+@pytest.mark.parametrize("kind", OVERFLOWING)
+def test_scores_that_overflow(kind):
+    """A search whose best score is infinite ends with an error, and the decoder goes on."""
+    arrays, frames, options = overflowing(kind)
+    decoder = TransducerDecoder.from_arrays(arrays, 0, device="cpu", **options)
+    with pytest.raises(InputError, match=r"network's output is not finite .* utterance 1, frame 0"):
+        decoder.decode([frames[:0], frames])
+    good, bad = decoder.decode([frames[:0], frames], nbest=2, errors="return")
+    assert (good.score, len(good.nbest), bad.score, bad.nbest) == (0.0, 1, -INF, [])
+
+
 # --- rules that are wrong, which a comparison must show ------------------------------------------------------------
 
 

@@ -27,7 +27,7 @@ from tests.transducer.test_beam_emulated import (
     options_of,
     small,
 )
-from tests.transducer.test_beam_fusion import constant_network, drawn_models
+from tests.transducer.test_beam_fusion import OVERFLOWING, constant_network, drawn_models, overflowing
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*do not sum to 1:UserWarning", "ignore:.*no <unk>:UserWarning")
 WHICH = ["ntli", "n", "t", "l", "i", "nt", "tl", "ni"]
@@ -148,6 +148,17 @@ def test_an_internal_language_model_that_overflows(kernel):
         found = listed(arrays, frames, "return", device="cuda", ilm_scale=0.5, **options)
     assert [str(one.error) for one in found] == [str(one.error) for one in wanted]
     assert [one.error is None for one in found] == [False, True]
+    assert lists_as_bytes(found) == lists_as_bytes(wanted)
+
+
+@pytest.mark.parametrize("kind", OVERFLOWING)
+def test_scores_that_overflow(kind):
+    arrays, frames, options = overflowing(kind)
+    batch, options = [frames, frames[:0], frames[:1]], {"blank_id": 0, **options}
+    wanted = listed(arrays, batch, "return", device="cpu", **options)
+    with scheduled():
+        found = listed(arrays, batch, "return", device="cuda", **options)
+    assert [str(one.error) for one in found] == [str(one.error) for one in wanted]
     assert lists_as_bytes(found) == lists_as_bytes(wanted)
 
 

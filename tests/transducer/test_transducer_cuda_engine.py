@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from arcbeam import BoostingTree, CapacityError, CudaError, CudaOutOfMemoryError, TransducerDecoder, UnsupportedError
+from arcbeam import CapacityError, CudaError, CudaOutOfMemoryError, TransducerDecoder, UnsupportedError
 from arcbeam.gpu import _cuda
 from arcbeam.gpu.tuned import transducer_plan
 from tests.batching.stand_ins import ended_by_a_batcher
@@ -200,11 +200,6 @@ def test_memory_that_kernels_cannot_read(gpu):
     same(decoder.decode([DeviceArray(array) for array in rows]), make("cpu").decode([np.array(row) for row in rows]))
 
 
-def refuse_a_tree(decoder):
-    with pytest.raises(UnsupportedError, match=r"^boost: expected a decoder on the CPU"):
-        decoder.decode(BATCH, boost=BoostingTree([(1, 2)], vocab_size=13))
-
-
 def test_auto_takes_the_gpu_if_it_can(gpu):
     assert make("auto").device == "cuda:0"
     many = random_arrays(1, layers=9, units=3)
@@ -216,9 +211,11 @@ def test_auto_takes_the_gpu_if_it_can(gpu):
     assert make("auto", beam=4).device == "cuda:0"
     with pytest.warns(UserWarning, match=r'"auto" decodes on the CPU, because a GPU takes max_hypotheses up to 32'):
         assert make("auto", beam=4, max_hypotheses=33).device == "cpu"
-    with pytest.raises(UnsupportedError, match=r'^device: expected "cpu", because .* models yet; got \'cuda\''):
-        make("cuda", beam=4, ilm_scale=0.2)
-    refuse_a_tree(make("cuda", beam=4))
+    assert make("auto", beam=4, ilm_scale=0.2).device == "cuda:0"
+    with pytest.raises(
+        UnsupportedError, match=r'^device: expected "cpu", because .* up to 32, and .* 33; got \'cuda\''
+    ):
+        make("cuda", beam=4, max_hypotheses=33)
     gpu.start()
     gpu.fake.library.fake_device(0, 7, 5, 1)
     with pytest.warns(UserWarning, match=r"there is a GPU that cannot be used.* compute capability 7\.5"):

@@ -70,13 +70,14 @@ const std::vector<Candidate>& Expansion::expand(const Options& options, const st
         best = std::max(best, score_after(live[rank].score, row.best_score, row.best_duration));
     }
     bound_ = best - options.beam.beam;
+    is_finite_ = is_number(best);
     const std::size_t durations = std::max<std::size_t>(options.durations.size(), 1);
     labels_.resize(durations);
     admitted_.clear();
     for (std::vector<Candidate>& labels : labels_) {
         labels.clear();
     }
-    for (std::uint32_t rank = 0; rank < live.size(); ++rank) {
+    for (std::uint32_t rank = 0; is_finite_ && rank < live.size(); ++rank) {
         const Row& row = *rows[rank];
         for (std::uint32_t token = 0; token < row.scores.size(); ++token) {
             if (!admits(score_after(live[rank].score, row.scores[token], row.best_duration))) {

@@ -49,15 +49,18 @@ struct Candidate {
 
 class Expansion {
   public:
-    // The candidates; `bound` is what the admitted ones score at least.
+    // The candidates; `bound` is what the admitted ones score at least. There are none if the best score is not
+    // finite, which models with scores beyond any of float32 can cause.
     const std::vector<Candidate>& expand(const Options& options, const std::vector<Hypothesis>& live,
                                          const std::vector<const Row*>& rows, float passed_over);
     [[nodiscard]] float bound() const { return bound_; }
+    [[nodiscard]] bool is_finite() const { return is_finite_; }
 
   private:
     [[nodiscard]] bool admits(float score) const { return score >= bound_ && is_number(score); }
 
     float bound_ = 0.0F;
+    bool is_finite_ = true;
     std::vector<std::vector<Candidate>> labels_;  // by the place of their duration
     std::vector<Candidate> admitted_;
 };

@@ -94,6 +94,10 @@ void Lane::advance(AlignedFloats& scratch) {
         add(deeper, live_[candidate.rank], *rows[candidate.rank], candidate);
     }
     live_.clear();
+    if (!expansion_.is_finite()) {
+        end_by_bad_logits();
+        return;
+    }
     if (!deeper.hypotheses.empty()) {
         live_ = cut_off(deeper, std::max(expansion_.bound(), overtaken()), options_->beam.max_hypotheses);
     }

@@ -57,7 +57,8 @@ struct Expansion {
         }
     }
 
-    // Whether all logits of all live hypotheses are finite, and what candidates must score at least.
+    // What candidates must score at least; false unless all logits of all live hypotheses are finite, and with
+    // models also the best score.
     ARCBEAM_DEVICE bool find_bound(std::uint32_t live, float& bound) const {
         const std::uint32_t rank = simt::warp_thread();
         float best = simt::load(&of.state().later);
@@ -70,7 +71,11 @@ struct Expansion {
                                           sums.best_duration);
             best = one > best ? one : best;
         }
-        bound = largest_of(best) - of.beam.beam;
+        best = largest_of(best);
+        bound = best - of.beam.beam;
+        if constexpr (Models::kFused) {
+            is_finite = is_finite && is_number(best);
+        }
         return simt::all(simt::kAllThreads, is_finite);
     }
 

@@ -213,11 +213,20 @@ class FusedModels {
         float* const addends = row_at(of, of.memory.addends, slot);
         float* const ilm = row_at(of, of.memory.ilm, slot);
         const LabelSoftmax labels = softmax_of_labels(of.loop, logits, key);
-        for (std::uint32_t i = simt::warp_thread(); i < of.loop.network.tokens; i += simt::kWarpSize) {
-            const float of_label = log_prob(simt::load(logits + i), labels.largest, labels.log_sum);
-            const float share = fusion_share(params_.ilm_scale, of_label);
-            simt::store(ilm + i, share);
-            simt::store(addends + i, without_ilm(simt::load(addends + i), share));
+        constexpr std::uint32_t kAtOnce = 8U;
+        const std::uint32_t tokens = of.loop.network.tokens;
+        for (std::uint32_t first = simt::warp_thread(); first < tokens; first += kAtOnce * simt::kWarpSize) {
+            float values[kAtOnce];
+            float added[kAtOnce];
+            PlainLogits{logits}.read<kAtOnce>(first, simt::kWarpSize, tokens, values);
+            PlainLogits{addends}.read<kAtOnce>(first, simt::kWarpSize, tokens, added);
+            for (std::uint32_t k = 0U; k < kAtOnce && first + k * simt::kWarpSize < tokens; ++k) {
+                const std::uint32_t token = first + k * simt::kWarpSize;
+                const float of_label = log_prob(values[k], labels.largest, labels.log_sum);
+                const float share = fusion_share(params_.ilm_scale, of_label);
+                simt::store(ilm + token, share);
+                simt::store(addends + token, without_ilm(added[k], share));
+            }
         }
         simt::warp_sync(simt::kAllThreads);
         return true;

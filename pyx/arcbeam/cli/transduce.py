@@ -77,7 +77,7 @@ def transduce(
         help="The most tokens that may be written on one frame.")] = None,
     beam: Annotated[float, typer.Option(
         "--beam", metavar="NATS", min=0, rich_help_panel=opt.SEARCH, help="Keep hypotheses that score less than the "
-        "best by at most this, such as 4; 0 for greedy search. On the CPU only.")] = 0.0,
+        "best by at most this, such as 4; 0 for greedy search.")] = 0.0,
     max_hypotheses: Annotated[int, typer.Option(
         "--max-hypotheses", metavar="N", min=1, rich_help_panel=opt.SEARCH,
         help="Keep at most this many hypotheses on a frame.")] = 8,
@@ -174,8 +174,6 @@ def transduce(
             )
     if beam and chunk_frames is not None:
         raise typer.BadParameter("decodes whole utterances: leave out --chunk-frames", param_hint="'--beam'")
-    if device == "auto" and beam and (boost or boost_map):
-        device = "cpu"  # on a GPU a beam takes no phrases yet
     devices = opt.devices_of(device)
     if chunk_frames is not None and len(devices) > 1:
         raise typer.BadParameter("expected one GPU for --chunk-frames, got cuda:all", param_hint="'--device'")

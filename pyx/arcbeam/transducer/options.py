@@ -83,7 +83,7 @@ class TransducerOptions:
         log-probs.
     beam : float or None
         Beam search: the largest difference in score, in nats, from the best hypothesis on a frame at which another one
-        is kept; ``math.inf`` for no limit. None or 0: greedy search. On the CPU only.
+        is kept; ``math.inf`` for no limit. None or 0: greedy search.
     max_hypotheses : int
         With a beam: the most hypotheses that are kept on a frame, and the most entries of an n-best list.
     merge : str
