@@ -207,6 +207,14 @@ def test_the_engine(tmp_path):
         del decoder, tree, trees
 
 
+def test_groups_of_utterances(tmp_path):
+    """Each utterance keeps its tree where a batch is decoded in parts, the longest first."""
+    options = with_models(tmp_path, small("tdt"), BATCH, 3, options_of("tdt"))
+    options["boost"] = [BoostingTree({(1 + i, 2): 2.0, (3,): -1.0}, vocab_size=6) for i in range(4)]
+    _, launches = check(small("tdt"), BATCH, figures={"MOST_LANES": 2, **ROOMY}, **options)
+    assert launches == 4
+
+
 def test_memory_counts_models_of_the_decoder(tmp_path):
     options = with_models(tmp_path, small("rnnt"), BATCH, 3, options_of("rnnt"), "nl")
     del options["boost"]

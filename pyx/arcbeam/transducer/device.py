@@ -31,7 +31,8 @@ class TransducerMemory:
     projected : int
         The encoder's part of the joint network, for each frame of a group of utterances.
     hypotheses, batch : int
-        The tokens that utterances have written; their states, and the activations of a round.
+        The tokens that utterances have written, and with a beam their histories; their states, and the activations of
+        a round.
     pinned : int
         Memory of the host: encoder output on its way to the device, results on their way back.
     automata : int
