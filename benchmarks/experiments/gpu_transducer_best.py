@@ -6,10 +6,10 @@ fast-gpu-asr's search, its kernels and its CUDA graphs are its own; its TensorRT
 network on cuBLAS (`adapters.cublas_engine`), in the same precision, so the times are those of its search on cuBLAS. It
 searches TDT models; the RNN-T is to it a TDT of the durations 0 and 1 (`adapters.fast_gpu_asr`).
 
-A search error is a best path whose exact value is more than 0.001 nats below that of the best path of any search here,
-of 32 utterances. The value is the log-prob, summed over all paths in float64 (`tasks.exact_transducer`); for
-fast-gpu-asr, which ranks by it, log-prob / (labels + 1), whose gap is multiplied by labels + 1. The searches are those
-with these numbers of hypotheses, and ours in float32 with an infinite beam and 32 hypotheses, ranked either way.
+Both rank their best paths by score / (labels + 1), as fast-gpu-asr does. A search error is a best path whose exact
+log-prob / (labels + 1) is less than that of the best path of any search here by more than 0.001 nats / (labels + 1), of
+32 utterances; the log-prob is summed over all paths in float64 (`tasks.exact_transducer`). The searches are those with
+these numbers of hypotheses, and ours in float32 with an infinite beam and 32 hypotheses.
 Before the turns, our answers in float32 are those of the CPU, byte for byte.
 """
 
@@ -34,6 +34,7 @@ ORDER = 234
 TITLE = "Best path of transducers by a beam"
 BATCHES = (1, 32, 128, 512)
 BEAM, NUMBERS = 4.0, (4, 8)  # and of hypotheses
+POWER = 1.0  # of labels + 1, by which scores are divided
 WIDEST = (float("inf"), 32)
 NEAR = 1e-3  # nats
 TAKES = {"batches": "sizes to run, as in 1,32", "precision": "float32 or bfloat16; without it both"}
@@ -110,7 +111,7 @@ def rows_of(context: Context, model: str, precision: str) -> Iterator[Row]:
     context.progress(f"{model}, {precision}: the answers")
     network = (arrays, sizes.blank, durations)
     peer = Peer(*network, precision=precision)
-    options = {most: {"beam": BEAM, "max_hypotheses": most} for most in NUMBERS}
+    options = {most: {"beam": BEAM, "max_hypotheses": most, "length_power": POWER} for most in NUMBERS}
     ours = {most: decoder(device="cuda", precision=precision, **options[most]) for most in NUMBERS}
     sent = gpu.send([checked])[0]
     answers, theirs = {}, {}
@@ -122,16 +123,13 @@ def rows_of(context: Context, model: str, precision: str) -> Iterator[Row]:
         decoded = peer.ready(most, checked)
         if decoded is not None:
             theirs[most] = decoded[1]
-    wide = [
-        decoder(device="cuda", beam=WIDEST[0], max_hypotheses=WIDEST[1], length_power=power).decode(sent)
-        for power in (0.0, 1.0)
-    ]
-    every = [*answers.values(), *theirs.values(), *([h.tokens.tolist() for h in found] for found in wide)]
+    wide = decoder(device="cuda", beam=WIDEST[0], max_hypotheses=WIDEST[1], length_power=POWER).decode(sent)
+    every = [*answers.values(), *theirs.values(), [hypothesis.tokens.tolist() for hypothesis in wide]]
     errors = SearchErrors(network, checked, every)
     for most, one in ours.items():
-        counted: Row = {"errors": errors.of(answers[most], 0.0)}
+        counted: Row = {"errors": errors.of(answers[most])}
         if most in theirs:
-            counted["peer_errors"] = errors.of(theirs[most], 1.0)
+            counted["peer_errors"] = errors.of(theirs[most])
         for batch in batches:
             context.progress(f"{model}, {precision}, {most} hypotheses, batch {batch}")
             row: Row = {"model": model, "precision": precision, "most": most, "batch": batch, "frames": FRAMES}
@@ -177,8 +175,8 @@ class SearchErrors:
         self.texts = [sorted({tuple(texts[i]) for texts in every}) for i in range(len(frames))]
         self.log_probs: list[dict[tuple[int, ...], float]] | None = None
 
-    def of(self, texts: Texts, power: float) -> int | None:
-        """How many search errors there are by log-prob / (labels + 1)^power; None where torch is missing."""
+    def of(self, texts: Texts) -> int | None:
+        """How many search errors there are; None where torch is missing."""
         if self.log_probs is None:
             try:
                 from benchmarks.tasks.exact_transducer import ExactTransducer
@@ -191,7 +189,6 @@ class SearchErrors:
             ]
         errors = 0
         for written, log_probs in zip(texts, self.log_probs, strict=True):
-            length = (len(written) + 1) ** power
-            best = max(log_prob / (len(text) + 1) ** power for text, log_prob in log_probs.items())
-            errors += best * length - log_probs[tuple(written)] > NEAR
+            best = max(log_prob / (len(text) + 1) ** POWER for text, log_prob in log_probs.items())
+            errors += best * (len(written) + 1) ** POWER - log_probs[tuple(written)] > NEAR
         return errors

@@ -249,7 +249,7 @@ def test_lists_that_are_wrong():
 
 
 class BestPeer:
-    """Finds what arcbeam's CPU engine finds with one hypothesis fewer, by score / (labels + 1)."""
+    """Finds what arcbeam's CPU engine finds with one hypothesis fewer."""
 
     def __init__(self, arrays, blank, durations, beam_size, *, precision):
         assert precision in ("float32", "bfloat16")
@@ -311,8 +311,7 @@ def test_search_errors():
     from benchmarks.tasks.exact_transducer import ExactTransducer
 
     value = ExactTransducer(*network).log_prob
-    for power in (0.0, 1.0):
-        best = max(some, key=lambda text: value(frames[0], text) / (len(text) + 1) ** power)
-        errors = gpu_transducer_best.SearchErrors(network, frames, [[list(text), [1]] for text in some])
-        assert errors.of([list(best), [1]], power) == 0
-        assert all(errors.of([list(text), [1]], power) == 1 for text in some if text != best)
+    best = max(some, key=lambda text: value(frames[0], text) / (len(text) + 1))
+    errors = gpu_transducer_best.SearchErrors(network, frames, [[list(text), [1]] for text in some])
+    assert errors.of([list(best), [1]]) == 0
+    assert all(errors.of([list(text), [1]]) == 1 for text in some if text != best)
