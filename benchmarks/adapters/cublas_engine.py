@@ -5,9 +5,11 @@ tokens and durations and the next state (`fast_gpu_asr.export.model.parakeet.dec
 has the methods of an engine and of its execution context that the search calls, and computes the same in seven
 launches: four products of matrices by cuBLAS, with sums in float32 and without TF32, and three kernels. The LSTM's
 product with the embeddings is a table, which saves the product that an engine makes of it. All of it can be captured
-in a CUDA graph: nothing is allocated after the first run.
+in a CUDA graph: nothing is allocated when it runs. CuPy calls no cuBLAS in a capture, so that it is called here by
+ctypes, with a workspace of its own.
 """
 
+import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 THREADS = 256
+WORKSPACE_BYTES = 32 << 20  # of cuBLAS, as NVIDIA advises for Hopper
+# cublas_api.h and library_types.h
+OP_N, OP_T, COMPUTE_32F, GEMM_DEFAULT = 0, 1, 68, -1
+KINDS = {"float32": 0, "bfloat16": 14}
 KERNELS = r"""
 #include <cuda_bf16.h>
 
@@ -101,6 +107,57 @@ extern "C" __global__ void log_softmax(const float* logits, const float* bias, f
 """
 
 
+def library() -> Any:
+    """cuBLAS, where CuPy finds it. Raises ImportError where there is none."""
+    from cuda import pathfinder
+
+    try:
+        return ctypes.CDLL(pathfinder.load_nvidia_dynamic_lib("cublas").abs_path)
+    except (OSError, RuntimeError) as error:
+        raise ImportError(f"cuBLAS is missing: {error}") from error
+
+
+class Cublas:
+    """cuBLAS with a handle and a workspace."""
+
+    def __init__(self) -> None:
+        self.library, self.handle = library(), ctypes.c_void_p()
+        self.workspace = cp.empty(WORKSPACE_BYTES, np.uint8)
+        self.call("cublasCreate_v2", ctypes.byref(self.handle))
+
+    def __del__(self) -> None:
+        if getattr(self, "handle", None):  # which is null where it could not be created
+            self.library.cublasDestroy_v2(self.handle)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Raises RuntimeError where cuBLAS reports an error."""
+        status = getattr(self.library, name)(*arguments)
+        if status:
+            raise RuntimeError(f"{name} returned the status {status}")
+
+    def use(self, stream: int) -> None:
+        """Another stream takes its workspace away, so that it is set again."""
+        self.call("cublasSetStream_v2", self.handle, ctypes.c_void_p(stream))
+        workspace = ctypes.c_void_p(self.workspace.data.ptr), ctypes.c_size_t(WORKSPACE_BYTES)
+        self.call("cublasSetWorkspace_v2", self.handle, *workspace)
+
+    def multiply(
+        self, rows: int, weight: int, products: int, shape: tuple[int, int, int], precision: str, *, adds: bool
+    ) -> None:
+        """Sets `products` [rows, outputs] to the product of `rows` [rows, inputs] and `weight` [outputs, inputs], or
+        adds it. These are addresses, of float32 the first; `shape` is rows, outputs, inputs.
+
+        cuBLAS has matrices column by column: to it they are [outputs, rows], [inputs, rows] and [inputs, outputs].
+        """
+        count, outputs, inputs = shape
+        kind, scale, kept = KINDS[precision], ctypes.c_float(1.0), ctypes.c_float(adds)
+        self.call(
+            "cublasGemmEx", self.handle, OP_T, OP_N, outputs, count, inputs, ctypes.byref(scale),
+            ctypes.c_void_p(weight), kind, inputs, ctypes.c_void_p(rows), kind, inputs, ctypes.byref(kept),
+            ctypes.c_void_p(products), KINDS["float32"], outputs, COMPUTE_32F, GEMM_DEFAULT,
+        )  # fmt: skip
+
+
 class CublasEngine:
     """An engine and its execution context in one, for `rows` hypotheses.
 
@@ -120,6 +177,8 @@ class CublasEngine:
     ------
     ValueError
         It has more than one LSTM layer, or another number of outputs.
+    ImportError
+        There is no cuBLAS.
     """
 
     def __init__(
@@ -135,7 +194,7 @@ class CublasEngine:
                 f"expected an output for each of {self.tokens} tokens and {durations} durations, got {outputs}"
             )
         self.features, self.units = arrays["encoder_weight"].shape[1], arrays["weight_hh_l0"].shape[1]
-        self.dtype = cp.dtype(precision)
+        self.precision, self.dtype = precision, cp.dtype(precision)
         state = (1, rows, self.units)
         self.shapes: dict[str, tuple[int, ...]] = {
             "encoder_output": (rows, self.features), "targets": (rows, 1), "input_states_1": state,
@@ -156,6 +215,7 @@ class CublasEngine:
         self.sums = cp.empty((rows, self.joint_units), np.float32)
         self.hidden = cp.empty((rows, self.joint_units), self.dtype)
         self.logits = cp.empty((rows, self.stride), np.float32)
+        self.cublas = Cublas()
         source = f"#define BFLOAT16 {int(precision == 'bfloat16')}\n{KERNELS}"
         self.lstm_cell, self.rectified, self.log_softmax = (
             cp.RawKernel(source, name, options=("--std=c++17",), backend="nvcc")
@@ -187,6 +247,7 @@ class CublasEngine:
         if unset or stream != cp.cuda.get_current_stream().ptr:
             raise ValueError(f"expected addresses of all tensors and the current stream, got {unset}, {stream}")
         at = {name: np.uintp(address) for name, address in self.addresses.items()}
+        self.cublas.use(stream)
         self._multiply("recurrent", self.addresses["input_states_1"], self.products)
         self._launch(
             self.lstm_cell, self.products, self.table, at["targets"], at["input_states_2"], at["output_states_1"],
@@ -208,20 +269,10 @@ class CublasEngine:
         kernel((self.rows,), (THREADS,), values, shared_mem=4 * THREADS // 32)
 
     def _multiply(self, name: str, rows: int, products: Any, *, adds: bool = False) -> None:
-        """Sets `products` [rows, outputs] to the product of rows at an address with a weight, or adds it.
-
-        cuBLAS has matrices column by column: to it they are [inputs, rows], [inputs, outputs] and [outputs, rows].
-        """
-        blas, runtime = cp.cuda.cublas, cp.cuda.runtime
+        """Sets `products` [rows, outputs] to the product of rows at an address with a weight, or adds it."""
         weight = self.weights[name]
-        outputs, inputs = weight.shape
-        kind = runtime.CUDA_R_32F if weight.dtype == np.float32 else runtime.CUDA_R_16BF
-        one, kept = np.ones(1, np.float32), np.full(1, adds, np.float32)
-        blas.gemmEx(
-            cp.cuda.device.get_cublas_handle(), blas.CUBLAS_OP_T, blas.CUBLAS_OP_N, outputs, self.rows, inputs,
-            one.ctypes.data, weight.data.ptr, kind, inputs, rows, kind, inputs, kept.ctypes.data, products.data.ptr,
-            runtime.CUDA_R_32F, outputs, blas.CUBLAS_COMPUTE_32F, blas.CUBLAS_GEMM_DEFAULT,
-        )  # fmt: skip
+        shape = self.rows, *weight.shape
+        self.cublas.multiply(rows, weight.data.ptr, products.data.ptr, shape, self.precision, adds=adds)
 
 
 def with_durations(

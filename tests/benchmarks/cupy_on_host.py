@@ -138,34 +138,52 @@ def product_of(a, b):
     return b.astype(np.float32) @ a.astype(np.float32).T
 
 
-def gemm_ex(
-    handle, transa, transb, m, n, k, alpha, a, a_kind, lda, b, b_kind, ldb, beta, c, c_kind, ldc, compute, algorithm
-):  # fmt: skip
-    """Of matrices without gaps: the first transposed, the second not, column by column."""
-    assert (handle, transa, transb, lda, ldb, ldc, c_kind, compute) == ("handle", 1, 0, k, k, m, 0, 68)
-    scale, kept = (float(values_at(address, 1, np.float32)[0]) for address in (alpha, beta))
+class Cublas:
+    """The library, as `benchmarks.adapters.cublas_engine.Cublas` calls it by ctypes."""
 
-    def step():
-        product = product_of(values_at(a, (m, k), KINDS[a_kind]), values_at(b, (n, k), KINDS[b_kind]))
-        sums = values_at(c, (n, m), np.float32)
-        sums[...] = scale * product + (kept * sums if kept else 0)
+    def __init__(self):
+        self.stream = self.workspace = None
 
-    Stream.run(step)
+    def cublasCreate_v2(self, handle):
+        handle._obj.value = 11
+        return 0
+
+    def cublasDestroy_v2(self, handle):
+        return 0
+
+    def cublasSetStream_v2(self, handle, stream):
+        self.stream, self.workspace = stream.value, None
+        return 0
+
+    def cublasSetWorkspace_v2(self, handle, address, size):
+        self.workspace = address.value
+        return 0
+
+    def cublasGemmEx(
+        self, handle, transa, transb, m, n, k, alpha, a, a_kind, lda, b, b_kind, ldb, beta, c, c_kind, ldc, compute, by
+    ):
+        """Of matrices without gaps, column by column: the first transposed, the second not."""
+        if (transa, transb, lda, ldb, ldc, c_kind, compute, by) != (1, 0, k, k, m, 0, 68, -1):
+            return 7
+        assert handle.value == 11 and self.stream == Stream.current.ptr and self.workspace
+        scale, kept, kinds = alpha._obj.value, beta._obj.value, (KINDS[a_kind], KINDS[b_kind])
+
+        def step():
+            product = product_of(values_at(a.value, (m, k), kinds[0]), values_at(b.value, (n, k), kinds[1]))
+            sums = values_at(c.value, (n, m), np.float32)
+            sums[...] = scale * product + (kept * sums if kept else 0)
+
+        Stream.run(step)
+        return 0
 
 
 def _array(values, dtype=None):
     return np.array(values, dtype).view(Array)
 
 
-cublas = types.SimpleNamespace(
-    CUBLAS_OP_N=0, CUBLAS_OP_T=1, CUBLAS_COMPUTE_32F=68, CUBLAS_GEMM_DEFAULT=-1, gemmEx=gemm_ex
-)
-runtime = types.SimpleNamespace(
-    CUDA_R_32F=0, CUDA_R_16BF=14, CUDARuntimeError=type("CUDARuntimeError", (Exception,), {})
-)
+runtime = types.SimpleNamespace(CUDARuntimeError=type("CUDARuntimeError", (Exception,), {}))
 cuda = types.SimpleNamespace(
-    Device=Device, Stream=Stream, cublas=cublas, get_current_stream=lambda: Stream.current,
-    device=types.SimpleNamespace(get_cublas_handle=lambda: "handle"),
+    Device=Device, Stream=Stream, get_current_stream=lambda: Stream.current,
     runtime=runtime,
     driver=types.SimpleNamespace(CUDADriverError=type("CUDADriverError", (Exception,), {})),
 )  # fmt: skip

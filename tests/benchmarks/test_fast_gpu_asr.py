@@ -6,6 +6,7 @@ Its kernels run in the emulator, compiled from its own sources (`tests.benchmark
 import importlib
 import sys
 import textwrap
+import types
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ def adapter(monkeypatch):
         monkeypatch.setitem(sys.modules, name, module)
     for name in [*NAMES, *(name for name in sys.modules if name.startswith("fast_gpu_asr"))]:
         monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(importlib.import_module(NAMES[0]), "library", cupy_on_host.Cublas)
     yield importlib.import_module(NAMES[1])
     for name in [*NAMES, *(name for name in sys.modules if name.startswith("fast_gpu_asr"))]:
         sys.modules.pop(name, None)
@@ -40,7 +42,7 @@ def precision(request):
 @pytest.fixture
 def engine(adapter):
     """Its class."""
-    return sys.modules.get(NAMES[0], importlib.import_module(NAMES[0])).CublasEngine
+    return sys.modules[NAMES[0]].CublasEngine
 
 
 def network(arrays, frame, token, hidden, cell):
@@ -108,6 +110,18 @@ def test_what_an_engine_refuses(engine):
     stream = cupy_on_host.Stream()
     with stream, pytest.raises(ValueError, match=r"got \['duration_log_probs', .*\], 7"):
         made.execute_async_v3(stream.ptr)
+
+
+def test_errors_of_cublas(engine, monkeypatch):
+    module = sys.modules[NAMES[0]]
+    one = module.Cublas()
+    with pytest.raises(RuntimeError, match="cublasGemmEx returned the status 7"):
+        one.call("cublasGemmEx", *[0] * 19)
+    monkeypatch.undo()
+    found = types.SimpleNamespace(load_nvidia_dynamic_lib=lambda name: types.SimpleNamespace(abs_path="/no/lib.so"))
+    monkeypatch.setitem(sys.modules, "cuda", types.SimpleNamespace(pathfinder=found))
+    with pytest.raises(ImportError, match=r"cuBLAS is missing: /no/lib\.so"):
+        module.library()
 
 
 def test_its_module_is_loaded_alone(adapter, tmp_path, monkeypatch):
