@@ -30,7 +30,7 @@ def bpe_graph(
     prune : threshold below which n-grams go; 0 keeps all. The pruned LM is kept beside the model.
     options : of :meth:`arcbeam.Graph.build`
     """
-    from arcbeam.graph.symbols import TokenTable
+    from arcbeam.graph.token_table import TokenTable
     from arcbeam.recipe.lexicon import Lexicon
 
     tokens = TokenTable.from_list(Pieces(model).tokens())

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.baseline import KenLM, LexiconDecoder, LexiconFreeDecoder
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from arcbeam.recipe.lexicon import Lexicon
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import arcbeam
 from arcbeam.graph.graph_file import KIND
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from benchmarks.data.datasets import CACHE, DataMissing, data_folder, sentencepiece_model
 from benchmarks.data.openfst_writer import write_openfst
 from data import arpa_prune

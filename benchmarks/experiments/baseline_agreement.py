@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 import arcbeam
 from arcbeam.baseline import KenLM, LexiconDecoder, with_separator
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from arcbeam.recipe.lexicon import Lexicon
 from arcbeam.recipe.word_lists import words_of_arpa
 from benchmarks.adapters import SearchOptions, lexicon_task

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.baseline import with_separator
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from arcbeam.recipe.lexicon import Lexicon
 from benchmarks import adapters
 from benchmarks.adapters.baseline import Baseline, SpokenAnswer, Task

@@ -18,7 +18,7 @@ import numpy as np
 
 import arcbeam
 from arcbeam.ctc.options import DEFAULT_BOOST
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from arcbeam.recipe.language_model import unknown_word_score
 from arcbeam.recipe.recipe import LEAST_SLOT_SCORE
 from benchmarks.data import datasets, graphs

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import arcbeam
-from arcbeam.ctc.boost.boost import compiled_for
+from arcbeam.ctc.boost.boosts import compiled_for
 from benchmarks.adapters import gpu
 from benchmarks.data import datasets, graphs
 from benchmarks.harness import timing

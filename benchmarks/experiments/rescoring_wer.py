@@ -17,7 +17,7 @@ from typing import Any
 import arcbeam
 from arcbeam import baseline
 from arcbeam.core.errors import ArcbeamError
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from benchmarks.data import datasets
 from benchmarks.harness.registry import Column, Context, Row
 from benchmarks.tasks import lm_task

@@ -28,8 +28,8 @@ RESULTS = ROOT / "benchmarks" / "results"
 MADE = ("benchmarks/results", "docs/benchmarks.md", "docs/plots")  # by runs and from them
 PACKAGES = (
     "arcbeam", "numpy", "kaldi-decoder", "kaldifst", "sentencepiece", "kenlm", "flashlight-text", "pyctcdecode",
-    "riva-asrlib-decoder", "nvidia-pytriton", "nemo-toolkit", "torch", "torchaudio", "transformers", "onnxruntime",
-    "soundfile", "cupy", "cuda-bindings",
+    "riva-asrlib-decoder", "nvidia-pytriton", "nemo-toolkit", "fast-gpu-asr", "torch", "torchaudio", "transformers",
+    "onnxruntime", "soundfile", "cupy", "cuda-bindings",
 )  # fmt: skip
 # Packages that are installed under another name, too.
 OTHER_NAMES = {"cupy": ("cupy-cuda13x", "cupy-cuda12x")}

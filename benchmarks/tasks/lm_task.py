@@ -17,7 +17,7 @@ import numpy as np
 import arcbeam
 from arcbeam.core.errors import ArcbeamError
 from arcbeam.ctc.decoder import DecodeStats
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.data import datasets, graphs
 from benchmarks.engine import placements, rescoring_models

@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from arcbeam.files.log_probs import read_log_probs
     from arcbeam.front.ctc_decoder import ctc_decoder
     from arcbeam.graph.graph import Graph, GraphInfo
-    from arcbeam.graph.symbols import SymbolTable, TokenTable
+    from arcbeam.graph.symbols import SymbolTable
+    from arcbeam.graph.token_table import TokenTable
     from arcbeam.lattices.archives import read_lattices, write_lattices
     from arcbeam.lattices.kaldi_lattice import KaldiLattice
     from arcbeam.lm.kenlm import KenLM
@@ -100,7 +101,7 @@ _HOME = {
     "Stream": "ctc.streams.stream",
     "SubtitleRules": "transcribe.subtitles",
     "SymbolTable": "graph.symbols",
-    "TokenTable": "graph.symbols",
+    "TokenTable": "graph.token_table",
     "Transcriber": "transcribe.transcriber",
     "Transcript": "transcribe.transcript",
     "TransducerDecoder": "transducer.decoder",

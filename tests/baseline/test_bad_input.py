@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from arcbeam import baseline
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from arcbeam.recipe.lexicon import Lexicon
 from tests.baseline.ngrams import NGrams
 from tests.baseline.small import LEXICON, TOKENS, saying

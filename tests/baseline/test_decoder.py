@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arcbeam import baseline
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from arcbeam.recipe.lexicon import Lexicon
 from benchmarks.data import datasets
 from tests.baseline.small import LEXICON, TOKENS, saying

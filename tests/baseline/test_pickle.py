@@ -12,7 +12,7 @@ import pytest
 import arcbeam
 from arcbeam import baseline
 from arcbeam.core.errors import FormatError
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from arcbeam.recipe.lexicon import Lexicon
 from tests.baseline.ngrams import NGrams
 from tests.baseline.small import LEXICON, TOKENS, saying

@@ -19,6 +19,8 @@ FOLDER = Path(adapters.__file__).parent
 OF_TASKS = {"baseline", "flashlight_text"}  # made from a lexicon and an LM, not from a graph; see lexicon_task
 # By adapters, and none themselves.
 NEEDED = {
+    "cublas_engine",
+    "fast_gpu_asr",
     "gpu",
     "lexicon_task",
     "nemo_malsd",

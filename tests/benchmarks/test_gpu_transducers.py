@@ -10,7 +10,7 @@ import pytest
 
 from arcbeam import TransducerDecoder
 from benchmarks.adapters import gpu as on_gpu
-from benchmarks.experiments import gpu_ll24, gpu_ll24_modes, gpu_transducer_beam
+from benchmarks.experiments import gpu_ll24, gpu_ll24_modes, gpu_transducer_beam, gpu_transducer_best
 from benchmarks.harness.registry import Context
 from data import synthetic_transducer as synthetic
 from tests.cuda_host.conftest import fake_library  # noqa: F401
@@ -246,3 +246,72 @@ def test_lists_that_are_wrong():
     found[1].nbest[2].log_probs[0] = -1
     with pytest.raises(on_gpu.Wrong, match="utterance 1, entry 2: its log_probs is not that of the CPU"):
         gpu_transducer_beam.compare(found, wanted, "the CPU")
+
+
+class BestPeer:
+    """Finds what arcbeam's CPU engine finds with one hypothesis fewer."""
+
+    def __init__(self, arrays, blank, durations, beam_size, *, precision):
+        assert precision in ("float32", "bfloat16")
+        options = {"durations": durations, "activation": "relu", "device": "cpu", "length_power": 1.0}
+        self.decoder = TransducerDecoder.from_arrays(arrays, blank, beam=4, max_hypotheses=beam_size - 1, **options)
+
+    def prepare(self, frames):
+        return frames
+
+    def decode(self, frames):
+        return [found.tokens.tolist() for found in self.decoder.decode(frames)]
+
+
+@pytest.fixture
+def best(small, gpu, monkeypatch):  # noqa: F811
+    gpu.plan(PATIENCE_CYCLES=10_000_000)
+    for name, value in {"FRAMES": 6, "BATCHES": (1, 2), "CHECKED": 3, "NUMBERS": (2, 3), "WIDEST": (9.0, 4)}.items():
+        monkeypatch.setattr(gpu_transducer_best, name, value)
+    module = types.ModuleType("benchmarks.adapters.fast_gpu_asr")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return module
+
+
+def test_best_paths(best):
+    best.FastGpuAsr = BestPeer
+    rows = list(gpu_transducer_best.run(Context(1)))
+    assert [(row["model"], row["precision"], row["most"], row["batch"]) for row in rows] == [
+        (model, precision, most, batch)
+        for model in ("RNN-T", "TDT")
+        for precision in ("float32", "bfloat16")
+        for most in (2, 3)
+        for batch in (1, 2)
+    ]
+    for row in rows:
+        assert row["status"] is None and 0 <= row["equal"] <= 100
+        assert min(row[name] for name in ("ms", "rtfx", "peer_ms", "ratio")) > 0
+        if row["errors"] is not None:
+            assert 0 <= row["errors"] <= 3 and 0 <= row["peer_errors"] <= 3
+
+
+@pytest.mark.parametrize("what", ["missing", "failed", "failed at once"])
+def test_best_paths_without_their_peer(best, what):
+    if what == "failed":
+        best.FastGpuAsr = type("Broken", (BestPeer,), {"prepare": lambda self, frames: 1 / 0})
+    elif what == "failed at once":
+        best.FastGpuAsr = lambda *network, **options: 1 / 0
+    rows = list(gpu_transducer_best.run(Context(1, None, {"precision": "float32", "batches": "1"})))
+    assert len(rows) == 4 and all(row["ms"] > 0 and not {"ratio", "peer_errors"} & set(row) for row in rows)
+    assert all(row["status"].startswith(f"fast-gpu-asr {what.removesuffix(' at once')}: ") for row in rows)
+
+
+def test_search_errors():
+    """Of a network whose texts have these log-probs; the second utterance is the same to all."""
+    pytest.importorskip("torch", reason="exact log-probs")
+    frames, _, _ = synthetic.utterances(2, 6, SIZES, ambiguity=1.0)
+    network = synthetic.weights(SIZES, tdt=False), SIZES.blank, None
+    decoder = TransducerDecoder.from_arrays(*network[:2], activation="relu", device="cpu", beam=20, max_hypotheses=64)
+    some = sorted((tuple(entry.tokens.tolist()) for entry in decoder.decode(frames, nbest=20)[0].nbest), key=len)
+    from benchmarks.tasks.exact_transducer import ExactTransducer
+
+    value = ExactTransducer(*network).log_prob
+    best = max(some, key=lambda text: value(frames[0], text) / (len(text) + 1))
+    errors = gpu_transducer_best.SearchErrors(network, frames, [[list(text), [1]] for text in some])
+    assert errors.of([list(best), [1]]) == 0
+    assert all(errors.of([list(text), [1]]) == 1 for text in some if text != best)

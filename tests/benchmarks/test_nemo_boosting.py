@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from benchmarks.adapters import SearchOptions
 from benchmarks.data import datasets, graphs, letters_lm
 from tests.decode.random_graphs import random_log_probs

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from arcbeam.baseline import with_separator
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from arcbeam.recipe.lexicon import Lexicon
 from benchmarks.adapters.baseline import Baseline, Task
 from benchmarks.tasks.renumbered import renumbered

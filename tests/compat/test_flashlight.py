@@ -8,7 +8,7 @@ import pytest
 from arcbeam import baseline
 from arcbeam.compat import flashlight as ours
 from arcbeam.core.errors import FormatError, InputError
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from arcbeam.recipe.lexicon import Lexicon
 from tests.baseline.ngrams import NGrams
 

@@ -11,7 +11,7 @@ import pytest
 
 from arcbeam import Boost, CtcDecoder, Graph, SymbolTable
 from arcbeam.ctc.boost._boost import are_plain
-from arcbeam.ctc.boost.boost import compiled_for
+from arcbeam.ctc.boost.boosts import compiled_for
 from tests.decode import graphs
 from tests.decode.equality import same
 
@@ -181,7 +181,7 @@ def test_a_list_from_a_file_is_called_by_it(tmp_path):
 STARVED = """
 import resource
 import arcbeam
-from arcbeam.ctc.boost.boost import compiled_for
+from arcbeam.ctc.boost.boosts import compiled_for
 
 symbols = arcbeam.SymbolTable.from_list(["<eps>", "a", "b"])
 plain = arcbeam.Graph.from_arcs([(0, 0, 1, 1, 0.0), (0, 0, 1, 2, 0.0)], finals={0: 0.0}, num_columns=2)

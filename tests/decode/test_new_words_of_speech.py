@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from arcbeam import Boost, CtcDecoder, Graph, LanguageModel
 from arcbeam.cli.app import app
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from arcbeam.recipe.lexicon import Lexicon
 from arcbeam.recipe.word_lists import words_of_arpa
 from tests.decode.entries import check_entries

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from arcbeam.recipe.lexicon import Lexicon
 from arcbeam.tokens.formats import read_tokens
 from arcbeam.tokens.model_tokens import table_of

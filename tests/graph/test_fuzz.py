@@ -12,7 +12,8 @@ import pytest
 
 from arcbeam import CtcDecoder
 from arcbeam.graph.graph import Graph
-from arcbeam.graph.symbols import SymbolTable, TokenTable
+from arcbeam.graph.symbols import SymbolTable
+from arcbeam.graph.token_table import TokenTable
 from tests.files.mutants import MUTANTS, TELLING, attack, little_memory, mutate  # noqa: F401 - a fixture
 from tests.graph import examples, sealing
 from tests.graph.test_openfst import EXAMPLE, INPUTS, OUTPUTS, aligned, file_of, with_symbols

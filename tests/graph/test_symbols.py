@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arcbeam.core.errors import FormatError
-from arcbeam.graph.symbols import SymbolTable, TokenTable
+from arcbeam.graph.symbols import SymbolTable
+from arcbeam.graph.token_table import TokenTable
 
 SYMBOL = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\t "), min_size=1) | st.just(" ")
 

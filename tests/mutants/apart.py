@@ -8,13 +8,14 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from tests.mutants import catalogue, killers
+from tests.mutants import catalogue, killers, twin
 from tests.mutants.switch import Switched
 from tests.simt import build
 
 # All are forked from one that has the switched kernels ready and has not used a driver.
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.mutants.ready"])
+LIMIT_S = 300  # of a killer
 MOST_BYTES = 8 << 30  # of address space: a wrong kernel may request ever more room
 
 
@@ -23,18 +24,29 @@ class WrongError(AssertionError):
 
 
 def run(killer: str, number: int) -> None:
-    """Runs a function of `tests.mutants.killers` with this mutant; with 0 none runs, yet all are compiled.
+    """Runs a killer with this mutant; with 0 none runs, yet all are compiled.
 
     Raises
     ------
     WrongError
         The test has failed, the emulator has found a bug, the decoder has raised, or the process has died.
+    TimeoutError
+        It has not ended within `LIMIT_S`: no test has seen what is wrong.
     """
+    if killer.startswith("twin_"):
+        message = twin.run(killer, number)
+        if message is not None:
+            raise WrongError(message)
+        return
     receiving, sending = CONTEXT.Pipe(duplex=False)
     process = CONTEXT.Process(target=_run, args=(sending, killer, number))
     process.start()
     sending.close()
     try:
+        if not receiving.poll(LIMIT_S):
+            process.kill()
+            process.join()
+            raise TimeoutError(f"{killer} has not ended within {LIMIT_S} s")
         message = receiving.recv()
     except EOFError:
         message = "the process has ended"

@@ -1,8 +1,8 @@
-"""The mutants: wrong rules in kernels and in the host's code beside them, each of which one test must see.
-``mutants.toml`` holds them.
+"""The mutants: wrong rules in kernels, in the host's code beside them and in the twin's beam search of transducers,
+each of which one test must see. ``mutants.toml`` holds them.
 
 A mutant is a number, what is wrong, the text that it changes, and the function that kills it. The text is code of
-one place in the kernels, without regard to white space, comments and the file it stands in, so that code may move;
+one place in them, without regard to white space, comments and the file it stands in, so that code may move;
 ``[[`` and ``]]`` enclose what changes. Numbers have no gap: a mutant that goes leaves its number with the reason.
 """
 
@@ -14,7 +14,10 @@ from pathlib import Path
 from tests.simt.build import ENGINE, HERE, ROOT
 
 LIST = Path(__file__).with_name("mutants.toml")
-PLACES = (ROOT / "cuda", HERE / "kernels", ENGINE / "models" / "_requests", ENGINE / "_lattice_memory")
+PLACES = (
+    ROOT / "cuda", HERE / "kernels", ENGINE / "models" / "_requests", ENGINE / "_lattice_memory",
+    ROOT / "cpu_reference" / "transducer" / "beam",
+)  # fmt: skip
 OF_THE_CODE = {".cu", ".cuh", ".hpp", ".cpp"}
 _SKIPPED = re.compile(r"\s+|//[^\n]*|/\*.*?\*/", re.DOTALL)
 
@@ -30,7 +33,8 @@ class Mutant:
         Code around the change, which is in double brackets, and what stands there instead. A change that ends with a
         semicolon is a statement, else it is an expression.
     killer : str
-        The function of `tests.mutants.killers` that fails.
+        The function of `tests.mutants.killers` that fails, or of `tests.mutants.twin_killers` if its name begins with
+        ``twin_``.
     says : str
         How its message begins, as a pattern.
     """
@@ -94,7 +98,7 @@ def find(mutant: Mutant, texts: dict[Path, tuple[str, list[int]]]) -> Change:
     ]  # fmt: skip
     if len(found) != 1:
         where = ", ".join(str(path.relative_to(ROOT)) for path, _ in found) or "nowhere"
-        raise LookupError(f"mutant {mutant.id}: expected its text once in the kernels, found it in {where}: follow it")
+        raise LookupError(f"mutant {mutant.id}: expected its text once in the sources, found it in {where}: follow it")
     path, at = found[0]
     _, places = texts[path]
     first = at + len(before)

@@ -32,6 +32,7 @@ from tests.rescore import test_streams_emulated as rescored_streams_emulated
 from tests.rescore import test_ties_emulated as ties_emulated
 from tests.simt import test_emulator as emulator
 from tests.simt.build import HERE, load, schedules
+from tests.transducer import test_beam_emulated as beam_emulated
 from tests.transducer import test_fusion_emulated as fusion_emulated
 from tests.transducer.arpas import random_arpa
 
@@ -360,3 +361,12 @@ def endpoints():
     streams_emulated.test_silence_that_is_settled(streams_emulated.PATHS)
     streams_emulated.test_a_search_that_has_died(streams_emulated.PATHS)
     streams_emulated.test_rows_after_an_endpoint_are_checked({})
+
+
+def beam_of_a_transducer():
+    """Of an RNN-T and of a TDT, with beams that prune; and rooms that grow."""
+    for kind, kernel in (("rnnt", "kept"), ("tdt", "many")):
+        for beam in (1.0, 3.0):
+            options = beam_emulated.options_of(kind, beam=beam, max_symbols=2)
+            beam_emulated.check(beam_emulated.small(kind), beam_emulated.BATCH, beam_emulated.Shape(kernel), **options)
+    beam_emulated.test_rooms_grow("tdt", "many")

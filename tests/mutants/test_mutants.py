@@ -77,7 +77,7 @@ def test_a_text_is_found_whatever_its_lines_and_remarks(tmp_path):
     found = catalogue.find(Mutant(1, "f(a, [[b]]);", ""), {path: catalogue.squeezed(text)})
     assert text[found.begin : found.end] == "b" and text[: found.begin].endswith("\n    ")
     for wrong in ("f(a, [[c]]);", "(a, [[b]]);"):
-        with pytest.raises(LookupError, match="expected its text once in the kernels"):
+        with pytest.raises(LookupError, match="expected its text once in the sources"):
             catalogue.find(Mutant(1, wrong, ""), {ROOT / "a.cuh": catalogue.squeezed(text)})
 
 

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("flashlight.lib.text.decoder", reason="the peer is missing: pip install '.[peers]'")
 pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install '.[peers]'")
 
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from arcbeam.recipe.word_lists import words_of_arpa
 from benchmarks.adapters.baseline import Baseline, Task
 from benchmarks.adapters.flashlight_text import FlashlightText

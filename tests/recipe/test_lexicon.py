@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arcbeam.core.errors import FormatError, MissingDependencyError
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from arcbeam.recipe.lexicon import Lexicon
 from arcbeam.recipe.lexicon_fst import ambiguous
 from arcbeam.recipe.separators import find_separator, separator_of

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder, FormatError, Graph
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from arcbeam.recipe.arrays import ArcArrays
 from arcbeam.recipe.lexicon import Lexicon
 from arcbeam.recipe.lexicon_fst import SEPARATOR_RULES

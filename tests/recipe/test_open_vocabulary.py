@@ -3,7 +3,7 @@
 import pytest
 
 from arcbeam import Graph
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from arcbeam.recipe.topology import TOPOLOGIES
 from tests.recipe.definitions import LN10, Model, readings, said, strings
 

@@ -9,7 +9,7 @@ import pytest
 
 from arcbeam import Graph
 from arcbeam.core.errors import FormatError, MissingDependencyError
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from arcbeam.recipe.arrays import ArcArrays
 from arcbeam.recipe.language_model import read_language_model
 from arcbeam.recipe.lexicon import Lexicon

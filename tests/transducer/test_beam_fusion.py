@@ -389,30 +389,36 @@ WRONG = {
 INTERNAL = fusion_oracle.BeamModels._internal
 
 
-@pytest.fixture(scope="module")
-def compared(tmp_path_factory):
-    """(model, options of the search, what the twin finds) of searches in which every rule counts."""
-    found = []
+def searched(folder):
+    """(model, options of the search, what the twin finds) of searches in which every rule counts, one by one.
+
+    folder : where models are written
+    """
     for seed in range(12):
         draw = random.Random(seed)
         durations, most, beam = draw.choice(DURATIONS), draw.choice([2, 4, 6]), draw.choice([3.0, INF])
         shape = {"tokens": 5, "durations": len(durations or ()), "blank_bias": draw.choice([1.0, 5.0])}
         arrays = random_arrays(seed, **shape, **draw.choice(PREDICTIONS))
         frames, max_symbols = random_frames(seed, 7), draw.choice([1, 3])
-        given, tree, models = drawn_models(tmp_path_factory.mktemp("lm"), seed, 5, 0)
+        given, tree, models = drawn_models(folder, seed, 5, 0)
         given |= {"durations": durations, "max_symbols": max_symbols, "beam": beam, "max_hypotheses": most}
         twin = decode(arrays, frames, boost=tree, **given)
-        found.append((model_of(arrays, frames, 0, durations, max_symbols, models), beam, most, entries_of(twin)))
-    return found
+        yield model_of(arrays, frames, 0, durations, max_symbols, models), beam, most, entries_of(twin)
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    return list(searched(tmp_path_factory.mktemp("lm")))
 
 
 def differing(compared):
     """Whether the law and the twin differ somewhere."""
-    for model, *_ in compared:
+
+    def found(model, *rest):
         model.models.states = {(): model.models.states[()]}
-    return any(
-        wanted(beam_oracle.search(model, beam, most), model.durations) != twin for model, beam, most, twin in compared
-    )
+        return wanted(beam_oracle.search(model, *rest), model.durations)
+
+    return any(found(*searched) != twin for *searched, twin in compared)
 
 
 def test_no_rule_is_wrong(compared):

@@ -180,10 +180,8 @@ WRONG = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def compared():
-    """(model, options of the search, what the twin finds) of searches in which every rule counts."""
-    found = []
+def searched():
+    """(model, options of the search, what the twin finds) of searches in which every rule counts, one by one."""
     for seed in range(30):
         draw = random.Random(seed)
         durations, most, beam = draw.choice(DURATIONS), draw.choice([2, 4, 6]), draw.choice([3.0, INF])
@@ -192,8 +190,12 @@ def compared():
             arrays["output_weight"][:], arrays["output_bias"][:] = 0, 0
         frames, max_symbols = random_frames(seed, 8), draw.choice([1, 3])
         twin = decode(arrays, frames, durations=durations, max_symbols=max_symbols, beam=beam, max_hypotheses=most)
-        found.append((model_of(arrays, frames, 0, durations, max_symbols), beam, most, entries_of(twin)))
-    return found
+        yield model_of(arrays, frames, 0, durations, max_symbols), beam, most, entries_of(twin)
+
+
+@pytest.fixture(scope="module")
+def compared():
+    return list(searched())
 
 
 @pytest.mark.parametrize("seed", range(8))

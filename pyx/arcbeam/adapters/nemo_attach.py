@@ -16,7 +16,7 @@ from arcbeam.tokens.nemo import ctc_head
 from arcbeam.transducer.decoder import TransducerDecoder
 
 if TYPE_CHECKING:
-    from arcbeam.ctc.boost.boost import Boosts
+    from arcbeam.ctc.boost.boosts import Boosts
     from arcbeam.transducer.boosting_tree import BoostingTree
 
 PASSED_ON = "wfst"  # NeMo's strategy whose hypotheses it returns as they are

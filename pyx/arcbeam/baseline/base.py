@@ -25,7 +25,7 @@ from arcbeam.core.fixed import Fixed
 from arcbeam.core.show import changed, shown_as
 from arcbeam.core.threads import usable_cores
 from arcbeam.core.warn import warn
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from arcbeam.lm.kenlm import KenLM, case_hint
 from arcbeam.words import Word
 

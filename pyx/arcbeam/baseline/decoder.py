@@ -16,7 +16,7 @@ from arcbeam.baseline.lexicon import Spellings
 from arcbeam.baseline.options import LexiconFreeKeywords, LexiconFreeOptions, LexiconKeywords, LexiconOptions
 from arcbeam.core.calls import explains, lists_options
 from arcbeam.core.pieces import join_pieces
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from arcbeam.lm.kenlm import KenLM
 from arcbeam.lm.loading import as_kenlm
 

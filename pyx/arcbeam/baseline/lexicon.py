@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from arcbeam.graph.symbols import TokenTable
+    from arcbeam.graph.token_table import TokenTable
 
 
 @dataclass(frozen=True)

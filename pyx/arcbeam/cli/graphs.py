@@ -130,7 +130,7 @@ def build(
 ) -> "Graph":
     """Build a graph with `arcbeam.recipe`; without lexicon, word list and `lm_words` the vocabulary is open."""
     from arcbeam.graph.graph import Graph
-    from arcbeam.graph.symbols import TokenTable
+    from arcbeam.graph.token_table import TokenTable
     from arcbeam.recipe.lexicon import Lexicon
     from arcbeam.recipe.word_lists import words_of_arpa
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from arcbeam.ctc.boost.boost import Boosts, graphs_of
+from arcbeam.ctc.boost.boosts import Boosts, graphs_of
 from arcbeam.ctc.lattice._lattice import AnswerEngine
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict
 
 if TYPE_CHECKING:
     from arcbeam.core.confidence import ConfidenceMethod
-    from arcbeam.ctc.boost.boost import Boosts
+    from arcbeam.ctc.boost.boosts import Boosts
     from arcbeam.ctc.hypothesis import Hypotheses
     from arcbeam.ctc.lattice._lattice import AnswerEngine
     from arcbeam.ctc.results import Outputs, Results

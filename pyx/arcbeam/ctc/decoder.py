@@ -20,7 +20,8 @@ from arcbeam.ctc.align.aligning import AligningDecoder
 from arcbeam.ctc.answering import LatticeReader
 from arcbeam.ctc.batches import DecodeKeywords, check_batches, log_probs_and_lengths, pipelined
 from arcbeam.ctc.boost.beyond_beam import BeamCheck
-from arcbeam.ctc.boost.boost import Boost, Boosts, check_boost, compiled_for
+from arcbeam.ctc.boost.boost import Boost
+from arcbeam.ctc.boost.boosts import Boosts, check_boost, compiled_for
 from arcbeam.ctc.confidence.frame_measurer import FrameMeasurer
 from arcbeam.ctc.engines import make_engine
 from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis

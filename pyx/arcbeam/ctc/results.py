@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.core.checks import check_bool, check_count, keep_plain_values
-from arcbeam.ctc.boost.boost import Boost, Boosts, boost_of
+from arcbeam.ctc.boost.boost import Boost
+from arcbeam.ctc.boost.boosts import Boosts, boost_of
 from arcbeam.ctc.lattice.alternatives import Alternative, Nbest
 from arcbeam.ctc.lattice.arrays import LatticeBatch
 from arcbeam.ctc.stats import NOTHING, DecodeStats

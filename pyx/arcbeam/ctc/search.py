@@ -12,7 +12,7 @@ from arcbeam.core.checks import check_bool
 from arcbeam.core.confidence import ConfidenceMethod, resolve
 from arcbeam.core.threads import usable_cores
 from arcbeam.ctc.batches import DecodeCall
-from arcbeam.ctc.boost.boost import Boosts, compiled_for
+from arcbeam.ctc.boost.boosts import Boosts, compiled_for
 from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
 from arcbeam.ctc.results import Outputs, Paths, Results
 from arcbeam.ctc.stats import DecodeStats

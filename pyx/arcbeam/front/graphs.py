@@ -14,7 +14,7 @@ from arcbeam.core.warn import warn
 from arcbeam.files.reading import check_is_file
 from arcbeam.graph.graph import Graph
 from arcbeam.graph.spelling import written_words
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from arcbeam.lm import kenlm_file, lm_file
 from arcbeam.lm.loading import arpa_of
 from arcbeam.recipe import cache

@@ -15,7 +15,8 @@ from arcbeam.files.section_file import Mapped
 from arcbeam.graph import _graph
 from arcbeam.graph.inputs import Wording, WordingKeywords, blank_column, check_words, separator_column
 from arcbeam.graph.open_slot import OpenSlot
-from arcbeam.graph.symbols import SymbolTable, TokenTable
+from arcbeam.graph.symbols import SymbolTable
+from arcbeam.graph.token_table import TokenTable
 
 #: The arguments of `Graph` besides its columns; each is an attribute, too.
 FIELDS = (

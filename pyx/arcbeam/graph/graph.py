@@ -34,7 +34,7 @@ from arcbeam.graph.k2 import compile_k2, is_k2
 from arcbeam.graph.open_slot import OpenSlot, deepen
 from arcbeam.graph.pronunciations import Pronunciations
 from arcbeam.graph.spelling import spell
-from arcbeam.graph.symbols import TokenTable, check_same
+from arcbeam.graph.token_table import TokenTable, check_same
 
 __all__ = ["Graph", "GraphInfo", "OpenSlot", "Pronunciations"]
 

@@ -19,7 +19,8 @@ from arcbeam.files.reading import reading
 from arcbeam.graph import _graph
 from arcbeam.graph.open_slot import OpenSlot
 from arcbeam.graph.pronunciations import Pronunciations
-from arcbeam.graph.symbols import SymbolTable, TokenTable
+from arcbeam.graph.symbols import SymbolTable
+from arcbeam.graph.token_table import TokenTable
 
 SECTIONS: dict[str, np.dtype[Any]] = {
     "states": _graph.STATE_DTYPE,

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from arcbeam.core.errors import GraphError
 from arcbeam.graph import _graph
 from arcbeam.graph.pronunciations import Pronunciations
-from arcbeam.graph.symbols import SymbolTable, TokenTable, find_blank, is_far_beyond
+from arcbeam.graph.symbols import SymbolTable, is_far_beyond
+from arcbeam.graph.token_table import TokenTable, find_blank
 
 StrPath: TypeAlias = str | os.PathLike[str]
 Words: TypeAlias = StrPath | SymbolTable | Sequence[str] | None

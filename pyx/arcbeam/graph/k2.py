@@ -16,7 +16,7 @@ from arcbeam.files.torch_file import read_torch_file
 from arcbeam.graph import _graph
 from arcbeam.graph.inputs import blank_column
 from arcbeam.graph.openfst import Compiled, as_arcs, used_columns
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 
 EXPECTED = "a graph of k2 (HLG.pt or LG.pt of icefall)"
 FEW_STATES, STATES_AN_ARC = 1024, 16  # more states than arcs can reach are a fault

@@ -17,7 +17,8 @@ from arcbeam.graph._new_words import SpelledWords, Tree
 from arcbeam.graph._words import WordReader
 from arcbeam.graph.openfst import EPSILON_COLUMN
 from arcbeam.graph.pronunciations import Pronunciations
-from arcbeam.graph.symbols import SymbolTable, TokenTable
+from arcbeam.graph.symbols import SymbolTable
+from arcbeam.graph.token_table import TokenTable
 
 if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph

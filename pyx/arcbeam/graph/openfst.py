@@ -18,7 +18,8 @@ from arcbeam.files._file_map import FileMap
 from arcbeam.files.reading import reading
 from arcbeam.files.writing import replacing, writing
 from arcbeam.graph import _graph
-from arcbeam.graph.symbols import SymbolTable, TokenTable, drop_epsilon
+from arcbeam.graph.symbols import SymbolTable
+from arcbeam.graph.token_table import TokenTable, drop_epsilon
 
 FST_MAGIC = 2125659606
 VECTOR_VERSION = 2

@@ -12,7 +12,7 @@ from arcbeam.graph.symbols import is_far_beyond
 
 if TYPE_CHECKING:
     from arcbeam.graph.compiled_graph import CompiledGraph
-    from arcbeam.graph.symbols import TokenTable
+    from arcbeam.graph.token_table import TokenTable
     from arcbeam.recipe.lexicon import Lexicon
 
 SHOWN, SAMPLE = 5, 1000  # words that a warning names, and words that are searched for a hint

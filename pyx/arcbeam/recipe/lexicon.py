@@ -32,7 +32,7 @@ from arcbeam.recipe.word_lists import RESERVED, read_words
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from arcbeam.graph.symbols import TokenTable
+    from arcbeam.graph.token_table import TokenTable
 
 MOST_EXAMPLES = 5  # words that a message names of those that are left out
 
@@ -346,7 +346,7 @@ def check_lexicon(lexicon: object) -> None:
 
 def _check_tokens(tokens: object) -> None:
     """TypeError for what is no table of tokens."""
-    from arcbeam.graph.symbols import TokenTable
+    from arcbeam.graph.token_table import TokenTable
 
     if not isinstance(tokens, TokenTable):
         raise TypeError(

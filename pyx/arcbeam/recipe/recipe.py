@@ -36,7 +36,8 @@ from arcbeam.recipe.word_lists import words_of_arpa
 if TYPE_CHECKING:
     from arcbeam.graph.build_options import BuildOptions
     from arcbeam.graph.openfst import Compiled
-    from arcbeam.graph.symbols import SymbolTable, TokenTable
+    from arcbeam.graph.symbols import SymbolTable
+    from arcbeam.graph.token_table import TokenTable
     from arcbeam.lm.kenlm import KenLM
     from arcbeam.lm.language_model import LanguageModel as BackoffModel
 
@@ -400,7 +401,7 @@ def _add_slot(fields: dict[str, Any], composed: Compiled) -> None:
 
 
 def _as_tokens(tokens: Any, blank: str | int | None) -> TokenTable:
-    from arcbeam.graph.symbols import TokenTable
+    from arcbeam.graph.token_table import TokenTable
 
     if isinstance(tokens, TokenTable):
         return tokens if blank is None else TokenTable.from_list(tokens.tokens, blank)

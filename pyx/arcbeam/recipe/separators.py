@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from arcbeam.core.warn import warn
 
 if TYPE_CHECKING:
-    from arcbeam.graph.symbols import TokenTable
+    from arcbeam.graph.token_table import TokenTable
 
 WORD_START = "\u2581"  # SentencePiece's mark of a word's first piece
 MOST_CANDIDATES = 5  # tokens that a message offers as the separator

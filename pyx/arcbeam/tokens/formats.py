@@ -10,7 +10,7 @@ from arcbeam.core.checks import as_texts
 from arcbeam.files.nemo_archive import is_model
 from arcbeam.files.reading import check_is_file
 from arcbeam.graph.graph import Graph
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from arcbeam.tokens.json_files import by_id, of_json, read_json, with_named_blank
 from arcbeam.tokens.model_tokens import ModelTokens, with_marked_pieces
 from arcbeam.tokens.nemo import of_model, read_nemo

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from arcbeam.core.warn import warn
-from arcbeam.graph.symbols import BLANK_NAMES, TokenTable, find_blank
+from arcbeam.graph.token_table import BLANK_NAMES, TokenTable, find_blank
 
 WORD_START = "\u2581"  # SentencePiece's mark of a word's first piece
 INSIDE_WORD = "##"  # WordPiece's mark of all pieces but a word's first

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from arcbeam.tokens.model_tokens import WORD_START, ModelTokens
 from arcbeam.tokens.sentencepiece import cutter_of
 

@@ -15,7 +15,7 @@ from arcbeam.compat.torchaudio.tokens import columns_of
 from arcbeam.core.errors import InputError
 from arcbeam.core.show import shown_as
 from arcbeam.core.warn import warn
-from arcbeam.graph.symbols import TokenTable
+from arcbeam.graph.token_table import TokenTable
 from arcbeam.lm.kenlm import KenLM
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from weakref import WeakSet
 
 from arcbeam.core.show import shortened
 from arcbeam.core.warn import warn
-from arcbeam.ctc.boost.boost import Boost, Boosts
+from arcbeam.ctc.boost.boost import Boost
+from arcbeam.ctc.boost.boosts import Boosts
 
 
 class BeamCheck:

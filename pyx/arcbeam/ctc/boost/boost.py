@@ -6,29 +6,23 @@ import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self
 from weakref import WeakKeyDictionary
-
-import numpy as np
 
 from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import check_real
-from arcbeam.core.show import shortened, shown_as
+from arcbeam.core.show import shown_as
 from arcbeam.ctc.boost._boost import BoostList, WordIndex, compiled
 from arcbeam.ctc.boost.calibration import Decoder, calibrated
 from arcbeam.ctc.boost.left_out import warn_of_left_out
 from arcbeam.ctc.boost.phrases import checked, checked_score, normalised
 from arcbeam.ctc.boost.spellings import MOST_BYTES, Pronounced, Spellings
+from arcbeam.ctc.boost.sums import check_sums
 from arcbeam.ctc.boost.word_index import index_of
 from arcbeam.ctc.options import DEFAULT_BOOST
 from arcbeam.files.phrase_file import read_phrases
 from arcbeam.graph.graph import Graph
-from arcbeam.graph.new_words import NewWords, OpenGraph, Place
-
-LARGEST_SUM = 8192.0  # below which sums of multiples of 1/1024 are exact in float32
-
-Boosts: TypeAlias = "Boost | Sequence[Boost | None] | None"
-"""Of all utterances, or of each."""
+from arcbeam.graph.new_words import NewWords, Place
 
 
 class Boosted(NamedTuple):
@@ -351,24 +345,8 @@ class Boost:
         return sorted({1 + phrase.count(" ") for phrase in self._phrases}, reverse=True)
 
 
-def boost_of(boosts: Boosts, index: int) -> Boost | None:
-    """The boost of an utterance."""
-    return boosts if boosts is None or isinstance(boosts, Boost) else boosts[index]
-
-
-def compiled_for(graph: Graph, boosts: Boosts, threads: int = 1) -> BoostList | list[BoostList | None] | None:
-    """The boosts of a call as its engine takes them; new ones are compiled in parallel. Errors as of Boost.compiled."""
-    if boosts is None or isinstance(boosts, Boost):
-        return None if boosts is None else boosts.compiled(graph)
-    if isinstance(boosts, str) or not isinstance(boosts, Sequence):
-        hint = "; a BoostingTree is for a TransducerDecoder" if type(boosts).__name__ == "BoostingTree" else ""
-        raise TypeError(f"boost: expected an arcbeam.Boost, or a list of them, got {type(boosts).__name__}{hint}")
-    for at, boost in enumerate(boosts):
-        if boost is not None and not isinstance(boost, Boost):
-            raise TypeError(
-                f"boost: expected an arcbeam.Boost or None for each utterance, got {type(boost).__name__} for "
-                f"utterance {at}"
-            )
+def compiled_lists(graph: Graph, boosts: Sequence[Boost | None], threads: int) -> list[BoostList | None]:
+    """The lists of a call's utterances as `Boost.compiled` gives them; new ones are compiled in parallel."""
     found = [None if boost is None else boost._lists.get(graph) for boost in boosts]
     new: dict[Boost, str] = {}
     for at, (boost, made) in enumerate(zip(boosts, found, strict=True)):
@@ -408,7 +386,7 @@ def _compile(graph: Graph, named: Mapping[Boost, str], threads: int) -> list[Boo
         for at, one in zip(new_words, again, strict=True):
             found[at] = one
     for boost, one in zip(boosts, found, strict=True):
-        _check_sums(graph, one, named[boost])
+        check_sums(graph, one, named[boost])
     for boost, one in zip(boosts, found, strict=True):  # of all or of none, so that the warning is not lost
         boost._lists[graph] = one
     if unwritten:
@@ -418,43 +396,10 @@ def _compile(graph: Graph, named: Mapping[Boost, str], threads: int) -> list[Boo
     return found
 
 
-def _check_sums(graph: Graph, made: BoostList, name: str) -> None:
-    if made.largest < LARGEST_SUM:
-        return
-    assert graph.word_symbols is not None
-    word = int(made.arcs["word"][np.abs(made.arcs["cost"]).argmax()])
-    is_new = made.new_words is not None and word >= made.new_words.first_word
-    symbols = made.new_words.symbols if made.new_words is not None and is_new else graph.word_symbols
-    raise ValueError(
-        f"boost: the phrases{name} that end with {shortened(symbols[word])} change a score by {made.largest:g}; "
-        f"expected less than {LARGEST_SUM:g}, up to which sums are exact: give lower scores, or fewer phrases within "
-        "one another"
-    )
-
-
-def check_boost(boost: object) -> None:
-    """TypeError unless it is a `Boost` or None."""
-    if boost is not None and not isinstance(boost, Boost):
-        raise TypeError(f"boost: expected an arcbeam.Boost, got {type(boost).__name__}")
-
-
-def opened(graph: Graph, boost: Boost | None) -> Graph | OpenGraph:
-    """The graph of an utterance, with the new words of its boost if it has any."""
-    new_words = None if boost is None or graph.open_slot is None else boost.compiled(graph).new_words
-    return graph if new_words is None else OpenGraph(graph, new_words)
-
-
-def graphs_of(graph: Graph, boosts: Boosts, utterances: int) -> list[Graph | OpenGraph] | None:
-    """The graph of each utterance with its new words; None if there are none."""
-    if boosts is None or graph.open_slot is None:
-        return None
-    return [opened(graph, boost_of(boosts, index)) for index in range(utterances)]
-
-
 def _restored(phrases: dict[str, float], depth_scaling: float, spellings: Spellings) -> Boost:
     made = Boost(phrases, depth_scaling=depth_scaling)
     made._spellings = spellings
     return made
 
 
-__all__ = ["Boost", "Boosted", "Boosts", "boost_of", "compiled_for", "graphs_of", "opened"]
+__all__ = ["Boost", "Boosted", "compiled_lists"]

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.ctc.boost._boost import boost_cost
-from arcbeam.ctc.boost.boost import Boost, Boosted, opened
+from arcbeam.ctc.boost.boost import Boost, Boosted
+from arcbeam.ctc.boost.boosts import opened
 from arcbeam.ctc.cpu._decode import graph_cost, rescoring_cost
 from arcbeam.ctc.streams.sentences import STREAM_START, SentenceStart
 from arcbeam.words import Word, as_dicts, finite, moved

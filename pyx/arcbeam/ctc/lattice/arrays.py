@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.core.show import shown_as
-from arcbeam.ctc.boost.boost import Boost, Boosts, boost_of, opened
+from arcbeam.ctc.boost.boost import Boost
+from arcbeam.ctc.boost.boosts import Boosts, boost_of, opened
 from arcbeam.ctc.lattice._lattice import posteriors
 from arcbeam.ctc.lattice._lattice_scores import boosts, deviations
 from arcbeam.ctc.lattice._lattices import Lattices

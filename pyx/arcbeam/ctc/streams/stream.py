@@ -10,7 +10,8 @@ import numpy.typing as npt
 from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import check_bool
 from arcbeam.core.errors import InputError
-from arcbeam.ctc.boost.boost import Boost, check_boost, opened
+from arcbeam.ctc.boost.boost import Boost
+from arcbeam.ctc.boost.boosts import check_boost, opened
 from arcbeam.ctc.lattice._lattices import Lattices
 from arcbeam.ctc.results import Outputs
 from arcbeam.ctc.streams._rounds import Sentence, SentenceStream

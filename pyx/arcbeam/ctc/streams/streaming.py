@@ -8,7 +8,8 @@ from typing import Any
 from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import check_bool
 from arcbeam.core.confidence import ConfidenceMethod, measure
-from arcbeam.ctc.boost.boost import Boost, check_boost
+from arcbeam.ctc.boost.boost import Boost
+from arcbeam.ctc.boost.boosts import check_boost
 from arcbeam.ctc.results import Outputs
 from arcbeam.ctc.search import BeamSearch
 from arcbeam.ctc.streams.chunks import CtcChunkDecoder
