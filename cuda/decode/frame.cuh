@@ -14,6 +14,8 @@ namespace arcbeam {
 // waits: the frame was given up because an answer that it has requested has not come.
 enum class FrameEnd : std::uint32_t { committed, dead, no_room, log_full, waits };
 
+constexpr std::uint32_t kLookFrames = 8U;  // frames between checks of the other lanes
+
 // What a block keeps while it works in a lane.
 struct Lane {
     LaneState state;  // every thread has a copy; thread 0 writes it back

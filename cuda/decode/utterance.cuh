@@ -6,6 +6,7 @@
 #include "decode/collect.cuh"
 #include "decode/endpoint.cuh"
 #include "decode/launch/cluster.cuh"
+#include "decode/small_frame.cuh"
 #include "decode/stream.cuh"
 #include "decode/utterance_lattice.cuh"
 
@@ -188,7 +189,6 @@ ARCBEAM_DEVICE FrameEnd one_frame(const typename Search::Params& params, typenam
     }
 }
 
-constexpr std::uint32_t kLookFrames = 8U;    // frames between checks of the other lanes
 constexpr std::uint32_t kManyTokens = 512U;  // with so many tokens every frame checks, because a frame takes long
 
 // Whether the lane should stop for another launch: because another lane waits for more room, or because the last
@@ -351,6 +351,11 @@ ARCBEAM_DEVICE Need decode_utterance(const typename Search::Params& params, type
         }
         if (should_stop(common, lane)) {
             return Need::launch;
+        }
+        if constexpr (Search::kSmallFrames) {
+            if (small_frames(common, lane, until)) {
+                continue;
+            }
         }
         const FrameEnd end = one_frame<Search, kClusters>(params, lane);
         if (end == FrameEnd::no_room) {

@@ -147,6 +147,16 @@ struct Posted {
     float cutoff;
 };
 
+// A lane after the frames that one warp has decoded.
+struct SmallDone {
+    double offset;
+    std::uint64_t tokens_seen;
+    std::uint32_t frame;
+    std::uint32_t num_tokens;
+    std::uint32_t log_size;
+    std::uint32_t num_milestones;
+};
+
 // The words that a block shares, in shared memory. Costs are stored as ordered() integers, so that their minimum is
 // a minimum of integers.
 struct Control {
@@ -171,6 +181,7 @@ struct Control {
     std::uint32_t stop;  // a Need
     std::uint32_t line;  // line at which the awaited piece of log-probs begins; kNoIndex: it did not come
     Posted posted;
+    SmallDone small;
     LatticeLane lattice;  // if lattices are requested
 };
 

@@ -27,6 +27,7 @@ struct RescoringSearch {
     using Lane = RescoringLane;
     static constexpr bool kLattices = Variant::kLattices;
     static constexpr bool kStreams = true;
+    static constexpr bool kSmallFrames = false;
     struct Counted {
         Counts counts;
         LookupCounts lookups;

@@ -21,7 +21,7 @@ SOURCES = {
 _TEXTS = {name: path.read_text() for name, path in SOURCES.items()}
 SHAPES = {name: tuple(re.findall(rf"\(arcbeam_{name}_(\w+),", text)) for name, text in _TEXTS.items()}
 PARAMETER_BYTES = {
-    name: 208 if "SearchParams" in text else 608 if "WithNewWords" in text else 576 for name, text in _TEXTS.items()
+    name: 216 if "SearchParams" in text else 616 if "WithNewWords" in text else 584 for name, text in _TEXTS.items()
 }
 
 LOG_SOFTMAX = "arcbeam_log_softmax"  # runs before a search of logits
@@ -37,7 +37,8 @@ class Shape:
     """How searches are launched: the kernel, the number of lanes, the threads of a block.
 
     From `team_tokens` a frame on a cluster of so many blocks works as one. Searches of at least `hot_tokens` a frame go
-    on in clusters of two blocks, once at most `hot_lanes` are left.
+    on in clusters of two blocks, once at most `hot_lanes` are left. One warp decodes frames of up to `small_frame`
+    tokens.
     """
 
     kernel: str = "wide"
@@ -47,6 +48,7 @@ class Shape:
     team_tokens: int = 0
     hot_tokens: int = 0
     hot_lanes: int = 0
+    small_frame: int = 0
 
 
 class EmulatedGpu(emulated_gpu.EmulatedGpu):
@@ -111,7 +113,7 @@ class EmulatedGpu(emulated_gpu.EmulatedGpu):
                 f"{of}CLUSTER": hot, f"{of}TEAM_TOKENS": shape.team_tokens, f"{of}HOT_LANES": shape.hot_lanes,
                 f"{of}HOT_TOKENS": shape.hot_tokens,
             })  # fmt: skip
-        self.plan(HOT_AMONG_MANY=shape.hot_tokens)
+        self.plan(HOT_AMONG_MANY=shape.hot_tokens, SMALL_FRAME=shape.small_frame)
 
     def plan(self, **figures: Any) -> None:
         """Changes figures of `arcbeam.gpu.tuned.search_plan`."""

@@ -67,6 +67,8 @@ FEW_TOKENS = 48
 """The average number of tokens in a frame up to which small blocks suffice."""
 CROWD = 4
 """Utterances per multiprocessor from which on the shape ``CROWDED`` is tried first."""
+SMALL_FRAME = 32
+"""The number of tokens up to which one warp decodes a frame; at most 32. 0: none."""
 CLUSTER = LaunchShape("cluster", threads=512, blocks_per_multiprocessor=1, cluster=8)
 TEAM_TOKENS = 256
 """The number of tokens from which on the whole cluster works on a frame."""

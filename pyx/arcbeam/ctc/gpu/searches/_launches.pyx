@@ -41,6 +41,7 @@ cdef class Launches:
         params.shared_table_size = 2 * capacity
         params.team_tokens = search_plan.RESCORING_TEAM_TOKENS if self.kind.rescores else search_plan.TEAM_TOKENS
         params.hot_tokens = search_plan.hot_tokens(lanes, self.context.state.multiprocessors)
+        params.small_frame = search_plan.SMALL_FRAME
         params.hot_lanes = 0
         hot_lanes = search_plan.HOT_LANES
         if self.kind.rescores:

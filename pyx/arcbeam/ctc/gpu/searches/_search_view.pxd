@@ -166,6 +166,7 @@ cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
         uint32_t shared_table_size
         uint32_t team_tokens
         uint32_t hot_tokens
+        uint32_t small_frame
         uint32_t hot_lanes
         const LatticeParams* lattice
         const StreamView* streams
