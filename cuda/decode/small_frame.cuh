@@ -238,10 +238,10 @@ class SmallFrames {
 
     // Drops the candidates that were noted while the bound was loose.
     ARCBEAM_DEVICE void drop_above(float bound, std::uint32_t& count) const {
-        constexpr std::uint32_t kHalves = kSmallCandidates / simt::kWarpSize;
-        SmallCandidate noted[kHalves];
+        constexpr std::uint32_t kNotedEach = kSmallCandidates / simt::kWarpSize;
+        SmallCandidate noted[kNotedEach];
         std::uint32_t within = 0U;
-        for (std::uint32_t k = 0U; k < kHalves; ++k) {
+        for (std::uint32_t k = 0U; k < kNotedEach; ++k) {
             const std::uint32_t at = k * simt::kWarpSize + simt::warp_thread();
             noted[k] = SmallCandidate{kNoPacked, 0U, 0U};
             if (at < count) {
@@ -249,7 +249,7 @@ class SmallFrames {
             }
         }
         simt::warp_sync(simt::kAllThreads);
-        for (std::uint32_t k = 0U; k < kHalves; ++k) {
+        for (std::uint32_t k = 0U; k < kNotedEach; ++k) {
             const bool stays = noted[k].packed != kNoPacked && packed_cost(noted[k].packed) <= bound;
             const std::uint32_t all = simt::ballot(simt::kAllThreads, stays);
             if (stays) {

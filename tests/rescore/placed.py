@@ -83,7 +83,7 @@ def share_bits(gpu: EmulatedGpu, bits: tuple[int, int]) -> None:
     beside = gpu.beside
 
     def change(kernels: Any, name: str, parameters: Any) -> Any:
-        ends = 576  # of the parameters of a search with models
+        ends = 584  # of the parameters of a search with models
         (ctypes.c_uint32 * 2).from_buffer(parameters, ends - 8)[:] = bits
         return beside(kernels, name, parameters)
 

@@ -156,7 +156,7 @@ def rescoring_tokens_bytes(states: int) -> int:
 
 def shared_bytes(layout: Layout, columns: int) -> int:
     warps = -(-layout.threads // 32)
-    fixed = 208 + 160 + 1024 + 8 * 512 + 1408 * warps + padded(4 * columns)
+    fixed = 240 + 160 + 1024 + 8 * 512 + 1408 * warps + padded(4 * columns)
     return fixed + rescoring_tokens_bytes(layout.shared) + workspace_bytes(layout.shared)
 
 

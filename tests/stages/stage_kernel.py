@@ -135,7 +135,7 @@ def tokens_bytes(states: int) -> int:
 
 def shared_bytes(layout: Layout, columns: int) -> int:
     warps = -(-layout.threads // 32)
-    fixed = 208 + 1024 + 8 * 512 + 1408 * warps + padded(4 * columns)
+    fixed = 240 + 1024 + 8 * 512 + 1408 * warps + padded(4 * columns)
     return fixed + tokens_bytes(layout.shared) + workspace_bytes(layout.shared)
 
 
@@ -171,9 +171,9 @@ def pack_search(put: Callable[..., int], frame: Frame, layout: Layout) -> bytes:
         "<4QIi", put("states", rows), put("targets", graph.targets), put("labels", labels),
         put("finals", graph.finals), graph.start, graph_layout.column_bits(graph.num_columns),
     ) + struct.pack(
-        "<11Q5Ii3f7I2Q", 0, 0, results, 0, 0, 0, 0, put("path", pool), put("used", pool[:1]), 0, 0,
+        "<11Q5Ii3f8I4x2Q", 0, 0, results, 0, 0, 0, 0, put("path", pool), put("used", pool[:1]), 0, 0,
         1, 0, len(pool), 1, len(frame.log_probs), frame.blank, frame.beam, frame.acoustic_scale,
-        frame.blank_penalty, frame.max_active, layout.shared, 2 * layout.shared, table_of(layout.shared), 0, 0, 0, 0, 0,
+        frame.blank_penalty, frame.max_active, layout.shared, 2 * layout.shared, table_of(layout.shared), 0, 0, 0, 0, 0, 0,
     )  # fmt: skip
 
 
