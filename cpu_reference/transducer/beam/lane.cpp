@@ -14,19 +14,16 @@ void Lane::begin(const Network& network, const Options& options, const Utterance
     options_ = &options;
     result_ = &result;
     frames_ = utterance.input.frames;
-    offset_ = 0.0;
     fusion_.begin(network, utterance.fusion, options.beam.ilm_scale, options.blank);
-    tree_.reset(Fused{utterance.fusion_start});
-    buckets_.clear();
-    log_.clear();
     live_.clear();
     place_ = {0, 0};
+    leaves_state_ = utterance.beam_from != nullptr;
+    restore(leaves_state_ ? *utterance.beam_from : BeamState::begun(0, utterance.fusion_start));
     if (!encoder_.begin(network, utterance.input, result.bad)) {
         result.outcome = Outcome::kBadInput;
         frames_ = 0;
         return;
     }
-    buckets_[0].add({PrefixTree::kRoot, 0.0F, 0.0F, kNoLabel, false, {}}, options.beam.sums);
     go_to_next_frame(scratch);
 }
 
@@ -40,9 +37,9 @@ void Lane::request(std::vector<Prediction*>& predictions) {
         untested_.push_back(one.node);
         if (tree_.tested(one.node) == nullptr) {
             predictions.push_back(tree_.begin_prediction(one.node, *network_, options_->blank));
-            if (fusion_.is_active()) {
-                without_biases_.push_back(one.node);
-            }
+        }
+        if (fusion_.is_active() && tree_.tested(one.node)->biases.of_tokens.empty()) {
+            without_biases_.push_back(one.node);
         }
     }
     Work& work = result_->work;
@@ -102,7 +99,7 @@ void Lane::advance(AlignedFloats& scratch) {
         return;
     }
     ++place_.symbols;
-    write_labels();
+    write_labels(live_);
 }
 
 float Lane::overtaken() const {
@@ -137,9 +134,9 @@ void Lane::add(Bucket& deeper, const Hypothesis& source, const Row& row, const C
     if (writes) {
         made.node = tree_.child(source.node, candidate.token, fusion_);
         made.is_written = true;
-        made.label = {source.log, candidate.token, place_.frame, duration, token, row.confidence};
+        made.label = {source.log, candidate.token, frames_before_ + place_.frame, duration, token, row.confidence};
     }
-    Bucket& bucket = next.frame == place_.frame ? deeper : buckets_[std::min(next.frame, frames_)];
+    Bucket& bucket = next.frame == place_.frame ? deeper : buckets_[next.frame];
     bucket.add(made, options_->beam.sums);
 }
 
@@ -147,6 +144,10 @@ void Lane::go_to_next_frame(AlignedFloats& scratch) {
     const BeamOptions& beam = options_->beam;
     do {
         const auto first = buckets_.begin();
+        if (first->first >= frames_) {
+            place_ = {frames_, 0U};
+            return;
+        }
         float best = -INFINITY;
         for (const auto& [frame, bucket] : buckets_) {
             best = std::max(best, bucket.best());
@@ -159,11 +160,9 @@ void Lane::go_to_next_frame(AlignedFloats& scratch) {
         live_ = cut_off(first->second, -beam.beam, beam.max_hypotheses);
         buckets_.erase(first);
     } while (live_.empty());
-    write_labels();
+    write_labels(live_);
     rows_.clear();
-    if (is_active()) {
-        encoder_.project(place_.frame, scratch);
-    }
+    encoder_.project(place_.frame, scratch);
     std::vector<std::uint32_t> nodes;
     for (const Hypothesis& one : live_) {
         nodes.push_back(one.node);
@@ -176,8 +175,8 @@ void Lane::go_to_next_frame(AlignedFloats& scratch) {
     tree_.keep(nodes);
 }
 
-void Lane::write_labels() {
-    for (Hypothesis& one : live_) {
+void Lane::write_labels(std::vector<Hypothesis>& hypotheses) {
+    for (Hypothesis& one : hypotheses) {
         if (one.is_written) {
             one.log = static_cast<std::uint32_t>(log_.size());
             one.is_written = false;
@@ -190,17 +189,33 @@ void Lane::end() {
     if (result_->outcome != Outcome::kDecoded) {
         return;
     }
+    if (leaves_state_) {
+        leave(result_->beam_state, result_->settled);
+    }
+    Bucket all;
+    for (const auto& [frame, bucket] : buckets_) {
+        for (const Hypothesis& one : bucket.hypotheses) {
+            all.add(one, options_->beam.sums);
+        }
+    }
+    const float best = all.best();
+    all.rescale(best);
+    offset_ += static_cast<double>(best);
+    live_ = cut_off(all, -options_->beam.beam, options_->beam.max_hypotheses);
+    write_labels(live_);
     std::vector<Ended> ended;
     for (const Hypothesis& one : live_) {
         ended.push_back({one.score, one.log, {}});
         add_shares(one.node, ended.back().shares.data());
     }
     const ListOptions options{options_->beam.length_power, !options_->durations.empty(),
-                              options_->confidence.statistic != Confidence::Statistic::kNone};
-    list_ended(options, offset_, ended, log_.data(), result_->nbest);
+                              options_->confidence.statistic != Confidence::Statistic::kNone, labels_before_};
+    const std::size_t first = list_ended(options, offset_, ended, log_.data(), result_->nbest);
+    result_->state.fusion = tree_.fused(live_[first].node).states;
 }
 
 void Lane::add_shares(std::uint32_t node, double* shares) const {
+    std::copy(tree_.shares().begin(), tree_.shares().end(), shares);
     std::vector<const Fused*> labels;
     for (; fusion_.is_active() && node != PrefixTree::kRoot; node = tree_.parent(node)) {
         labels.push_back(&tree_.fused(node));

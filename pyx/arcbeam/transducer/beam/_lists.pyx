@@ -18,10 +18,14 @@ cdef tuple labels_of(const Labels& labels):
 
 
 cdef class Lists:
-    """The n-best lists of the utterances of a batch."""
+    """The n-best lists of the utterances of a batch; `left` is what they leave to the chunks after them, or None."""
 
     def take(self, size_t i):
-        """The list of an utterance: of each entry its labels, score, posterior and the shares of the models in it."""
+        """(list, left) of an utterance: of each entry its labels, score, posterior and the shares of the models in it.
+
+        Of a stream `left` is (state, labels of each entry that no later frame changes, states of the n-gram model, the
+        tree and LODR after the best entry); else it is None.
+        """
         cdef const NBest* one = &self.of[i]
         arrays = labels_of(one[0])
         entries, first = [], 0
@@ -31,7 +35,7 @@ cdef class Lists:
             shares = tuple([one.shares[n][k] for k in range(4)])
             entries.append((labels, one.scores[n], one.posteriors[n], shares))
             first = last
-        return tuple(entries)
+        return tuple(entries), None if self.left is None else self.left[i]
 
 
 cdef copied(const void* data, size_t size, dtype):

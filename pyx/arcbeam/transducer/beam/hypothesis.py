@@ -9,12 +9,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from arcbeam.core.errors import Fault, UnsupportedError
+from arcbeam.transducer.beam._state import BeamState
 from arcbeam.transducer.hypothesis import FIELDS, HypothesisForm, TransducerHypothesis
 from arcbeam.words import finite
 
 ONLY_GREEDILY = "works with greedy search only, until beam search supports it; leave out beam= when the decoder is made"
 Entry: TypeAlias = tuple[tuple[np.ndarray, ...], float, float, tuple[float, float, float, float]]
 """Labels, score, posterior, and the parts of the n-gram model, the tree, LODR and the internal language model."""
+Left: TypeAlias = tuple[BeamState, int, tuple[int, int, int]] | None
+"""Of a stream, what a chunk leaves to those after it, as `Lists.take` says."""
 SCORES = ("network_score", "lm_score", "boost_score", "lodr_score", "ilm_score")  # which add up to the score
 NO_LABELS = tuple(np.empty(0, dtype) for dtype in FIELDS.values())
 
@@ -24,7 +27,7 @@ class BeamHypothesis(TransducerHypothesis):
 
     def __init__(
         self,
-        take: Callable[[int], tuple[Entry, ...]],
+        take: Callable[[int], tuple[tuple[Entry, ...], Left]],
         place: int,
         form: HypothesisForm,
         nbest: int | None = None,
@@ -33,13 +36,13 @@ class BeamHypothesis(TransducerHypothesis):
         super().__init__(take, place, form, error)
         self._wanted = nbest
 
-    def _fill(self, *entries: Entry) -> None:  # type: ignore[override]
+    def _fill(self, entries: tuple[Entry, ...], left: Left) -> None:  # type: ignore[override]
         labels, self._score, self._posterior, self._shares = entries[0]
         self.tokens, self.frames, durations, self.log_probs, confidence = labels
         self.durations = durations if self._form.has_durations else None
         self.confidence = confidence if self._form.has_confidence else None
         found = [] if self.error is not None else entries[: self._wanted]
-        one = [BeamHypothesis([(entry,)].__getitem__, 0, self._form) for entry in found]
+        one = [BeamHypothesis([((entry,), None)].__getitem__, 0, self._form) for entry in found]
         self._nbest = None if self._wanted is None else one
         self._take = None
 
@@ -101,4 +104,5 @@ class BeamHypothesis(TransducerHypothesis):
 
 def failed(form: HypothesisForm, nbest: int | None, error: Fault) -> BeamHypothesis:
     """The hypothesis of an utterance that could not be decoded."""
-    return BeamHypothesis([((NO_LABELS, -math.inf, 0.0, (0.0, 0.0, 0.0, 0.0)),)].__getitem__, 0, form, nbest, error)
+    nothing = (NO_LABELS, -math.inf, 0.0, (0.0, 0.0, 0.0, 0.0))
+    return BeamHypothesis([((nothing,), None)].__getitem__, 0, form, nbest, error)
