@@ -32,11 +32,11 @@ class Search:
         self.begun = BeamState.begun(0, (*fusion.states, lodr))
 
     def decode(self, rows, state):
-        """(entries, what is left) of a chunk."""
+        """(entries, what is left to the next chunk)."""
         inputs = as_inputs([rows], None, self.search.spec)
-        [(take, place)], bad = self.search.engine.decode(inputs.table, [state], True, self.fusions)
+        [(take, place, left)], bad = self.search.engine.decode(inputs.table, [state], True, self.fusions)
         assert not bad
-        return take(place)
+        return take(place), left
 
 
 def joined(parts):

@@ -1,5 +1,6 @@
 """The command ``arcbeam transduce``: takes encoder output of an RNN-T or TDT model, returns transcripts."""
 
+import functools
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -172,10 +173,8 @@ def transduce(
                 "leave it out: --chunk-frames decodes one utterance after another",
                 param_hint=f"'--{option.replace('_', '-')}'",
             )
-    if beam and chunk_frames is not None:
-        raise typer.BadParameter("decodes whole utterances: leave out --chunk-frames", param_hint="'--beam'")
-    if device == "auto" and beam and (boost or boost_map):
-        device = "cpu"  # on a GPU a beam takes no phrases yet
+    if device == "auto" and beam and (boost or boost_map or chunk_frames is not None):
+        device = "cpu"  # on a GPU a beam takes no phrases yet, and has no streams
     devices = opt.devices_of(device)
     if chunk_frames is not None and len(devices) > 1:
         raise typer.BadParameter("expected one GPU for --chunk-frames, got cuda:all", param_hint="'--device'")
@@ -232,7 +231,7 @@ def transduce(
         _check_features(decoder, batch)
 
     def begin(name: str) -> "TransducerStream":
-        return decoder.stream(boost=None if trees is None else trees(name), endpoint=rules)
+        return decoder.stream(boost=None if trees is None else trees(name), endpoint=rules, nbest=nbest or None)
 
     def readable(found: Any) -> Any:
         """A hypothesis or a result of a stream; its text is of numbers where the model has no pieces."""
@@ -243,7 +242,7 @@ def transduce(
     if chunk_frames is not None:
         chunks = cut(found, chunk_frames, width=decoder.features, check=check, seconds=shift if real_time else None)
         with open_output(output, at_once=True) as file:
-            fields = _words if decoder.has_text else lambda partial: {}
+            fields = functools.partial(_of_partial, has_text=decoder.has_text)
             follow(chunks, chunk_frames, begin, Results(file, format, rules is not None, fields), readable, scorer)
     else:
         began, done = time.perf_counter(), Done()
@@ -337,6 +336,11 @@ def _fields(hypothesis: "TransducerHypothesis") -> dict[str, Any]:
     return {"text": said["text"], **words, "score": said["score"], **parts, **posterior, "tokens": tokens, **nbest}
 
 
-def _words(partial: "TransducerPartial") -> dict[str, object]:
-    words = as_dicts(partial.words)
-    return {"stable_words": words[: partial.num_stable], "unstable_words": words[partial.num_stable :]}
+def _of_partial(partial: "TransducerPartial", has_text: bool) -> dict[str, object]:
+    """What JSON has of a result of a stream; the list, if it was requested, at the end of a sentence."""
+    words = as_dicts(partial.words) if has_text else []
+    stable = partial.num_stable if has_text else 0
+    found: dict[str, object] = {"stable_words": words[:stable], "unstable_words": words[stable:]} if has_text else {}
+    if partial.is_final and partial.nbest is not None:
+        found |= {"posterior": partial.posterior, "nbest": [_fields(entry) for entry in partial.nbest]}
+    return found

@@ -280,7 +280,12 @@ cdef class CpuEngine(PooledEngine):
         return {"weights": self.network.nbytes}
 
     def decode(self, const int64_t[:, ::1] utterances, list states, bint on_host=True, list fusions=None):
-        """Decodes a batch: (found, bad), as `CudaEngine.decode` does; with a beam what is found are n-best lists."""
+        """Decodes a batch: (found, bad), as `CudaEngine.decode` does.
+
+        With a beam what is found are n-best lists and, of an utterance with a `BeamState`, what it leaves to the next
+        chunk: (state, labels of each entry that no later frame changes, states of the n-gram model, the tree and LODR
+        after the best entry); else None.
+        """
         with self.decoding_lock():
             self.ready()
             return self._decode(utterances, states, fusions)
@@ -317,15 +322,14 @@ cdef class CpuEngine(PooledEngine):
         bad = self._bad()
         cdef Lists lists = Lists()
         if self.options.beam.beam > 0:
-            lists.left = [self._left(i, states[i]) for i in range(self.engine.results().size())]
             for i in range(self.engine.results().size()):
                 lists.of.push_back(move(self.engine.results()[i].nbest))
-            return [(lists.take, i) for i in range(lists.of.size())], bad
+            return [(lists.take, i, self._left(i, states[i])) for i in range(lists.of.size())], bad
         found = [self._result(i) for i in range(self.engine.results().size())]
         return [(found.__getitem__, i) for i in range(len(found))], bad
 
     cdef _left(self, size_t i, before):
-        """What a stream leaves, as `Lists` has it; None for an utterance without a state."""
+        """What a chunk leaves to those after it, as `decode` says."""
         cdef Result* result = &self.engine.results()[i]
         cdef BeamState after
         if before is None:

@@ -15,6 +15,7 @@ from arcbeam.core.calls import explains, lists_options
 from arcbeam.core.fixed import Fixed
 from arcbeam.core.show import changed, shown_as
 from arcbeam.core.threads import usable_cores
+from arcbeam.transducer.beam.search import BeamSearch
 from arcbeam.transducer.decoding import SearchingDecoder
 from arcbeam.transducer.device import ordinal_of
 from arcbeam.transducer.engines import make_engine
@@ -139,14 +140,15 @@ class TransducerDecoder(SearchingDecoder, Fixed):
         }
         form = HypothesisForm(
             chosen.durations is not None, chosen.confidence is not None, shapes, chosen.frame_shift, detokenize,
-            chosen.confidence_aggregation,
+            chosen.confidence_aggregation, chosen.beam is not None,
         )  # fmt: skip
         fuses = ngram_lm is not None or lodr is not None or chosen.ilm_scale > 0
         self._ordinal = ordinal_of(chosen, prediction, fuses)
         chosen = chosen.resolved(usable_cores() if self._ordinal is None else None)
         engine = make_engine(prediction, joint, chosen, self._ordinal, lodr, frame_looping=self._frame_looping)
         spec = InputSpec(int(joint.encoder_weight.shape[1]), True, "encoder_output", "features", "values")
-        self._search = GreedySearch(engine, chosen, (prediction, joint), tokens, spec, form, ngram_lm, lodr)
+        search = GreedySearch if chosen.beam is None else BeamSearch
+        self._search = search(engine, chosen, (prediction, joint), tokens, spec, form, ngram_lm, lodr)
         self._check_axes = TimeFirstCheck(spec.name, spec.axis)
         self._chunks = TransducerChunkDecoder(self._search)
 

@@ -28,4 +28,3 @@ cdef copied(const void* data, size_t size, dtype)
 
 cdef class Lists:
     cdef vector[NBest] of
-    cdef list left

@@ -18,14 +18,10 @@ cdef tuple labels_of(const Labels& labels):
 
 
 cdef class Lists:
-    """The n-best lists of the utterances of a batch; `left` is what they leave to the chunks after them, or None."""
+    """The n-best lists of the utterances of a batch."""
 
     def take(self, size_t i):
-        """(list, left) of an utterance: of each entry its labels, score, posterior and the shares of the models in it.
-
-        Of a stream `left` is (state, labels of each entry that no later frame changes, states of the n-gram model, the
-        tree and LODR after the best entry); else it is None.
-        """
+        """The list of an utterance: of each entry its labels, score, posterior and the shares of the models in it."""
         cdef const NBest* one = &self.of[i]
         arrays = labels_of(one[0])
         entries, first = [], 0
@@ -35,7 +31,7 @@ cdef class Lists:
             shares = tuple([one.shares[n][k] for k in range(4)])
             entries.append((labels, one.scores[n], one.posteriors[n], shares))
             first = last
-        return tuple(entries), None if self.left is None else self.left[i]
+        return tuple(entries)
 
 
 cdef copied(const void* data, size_t size, dtype):

@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-DTYPES: Mapping[str, np.dtype[Any]]
+DTYPES: dict[str, np.dtype[Any]]
 
 class BeamState:
     @staticmethod
