@@ -40,7 +40,8 @@ struct BeamOptions {
     std::uint32_t max_hypotheses = 1;
     bool sums = true;
     float length_power = 0.0F;
-    float ilm_scale = 0.0F;  // of the internal language model
+    float ilm_scale = 0.0F;           // of the internal language model
+    std::uint32_t settle_frames = 0;  // after which the labels of the best hypothesis stay; 0: never
 };
 
 struct Options {

@@ -152,7 +152,7 @@ class Counts:
     steps: list = field(default_factory=list)
 
 
-def search(model, beam, most, merge="sum", length_power=0.0, counts=None):
+def search(model, beam, most, merge="sum", length_power=0.0, settle_frames=None, counts=None):
     """[(labels of the strongest path, score)], the best first."""
     sums, beam, offset = merge == "sum", F(beam), 0.0
     buckets = {0: Bucket(sums, {(): Hypothesis((), F(0), F(0))})}
@@ -165,6 +165,8 @@ def search(model, beam, most, merge="sum", length_power=0.0, counts=None):
             for history, one in bucket.found.items():
                 bucket.found[history] = replace(one, score=one.score - best, path=one.path - best)
         offset += float(best)
+        if settle_frames is not None and frame < model.frames:
+            buckets = settled(buckets, frame - settle_frames)
         live, depth = buckets.pop(frame).cut_off(-beam, most), 0
         if frame >= model.frames:
             return ranked(live, offset, length_power)
@@ -187,6 +189,20 @@ def meeting(buckets, sums):
         for one in buckets[frame].found.values():
             end.add(one)
     return end
+
+
+def settled(buckets, first):
+    """Without those that begin otherwise than the best hypothesis does with its labels before a frame."""
+    best = max(
+        (one for _, bucket in sorted(buckets.items()) for one in bucket.found.values()), key=lambda one: one.score
+    )
+    stay = sum(label[1] < first for label in best.labels)
+    found = {}
+    for frame, bucket in buckets.items():
+        kept = {h: one for h, one in bucket.found.items() if h[:stay] == best.history[:stay]}
+        if kept or frame == min(buckets):
+            found[frame] = Bucket(bucket.sums, kept)
+    return found
 
 
 def expand(model, live, frame, buckets, beam, most):

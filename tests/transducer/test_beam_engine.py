@@ -138,6 +138,8 @@ def test_networks_that_overflow():
         ({"beam": 4, "max_hypotheses": 0}, r"^max_hypotheses: expected a whole number of at least 1, got 0"),
         ({"beam": 4, "merge": "mean"}, r"^merge: expected sum or max, got 'mean'"),
         ({"beam": 4, "length_power": -0.5}, r"^length_power: expected a number from 0 to 10, got -0.5"),
+        ({"beam": 4, "settle_frames": 0}, r"^settle_frames: expected a whole number of at least 1, or None, got 0"),
+        ({"settle_frames": 9}, r"^settle_frames: expected a beam, too, such as beam=4"),
         ({"max_hypotheses": 4}, r"^max_hypotheses: expected a beam, too, such as beam=4"),
         ({"merge": "max"}, r"^merge: expected a beam, too"),
     ],
@@ -169,3 +171,6 @@ def test_what_is_not_there_yet(batch):
     said = r"^device: expected \"cpu\", because on a GPU a beam does not take language models yet; got 'cuda:0'"
     with pytest.raises(UnsupportedError, match=said):
         make("tdt", device="cuda:0", ilm_scale=0.2)
+    said = r"^device: expected \"cpu\", because on a GPU a beam does not settle tokens \(settle_frames\); got 'cuda:0'"
+    with pytest.raises(UnsupportedError, match=said):
+        make("tdt", device="cuda:0", settle_frames=25)

@@ -33,6 +33,7 @@ def searches(draw):
         "max_hypotheses": draw(st.sampled_from([1, 2, 4, 8])),
         "merge": draw(st.sampled_from(["sum", "max"])),
         "length_power": draw(st.sampled_from([0.0, 0.5, 1.0])),
+        "settle_frames": draw(st.sampled_from([None, None, 1, 2, 4])),
     }
     network = {
         "activation": draw(st.sampled_from(["tanh", "relu"])),
@@ -175,6 +176,7 @@ WRONG = {
         model, live, frame, {}, *rest)),
     "one cap for all durations": ("expand", one_cap_for_all_durations),
     "the last of equal paths": ("Bucket.add", the_last_of_equal_paths),
+    "labels settle a frame later": ("settled", lambda settled: lambda buckets, first: settled(buckets, first - 1)),
     "one label more on a frame": ("Model.after", lambda after: lambda self, *step: after(
         beam_oracle.replace(self, max_symbols=self.max_symbols + 1), *step)),
 }  # fmt: skip
@@ -191,8 +193,9 @@ def compared():
         if seed % 4 == 3:  # all tokens are as likely, so that paths are equal
             arrays["output_weight"][:], arrays["output_bias"][:] = 0, 0
         frames, max_symbols = random_frames(seed, 8), draw.choice([1, 3])
-        twin = decode(arrays, frames, durations=durations, max_symbols=max_symbols, beam=beam, max_hypotheses=most)
-        found.append((model_of(arrays, frames, 0, durations, max_symbols), beam, most, entries_of(twin)))
+        options = {"beam": beam, "max_hypotheses": most, "settle_frames": draw.choice([None, 1, 3])}
+        twin = decode(arrays, frames, durations=durations, max_symbols=max_symbols, **options)
+        found.append((model_of(arrays, frames, 0, durations, max_symbols), options, entries_of(twin)))
     return found
 
 
@@ -220,7 +223,14 @@ def test_the_work_that_is_counted(seed):
 def differing(compared):
     """Whether the law and the twin differ somewhere."""
     return any(
-        wanted(beam_oracle.search(model, beam, most), model.durations) != twin for model, beam, most, twin in compared
+        wanted(
+            beam_oracle.search(
+                model, options["beam"], options["max_hypotheses"], settle_frames=options["settle_frames"]
+            ),
+            model.durations,
+        )
+        != twin
+        for model, options, twin in compared
     )
 
 

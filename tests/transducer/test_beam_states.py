@@ -85,6 +85,7 @@ def searches(draw):
         "max_hypotheses": draw(st.sampled_from([1, 2, 4, 8])),
         "merge": draw(st.sampled_from(["sum", "max"])),
         "length_power": draw(st.sampled_from([0.0, 0.5])),
+        "settle_frames": draw(st.sampled_from([None, 1, 3, 8])),
         "confidence": draw(st.sampled_from([None, "entropy"])),
         "precision": draw(st.sampled_from(["float32", "bfloat16"])),
     }
@@ -132,6 +133,21 @@ def test_what_passes_the_end_meets_there(durations):
                 ([label[:2] for label in labels], score) for labels, score in wanted
             ]
             settled.append([array[:ends] for array in entries[0][0]])
+
+
+def test_the_size_of_a_state_is_bounded_where_labels_settle():
+    """Over an hour of speech that repeats itself; without the option two hypotheses differ from early on to its end."""
+    arrays, speech = random_arrays(3, tokens=20, durations=5, blank_bias=2.0), random_frames(1, 50)
+    for settle_frames, least, most in ((25, 1_000, 10_000), (None, 1_000_000, 10_000_000)):
+        decoder = TransducerDecoder.from_arrays(
+            arrays, 0, durations=[0, 1, 2, 3, 4], beam=3.0, settle_frames=settle_frames, device="cpu", threads=1
+        )
+        search = Search(decoder)
+        state, largest = search.begun, 0
+        for _ in range(900):
+            _, (state, _, _) = search.decode(speech, state)
+            largest = max(largest, len(state.arrays()["histories"]) * 36)
+        assert state.frames == 45_000 and least < largest < most
 
 
 def test_the_size_of_a_state_is_bounded():

@@ -196,6 +196,7 @@ def test_another_beam_is_refused(tmp_path):
     data = begun(one).save()
     for name, value in (
         ("beam", 4.0), ("max_hypotheses", 8), ("merge", "max"), ("length_power", 0.5), ("ilm_scale", 0.1),
+        ("settle_frames", 9),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=f"expected a stream with {name}=.*as this decoder has.*restore it"):
             decoder(kind, **{name: value}).restore(data)

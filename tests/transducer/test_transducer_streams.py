@@ -69,6 +69,7 @@ def in_chunks(decoder, batch, rng, boosts, most=9):
         {"confidence": "entropy"},
         {"precision": "bfloat16", "loop": FrameLoopingDecoder},
         {"beam": 3.0},
+        {"beam": 6.0, "settle_frames": 3},
         {"beam": 4.0, "merge": "max", "length_power": 0.5, "confidence": "entropy", "precision": "bfloat16"},
     ],
     ids=str,
@@ -103,7 +104,11 @@ def test_any_network(case, seed):
         same(found, one.decode(batch))
 
 
-@pytest.mark.parametrize("options", [{"beam": 3.0}, {"beam": 6.0, "max_hypotheses": 4, "length_power": 1.0}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{"beam": 3.0}, {"beam": 6.0, "max_hypotheses": 4, "length_power": 1.0}, {"beam": 6.0, "settle_frames": 5}],
+    ids=str,
+)
 def test_each_result_is_that_of_the_frames_so_far(options):
     """With its list; what is stable never changes, times included."""
     one = decoder(**options, boosting_tree_alpha=0.1)

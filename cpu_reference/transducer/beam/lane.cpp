@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "transducer/beam/ending.hpp"
@@ -157,6 +158,9 @@ void Lane::go_to_next_frame(AlignedFloats& scratch) {
         }
         offset_ += static_cast<double>(best);
         place_ = {first->first, 0U};
+        if (beam.settle_frames > 0U) {
+            settle(frames_before_ + place_.frame);
+        }
         live_ = cut_off(first->second, -beam.beam, beam.max_hypotheses);
         buckets_.erase(first);
     } while (live_.empty());
@@ -173,6 +177,41 @@ void Lane::go_to_next_frame(AlignedFloats& scratch) {
         }
     }
     tree_.keep(nodes);
+}
+
+// Drops hypotheses that begin otherwise than the best one does with its labels before so many frames.
+void Lane::settle(std::int64_t frame) {
+    const Hypothesis* best = nullptr;
+    for (const auto& [number, bucket] : buckets_) {
+        for (const Hypothesis& one : bucket.hypotheses) {
+            best = best == nullptr || one.score > best->score ? &one : best;
+        }
+    }
+    const std::int64_t first = frame - std::int64_t{options_->beam.settle_frames};
+    std::uint32_t kept = best->node;
+    if (best->is_written && best->label.frame >= first) {
+        kept = tree_.parent(kept);
+    }
+    for (std::uint32_t at = best->log; at != kNoLabel && log_[at].frame >= first; at = log_[at].before) {
+        kept = tree_.parent(kept);
+    }
+    const auto begins_otherwise = [this, kept](const Hypothesis& one) {
+        std::uint32_t node = one.node;
+        while (node > kept) {
+            node = tree_.parent(node);  // which comes before it
+        }
+        return node != kept;
+    };
+    for (auto at = buckets_.begin(); at != buckets_.end();) {
+        Bucket& bucket = at->second;
+        std::vector<Hypothesis>& all = bucket.hypotheses;
+        all.erase(std::remove_if(all.begin(), all.end(), begins_otherwise), all.end());
+        bucket.places.clear();
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            bucket.places[all[i].node] = i;
+        }
+        at = all.empty() && at != buckets_.begin() ? buckets_.erase(at) : std::next(at);
+    }
 }
 
 void Lane::write_labels(std::vector<Hypothesis>& hypotheses) {

@@ -55,6 +55,7 @@ class Lane {
 
   private:
     void go_to_next_frame(AlignedFloats& scratch);
+    void settle(std::int64_t frame);
     void add(Bucket& bucket, const Hypothesis& source, const Row& row, const Candidate& candidate);
     void write_labels(std::vector<Hypothesis>& hypotheses);
     void end_by_bad_logits();

@@ -47,7 +47,8 @@ NEEDS = {
     "boosting_tree_alpha": opt.LISTS, "context_score": opt.LISTS, "depth_scaling": opt.LISTS, "unk_score": opt.LISTS,
     "use_bpe_dropout": opt.LISTS, "ngram_lm_tokens": ("ngram_lm", "lodr"), "ngram_lm_alpha": ("ngram_lm",),
     "lodr": ("beam",), "lodr_scale": ("lodr",), "ilm_scale": ("beam",),
-    "max_hypotheses": ("beam",), "merge": ("beam",), "length_power": ("beam",), "nbest": ("beam",),
+    "max_hypotheses": ("beam",), "merge": ("beam",), "length_power": ("beam",), "settle_frames": ("beam",),
+    "nbest": ("beam",),
 }  # fmt: skip
 
 
@@ -88,6 +89,9 @@ def transduce(
     length_power: Annotated[float, typer.Option(
         "--length-power", metavar="POWER", min=0, rich_help_panel=opt.SEARCH,
         help="Rank hypotheses at the end by score / (tokens + 1) ^ this.")] = 0.0,
+    settle_frames: Annotated[int | None, typer.Option(
+        "--settle-frames", metavar="FRAMES", min=1, show_default="never", rich_help_panel=opt.SEARCH,
+        help="Frames after which the tokens of the best hypothesis stay, and others are dropped.")] = None,
     nbest: Annotated[int, typer.Option(
         "--nbest", metavar="N", min=0, rich_help_panel=opt.ANSWERS, help="Also give the N best distinct sequences of "
         "tokens, with their posteriors; needs --format json. 0 for none.")] = 0,
@@ -173,8 +177,8 @@ def transduce(
                 "leave it out: --chunk-frames decodes one utterance after another",
                 param_hint=f"'--{option.replace('_', '-')}'",
             )
-    if device == "auto" and beam and (boost or boost_map or chunk_frames is not None):
-        device = "cpu"  # on a GPU a beam takes no phrases yet, and has no streams
+    if device == "auto" and beam and (boost or boost_map or chunk_frames is not None or settle_frames is not None):
+        device = "cpu"  # on a GPU a beam takes no phrases yet, has no streams and settles nothing
     devices = opt.devices_of(device)
     if chunk_frames is not None and len(devices) > 1:
         raise typer.BadParameter("expected one GPU for --chunk-frames, got cuda:all", param_hint="'--device'")
@@ -199,6 +203,7 @@ def transduce(
         "ngram_lm_tokens": None if ngram_lm_tokens is None else _first_words(ngram_lm_tokens),
         "lodr_model": lodr, "lodr_scale": lodr_scale, "ilm_scale": ilm_scale,
         "beam": beam, "max_hypotheses": max_hypotheses, "merge": merge, "length_power": length_power,
+        "settle_frames": settle_frames,
     }  # fmt: skip
     with steps(f"loading {model}"):
         try:

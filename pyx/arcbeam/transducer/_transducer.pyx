@@ -129,6 +129,7 @@ cdef extern from "transducer/search.hpp" namespace "arcbeam::transducer" nogil:
         cbool sums
         float length_power
         float ilm_scale
+        uint32_t settle_frames
 
     cdef cppclass Options:
         uint32_t blank
@@ -259,7 +260,7 @@ cdef class CpuEngine(PooledEngine):
             self.options.confidence = confidence_of(confidence)
         if beam is not None:
             self.options.beam = BeamOptions(beam.beam, beam.max_hypotheses, beam.merge == "sum", beam.length_power,
-                                            beam.ilm_scale)
+                                            beam.ilm_scale, beam.settle_frames or 0)
         self.threads = threads
         self.ready()
 

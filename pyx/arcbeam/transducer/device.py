@@ -85,6 +85,8 @@ def _why_no_gpu(
         return None
     if fuses:
         return "on a GPU a beam does not take language models yet"
+    if options.settle_frames is not None:
+        return "on a GPU a beam does not settle tokens (settle_frames)"
     if options.max_hypotheses > MOST_HYPOTHESES:
         return f"a GPU takes max_hypotheses up to {MOST_HYPOTHESES}, and it is {options.max_hypotheses}"
     longest = max(options.durations or (0,))

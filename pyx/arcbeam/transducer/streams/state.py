@@ -72,7 +72,7 @@ BEAM_KIND = section_file.Kind(
 )
 OPTIONS = ("blank_id", "durations", "max_symbols", "precision", "frame_shift")
 
-BEAM_OPTIONS = ("beam", "max_hypotheses", "merge", "length_power", "ilm_scale")
+BEAM_OPTIONS = ("beam", "max_hypotheses", "merge", "length_power", "settle_frames", "ilm_scale")
 
 _networks: WeakKeyDictionary[TransducerSearch, str] = WeakKeyDictionary()
 
