@@ -25,7 +25,7 @@ from arcbeam.transducer.decoder import FrameLoopingDecoder
 from tests.decode import test_streams as ctc
 from tests.hypothesis_examples import examples
 from tests.processes import of_a_child
-from tests.transducer.arpas import random_arpa
+from tests.transducer.arpas import lm_of, random_arpa
 from tests.transducer.equality import same
 from tests.transducer.networks import cases, random_arrays, random_frames
 
@@ -360,3 +360,35 @@ def test_the_history_of_an_ngram_model_goes_on(tmp_path):
         decoder().stream().reset(keep_history=True)
     with pytest.raises(TypeError, match="keep_history"):
         stream.reset(keep_history=1)
+
+
+@pytest.mark.filterwarnings("ignore:.*do not sum to 1:UserWarning", "ignore:.*probabilities do not sum:UserWarning")
+def test_the_histories_of_ngram_models_go_on_with_a_beam(tmp_path):
+    """From the tokens of the best hypothesis, also where the stream was saved; the parts of the score show it."""
+    random_arpa(tmp_path / "tokens.arpa", range(12))
+    random_arpa(tmp_path / "lodr.arpa", range(12), 2, seed=1)
+    models = {"ngram_lm_model": tmp_path / "tokens.arpa", "lodr_model": tmp_path / "lodr.arpa"}
+    one = decoder(**models, ngram_lm_alpha=0.5, lodr_scale=-0.25, beam=4.0)
+    lms = [(lm_of(one._search.ngram_lm), 0.5), (lm_of(one._search.lodr), -0.25)]
+
+    def followed(states, tokens):
+        """The float64 sums of the shares, and the states after the tokens."""
+        sums = [0.0, 0.0]
+        for token in tokens:
+            for i, (lm, alpha) in enumerate(lms):
+                score, states[i] = lm.score(states[i], token)
+                sums[i] += float(np.float32(alpha) * np.float32(score))
+        return sums, states
+
+    before = one.stream().decode_chunk(BATCH[0], last=True)
+    _, after = followed([lm.start for lm, _ in lms], before.tokens)
+    for keep, states in ((True, after), (False, [lm.start for lm, _ in lms])):
+        stream = one.stream()
+        stream.decode_chunk(BATCH[0], last=True)
+        for each in (one.restore(stream.save()), stream):
+            each.reset(keep_history=keep)
+            found = each.decode_chunk(BATCH[4], last=True)
+            sums, _ = followed(list(states), found.tokens)
+            assert len(found.tokens) >= 3 and [found.lm_score, found.lodr_score] == sums
+    with pytest.raises(ValueError, match="keep_history: expected False, because the decoder has no n-gram model"):
+        decoder(beam=4.0).stream().reset(keep_history=True)
