@@ -19,6 +19,7 @@ from arcbeam import (
     TransducerDecoder,
     TransducerPartial,
     TransducerStream,
+    UnsupportedError,
 )
 from arcbeam.ctc.streams._rounds import SentenceStream
 from arcbeam.transducer.decoder import FrameLoopingDecoder
@@ -314,6 +315,13 @@ def test_on_an_emulated_gpu(gpu):
         streams = [one.stream(boost=tree) for tree in (None, TREE)]
         futures = [batcher.submit(s, u, last=True) for s, u in zip(streams, BATCH[2:4], strict=True)]
         same([future.result(60) for future in futures], decoder().decode(BATCH[2:4], boost=[None, TREE]))
+    with_beam, data = decoder(device="cuda", beam=3.0), decoder(beam=3.0).stream().save()
+    for what, call in {
+        "stream": with_beam.stream, "restore": lambda: with_beam.restore(data), "Batcher": lambda: Batcher(with_beam),
+    }.items():  # fmt: skip
+        said = rf'^{what}: expected a decoder on the CPU, .* got one on cuda:0; make it with device="cpu"'
+        with pytest.raises(UnsupportedError, match=said):
+            call()
 
 
 @BEAMS

@@ -223,7 +223,8 @@ class SearchingDecoder(HasStreams):
     def restore(self, data: bytes, *, boost: BoostingTree | None = None) -> TransducerStream:
         """Continues a stream that :meth:`TransducerStream.save` has saved.
 
-        In ``float32`` all later results have the bytes that the stream itself would have given, on any device.
+        In ``float32`` all later results have the bytes that the stream itself would have given, on any device that has
+        such streams.
 
         Parameters
         ----------
@@ -237,6 +238,8 @@ class SearchingDecoder(HasStreams):
             The bytes are no saved stream, or one that is damaged, cut short or of another version.
         ValueError
             The stream was decoded with another network, n-gram model, option or tree: the message names it.
+        UnsupportedError
+            The decoder has a beam and is on a GPU.
         TypeError
             Not bytes, or something else than a tree.
 
