@@ -204,7 +204,7 @@ def test_a_chunk_that_waits_is_refused_as_a_whole_if_it_is_not_finite(kind):
         stream.decode_chunk(bad, last=True)
     assert (stream.partial, stream.num_waiting, stream._last_came) == (first, waiting, False)
     other = one.stream(endpoint=RULES)
-    with pytest.raises(ValueError, match="got inf"):
+    with pytest.raises(ValueError, match="got inf in utterance 0, frame 64, feature 2"):
         other.decode_chunk(np.concatenate([SPEECH[:60], bad]))
     assert (other.num_frames, other.num_waiting) == (0, 0)
 
@@ -230,8 +230,8 @@ def test_an_output_after_the_end_that_is_not_finite(options):
         stream.reset()
     assert (stream.num_frames, stream.num_waiting, stream.partial.endpoint) == (end, 0, None)
     plain = one.stream(endpoint=Endpoint({"never": EndpointRule(min_trailing_silence=60.0)}))
-    with pytest.raises(ValueError, match="network's output is not finite"):
-        plain.decode_chunk(speech)
+    with pytest.raises(ValueError, match=f"network's output is not finite in utterance 1, frame {end + 5}"):
+        one.decode_chunks([one.stream(), plain], [speech[:3], speech])
     assert plain.num_frames == 0
 
 

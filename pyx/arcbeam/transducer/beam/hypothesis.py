@@ -40,13 +40,14 @@ class BeamHypothesis(TransducerHypothesis):
 
     def _fill(self, *entries: Entry) -> None:  # type: ignore[override]
         labels, self._score, self._posterior, self._shares = entries[0]
-        self.tokens, self.frames, durations, self.log_probs, confidence = labels
+        tokens, self.frames, durations, self.log_probs, confidence = labels
         self.durations = durations if self._form.has_durations else None
         self.confidence = confidence if self._form.has_confidence else None
         found = [] if self.error is not None else entries[: self._wanted]
         one = [BeamHypothesis([(entry,)].__getitem__, 0, self._form) for entry in found]
         self._nbest = None if self._wanted is None else one
         self._found = entries if self._leaves is not None else ()
+        self.tokens = tokens  # the last, by which `_filled` knows that all is there, in any thread
         self._take = None
 
     def _filled(self, name: str) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -34,36 +35,34 @@ class BeamPartial(TransducerPartial, BeamHypothesis):
         spelled: GrowingWords | None = None,
     ) -> None:
         """`after`: the last chunk's hypothesis, and how many of its tokens are among `settled`; None before it."""
-        BeamHypothesis.__init__(self, self._with_settled, 0, form, nbest, error)
-        self._spelled, self._before, self._after = spelled, settled, after
+        found = partial(_entries, settled, after, nbest, error)  # not of this object: two threads may read it
+        BeamHypothesis.__init__(self, found, 0, form, nbest, error)
+        self._spelled, self._count = spelled, len(settled["tokens"])
         self._is_at(num_frames, is_final, first_frame, endpoint)
-        self._count = len(settled["tokens"])
-
-    def _with_settled(self, _: int) -> tuple[Entry, ...]:
-        """The entries with all tokens of the sentence."""
-        if self.error is not None:
-            return (FAILED,)
-        entries, taken = ((BEGINNING,), 0) if self._after is None else (self._after[0]._entries(), self._after[1])
-        nothing = {name: np.empty(0, dtype) for name, dtype in FIELDS.items()}
-        before = [self._before.get(name, nothing[name]) for name in FIELDS]
-        entries = entries if self._wanted is not None else entries[:1]
-        return tuple(
-            (
-                tuple(np.concatenate([b, array[taken:]]) for b, array in zip(before, labels, strict=True)),
-                score,
-                posterior,
-                parts,
-            )
-            for labels, score, posterior, parts in entries
-        )
-
-    def _fill(self, *entries: Entry) -> None:  # type: ignore[override]
-        super()._fill(*entries)
-        self._before, self._after = {}, None  # they would keep the results of the other streams alive
 
     @property
     def _num_settled(self) -> int:
         return len(self.tokens) if self.is_final or self.error is not None else self._count
 
-    def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_before": {}, "_after": None}
+
+def _entries(
+    settled: dict[str, np.ndarray],
+    after: tuple[BeamHypothesis, int] | None,
+    nbest: int | None,
+    error: Fault | None,
+    _: int,
+) -> tuple[Entry, ...]:
+    """The entries with all tokens of the sentence: one, if there is to be no list."""
+    if error is not None:
+        return (FAILED,)
+    entries, taken = ((BEGINNING,), 0) if after is None else (after[0]._entries(), after[1])
+    before = [settled.get(name, np.empty(0, dtype)) for name, dtype in FIELDS.items()]
+    return tuple(
+        (
+            tuple(np.concatenate([one, array[taken:]]) for one, array in zip(before, labels, strict=True)),
+            score,
+            posterior,
+            parts,
+        )
+        for labels, score, posterior, parts in (entries if nbest is not None else entries[:1])
+    )
