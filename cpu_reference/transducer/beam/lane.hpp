@@ -65,7 +65,7 @@ class Lane {
     // lane_state.cpp
     void restore(const BeamState& from);
     void leave(BeamState& state, std::size_t& settled);
-    void leave_histories(std::vector<std::uint32_t> needed, BeamState& state) const;
+    void leave_histories(const std::vector<std::uint32_t>& arrived, BeamState& state) const;
     std::size_t leave_labels(BeamState& state) const;
     // What each model has added to a history, the internal language model last.
     void add_shares(std::uint32_t node, double* shares) const;

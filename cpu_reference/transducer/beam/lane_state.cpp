@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -100,23 +101,36 @@ void Lane::leave(BeamState& state, std::size_t& settled) {
     state.frames = frames_before_ + frames_;
     state.offset = offset_;
     tree_.keep(nodes);
-    leave_histories(std::move(nodes), state);
+    leave_histories(nodes, state);
     settled = leave_labels(state);
     state.labels = labels_before_ + static_cast<std::uint32_t>(settled);
 }
 
-void Lane::leave_histories(std::vector<std::uint32_t> needed, BeamState& state) const {
-    needed.insert(needed.end(), tree_.predicted().begin(), tree_.predicted().end());
+void Lane::leave_histories(const std::vector<std::uint32_t>& arrived, BeamState& state) const {
+    std::vector<std::uint32_t> predicted = tree_.predicted();
     const auto parent_of = [this](std::uint32_t node) { return tree_.parent(node); };
-    std::uint32_t first = needed.front();
-    for (const std::uint32_t node : needed) {
-        first = common(first, node, PrefixTree::kRoot, parent_of);
-    }
+    std::uint32_t first = arrived.front();
+    const auto begins_at = [&](std::uint32_t node) { first = common(first, node, PrefixTree::kRoot, parent_of); };
+    std::for_each(arrived.begin(), arrived.end(), begins_at);
+    std::for_each(predicted.begin(), predicted.end(), begins_at);
     Numbering numbers(tree_.size());
     numbers.add(first);
-    for (const std::uint32_t node : needed) {
+    for (const std::uint32_t node : arrived) {
         numbers.add_path(node, first, parent_of);
     }
+    // The others follow histories that have a number, because only such are kept.
+    std::vector<std::uint32_t> others;
+    std::copy_if(predicted.begin(), predicted.end(), std::back_inserter(others),
+                 [&](std::uint32_t node) { return numbers.of(node) == kNoLabel; });
+    std::sort(others.begin(), others.end(), [&](std::uint32_t a, std::uint32_t b) {
+        return std::pair(numbers.of(tree_.parent(a)), tree_.token(a)) <
+               std::pair(numbers.of(tree_.parent(b)), tree_.token(b));
+    });
+    for (const std::uint32_t node : others) {
+        numbers.add(node);
+    }
+    std::sort(predicted.begin(), predicted.end(),
+              [&](std::uint32_t a, std::uint32_t b) { return numbers.of(a) < numbers.of(b); });
     for (const std::uint32_t node : numbers.order()) {
         state.histories.push_back({numbers.of(tree_.parent(node)), tree_.token(node), tree_.fused(node)});
     }
@@ -127,7 +141,7 @@ void Lane::leave_histories(std::vector<std::uint32_t> needed, BeamState& state) 
     }
     const std::size_t units = network_->units;
     const std::size_t row = round_up(units, static_cast<std::size_t>(kPartials));
-    for (const std::uint32_t node : tree_.predicted()) {
+    for (const std::uint32_t node : predicted) {
         const Prediction& one = tree_.tested(node)->prediction;
         state.predicted.push_back(numbers.of(node));
         for (std::size_t l = 0; l < network_->layers.size(); ++l) {

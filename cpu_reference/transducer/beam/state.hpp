@@ -3,8 +3,8 @@
 //
 // rule  no frame after those of the stream so far has been searched, and nothing has been rescaled for the next one
 // order it depends on the frames so far alone: arrivals by frame, on a frame as they came; histories and labels as
-//       the paths of the arrivals have them, each from its beginning, then the histories that are left; predictions
-//       as they were run
+//       the paths of the arrivals have them, each from its beginning, then the other histories with a prediction by
+//       (parent, token); predictions by their histories
 #pragma once
 
 #include <cstddef>
