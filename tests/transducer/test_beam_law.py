@@ -147,6 +147,14 @@ def arrivals_overtake(buckets, most):
     return scores[most - 1] if len(scores) >= most else np.float32(-INF)
 
 
+def met_at_once(after):
+    def wrong(self, *step):
+        frame, depth = after(self, *step)
+        return min(frame, self.frames), depth
+
+    return wrong
+
+
 def one_cap_for_all_durations(expand):
     def wrong(model, *rest):
         found, bound = expand(model, *rest)
@@ -176,6 +184,9 @@ WRONG = {
         model, live, frame, {}, *rest)),
     "one cap for all durations": ("expand", one_cap_for_all_durations),
     "the last of equal paths": ("Bucket.add", the_last_of_equal_paths),
+    "the last frames meet first": ("meeting", lambda meeting: lambda buckets, sums: meeting(
+        {-frame: bucket for frame, bucket in buckets.items()}, sums)),
+    "what passes the end meets there at once": ("Model.after", met_at_once),
     "labels settle a frame later": ("settled", lambda settled: lambda buckets, first: settled(buckets, first - 1)),
     "one label more on a frame": ("Model.after", lambda after: lambda self, *step: after(
         beam_oracle.replace(self, max_symbols=self.max_symbols + 1), *step)),

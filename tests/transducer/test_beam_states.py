@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from arcbeam import TransducerDecoder
 from arcbeam.arrays.batches import as_inputs
+from arcbeam.transducer._transducer import available_kernels
 from arcbeam.transducer.beam._state import BeamState
 from arcbeam.transducer.fusion import fusions_of, trees_of
 from arcbeam.transducer.token_automaton import from_the_start
 from tests.hypothesis_examples import examples
 from tests.transducer import beam_oracle
 from tests.transducer.beam_searches import DURATIONS, INF, PREDICTIONS, model_of
-from tests.transducer.networks import random_arrays, random_frames
+from tests.transducer.networks import on_unit, random_arrays, random_frames
 from tests.transducer.test_beam_fusion import drawn_models
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*do not sum to 1:UserWarning", "ignore:.*no <unk>:UserWarning")
@@ -114,6 +115,21 @@ def test_with_models(tmp_path, which):
         search = Search(TransducerDecoder.from_arrays(arrays, 0, device="cpu", threads=1, **options), tree)
         states = [state_bytes(in_chunks(search, frames, draw, sizes)[0]) for sizes in ([1], [0, 2, 4], [100])]
         assert states[0] == states[1] == states[2]
+
+
+@pytest.mark.parametrize("shape", PREDICTIONS, ids=str)
+def test_states_are_those_of_any_vector_unit(shape):
+    arrays, frames = random_arrays(5, tokens=33, units=21, joint=19, durations=5, **shape), random_frames(5, 40)
+    found = []
+    for kernels in available_kernels():
+        with on_unit(kernels):
+            search = Search(
+                TransducerDecoder.from_arrays(
+                    arrays, 0, durations=[0, 1, 2, 3, 4], beam=4.0, ilm_scale=0.2, device="cpu", threads=1
+                )
+            )
+        found.append(state_bytes(in_chunks(search, frames, random.Random(len(found)), [1, 3, 9])[0]))
+    assert len(found) > 1 and found == found[:1] * len(found)
 
 
 @pytest.mark.parametrize("durations", [[0, 1, 2, 3, 4], [0, 2, 5], None], ids=str)

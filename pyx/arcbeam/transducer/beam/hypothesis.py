@@ -101,6 +101,7 @@ class BeamHypothesis(TransducerHypothesis):
 
     @property
     def _left(self) -> Left:
+        """What it leaves to the next chunk."""
         assert self._leaves is not None  # it is a chunk's
         return self._leaves
 

@@ -42,6 +42,7 @@ class BeamPartial(TransducerPartial, BeamHypothesis):
 
     @property
     def _num_settled(self) -> int:
+        """Tokens, from the first, that no later frame changes."""
         return len(self.tokens) if self.is_final or self.error is not None else self._count
 
 

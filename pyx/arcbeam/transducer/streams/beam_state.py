@@ -39,11 +39,13 @@ def checked(
 
 
 def _expect(holds: Any, what: str) -> None:
+    """FormatError unless all of it holds."""
     if not np.all(holds):
         raise FormatError(f"{NAME}: expected {what}, got others")
 
 
 def _check_values(arrays: Arrays, about: dict[str, Any], settled: int) -> None:
+    """All numbers are finite, and the counts fit the sentence."""
     for name in ("hidden", "cell", "shares"):
         _expect(np.isfinite(arrays[name]), f"finite {name}")
     for name, fields in (
@@ -59,6 +61,7 @@ def _check_values(arrays: Arrays, about: dict[str, Any], settled: int) -> None:
 
 
 def _check_histories(histories: npt.NDArray[Any], search: TransducerSearch, boost: BoostingTree | None) -> None:
+    """They are a tree, whose parents come first, with states that the automata have."""
     parents, tokens, count = histories["parent"], histories["token"], len(histories)
     _expect(count > 0 and parents[0] == 0 and tokens[0] == 0, "a first history, its own parent")
     _expect(parents[1:] < np.arange(1, count), "parents before their histories")
@@ -71,6 +74,7 @@ def _check_histories(histories: npt.NDArray[Any], search: TransducerSearch, boos
 
 
 def _check_labels(log: npt.NDArray[Any], about: dict[str, Any], search: TransducerSearch) -> None:
+    """Each follows one before it, on a frame of the sentence."""
     before, frames = log["before"], log["frame"]
     _expect((before < np.arange(len(log))) | (before == NO_LABEL), "labels after those that they follow")
     _expect((log["token"] < search.tokens) & (log["token"] != search.options.blank_id), f"labels below {search.tokens}")
@@ -81,6 +85,7 @@ def _check_labels(log: npt.NDArray[Any], about: dict[str, Any], search: Transduc
 
 
 def _check_arrivals(arrays: Arrays) -> None:
+    """They are in the order of their frames, on each of which a history is once."""
     arrivals = arrays["arrivals"]
     frames, nodes, logs = arrivals["frame"], arrivals["node"], arrivals["log"]
     _expect(len(arrivals) > 0, "a hypothesis")

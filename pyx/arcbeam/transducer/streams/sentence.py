@@ -93,6 +93,7 @@ class Sentence:
         endpoint: str | None,
         spelled: GrowingWords | None,
     ) -> TransducerPartial:
+        """A result with these settled tokens."""
         if not self.form.takes_back:
             return TransducerPartial(
                 self.form, tokens, self.state, is_final, error, self.first_frame, endpoint, spelled
