@@ -215,7 +215,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         },
         {"transducer/checkpoints", "transducer/gpu"},
     ),
-    "transducer/streams": ({"arrays", "core", "files", "streams", "transducer"}, set()),
+    "transducer/streams": ({"arrays", "core", "files", "streams", "transducer", "transducer/beam"}, set()),
     "transducer/beam": ({"arrays", "core", "transducer"}, set()),
     "transducer/phrases": ({"core", "files", "transducer"}, set()),
     "transducer/checkpoints": ({"core", "files", "transducer"}, set()),

@@ -65,6 +65,18 @@ void Evaluation::predict_lstm(const Network& network, const std::vector<Predicti
     }
 }
 
+void Evaluation::restore(const Network& network, const std::vector<Prediction*>& predictions) {
+    if (predictions.empty()) {
+        return;
+    }
+    if (network.is_stateless()) {
+        for (Prediction* one : predictions) {
+            network.look_up(one->context.data(), one->hidden.data());
+        }
+    }
+    project(network, predictions);
+}
+
 void Evaluation::project(const Network& network, const std::vector<Prediction*>& predictions) {
     const std::size_t top = std::max<std::size_t>(network.layers.size(), 1) - 1;
     from_.clear();

@@ -35,14 +35,16 @@ class Evaluation {
     // layer.
     void predict(const Network& network, const std::vector<Prediction*>& predictions);
 
-    // Computes that part alone, of predictions whose hidden state is given.
-    void project(const Network& network, const std::vector<Prediction*>& predictions);
+    // Computes that part alone, of predictions whose LSTM's hidden state or last tokens are given.
+    void restore(const Network& network, const std::vector<Prediction*>& predictions);
 
     // Runs the joint network on all tests.
     void test(const Network& network, const std::vector<Test>& tests);
     [[nodiscard]] const float* logits_of(std::size_t test) const { return logits_.data() + test * logits_stride_; }
 
   private:
+    void project(const Network& network, const std::vector<Prediction*>& predictions);
+
     void predict_lstm(const Network& network, const std::vector<Prediction*>& predictions);
 
     AlignedFloats joint_;  // hidden layers of the tests

@@ -62,12 +62,7 @@ void Group::start(const std::vector<Utterance>& utterances, const std::vector<st
         }
     }
     predict(first);
-    if (network_->is_stateless()) {
-        for (Lane* lane : later) {
-            network_->look_up(lane->prediction.context.data(), lane->prediction.hidden.data());
-        }
-    }
-    evaluation_.project(*network_, predictions_of(later));
+    evaluation_.restore(*network_, predictions_of(later));
 }
 
 void Group::loop_over_frames(const std::atomic<bool>& cancel) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "transducer/beam/state.hpp"
 #include "transducer/confidence.hpp"
 #include "transducer/frames.hpp"
 #include "transducer/fusion.hpp"
@@ -25,7 +26,8 @@ struct StreamState {
 
 struct Utterance {
     EncoderOutput input;
-    const StreamState* from;  // null at the start of a stream
+    const StreamState* from = nullptr;           // of greedy search; null at the start of a stream
+    const beam::BeamState* beam_from = nullptr;  // of beam search; null for an utterance that leaves no state
     Fusion fusion;
     FusionStates fusion_start;  // of the models, at the start of a stream
 };
@@ -38,7 +40,8 @@ struct BeamOptions {
     std::uint32_t max_hypotheses = 1;
     bool sums = true;
     float length_power = 0.0F;
-    float ilm_scale = 0.0F;  // of the internal language model
+    float ilm_scale = 0.0F;           // of the internal language model
+    std::uint32_t settle_frames = 0;  // after which the labels of the best hypothesis stay; 0: never
 };
 
 struct Options {
@@ -72,9 +75,12 @@ struct Work {
 };
 
 struct Result : Labels {
-    NBest nbest;  // of beam search, which leaves labels and state above empty
-    Work work;    // of beam search
-    StreamState state;
+    StreamState state;  // of greedy search
+    // Of beam search, which leaves all this empty but the states of the models after the best hypothesis.
+    NBest nbest;
+    std::size_t settled = 0;  // of the labels that each entry begins with: no later frame changes these
+    beam::BeamState beam_state;
+    Work work;
     Outcome outcome = Outcome::kDecoded;
     BadValue bad;
 };

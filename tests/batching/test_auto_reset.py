@@ -34,6 +34,12 @@ def transducer_bytes(partial):
 KINDS = {
     "ctc": (lambda: CtcDecoder(of_ctc.SILENCE, **of_ctc.OPTIONS), of_ctc.SPEECH, of_ctc.RULES, ctc_bytes),
     "transducer": (of_transducers.decoder, of_transducers.SPEECH, of_transducers.RULES, transducer_bytes),
+    "beam": (
+        lambda: of_transducers.decoder("tdt with a beam"),
+        of_transducers.SPEECH,
+        of_transducers.RULES,
+        transducer_bytes,
+    ),
 }
 
 

@@ -324,7 +324,6 @@ def test_a_beam(run, models):
 
     given = ("transduce", models / "m.nemo", models / "in.npz", "--beam", "3")
     for wrong, said in {
-        ("--chunk-frames", "5"): "decodes whole utterances: leave out --chunk-frames",
         ("--nbest", "3"): "only --format json has a place for it",
     }.items():
         result = run(*given, *wrong)

@@ -45,6 +45,21 @@ def finals(lines):
     return [row for row in map(json.loads, lines) if row["is_final"]]
 
 
+def test_json_with_a_beam(transduce):
+    """Words may be taken back until they are stable; the end has the list of the whole."""
+    given = ("m.nemo", "in.npz", "-f", "json", "--beam", "3", "--nbest", "3")
+    whole = {one["id"]: one for one in map(json.loads, transduce(*given))}
+    rows = list(map(json.loads, transduce(*given, "--chunk-frames", "4")))
+    for name, said in whole.items():
+        *before, last = [row for row in rows if row["id"] == name]
+        assert [row["is_final"] for row in before] == [False] * 8 and last["is_final"]
+        for row in before:
+            assert row["stable_words"] == said["words"][: len(row["stable_words"])] and "nbest" not in row
+        assert (last["stable_words"], last["text"]) == (said["words"], said["text"])
+        assert (last["posterior"], last["nbest"]) == (said["posterior"], said["nbest"])
+    assert max(len(said["nbest"]) for said in whole.values()) > 1
+
+
 def test_text_without_pieces(transduce, run):
     whole = transduce("m.pt", "in.npz")
     assert min(map(len, whole)) > 20

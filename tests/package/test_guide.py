@@ -36,7 +36,7 @@ PYTHON = {
     "guide/front-door.md": 3, "guide/gpu.md": 2, "guide/graphs.md": 2, "guide/install.md": 1,
     "guide/large-language-models.md": 3, "guide/lattice-rescoring.md": 2, "guide/lattices-of-kaldi.md": 2,
     "guide/lattices.md": 3, "guide/more-answers.md": 5, "guide/not-yet.md": 1, "guide/report.md": 1,
-    "guide/serving-streams.md": 5, "guide/streams.md": 4, "guide/transcribe.md": 4, "guide/transducer-streams.md": 3,
+    "guide/serving-streams.md": 5, "guide/streams.md": 4, "guide/transcribe.md": 4, "guide/transducer-streams.md": 4,
     "guide/transducer-boosting.md": 2, "guide/transducer-weights.md": 1, "guide/transducers.md": 3,
     "guide/triton.md": 1, "guide/which-decoder.md": 1, "guide/word-times.md": 3, "index.md": 1,
 }  # fmt: skip
@@ -46,7 +46,7 @@ COMMANDS = {
     "guide/frame-confidences.md": 1,
     "guide/graphs.md": 7, "guide/json.md": 2, "guide/large-language-models.md": 4, "guide/lattices-of-kaldi.md": 1,
     "guide/more-answers.md": 2, "guide/report.md": 4, "guide/streams.md": 2, "guide/transcribe.md": 2,
-    "guide/transducer-boosting.md": 2, "guide/transducer-streams.md": 3, "guide/transducer-weights.md": 1,
+    "guide/transducer-boosting.md": 2, "guide/transducer-streams.md": 4, "guide/transducer-weights.md": 1,
     "guide/transducers.md": 5,
     "guide/troubleshooting.md": 2, "guide/word-times.md": 3,
 }  # fmt: skip
@@ -749,7 +749,7 @@ def test_streams_and_words_of_transducers(here, demo_data, capsys):
     whole = dict(zip(frames, decoder.decode(list(frames.values())), strict=True))
     assert whole["0870"].text == "and mister john dashwood had then leisure"
 
-    encoder, stream, saved = examples("guide/transducer-streams.md")
+    encoder, stream, saved, with_a_beam = examples("guide/transducer-streams.md")
     run("transducer-streams.md", stream, names := {})
     assert names["found"].tokens.tobytes() == whole["0870"].tokens.tobytes()
     assert names["found"].frames.tobytes() == whole["0870"].frames.tobytes()
@@ -757,8 +757,15 @@ def test_streams_and_words_of_transducers(here, demo_data, capsys):
         assert whole["0870"].text.startswith(line.split(" |")[0]) and whole["0870"].text.startswith(line.split("| ")[1])
     run("transducer-streams.md", saved, names)
     assert capsys.readouterr().out == f"{whole['0870'].text}\n"
+    run("transducer-streams.md", with_a_beam, names)
+    printed = capsys.readouterr().out.splitlines()
+    entries = [line.split(" ", 2)[2] for line in printed if " | " not in line]
+    partials = [line.split(" | ") for line in printed if " | " in line]
+    assert all(text.startswith(stable) for stable, text in partials) and len(partials) == 18
+    assert entries[0] == whole["0870"].text and len({*entries}) == len(entries) > 1
 
-    live, sentences, as_json = map(command, commands("guide/transducer-streams.md"))
+    live, sentences, as_json, by_beam = map(command, commands("guide/transducer-streams.md"))
+    assert by_beam.splitlines()[0] == f"0870 {whole['0870'].text}"
     assert live.splitlines() == [f"{name} {found.text}".rstrip() for name, found in whole.items()]
     assert sentences.startswith(f"0870-1 {whole['0870'].text}\n")
     finals = [row for row in map(json.loads, as_json.splitlines()) if row["is_final"]]

@@ -8,6 +8,7 @@ import pytest
 
 import arcbeam
 from tests.transcribe import tones
+from tests.transducer.networks import random_arrays
 
 SENTENCES = tones.random_sentences(2, 8)
 AUDIO = tones.recording(SENTENCES)
@@ -139,3 +140,25 @@ def test_seconds_that_do_not_fit(transcriber):
         transcriber.live(window_seconds=2.0, step_seconds=1.5)
     with pytest.raises(ValueError, match=r"^ahead_seconds: expected a number of seconds, at least 0"):
         transcriber.live(ahead_seconds=-1.0)
+
+
+@pytest.mark.parametrize("beam", [{}, {"beam": 4.0}, {"beam": 6.0, "settle_frames": 10}], ids=str)
+def test_a_transducer_greedily_and_with_a_beam(beam):
+    """Segments are those of the whole recording; what was stable stays, with its times."""
+    model = tones.ToneModel()
+    pieces = ["▁a", "b", "c", "▁d", "▁", "e", "f", "g", "▁h", "i", "j", "k"]
+    arrays = random_arrays(23, blank=12, blank_bias=3.0)
+    arrays["encoder_weight"] *= 0.1  # for log-probs
+    model.decoder = arcbeam.TransducerDecoder.from_arrays(
+        arrays, 12, tokenizer=pieces, frame_shift=tones.FRAME / tones.RATE, max_symbols=2, device="cpu", **beam
+    )
+    rule = arcbeam.EndpointRule(must_contain_nonsilence=False, min_trailing_silence=0.0, min_utterance_length=4.0)
+    transcriber = arcbeam.Transcriber(model, endpoint=arcbeam.Endpoint({"long": rule}))
+    chunks = np.split(AUDIO, range(4000, len(AUDIO), 4000))
+    events = [*transcriber.stream(chunks, window_seconds=2.0, step_seconds=0.5, ahead_seconds=0.2)]
+    assert tuple(final(events)) == transcriber.transcribe(AUDIO).segments and len(final(events)) > 1
+    stable = ()
+    for event in events:
+        assert tuple(event.segment.words[: len(stable)]) == tuple(stable)
+        stable = () if event.is_final else event.stable_words
+    assert any(event.stable_words for event in events if not event.is_final)

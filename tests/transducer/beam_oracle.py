@@ -103,11 +103,9 @@ class Model:
         return self.durations or [0]
 
     def after(self, frame, depth, token, duration):
-        """Where a step leads: a frame, the number of the last for the end, and the labels written on it."""
-        if token == self.blank:
-            return min(frame + max(duration, 1), self.frames), 0
-        if duration > 0 or depth + 1 >= self.max_symbols:
-            return min(frame + max(duration, 1), self.frames), 0
+        """Where a step leads: a frame, which may be after the last, and the labels written on it."""
+        if token == self.blank or duration > 0 or depth + 1 >= self.max_symbols:
+            return frame + max(duration, 1), 0
         return frame, depth + 1
 
 
@@ -154,19 +152,23 @@ class Counts:
     steps: list = field(default_factory=list)
 
 
-def search(model, beam, most, merge="sum", length_power=0.0, counts=None):
+def search(model, beam, most, merge="sum", length_power=0.0, settle_frames=None, counts=None):
     """[(labels of the strongest path, score)], the best first."""
     sums, beam, offset = merge == "sum", F(beam), 0.0
     buckets = {0: Bucket(sums, {(): Hypothesis((), F(0), F(0))})}
     while True:
         frame = min(buckets)
+        if frame >= model.frames:
+            buckets = {frame: meeting(buckets, sums)}
         best = max(one.score for bucket in buckets.values() for one in bucket.found.values())
         for bucket in buckets.values():
             for history, one in bucket.found.items():
                 bucket.found[history] = replace(one, score=one.score - best, path=one.path - best)
         offset += float(best)
+        if settle_frames is not None and frame < model.frames:
+            buckets = settled(buckets, frame - settle_frames)
         live, depth = buckets.pop(frame).cut_off(-beam, most), 0
-        if frame == model.frames:
+        if frame >= model.frames:
             return ranked(live, offset, length_power)
         while live:
             if counts is not None:
@@ -178,6 +180,29 @@ def search(model, beam, most, merge="sum", length_power=0.0, counts=None):
                 bucket = deeper if place == (frame, depth + 1) else buckets.setdefault(to, Bucket(sums))
                 bucket.add(stepped(model, live[rank], score, frame, token, d))
             live, depth = deeper.cut_off(max(bound, overtaken(buckets, most)), most), depth + 1
+
+
+def meeting(buckets, sums):
+    """All that has arrived after the last frame, by frame, then in the order of first arrivals."""
+    end = Bucket(sums)
+    for frame in sorted(buckets):
+        for one in buckets[frame].found.values():
+            end.add(one)
+    return end
+
+
+def settled(buckets, first):
+    """Without those that begin otherwise than the best hypothesis does with its labels before a frame."""
+    best = max(
+        (one for _, bucket in sorted(buckets.items()) for one in bucket.found.values()), key=lambda one: one.score
+    )
+    stay = sum(label[1] < first for label in best.labels)
+    found = {}
+    for frame, bucket in buckets.items():
+        kept = {h: one for h, one in bucket.found.items() if h[:stay] == best.history[:stay]}
+        if kept or frame == min(buckets):
+            found[frame] = Bucket(bucket.sums, kept)
+    return found
 
 
 def expand(model, live, frame, buckets, beam, most):
@@ -235,7 +260,7 @@ def every_history(model, merge="sum"):
     waiting = [(0, 0, (), 0.0)]
     while waiting:
         frame, depth, history, score = waiting.pop()
-        if frame == model.frames:
+        if frame >= model.frames:
             paths.setdefault(history, []).append(score)
             continue
         tokens, durations = model.exact_scores(history, frame)
@@ -265,7 +290,7 @@ def full_sum(model, history):
                 for token, more in ((model.blank, 0), *(((history[written], 1),) if written < len(history) else ())):
                     for d, duration in enumerate(durations):
                         to, deeper = model.after(frame, depth, token, model.steps[d])
-                        state = (to, written + more, deeper)
+                        state = (min(to, model.frames), written + more, deeper)
                         step = score + float(tokens[token]) + float(duration)
                         forward[state] = np.logaddexp(forward.get(state, -INF), step)
     return float(forward.get((model.frames, len(history), 0), -INF))

@@ -2,17 +2,31 @@
 
 import numpy as np
 
+ARRAYS = ("tokens", "frames", "log_probs", "durations", "confidence")
 
-def as_bytes(hypotheses):
-    """All that there is, as bytes."""
-    parts = []
-    for one in hypotheses:
-        state = one.state
-        arrays = [one.tokens, one.frames, one.log_probs, state.hidden, state.cell, state.context]
-        arrays += [array for array in (one.durations, one.confidence) if array is not None]
-        parts.append([(array.dtype, array.shape, array.tobytes()) for array in arrays] + [state.skip, state.frames])
-        parts[-1] += [state.boosting_tree, state.ngram_lm]
-    return parts
+
+def as_bytes(hypotheses, first=0):
+    """All that there is, as bytes; frames are counted from `first`."""
+    return [_with_lists(one, first) if one.posterior is not None else _with_state(one, first) for one in hypotheses]
+
+
+def _with_state(one, first):
+    """Of greedy search."""
+    state = one.state
+    arrays = [(array.dtype, array.shape, array.tobytes()) for array in (state.hidden, state.cell, state.context)]
+    return _tokens(one, first), arrays, state.skip, state.frames - first, state.boosting_tree, state.ngram_lm
+
+
+def _with_lists(one, first):
+    """Of beam search."""
+    nbest = None if one.nbest is None else [_with_lists(entry, first) for entry in one.nbest]
+    parts = one.network_score, one.lm_score, one.boost_score, one.lodr_score, one.ilm_score
+    return _tokens(one, first), one.score, one.posterior, parts, nbest
+
+
+def _tokens(one, first):
+    found = {name: getattr(one, name) for name in ARRAYS} | {"frames": one.frames - first}
+    return {n: None if array is None else (array.dtype, array.shape, array.tobytes()) for n, array in found.items()}
 
 
 def lists_as_bytes(hypotheses):

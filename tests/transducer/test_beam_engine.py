@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from arcbeam import Batcher, InputError, TransducerDecoder, UnsupportedError
+from arcbeam import InputError, TransducerDecoder, UnsupportedError
 from tests.processes import interrupted
 from tests.transducer.beam_searches import INF
 from tests.transducer.equality import lists_as_bytes
@@ -138,6 +138,8 @@ def test_networks_that_overflow():
         ({"beam": 4, "max_hypotheses": 0}, r"^max_hypotheses: expected a whole number of at least 1, got 0"),
         ({"beam": 4, "merge": "mean"}, r"^merge: expected sum or max, got 'mean'"),
         ({"beam": 4, "length_power": -0.5}, r"^length_power: expected a number from 0 to 10, got -0.5"),
+        ({"beam": 4, "settle_frames": 0}, r"^settle_frames: expected a whole number of at least 1, or None, got 0"),
+        ({"settle_frames": 9}, r"^settle_frames: expected a beam, too, such as beam=4"),
         ({"max_hypotheses": 4}, r"^max_hypotheses: expected a beam, too, such as beam=4"),
         ({"merge": "max"}, r"^merge: expected a beam, too"),
     ],
@@ -160,13 +162,12 @@ def test_what_is_not_there_yet(batch):
     decoder = make("tdt")
     [found] = decoder.decode(batch[3:4])
     greedy = make("tdt", beam=None).decode(batch[3:4])
-    for what, call in {
-        "state": lambda: decoder.decode(batch[3:4], state=[greedy[0].state]),
-        "stream": decoder.stream,
-        "restore": lambda: decoder.restore(b""),
-        "Batcher": lambda: Batcher(decoder),
-    }.items():
-        with pytest.raises(UnsupportedError, match=rf"^{what}: this works with greedy search only"):
-            call()
-    with pytest.raises(UnsupportedError, match=r"^state: going on with the next chunk .* greedy search only"):
-        _ = found.state
+    said = r"^state: with a beam, a chunk has no tokens of its own.*stream = decoder\.stream\(\)"
+    with pytest.raises(UnsupportedError, match=said):
+        decoder.decode(batch[3:4], state=[greedy[0].state])
+    for each in (found, decoder.stream().decode_chunk(batch[3])):
+        with pytest.raises(UnsupportedError, match=said):
+            _ = each.state
+    said = r"^device: expected \"cpu\", because on a GPU a beam does not settle tokens \(settle_frames\); got 'cuda:0'"
+    with pytest.raises(UnsupportedError, match=said):
+        make("tdt", device="cuda:0", settle_frames=25)

@@ -33,6 +33,7 @@ def searches(draw):
         "max_hypotheses": draw(st.sampled_from([1, 2, 4, 8])),
         "merge": draw(st.sampled_from(["sum", "max"])),
         "length_power": draw(st.sampled_from([0.0, 0.5, 1.0])),
+        "settle_frames": draw(st.sampled_from([None, None, 1, 2, 4])),
     }
     network = {
         "activation": draw(st.sampled_from(["tanh", "relu"])),
@@ -146,6 +147,14 @@ def arrivals_overtake(buckets, most):
     return scores[most - 1] if len(scores) >= most else np.float32(-INF)
 
 
+def met_at_once(after):
+    def wrong(self, *step):
+        frame, depth = after(self, *step)
+        return min(frame, self.frames), depth
+
+    return wrong
+
+
 def one_cap_for_all_durations(expand):
     def wrong(model, *rest):
         found, bound = expand(model, *rest)
@@ -175,6 +184,10 @@ WRONG = {
         model, live, frame, {}, *rest)),
     "one cap for all durations": ("expand", one_cap_for_all_durations),
     "the last of equal paths": ("Bucket.add", the_last_of_equal_paths),
+    "the last frames meet first": ("meeting", lambda meeting: lambda buckets, sums: meeting(
+        {-frame: bucket for frame, bucket in buckets.items()}, sums)),
+    "what passes the end meets there at once": ("Model.after", met_at_once),
+    "labels settle a frame later": ("settled", lambda settled: lambda buckets, first: settled(buckets, first - 1)),
     "one label more on a frame": ("Model.after", lambda after: lambda self, *step: after(
         beam_oracle.replace(self, max_symbols=self.max_symbols + 1), *step)),
 }  # fmt: skip
@@ -189,8 +202,9 @@ def searched():
         if seed % 4 == 3:  # all tokens are as likely, so that paths are equal
             arrays["output_weight"][:], arrays["output_bias"][:] = 0, 0
         frames, max_symbols = random_frames(seed, 8), draw.choice([1, 3])
-        twin = decode(arrays, frames, durations=durations, max_symbols=max_symbols, beam=beam, max_hypotheses=most)
-        yield model_of(arrays, frames, 0, durations, max_symbols), beam, most, entries_of(twin)
+        options = {"beam": beam, "max_hypotheses": most, "settle_frames": draw.choice([None, 1, 3])}
+        twin = decode(arrays, frames, durations=durations, max_symbols=max_symbols, **options)
+        yield model_of(arrays, frames, 0, durations, max_symbols), options, entries_of(twin)
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +236,14 @@ def test_the_work_that_is_counted(seed):
 def differing(compared):
     """Whether the law and the twin differ somewhere."""
     return any(
-        wanted(beam_oracle.search(model, beam, most), model.durations) != twin for model, beam, most, twin in compared
+        wanted(
+            beam_oracle.search(
+                model, options["beam"], options["max_hypotheses"], settle_frames=options["settle_frames"]
+            ),
+            model.durations,
+        )
+        != twin
+        for model, options, twin in compared
     )
 
 

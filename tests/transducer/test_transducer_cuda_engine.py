@@ -156,7 +156,7 @@ def test_chunks(gpu):
             tokens += found.tokens.tolist()
             places += found.frames.tolist()
         assert (tokens, places) == (whole[0].tokens.tolist(), whole[0].frames.tolist())
-        assert as_bytes([found])[0][3:6] == as_bytes(whole)[0][3:6]
+        assert as_bytes([found])[0][1] == as_bytes(whole)[0][1]
         mixed = [state, None, None, state, None]
         same(decoder.decode(BATCH, state=mixed), make("cpu", kind).decode(BATCH, state=mixed))
         far = type(state)(state.hidden, state.cell, state.context, 2**40, 7)

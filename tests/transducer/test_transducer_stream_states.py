@@ -26,6 +26,7 @@ from tests.transducer.test_transducer_sentences import (
     SPEECH,
     TREE,
     WANTED,
+    WITHOUT_AND_WITH,
     decoder,
     followed,
     same_sentences,
@@ -51,7 +52,7 @@ def moving(decoders, rng, tree=None):
         assert other.partial.to_dict() == before.to_dict()
         assert (other.num_frames, other.num_waiting) == (stream.num_frames, stream.num_waiting)
         assert (other.is_finished, other.endpoint, other.boost) == (stream.is_finished, RULES, tree)
-        if before.state is not None:
+        if before.num_frames:
             same([other.partial], [before])
         return other
 
@@ -60,7 +61,8 @@ def moving(decoders, rng, tree=None):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_restored_streams_give_the_bytes_of_the_whole(kind):
-    places = [decoder(kind), decoder(kind, threads=1, loop=FrameLoopingDecoder)]
+    loop = TransducerDecoder if "beam" in kind else FrameLoopingDecoder
+    places = [decoder(kind), decoder(kind, threads=1, loop=loop)]
     for seed, most in ((0, 5), (1, 60)):
         rng = np.random.default_rng(seed)
         found = followed(places[0].stream(endpoint=RULES), SPEECH, rng, most, moving(places, rng))
@@ -68,21 +70,23 @@ def test_restored_streams_give_the_bytes_of_the_whole(kind):
 
 
 @pytest.mark.filterwarnings("ignore:.*do not sum to 1:UserWarning")
-def test_with_a_tree_and_an_ngram_model(tmp_path):
+@WITHOUT_AND_WITH
+def test_with_a_tree_and_an_ngram_model(tmp_path, kind):
     random_arpa(tmp_path / "tokens.arpa", range(12))
-    one = decoder(ngram_lm_model=tmp_path / "tokens.arpa", ngram_lm_alpha=1.0)
+    one = decoder(kind, ngram_lm_model=tmp_path / "tokens.arpa", ngram_lm_alpha=1.0, boosting_tree_alpha=0.3)
     rng = np.random.default_rng(2)
     found = followed(one.stream(boost=TREE, endpoint=RULES), SPEECH, rng, 9, moving([one], rng, TREE))
     same_sentences(found, sentences(one, SPEECH, TREE), one, SPEECH, TREE)
     with pytest.raises(ValueError, match="expected a stream without n-gram model, got one with some n-gram model"):
-        decoder().restore(begun(one).save())
+        decoder(kind).restore(begun(one).save())
 
 
-def test_the_bytes_depend_on_the_frames_alone():
+@WITHOUT_AND_WITH
+def test_the_bytes_depend_on_the_frames_alone(kind):
     """Not on chunks, threads or company; also while frames wait."""
     for frames in (0, 1, 17, 60):
         states = set()
-        for one, chunk in ((decoder(), 1), (decoder(threads=1), 7), (decoder(), 100)):
+        for one, chunk in ((decoder(kind), 1), (decoder(kind, threads=1), 7), (decoder(kind), 100)):
             stream, company = one.stream(endpoint=RULES, boost=TREE), one.stream()
             for at in range(0, frames, chunk):
                 one.decode_chunks([company, stream], [SPEECH[:3], SPEECH[at : min(at + chunk, frames)]])
@@ -90,8 +94,9 @@ def test_the_bytes_depend_on_the_frames_alone():
         assert len(states) == 1
 
 
-def test_a_restored_stream_that_has_ended_takes_no_chunk():
-    one = decoder()
+@WITHOUT_AND_WITH
+def test_a_restored_stream_that_has_ended_takes_no_chunk(kind):
+    one = decoder(kind)
     stream = begun(one)
     final = stream.finish()
     again = one.restore(stream.save())
@@ -167,8 +172,9 @@ def test_another_network_or_blank_is_refused():
         decoder("tdt").restore(data)
 
 
-def test_another_tree_is_refused():
-    one = decoder()
+@WITHOUT_AND_WITH
+def test_another_tree_is_refused(kind):
+    one = decoder(kind)
     data, without = begun(one, boost=TREE).save(), begun(one).save()
     assert one.restore(data, boost=BoostingTree({(1, 2): 9.0, (6,): 3.0}, vocab_size=12)).save() == data
     with pytest.raises(ValueError, match=r"without tree, got one with some tree; give the same as decoder\.restore"):
@@ -178,10 +184,29 @@ def test_another_tree_is_refused():
     with pytest.raises(ValueError, match="with this tree, got one without tree"):
         one.restore(without, boost=TREE)
     with pytest.raises(ValueError, match=r"boosting_tree_alpha=2\.0, as this decoder has, got one .*=1\.0"):
-        decoder(boosting_tree_alpha=2.0).restore(data, boost=TREE)
-    assert decoder(boosting_tree_alpha=2.0).restore(without).save() == without
+        decoder(kind, boosting_tree_alpha=2.0).restore(data, boost=TREE)
+    assert decoder(kind, boosting_tree_alpha=2.0).restore(without).save() == without
     with pytest.raises(TypeError, match=r"boost: expected an arcbeam\.BoostingTree, got list"):
         one.restore(data, boost=[TREE])
+
+
+@pytest.mark.filterwarnings("ignore:.*do not sum to 1:UserWarning")
+def test_another_beam_is_refused(tmp_path):
+    one, kind = decoder("tdt with a beam"), "tdt with a beam"
+    data = begun(one).save()
+    for name, value in (
+        ("beam", 4.0), ("max_hypotheses", 8), ("merge", "max"), ("length_power", 0.5), ("ilm_scale", 0.1),
+        ("settle_frames", 9),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=f"expected a stream with {name}=.*as this decoder has.*restore it"):
+            decoder(kind, **{name: value}).restore(data)
+    lodr = random_arpa(tmp_path / "lodr.arpa", range(12), 2)
+    with pytest.raises(ValueError, match="expected a stream with this n-gram model for LODR, got one without n-gram"):
+        decoder(kind, lodr_model=lodr).restore(data)
+    with pytest.raises(FormatError, match=r"stream with a beam, got the saved state .* takes without a beam"):
+        one.restore(begun(decoder("tdt")).save())
+    with pytest.raises(FormatError, match=r"a transducer's stream, got the saved state .* takes with a beam"):
+        decoder("tdt").restore(data)
 
 
 def test_what_is_no_state_is_refused():
@@ -201,8 +226,9 @@ def test_what_is_no_state_is_refused():
     assert one.restore(bytearray(data)).save() == data
 
 
-def test_every_damaged_byte_is_noticed():
-    one = decoder()
+@WITHOUT_AND_WITH
+def test_every_damaged_byte_is_noticed(kind):
+    one = decoder(kind)
     data = begun(one, 3).save()
     for at in range(0, len(data), 3):
         with pytest.raises(FormatError):
@@ -213,7 +239,8 @@ def test_every_damaged_byte_is_noticed():
 
 def changed(data, facts, arrays):
     """The state with other facts in it, and other arrays: functions of those that it has, or None to leave one out."""
-    kinds = stream_state.KIND.sections
+    kind = next(kind for kind in (stream_state.KIND, stream_state.BEAM_KIND) if kind.begins(data))
+    kinds = kind.sections
     made = {
         name: np.frombuffer(data, np.uint8, size, offset).view(kinds[name])
         for name, (offset, size) in sealing.sections(data).items()
@@ -225,7 +252,7 @@ def changed(data, facts, arrays):
         if change is not None:
             made[name] = change(array.copy())
     out = io.BytesIO()
-    section_file.write_sections(out, stream_state.KIND, made)
+    section_file.write_sections(out, kind, made)
     return out.getvalue()
 
 
@@ -269,10 +296,63 @@ def test_states_that_do_not_fit_say_why(facts, arrays, said):
         one.restore(changed(data, facts, arrays))
 
 
+def with_field(name, change):
+    def changed(array):
+        array[name] = change(array[name].copy())
+        return array
+
+    return changed
+
+
+def a_cycle(parents):
+    parents[1] = 1
+    return parents
+
+
+@pytest.mark.parametrize(
+    ("facts", "arrays", "said"),
+    [
+        ({"offset": float("inf")}, {}, "expected a finite offset"),
+        ({"labels": 10**6}, {}, "expected as many settled labels as tokens"),
+        ({"nbest": 5}, {}, "expected nbest up to 4, got 5"),
+        ({"frames": 7}, {}, "expected labels on frames of the sentence"),
+        ({}, {"hidden": filled(np.nan)}, "expected finite hidden"),
+        ({}, {"hidden": lambda array: array[:-1]}, r"expected hidden of \d+ predictions"),
+        ({}, {"shares": lambda array: array[:-1]}, "expected 4 shares"),
+        ({}, {"arrivals": lambda array: array[:0]}, "expected a hypothesis"),
+        ({}, {"arrivals": with_field("score", lambda a: a * np.nan)}, "expected finite values as score of arrivals"),
+        ({}, {"arrivals": with_field("frame", lambda a: a - 1)}, "expected frames in order"),
+        ({}, {"arrivals": with_field("frame", lambda a: a[::-1])}, "expected frames in order"),
+        ({}, {"arrivals": with_field("node", lambda a: a + 10**6)}, "expected histories that are there"),
+        ({}, {"arrivals": with_field("node", lambda a: a * 0)}, "expected each history once on a frame"),
+        ({}, {"arrivals": with_field("log", lambda a: a * 0 + 10**6)}, "expected labels that are there"),
+        ({}, {"histories": with_field("parent", a_cycle)}, "expected parents before their histories"),
+        ({}, {"histories": with_field("token", lambda a: a + 50)}, "expected a first history"),
+        ({}, {"histories": with_field("states", lambda a: a + 1)}, "expected states of models below 1"),
+        (
+            {},
+            {"histories": with_field("shares", lambda a: a + np.inf)},
+            "expected finite values as shares of histories",
+        ),
+        ({}, {"log": with_field("before", lambda a: a * 0 + 10**6)}, "expected labels after those that they follow"),
+        ({}, {"log": with_field("token", lambda a: a * 0 + 12)}, "expected labels below 13"),
+        ({}, {"predicted": lambda a: a + 10**6}, "expected predictions of histories that are there"),
+        ({}, {"predicted": lambda a: a * 0}, "expected one prediction of a history"),
+    ],
+)
+def test_states_of_a_beam_that_do_not_fit_say_why(facts, arrays, said):
+    one = decoder("tdt with a beam", threads=1)
+    data = begun(one, 21, nbest=3).save()
+    assert one.restore(changed(data, {}, {})).save() == data
+    with pytest.raises(FormatError, match=f"stream state: .*{said}"):
+        one.restore(changed(data, facts, arrays))
+
+
 @pytest.mark.usefixtures("little_memory")
-def test_forged_states_are_refused_or_harmless():
+@WITHOUT_AND_WITH
+def test_forged_states_are_refused_or_harmless(kind):
     """Checksums are made to fit; what gets through is decoded with."""
-    one = decoder("tdt", threads=1)
+    one = decoder(kind, threads=1)
     data = begun(one, 12, endpoint=Endpoint({"pause": EndpointRule(min_trailing_silence=0.24)}), boost=TREE).save()
     rng, accepted = random.Random(7), 0
     targets = [(at, size) for name, (at, size) in sealing.sections(data).items() if size > 3 and name != "about"]

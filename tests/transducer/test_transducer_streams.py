@@ -19,19 +19,21 @@ from arcbeam import (
     TransducerDecoder,
     TransducerPartial,
     TransducerStream,
+    UnsupportedError,
 )
 from arcbeam.ctc.streams._rounds import SentenceStream
 from arcbeam.transducer.decoder import FrameLoopingDecoder
 from tests.decode import test_streams as ctc
 from tests.hypothesis_examples import examples
 from tests.processes import of_a_child
-from tests.transducer.arpas import random_arpa
+from tests.transducer.arpas import lm_of, random_arpa
 from tests.transducer.equality import same
 from tests.transducer.networks import cases, random_arrays, random_frames
 
 ARRAYS = random_arrays(4, blank=12, blank_bias=2.0)
 PIECES = ["▁a", "b", "c", "▁d", "▁", "e", "<0xC3>", "<0xA9>", "f", "▁g", "h", "i"]
 LENGTHS = (60, 0, 7, 1, 23)
+BEAMS = pytest.mark.parametrize("options", [{}, {"beam": 3.0, "max_hypotheses": 4}], ids=["greedy", "beam"])
 BATCH = [random_frames(i, frames) for i, frames in enumerate(LENGTHS)]
 TREE = BoostingTree({(1, 2): 9.0, (6,): 3.0}, vocab_size=12)
 
@@ -62,7 +64,16 @@ def in_chunks(decoder, batch, rng, boosts, most=9):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"confidence": "entropy"}, {"precision": "bfloat16", "loop": FrameLoopingDecoder}]
+    "options",
+    [
+        {},
+        {"confidence": "entropy"},
+        {"precision": "bfloat16", "loop": FrameLoopingDecoder},
+        {"beam": 3.0},
+        {"beam": 6.0, "settle_frames": 3},
+        {"beam": 4.0, "merge": "max", "length_power": 0.5, "confidence": "entropy", "precision": "bfloat16"},
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("boosted", [False, True])
 def test_chunks_give_the_bytes_of_the_whole(options, boosted):
@@ -76,18 +87,61 @@ def test_chunks_give_the_bytes_of_the_whole(options, boosted):
         assert [one.times.tolist() for one in found] == [one.times.tolist() for one in whole]
         for final, seen in zip(found, partials, strict=True):
             for partial in seen:
-                assert partial.tokens.tolist() == final.tokens.tolist()[: len(partial.tokens)]
+                settled = partial.tokens.tolist()[: partial._num_settled]
+                assert settled == final.tokens.tolist()[: len(settled)]
+                assert ("beam" in options) or len(settled) == len(partial.tokens)
                 assert final.text.startswith(partial.stable_text)
                 assert final.text.split()[: partial.num_stable] == partial.stable_text.split()
+                assert final.words[: partial.num_stable] == partial.stable_words
 
 
 @settings(max_examples=examples(30))
 @given(case=cases(), seed=st.integers(0, 1000))
 def test_any_network(case, seed):
     arrays, options, batch = case
-    one = TransducerDecoder.from_arrays(arrays, **options, device="cpu", threads=1)
-    found, _ = in_chunks(one, batch, np.random.default_rng(seed), [None] * len(batch))
-    same(found, one.decode(batch))
+    for beam in ({}, {"beam": 3.0, "max_hypotheses": 4}):
+        one = TransducerDecoder.from_arrays(arrays, **options, **beam, device="cpu", threads=1)
+        found, _ = in_chunks(one, batch, np.random.default_rng(seed), [None] * len(batch))
+        same(found, one.decode(batch))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"beam": 3.0}, {"beam": 6.0, "max_hypotheses": 4, "length_power": 1.0}, {"beam": 6.0, "settle_frames": 5}],
+    ids=str,
+)
+def test_each_result_is_that_of_the_frames_so_far(options):
+    """With its list; what is stable never changes, times included."""
+    one = decoder(**options, boosting_tree_alpha=0.1)
+    for size in (1, 4, 60):
+        stream, before = one.stream(boost=TREE, nbest=4), None
+        for end in range(size, 61, size):
+            partial = stream.decode_chunk(BATCH[0][end - size : end])
+            [wanted] = one.decode([BATCH[0][:end]], boost=TREE, nbest=4)
+            same([partial], [wanted])
+            assert (partial.text, partial.words) == (wanted.text, wanted.words)
+            assert [entry.text for entry in partial.nbest] == [entry.text for entry in wanted.nbest]
+            assert before is None or partial.words[: before.num_stable] == before.stable_words
+            before = partial
+        same([stream.finish()], [wanted])
+        assert isinstance(stream.partial, TransducerPartial) and len(wanted.nbest) > 1
+
+
+def test_lists_are_those_that_the_stream_was_begun_with():
+    one = decoder(beam=3.0)
+    assert one.stream().decode_chunk(BATCH[0]).nbest is None
+    stream = one.stream(nbest=3)
+    assert [entry.text for entry in stream.partial.nbest] == [""]
+    again = one.restore(stream.save())
+    for each in (stream, again):
+        assert len(each.decode_chunk(BATCH[0], last=True).nbest) == 3
+        assert len(each.reset().nbest) == 1
+    with pytest.raises(ValueError, match="nbest: expected at most max_hypotheses, which is 8, got 9"):
+        one.stream(nbest=9)
+    with pytest.raises(ValueError, match="nbest: expected a decoder with a beam"):
+        decoder().stream(nbest=3)
+    refused = one.decode_chunks([one.stream(nbest=2)], [BATCH[0] * np.nan], errors="return")[0]
+    assert (refused.nbest, refused.score, refused.posterior, refused.text) == ([], -np.inf, 0.0, "")
 
 
 def test_arrays_and_lengths():
@@ -148,8 +202,9 @@ def test_streams_are_not_copied(how):
         how(decoder().stream())
 
 
-def test_a_bad_chunk_is_refused_and_the_stream_goes_on():
-    one = decoder()
+@BEAMS
+def test_a_bad_chunk_is_refused_and_the_stream_goes_on(options):
+    one = decoder(**options)
     streams = [one.stream() for _ in range(2)]
     one.decode_chunks(streams, [BATCH[0][:10], BATCH[4][:10]])
     bad = BATCH[0][10:].copy()
@@ -179,8 +234,9 @@ def test_a_chunk_after_the_last_is_refused():
         done.finish()
 
 
-def test_what_is_wrong_with_some_harms_no_other():
-    one, whole = decoder(), BATCH[0]
+@BEAMS
+def test_what_is_wrong_with_some_harms_no_other(options):
+    one, whole = decoder(**options), BATCH[0]
     fine, twice, done = one.stream(), one.stream(boost=TREE), one.stream()
     foreign = TransducerDecoder.from_arrays(random_arrays(4, blank=12, units=9), 12, device="cpu").stream()
     foreign.decode_chunk(whole[:5])
@@ -229,8 +285,9 @@ def test_bad_calls(streams, arguments, error, said):
     same([one.stream().decode_chunk(BATCH[0], last=True)], one.decode([BATCH[0]]))
 
 
-def test_results_stay_as_they_were_and_are_plain_values():
-    stream = decoder(confidence="max_prob").stream()
+@BEAMS
+def test_results_stay_as_they_were_and_are_plain_values(options):
+    stream = decoder(confidence="max_prob", **options).stream()
     partial = stream.decode_chunk(BATCH[0][:20])
     text, tokens = partial.text, partial.tokens.tolist()
     stream.decode_chunk(BATCH[0][20:])
@@ -258,10 +315,18 @@ def test_on_an_emulated_gpu(gpu):
         streams = [one.stream(boost=tree) for tree in (None, TREE)]
         futures = [batcher.submit(s, u, last=True) for s, u in zip(streams, BATCH[2:4], strict=True)]
         same([future.result(60) for future in futures], decoder().decode(BATCH[2:4], boost=[None, TREE]))
+    with_beam, data = decoder(device="cuda", beam=3.0), decoder(beam=3.0).stream().save()
+    for what, call in {
+        "stream": with_beam.stream, "restore": lambda: with_beam.restore(data), "Batcher": lambda: Batcher(with_beam),
+    }.items():  # fmt: skip
+        said = rf'^{what}: expected a decoder on the CPU, .* got one on cuda:0; make it with device="cpu"'
+        with pytest.raises(UnsupportedError, match=said):
+            call()
 
 
-def test_a_forked_child_goes_on_with_its_own():
-    one = decoder()
+@BEAMS
+def test_a_forked_child_goes_on_with_its_own(options):
+    one = decoder(**options)
     stream = one.stream()
     stream.decode_chunk(BATCH[0][:10])
     found = of_a_child(lambda: stream.decode_chunk(BATCH[0][10:], last=True).tokens.tolist())
@@ -270,9 +335,13 @@ def test_a_forked_child_goes_on_with_its_own():
 
 
 @pytest.mark.filterwarnings("ignore:.*do not sum to 1:UserWarning")
-def test_with_an_ngram_model(tmp_path):
+@pytest.mark.parametrize("options", [{}, {"beam": 3.0}, {"beam": 3.0, "ilm_scale": 0.2, "lodr_scale": -0.2}], ids=str)
+def test_with_an_ngram_model(tmp_path, options):
     random_arpa(tmp_path / "tokens.arpa", range(12))
-    one = decoder(ngram_lm_model=tmp_path / "tokens.arpa", ngram_lm_alpha=1.0)
+    if "lodr_scale" in options:
+        options = options | {"lodr_model": random_arpa(tmp_path / "lodr.arpa", range(12), 2, seed=2)}
+    options = options | {"ngram_lm_model": tmp_path / "tokens.arpa", "ngram_lm_alpha": 1.0}
+    one = decoder(**options)
     boosts = [TREE, None, None, TREE, TREE]
     found, _ = in_chunks(one, BATCH, np.random.default_rng(3), boosts)
     same(found, one.decode(BATCH, boost=boosts))
@@ -299,3 +368,35 @@ def test_the_history_of_an_ngram_model_goes_on(tmp_path):
         decoder().stream().reset(keep_history=True)
     with pytest.raises(TypeError, match="keep_history"):
         stream.reset(keep_history=1)
+
+
+@pytest.mark.filterwarnings("ignore:.*do not sum to 1:UserWarning", "ignore:.*probabilities do not sum:UserWarning")
+def test_the_histories_of_ngram_models_go_on_with_a_beam(tmp_path):
+    """From the tokens of the best hypothesis, also where the stream was saved; the parts of the score show it."""
+    random_arpa(tmp_path / "tokens.arpa", range(12))
+    random_arpa(tmp_path / "lodr.arpa", range(12), 2, seed=1)
+    models = {"ngram_lm_model": tmp_path / "tokens.arpa", "lodr_model": tmp_path / "lodr.arpa"}
+    one = decoder(**models, ngram_lm_alpha=0.5, lodr_scale=-0.25, beam=4.0)
+    lms = [(lm_of(one._search.ngram_lm), 0.5), (lm_of(one._search.lodr), -0.25)]
+
+    def followed(states, tokens):
+        """The float64 sums of the shares, and the states after the tokens."""
+        sums = [0.0, 0.0]
+        for token in tokens:
+            for i, (lm, alpha) in enumerate(lms):
+                score, states[i] = lm.score(states[i], token)
+                sums[i] += float(np.float32(alpha) * np.float32(score))
+        return sums, states
+
+    before = one.stream().decode_chunk(BATCH[0], last=True)
+    _, after = followed([lm.start for lm, _ in lms], before.tokens)
+    for keep, states in ((True, after), (False, [lm.start for lm, _ in lms])):
+        stream = one.stream()
+        stream.decode_chunk(BATCH[0], last=True)
+        for each in (one.restore(stream.save()), stream):
+            each.reset(keep_history=keep)
+            found = each.decode_chunk(BATCH[4], last=True)
+            sums, _ = followed(list(states), found.tokens)
+            assert len(found.tokens) >= 3 and [found.lm_score, found.lodr_score] == sums
+    with pytest.raises(ValueError, match="keep_history: expected False, because the decoder has no n-gram model"):
+        decoder(beam=4.0).stream().reset(keep_history=True)

@@ -45,6 +45,7 @@ class Written:
         self.frames = 2 * np.arange(len(tokens), dtype=np.int64)
         self.durations = None if durations is None else np.array(durations, np.int32)
         self.confidence = None if confidence is None else np.array(confidence, np.float32)
+        self.settled = None
 
 
 def words_of(pieces, tokens, durations=None, confidence=None, **options):

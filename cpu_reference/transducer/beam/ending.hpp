@@ -22,6 +22,7 @@ struct ListOptions {
     float length_power;
     bool has_durations;
     bool has_confidences;
+    std::uint32_t labels_before = 0;  // that all paths have before those in the log
 };
 
 struct Ended {
@@ -48,9 +49,10 @@ void trace(const ListOptions& options, std::uint32_t last, const Log* log, std::
     }
 }
 
+// The place of the best one among them.
 template <class Log>
-void list_ended(const ListOptions& options, double offset, const std::vector<Ended>& ended, const Log* log,
-                NBest& list) {
+std::size_t list_ended(const ListOptions& options, double offset, const std::vector<Ended>& ended, const Log* log,
+                       NBest& list) {
     double sum = 0.0;
     std::vector<std::uint32_t> labels(ended.size());
     std::vector<double> ranks_by(ended.size());
@@ -60,7 +62,7 @@ void list_ended(const ListOptions& options, double offset, const std::vector<End
             ++labels[i];
         }
         const double score = offset + static_cast<double>(ended[i].score);
-        ranks_by[i] = score / length_factor(labels[i], options.length_power);
+        ranks_by[i] = score / length_factor(options.labels_before + labels[i], options.length_power);
     }
     std::vector<std::size_t> order(ended.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -82,6 +84,7 @@ void list_ended(const ListOptions& options, double offset, const std::vector<End
         list.posteriors.push_back(static_cast<double>(exp_of(ended[i].score)) / sum);
         list.shares.push_back(ended[i].shares);
     }
+    return order.front();
 }
 
 }  // namespace arcbeam::transducer::beam

@@ -9,10 +9,13 @@ void Group::decode(const Network& network, const Options& options, const std::ve
         lanes_.emplace_back();
     }
     std::vector<Lane*> active;
+    std::vector<Prediction*> restored;
     for (std::size_t i = 0; i < members.size(); ++i) {
         lanes_[i].begin(network, options, utterances[members[i]], results[members[i]], inputs_);
         active.push_back(&lanes_[i]);
+        restored.insert(restored.end(), lanes_[i].restored().begin(), lanes_[i].restored().end());
     }
+    evaluation_.restore(network, restored);
     while (!cancel) {
         std::vector<Lane*> left;
         for (Lane* lane : active) {

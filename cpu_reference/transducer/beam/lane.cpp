@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "transducer/beam/ending.hpp"
@@ -14,19 +15,16 @@ void Lane::begin(const Network& network, const Options& options, const Utterance
     options_ = &options;
     result_ = &result;
     frames_ = utterance.input.frames;
-    offset_ = 0.0;
     fusion_.begin(network, utterance.fusion, options.beam.ilm_scale, options.blank);
-    tree_.reset(Fused{utterance.fusion_start});
-    buckets_.clear();
-    log_.clear();
     live_.clear();
     place_ = {0, 0};
+    leaves_state_ = utterance.beam_from != nullptr;
+    restore(leaves_state_ ? *utterance.beam_from : BeamState::begun(0, utterance.fusion_start));
     if (!encoder_.begin(network, utterance.input, result.bad)) {
         result.outcome = Outcome::kBadInput;
         frames_ = 0;
         return;
     }
-    buckets_[0].add({PrefixTree::kRoot, 0.0F, 0.0F, kNoLabel, false, {}}, options.beam.sums);
     go_to_next_frame(scratch);
 }
 
@@ -40,9 +38,9 @@ void Lane::request(std::vector<Prediction*>& predictions) {
         untested_.push_back(one.node);
         if (tree_.tested(one.node) == nullptr) {
             predictions.push_back(tree_.begin_prediction(one.node, *network_, options_->blank));
-            if (fusion_.is_active()) {
-                without_biases_.push_back(one.node);
-            }
+        }
+        if (fusion_.is_active() && tree_.tested(one.node)->biases.of_tokens.empty()) {
+            without_biases_.push_back(one.node);
         }
     }
     Work& work = result_->work;
@@ -106,7 +104,7 @@ void Lane::advance(AlignedFloats& scratch) {
         return;
     }
     ++place_.symbols;
-    write_labels();
+    write_labels(live_);
 }
 
 float Lane::overtaken() const {
@@ -141,9 +139,9 @@ void Lane::add(Bucket& deeper, const Hypothesis& source, const Row& row, const C
     if (writes) {
         made.node = tree_.child(source.node, candidate.token, fusion_);
         made.is_written = true;
-        made.label = {source.log, candidate.token, place_.frame, duration, token, row.confidence};
+        made.label = {source.log, candidate.token, frames_before_ + place_.frame, duration, token, row.confidence};
     }
-    Bucket& bucket = next.frame == place_.frame ? deeper : buckets_[std::min(next.frame, frames_)];
+    Bucket& bucket = next.frame == place_.frame ? deeper : buckets_[next.frame];
     bucket.add(made, options_->beam.sums);
 }
 
@@ -151,6 +149,10 @@ void Lane::go_to_next_frame(AlignedFloats& scratch) {
     const BeamOptions& beam = options_->beam;
     do {
         const auto first = buckets_.begin();
+        if (first->first >= frames_) {
+            place_ = {frames_, 0U};
+            return;
+        }
         float best = -INFINITY;
         for (const auto& [frame, bucket] : buckets_) {
             best = std::max(best, bucket.best());
@@ -160,14 +162,15 @@ void Lane::go_to_next_frame(AlignedFloats& scratch) {
         }
         offset_ += static_cast<double>(best);
         place_ = {first->first, 0U};
+        if (beam.settle_frames > 0U) {
+            settle(frames_before_ + place_.frame);
+        }
         live_ = cut_off(first->second, -beam.beam, beam.max_hypotheses);
         buckets_.erase(first);
     } while (live_.empty());
-    write_labels();
+    write_labels(live_);
     rows_.clear();
-    if (is_active()) {
-        encoder_.project(place_.frame, scratch);
-    }
+    encoder_.project(place_.frame, scratch);
     std::vector<std::uint32_t> nodes;
     for (const Hypothesis& one : live_) {
         nodes.push_back(one.node);
@@ -180,8 +183,43 @@ void Lane::go_to_next_frame(AlignedFloats& scratch) {
     tree_.keep(nodes);
 }
 
-void Lane::write_labels() {
-    for (Hypothesis& one : live_) {
+// Drops hypotheses that begin otherwise than the best one does with its labels before so many frames.
+void Lane::settle(std::int64_t frame) {
+    const Hypothesis* best = nullptr;
+    for (const auto& [number, bucket] : buckets_) {
+        for (const Hypothesis& one : bucket.hypotheses) {
+            best = best == nullptr || one.score > best->score ? &one : best;
+        }
+    }
+    const std::int64_t first = frame - std::int64_t{options_->beam.settle_frames};
+    std::uint32_t kept = best->node;
+    if (best->is_written && best->label.frame >= first) {
+        kept = tree_.parent(kept);
+    }
+    for (std::uint32_t at = best->log; at != kNoLabel && log_[at].frame >= first; at = log_[at].before) {
+        kept = tree_.parent(kept);
+    }
+    const auto begins_otherwise = [this, kept](const Hypothesis& one) {
+        std::uint32_t node = one.node;
+        while (node > kept) {
+            node = tree_.parent(node);  // which comes before it
+        }
+        return node != kept;
+    };
+    for (auto at = buckets_.begin(); at != buckets_.end();) {
+        Bucket& bucket = at->second;
+        std::vector<Hypothesis>& all = bucket.hypotheses;
+        all.erase(std::remove_if(all.begin(), all.end(), begins_otherwise), all.end());
+        bucket.places.clear();
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            bucket.places[all[i].node] = i;
+        }
+        at = all.empty() && at != buckets_.begin() ? buckets_.erase(at) : std::next(at);
+    }
+}
+
+void Lane::write_labels(std::vector<Hypothesis>& hypotheses) {
+    for (Hypothesis& one : hypotheses) {
         if (one.is_written) {
             one.log = static_cast<std::uint32_t>(log_.size());
             one.is_written = false;
@@ -194,17 +232,33 @@ void Lane::end() {
     if (result_->outcome != Outcome::kDecoded) {
         return;
     }
+    if (leaves_state_) {
+        leave(result_->beam_state, result_->settled);
+    }
+    Bucket all;
+    for (const auto& [frame, bucket] : buckets_) {
+        for (const Hypothesis& one : bucket.hypotheses) {
+            all.add(one, options_->beam.sums);
+        }
+    }
+    const float best = all.best();
+    all.rescale(best);
+    offset_ += static_cast<double>(best);
+    live_ = cut_off(all, -options_->beam.beam, options_->beam.max_hypotheses);
+    write_labels(live_);
     std::vector<Ended> ended;
     for (const Hypothesis& one : live_) {
         ended.push_back({one.score, one.log, {}});
         add_shares(one.node, ended.back().shares.data());
     }
     const ListOptions options{options_->beam.length_power, !options_->durations.empty(),
-                              options_->confidence.statistic != Confidence::Statistic::kNone};
-    list_ended(options, offset_, ended, log_.data(), result_->nbest);
+                              options_->confidence.statistic != Confidence::Statistic::kNone, labels_before_};
+    const std::size_t first = list_ended(options, offset_, ended, log_.data(), result_->nbest);
+    result_->state.fusion = tree_.fused(live_[first].node).states;
 }
 
 void Lane::add_shares(std::uint32_t node, double* shares) const {
+    std::copy(tree_.shares().begin(), tree_.shares().end(), shares);
     std::vector<const Fused*> labels;
     for (; fusion_.is_active() && node != PrefixTree::kRoot; node = tree_.parent(node)) {
         labels.push_back(&tree_.fused(node));

@@ -11,6 +11,7 @@
 #include "transducer/beam/bucket.hpp"
 #include "transducer/beam/expand.hpp"
 #include "transducer/beam/prefix_tree.hpp"
+#include "transducer/beam/state.hpp"
 #include "transducer/frames.hpp"
 #include "transducer/network.hpp"
 #include "transducer/search.hpp"
@@ -19,11 +20,14 @@ namespace arcbeam::transducer::beam {
 
 class Lane {
   public:
-    // Checks the frames; a value that is not finite ends the lane, and is in the result then.
+    // Goes on from a state with more frames; a value that is not finite ends the lane, and is in the result then.
     void begin(const Network& network, const Options& options, const Utterance& utterance, Result& result,
                AlignedFloats& scratch);
 
     [[nodiscard]] bool is_active() const { return place_.frame < frames_; }
+
+    // The predictions of the state: their parts of the joint network are still to be computed.
+    [[nodiscard]] const std::vector<Prediction*>& restored() const { return restored_; }
 
     // Adds the predictions to run, and lists the histories to test, before the lane can advance; of these the new
     // ones first without an encoder, if the internal language model is needed.
@@ -46,35 +50,45 @@ class Lane {
     // Expands the live hypotheses, and goes on to the next depth of the frame or to a later frame.
     void advance(AlignedFloats& scratch);
 
-    // Writes the n-best list.
+    // Leaves the state if the utterance began with one, and writes the n-best list of the frames so far.
     void end();
 
   private:
     void go_to_next_frame(AlignedFloats& scratch);
+    void settle(std::int64_t frame);
     void add(Bucket& bucket, const Hypothesis& source, const Row& row, const Candidate& candidate);
-    void write_labels();
+    void write_labels(std::vector<Hypothesis>& hypotheses);
     void end_by_bad_logits();
     // The score below which as many histories as may live have left the frame with better ones.
     [[nodiscard]] float overtaken() const;
     [[nodiscard]] const Row* row_of(std::uint32_t node) const;
+    // lane_state.cpp
+    void restore(const BeamState& from);
+    void leave(BeamState& state, std::size_t& settled);
+    void leave_histories(const std::vector<std::uint32_t>& arrived, BeamState& state) const;
+    std::size_t leave_labels(BeamState& state) const;
     // What each model has added to a history, the internal language model last.
     void add_shares(std::uint32_t node, double* shares) const;
 
     const Network* network_ = nullptr;
     const Options* options_ = nullptr;
     Result* result_ = nullptr;
-    std::int64_t frames_ = 0;  // 0 if the lane has been ended by a bad value
+    std::int64_t frames_ = 0;          // 0 if the lane has been ended by a bad value
+    std::int64_t frames_before_ = 0;   // of the stream
+    std::uint32_t labels_before_ = 0;  // of the sentence, before those in the log
+    bool leaves_state_ = false;
     Frames encoder_;
     BeamFusion fusion_;
     PrefixTree tree_;
     Place place_{0, 0};
     double offset_ = 0.0;  // scores are relative to it
     std::vector<Hypothesis> live_;
-    std::map<std::int64_t, Bucket> buckets_;  // of later frames; the end is the frame after the last
+    std::map<std::int64_t, Bucket> buckets_;  // of later frames, also of those that have not come
     std::vector<Row> rows_;                   // of this frame
     std::vector<std::uint32_t> without_biases_;
     std::vector<std::uint32_t> untested_;
     std::vector<Label> log_;
+    std::vector<Prediction*> restored_;
     Expansion expansion_;
 };
 

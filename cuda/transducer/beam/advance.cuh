@@ -145,6 +145,13 @@ class Advance {
         for (std::uint32_t b = simt::warp_thread(); b < buckets_of(of_.beam.sizes); b += simt::kWarpSize) {
             fits = fits && simt::load(of_.count(b)) + arrivals <= rooms.bucket;
         }
+        if (simt::load(&of_.state().frame) + of_.beam.sizes.frames > simt::load(&of_.state().frames)) {
+            std::uint32_t all = arrivals;  // meet at the end
+            for (std::uint32_t b = 0U; b < buckets_of(of_.beam.sizes); ++b) {
+                all += simt::load(of_.count(b));
+            }
+            fits = fits && all <= rooms.bucket;
+        }
         return simt::all(simt::kAllThreads, fits);
     }
 
@@ -172,10 +179,8 @@ class Advance {
             source = simt::load(&of_.live(index / tokens)->node);
             const Place next = token == of_.loop.blank ? after_blank(here, duration)
                                                        : after_label(here, duration, of_.loop.max_symbols);
-            const std::int64_t frames = simt::load(&of_.state().frames);
-            bucket = next.frame == here.frame
-                         ? of_.beam.sizes.frames
-                         : of_.bucket_of(static_cast<std::uint32_t>(next.frame < frames ? next.frame : frames));
+            bucket = next.frame == here.frame ? of_.beam.sizes.frames
+                                              : of_.bucket_of(static_cast<std::uint32_t>(next.frame));
         }
         // A label with several durations is several neighbours, the first of which finds the history.
         const bool writes = me < arrivals && token != of_.loop.blank;
@@ -258,6 +263,9 @@ class Advance {
             frame += 1U;
             const std::uint32_t bucket = of_.bucket_of(frame);
             if (simt::load(of_.count(bucket)) > 0U) {
+                if (frame >= simt::load(&of_.state().frames)) {
+                    meet(frame);
+                }
                 offset = offset + static_cast<double>(buckets_.rescale(bucket, later));
                 live = buckets_.cut_off(bucket, -of_.beam.beam);
             }
@@ -267,6 +275,27 @@ class Advance {
             simt::store(&of_.state().later, later);
         }
         go_to(frame, 0U, live);
+    }
+
+    // Adds what has arrived after a frame, the first one after the last that was searched, to its bucket.
+    ARCBEAM_DEVICE void meet(std::uint32_t frame) const {
+        for (std::uint32_t k = 1U; k < of_.beam.sizes.frames; ++k) {
+            const std::uint32_t from = of_.bucket_of(frame + k);
+            const std::uint32_t count = simt::load(of_.count(from));
+            for (std::uint32_t first = 0U; first < count; first += simt::kWarpSize) {
+                const std::uint32_t left = count - first;
+                const std::uint32_t arrivals = left < simt::kWarpSize ? left : simt::kWarpSize;
+                const std::uint32_t me = simt::warp_thread() < arrivals ? simt::warp_thread() : 0U;
+                buckets_.add(
+                    arrivals, of_.bucket_of(frame), simt::load(&of_.bucket(from, first + me)->node),
+                    [&](std::uint32_t thread) { return load_hypothesis(of_.bucket(from, first + thread)); });
+            }
+            simt::warp_sync(simt::kAllThreads);
+            if (simt::warp_thread() == 0U) {
+                simt::store(of_.count(from), 0U);
+            }
+            simt::warp_sync(simt::kAllThreads);
+        }
     }
 
     ARCBEAM_DEVICE void write_labels(std::uint32_t live) const {

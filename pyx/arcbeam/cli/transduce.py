@@ -1,5 +1,6 @@
 """The command ``arcbeam transduce``: takes encoder output of an RNN-T or TDT model, returns transcripts."""
 
+import functools
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -46,7 +47,8 @@ NEEDS = {
     "boosting_tree_alpha": opt.LISTS, "context_score": opt.LISTS, "depth_scaling": opt.LISTS, "unk_score": opt.LISTS,
     "use_bpe_dropout": opt.LISTS, "ngram_lm_tokens": ("ngram_lm", "lodr"), "ngram_lm_alpha": ("ngram_lm",),
     "lodr": ("beam",), "lodr_scale": ("lodr",), "ilm_scale": ("beam",),
-    "max_hypotheses": ("beam",), "merge": ("beam",), "length_power": ("beam",), "nbest": ("beam",),
+    "max_hypotheses": ("beam",), "merge": ("beam",), "length_power": ("beam",), "settle_frames": ("beam",),
+    "nbest": ("beam",),
 }  # fmt: skip
 
 
@@ -87,6 +89,9 @@ def transduce(
     length_power: Annotated[float, typer.Option(
         "--length-power", metavar="POWER", min=0, rich_help_panel=opt.SEARCH,
         help="Rank hypotheses at the end by score / (tokens + 1) ^ this.")] = 0.0,
+    settle_frames: Annotated[int | None, typer.Option(
+        "--settle-frames", metavar="FRAMES", min=1, show_default="never", rich_help_panel=opt.SEARCH,
+        help="Frames after which the tokens of the best hypothesis stay, and others are dropped.")] = None,
     nbest: Annotated[int, typer.Option(
         "--nbest", metavar="N", min=0, rich_help_panel=opt.ANSWERS, help="Also give the N best distinct sequences of "
         "tokens, with their posteriors; needs --format json. 0 for none.")] = 0,
@@ -172,8 +177,8 @@ def transduce(
                 "leave it out: --chunk-frames decodes one utterance after another",
                 param_hint=f"'--{option.replace('_', '-')}'",
             )
-    if beam and chunk_frames is not None:
-        raise typer.BadParameter("decodes whole utterances: leave out --chunk-frames", param_hint="'--beam'")
+    if device == "auto" and beam and (chunk_frames is not None or settle_frames is not None):
+        device = "cpu"  # on a GPU a beam has no streams and settles nothing
     devices = opt.devices_of(device)
     if chunk_frames is not None and len(devices) > 1:
         raise typer.BadParameter("expected one GPU for --chunk-frames, got cuda:all", param_hint="'--device'")
@@ -198,6 +203,7 @@ def transduce(
         "ngram_lm_tokens": None if ngram_lm_tokens is None else _first_words(ngram_lm_tokens),
         "lodr_model": lodr, "lodr_scale": lodr_scale, "ilm_scale": ilm_scale,
         "beam": beam, "max_hypotheses": max_hypotheses, "merge": merge, "length_power": length_power,
+        "settle_frames": settle_frames,
     }  # fmt: skip
     with steps(f"loading {model}"):
         try:
@@ -230,7 +236,7 @@ def transduce(
         _check_features(decoder, batch)
 
     def begin(name: str) -> "TransducerStream":
-        return decoder.stream(boost=None if trees is None else trees(name), endpoint=rules)
+        return decoder.stream(boost=None if trees is None else trees(name), endpoint=rules, nbest=nbest or None)
 
     def readable(found: Any) -> Any:
         """A hypothesis or a result of a stream; its text is of numbers where the model has no pieces."""
@@ -241,7 +247,7 @@ def transduce(
     if chunk_frames is not None:
         chunks = cut(found, chunk_frames, width=decoder.features, check=check, seconds=shift if real_time else None)
         with open_output(output, at_once=True) as file:
-            fields = _words if decoder.has_text else lambda partial: {}
+            fields = functools.partial(_of_partial, has_text=decoder.has_text)
             follow(chunks, chunk_frames, begin, Results(file, format, rules is not None, fields), readable, scorer)
     else:
         began, done = time.perf_counter(), Done()
@@ -335,6 +341,11 @@ def _fields(hypothesis: "TransducerHypothesis") -> dict[str, Any]:
     return {"text": said["text"], **words, "score": said["score"], **parts, **posterior, "tokens": tokens, **nbest}
 
 
-def _words(partial: "TransducerPartial") -> dict[str, object]:
-    words = as_dicts(partial.words)
-    return {"stable_words": words[: partial.num_stable], "unstable_words": words[partial.num_stable :]}
+def _of_partial(partial: "TransducerPartial", has_text: bool) -> dict[str, object]:
+    """What JSON has of a result of a stream; the list, if it was requested, at the end of a sentence."""
+    words = as_dicts(partial.words) if has_text else []
+    stable = partial.num_stable if has_text else 0
+    found: dict[str, object] = {"stable_words": words[:stable], "unstable_words": words[stable:]} if has_text else {}
+    if partial.is_final and partial.nbest is not None:
+        found |= {"posterior": partial.posterior, "nbest": [_fields(entry) for entry in partial.nbest]}
+    return found

@@ -33,7 +33,7 @@ class EndpointRule:
     """Seconds of silence at the end of the path; frames after the search has died count as silence."""
     max_relative_cost: float = math.inf
     """Cost of the best path that ends in a final state, with its final weight, above the best of all; ``math.inf``
-    requires no final state. Not for transducers, whose greedy search has no other path."""
+    requires no final state. Not for transducers, which have no final states."""
     min_utterance_length: float = 0.0
     """Seconds of the sentence, silence included."""
 

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -7,7 +7,6 @@ import numpy.typing as npt
 from arcbeam.core._pooled_engine import PooledEngine
 from arcbeam.core.confidence import Measure
 from arcbeam.transducer.options import TransducerOptions
-from arcbeam.transducer.states import State
 from arcbeam.transducer.token_automaton import Fusions, TokenAutomaton
 
 def available_kernels() -> list[str]: ...
@@ -49,10 +48,10 @@ class CpuEngine(PooledEngine):
     def decode(
         self,
         utterances: npt.NDArray[np.int64],
-        states: list[State | None],
+        states: list[Any],
         on_host: bool = True,
         fusions: Fusions = None,
-    ) -> tuple[list[tuple[Callable[[int], tuple[Any, ...]], int]], list[tuple[int, ...]]]: ...
+    ) -> tuple[list[Any], list[tuple[int, ...]]]: ...
 
 def apply(function: str, x: npt.NDArray[np.float32], kernels: str | None = None) -> npt.NDArray[np.float32]: ...
 def multiply(

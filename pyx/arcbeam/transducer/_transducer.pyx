@@ -13,6 +13,7 @@ from arcbeam.core._confidence cimport Confidence, confidence_of
 from arcbeam.core._pooled_engine cimport AnyEngine, PooledEngine
 from arcbeam.arrays._vectors cimport into_vector
 from arcbeam.transducer.beam._lists cimport copied, Labels, labels_of, Lists, NBest
+from arcbeam.transducer.beam._state cimport BeamState, CppBeamState, FusionStates
 from arcbeam.transducer._token_automaton cimport TokenAutomaton, automaton_of
 
 
@@ -93,9 +94,6 @@ cdef extern from "transducer/fusion.hpp" namespace "arcbeam::transducer" nogil:
     cdef cppclass Fusion:
         FusionModel models[3]
 
-    cdef cppclass FusionStates:
-        uint32_t of[3]
-
 
 cdef extern from "transducer/frames.hpp" namespace "arcbeam::transducer" nogil:
     cdef struct EncoderOutput:
@@ -121,6 +119,7 @@ cdef extern from "transducer/search.hpp" namespace "arcbeam::transducer" nogil:
     cdef cppclass Utterance:
         EncoderOutput input
         const StreamState* start "from"
+        const CppBeamState* beam_from
         Fusion fusion
         FusionStates fusion_start
 
@@ -130,6 +129,7 @@ cdef extern from "transducer/search.hpp" namespace "arcbeam::transducer" nogil:
         cbool sums
         float length_power
         float ilm_scale
+        uint32_t settle_frames
 
     cdef cppclass Options:
         uint32_t blank
@@ -153,9 +153,11 @@ cdef extern from "transducer/search.hpp" namespace "arcbeam::transducer" nogil:
         int64_t rows
 
     cdef cppclass Result(Labels):
-        NBest nbest
-        Work work
         StreamState state
+        NBest nbest
+        size_t settled
+        CppBeamState beam_state
+        Work work
         Outcome outcome
         BadValue bad
 
@@ -164,7 +166,7 @@ cdef extern from "transducer/engine.hpp" namespace "arcbeam::transducer" nogil:
     cdef cppclass Engine(AnyEngine):
         Engine(const CppNetwork&, const Options&, size_t threads) except +
         void start(vector[Utterance]) except +
-        const vector[Result]& results()
+        vector[Result]& results()
 
 
 cdef const Kernels* kernels_named(name) except NULL:
@@ -258,7 +260,7 @@ cdef class CpuEngine(PooledEngine):
             self.options.confidence = confidence_of(confidence)
         if beam is not None:
             self.options.beam = BeamOptions(beam.beam, beam.max_hypotheses, beam.merge == "sum", beam.length_power,
-                                            beam.ilm_scale)
+                                            beam.ilm_scale, beam.settle_frames or 0)
         self.threads = threads
         self.ready()
 
@@ -279,7 +281,12 @@ cdef class CpuEngine(PooledEngine):
         return {"weights": self.network.nbytes}
 
     def decode(self, const int64_t[:, ::1] utterances, list states, bint on_host=True, list fusions=None):
-        """Decodes a batch: (found, bad), as `CudaEngine.decode` does; with a beam what is found are n-best lists."""
+        """Decodes a batch: (found, bad), as `CudaEngine.decode` does.
+
+        With a beam what is found are n-best lists and, of an utterance with a `BeamState`, what it leaves to the next
+        chunk: (state, labels of each entry that no later frame changes, states of the n-gram model, the tree and LODR
+        after the best entry); else None.
+        """
         with self.decoding_lock():
             self.ready()
             return self._decode(utterances, states, fusions)
@@ -292,7 +299,10 @@ cdef class CpuEngine(PooledEngine):
         cdef Py_ssize_t i
         before.reserve(utterances.shape[0])
         for i in range(utterances.shape[0]):
-            if states[i] is not None:
+            utterance.beam_from = NULL
+            if isinstance(states[i], BeamState):
+                utterance.beam_from = &(<BeamState> states[i]).of
+            elif states[i] is not None:
                 hidden, cell, context, state.skip, state.frames = states[i]
                 into_vector[float](state.hidden, hidden)
                 into_vector[float](state.cell, cell)
@@ -304,7 +314,7 @@ cdef class CpuEngine(PooledEngine):
                 utterance.fusion.models[2].alpha = self.alphas[2]
                 utterance.fusion_start.of[2] = self.lodr.start
             before.push_back(state)
-            utterance.start = &before[i] if states[i] is not None else NULL
+            utterance.start = &before[i] if states[i] is not None else NULL  # which a beam does not read
             utterance.input = EncoderOutput(<const void*> <uintptr_t> utterances[i, 0], utterances[i, 1],
                                             <uint32_t> utterances[i, 2], utterances[i, 3] != 0)
             batch.push_back(utterance)
@@ -314,10 +324,23 @@ cdef class CpuEngine(PooledEngine):
         cdef Lists lists = Lists()
         if self.options.beam.beam > 0:
             for i in range(self.engine.results().size()):
-                lists.of.push_back(self.engine.results()[i].nbest)
-            return [(lists.take, i) for i in range(lists.of.size())], bad
+                lists.of.push_back(move(self.engine.results()[i].nbest))
+            return [(lists.take, i, self._left(i, states[i])) for i in range(lists.of.size())], bad
         found = [self._result(i) for i in range(self.engine.results().size())]
         return [(found.__getitem__, i) for i in range(len(found))], bad
+
+    cdef _left(self, size_t i, before):
+        """What a chunk leaves to those after it, as `decode` says."""
+        cdef Result* result = &self.engine.results()[i]
+        cdef BeamState after
+        if before is None:
+            return None
+        if result.outcome != Outcome.kDecoded:
+            return before, 0, (0, 0, 0)
+        after = BeamState()
+        after.of = move(result.beam_state)
+        models = result.state.fusion
+        return after, result.settled, (models.of[0], models.of[1], models.of[2])
 
     cdef int _set_fusion(self, Utterance* utterance, StreamState* state, fusion) except -1:
         cdef TokenAutomaton none

@@ -15,6 +15,7 @@ from arcbeam.core.calls import explains, lists_options
 from arcbeam.core.fixed import Fixed
 from arcbeam.core.show import changed, shown_as
 from arcbeam.core.threads import usable_cores
+from arcbeam.transducer.beam.search import BeamSearch
 from arcbeam.transducer.decoding import SearchingDecoder
 from arcbeam.transducer.device import ordinal_of
 from arcbeam.transducer.engines import make_engine
@@ -139,13 +140,14 @@ class TransducerDecoder(SearchingDecoder, Fixed):
         }
         form = HypothesisForm(
             chosen.durations is not None, chosen.confidence is not None, shapes, chosen.frame_shift, detokenize,
-            chosen.confidence_aggregation,
+            chosen.confidence_aggregation, chosen.beam is not None,
         )  # fmt: skip
         self._ordinal = ordinal_of(chosen, prediction)
         chosen = chosen.resolved(usable_cores() if self._ordinal is None else None)
         engine = make_engine(prediction, joint, chosen, self._ordinal, lodr, frame_looping=self._frame_looping)
         spec = InputSpec(int(joint.encoder_weight.shape[1]), True, "encoder_output", "features", "values")
-        self._search = GreedySearch(engine, chosen, (prediction, joint), tokens, spec, form, ngram_lm, lodr)
+        search = GreedySearch if chosen.beam is None else BeamSearch
+        self._search = search(engine, chosen, (prediction, joint), tokens, spec, form, ngram_lm, lodr)
         self._check_axes = TimeFirstCheck(spec.name, spec.axis)
         self._chunks = TransducerChunkDecoder(self._search)
 
@@ -231,7 +233,7 @@ class TransducerDecoder(SearchingDecoder, Fixed):
             As the decoder itself takes them; "auto" for those among the arrays, or None if there is none.
         precision, device, threads, confidence, confidence_aggregation, boosting_tree_alpha, \
 ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, lodr_model, lodr_scale, ilm_scale, beam, max_hypotheses, \
-merge, length_power
+merge, length_power, settle_frames
             As the decoder itself takes them.
 
         Raises
@@ -313,7 +315,7 @@ merge, length_power
             As the decoder itself takes it; "auto" means the pieces of the configuration, or None if it has none.
         precision, device, threads, confidence, confidence_aggregation, boosting_tree_alpha, \
 ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, lodr_model, lodr_scale, ilm_scale, beam, max_hypotheses, \
-merge, length_power
+merge, length_power, settle_frames
             As the decoder itself takes them.
 
         Raises
@@ -375,7 +377,7 @@ merge, length_power
             As in `from_nemo`.
         durations, precision, device, threads, frame_shift, tokenizer, confidence, confidence_aggregation, \
 boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, lodr_model, lodr_scale, ilm_scale, beam, \
-max_hypotheses, merge, length_power
+max_hypotheses, merge, length_power, settle_frames
             As the decoder itself takes them.
 
         Raises

@@ -13,13 +13,13 @@ from arcbeam.core.calls import lists_options
 from arcbeam.streams.endpoints import Endpoint, check_endpoint
 from arcbeam.streams.partials import Partials
 from arcbeam.streams.stream import HasStreams
-from arcbeam.transducer.beam.decoding import check_greedy, check_nbest, decode_with_beam
+from arcbeam.transducer.beam.search import check_nbest, check_state, check_streams
 from arcbeam.transducer.boosting_tree import BoostingTree
 from arcbeam.transducer.device import TransducerMemory
 from arcbeam.transducer.fusion import Boosts
 from arcbeam.transducer.hypothesis import TransducerHypothesis, TransducerState
 from arcbeam.transducer.options import TransducerOptions
-from arcbeam.transducer.search import GreedySearch
+from arcbeam.transducer.search import TransducerSearch
 from arcbeam.transducer.streams.chunks import TransducerChunkDecoder
 from arcbeam.transducer.streams.partial import TransducerPartial
 from arcbeam.transducer.streams.stream import TransducerStream
@@ -28,7 +28,7 @@ from arcbeam.transducer.streams.stream import TransducerStream
 class SearchingDecoder(HasStreams):
     """Decodes with its search, greedily or with a beam; a subclass makes the search."""
 
-    _search: GreedySearch
+    _search: TransducerSearch
     _chunks: TransducerChunkDecoder
     _check_axes: TimeFirstCheck
     _ordinal: int | None  # of the GPU; None for the CPU
@@ -169,7 +169,7 @@ class SearchingDecoder(HasStreams):
             is misaligned or not in one allocation of the device, and a stream of another device; `nbest` without a
             beam, or above ``max_hypotheses``.
         UnsupportedError
-            A state, which a decoder with a beam does not take yet.
+            A state, with a beam: its chunks are decoded as a :meth:`stream`, because later ones may take tokens back.
         MemoryError, CudaOutOfMemoryError
             The batch does not fit; the decoder can still be used.
         CudaError
@@ -182,19 +182,17 @@ class SearchingDecoder(HasStreams):
         """
         check_errors(errors)
         check_nbest(self.options, nbest)
-        check_greedy(self.options, {"state": state})
+        check_state(self.options, state)
         encoder_output, lengths, is_one = one_or_many(encoder_output, lengths)
         inputs = take_batch(encoder_output, lengths, self._search.spec, self._search.engine, cuda_stream)
         self._check_axes(inputs.arrays, lengths)
-        found: list[TransducerHypothesis]
-        if self.options.beam is None:
-            found = self._search.decode(inputs, state, boost, errors)
-        else:
-            found = [*decode_with_beam(self._search, inputs, boost, errors, nbest)]
-        return found[0] if is_one else found
+        found = self._search.decode(inputs, state, boost, errors, nbest)
+        return found[0] if is_one else [*found]
 
     @lists_options()
-    def stream(self, *, boost: BoostingTree | None = None, endpoint: Endpoint | None = None) -> TransducerStream:
+    def stream(
+        self, *, boost: BoostingTree | None = None, endpoint: Endpoint | None = None, nbest: int | None = None
+    ) -> TransducerStream:
         """Begins a stream of speech, whose encoder output arrives in chunks.
 
         Parameters
@@ -204,24 +202,29 @@ class SearchingDecoder(HasStreams):
         endpoint : Endpoint, optional
             Rules that end sentences, such as ``arcbeam.Endpoint.sherpa()``; then :meth:`TransducerStream.reset` begins
             the next one. None: the speech is one sentence, unless `reset` is called.
+        nbest : int, optional
+            With a beam: how many of the best distinct sequences of tokens each result has, as of :meth:`decode`.
 
         Raises
         ------
         TypeError, ValueError
             Something else than a tree, or a tree of another vocabulary; something else than an `Endpoint`, one with a
-            rule of ``max_relative_cost``, or any if the decoder was given no ``frame_shift``.
+            rule of ``max_relative_cost``, or any if the decoder was given no ``frame_shift``; `nbest` without a beam,
+            or above ``max_hypotheses``.
         UnsupportedError
-            The decoder has a beam.
+            The decoder has a beam and is on a GPU.
         """
         self._check_streams("stream")
         check_endpoint(endpoint)
-        return TransducerStream(self._chunks, self._search.tree(boost), endpoint)
+        check_nbest(self.options, nbest)
+        return TransducerStream(self._chunks, self._search.tree(boost), endpoint, nbest)
 
     @lists_options()
     def restore(self, data: bytes, *, boost: BoostingTree | None = None) -> TransducerStream:
         """Continues a stream that :meth:`TransducerStream.save` has saved.
 
-        In ``float32`` all later results have the bytes that the stream itself would have given, on any device.
+        In ``float32`` all later results have the bytes that the stream itself would have given, on any device that has
+        such streams.
 
         Parameters
         ----------
@@ -235,6 +238,8 @@ class SearchingDecoder(HasStreams):
             The bytes are no saved stream, or one that is damaged, cut short or of another version.
         ValueError
             The stream was decoded with another network, n-gram model, option or tree: the message names it.
+        UnsupportedError
+            The decoder has a beam and is on a GPU.
         TypeError
             Not bytes, or something else than a tree.
 
@@ -294,5 +299,5 @@ class SearchingDecoder(HasStreams):
         return self._chunks.decode(streams, encoder_output, lengths, last, cuda_stream, errors)
 
     def _check_streams(self, what: str) -> None:
-        """Raises an UnsupportedError if the decoder has a beam."""
-        check_greedy(self.options, {what: True})
+        """Raises an UnsupportedError if the decoder has a beam and is on a GPU."""
+        check_streams(self.options, self.device, what)

@@ -10,11 +10,11 @@ from arcbeam.core.threads import usable_cores
 from arcbeam.transducer._transducer import CpuEngine, Network
 from arcbeam.transducer.network import Joint, LstmPrediction, StatelessPrediction
 from arcbeam.transducer.options import TransducerOptions
-from arcbeam.transducer.states import State
 from arcbeam.transducer.token_automaton import Fusions, TokenAutomaton
 from arcbeam.transducer.weights import device_weights, rounded
 
-TransducerEngine: TypeAlias = Engine[[Table, list[State | None], bool, Fusions], tuple[list[Any], list[Bad]]]
+TransducerEngine: TypeAlias = Engine[[Table, list[Any], bool, Fusions], tuple[list[Any], list[Bad]]]
+"""Its states are `State` or None, with a beam `BeamState` or None."""
 
 
 def make_engine(

@@ -1,4 +1,4 @@
-"""The words of a sentence to which tokens are only added: a word is put together once, when a space after it closes it.
+"""The words of a sentence that grows: a word is put together once, when a space of a settled token closes it.
 
 A word lasts from the first token that adds a letter to it to the last one; a token may belong to two words.
 """
@@ -28,6 +28,7 @@ class Written(NamedTuple):
     confidence: npt.NDArray[np.float32] | None
     frame_shift: float | None
     confidence_aggregation: str
+    settled: int | None = None  # as `GrowingWords.text` takes it
 
 
 class _Open(NamedTuple):
@@ -62,22 +63,22 @@ class GrowingWords:
         self._closed_by: list[int] = []
         self._words: list[Word] = []  # those that have been read
 
-    def num_closed(self, tokens: Tokens) -> int:
+    def num_closed(self, settled: Tokens) -> int:
         """How many words stay whatever tokens follow."""
-        return self._up_to(tokens)[0]
+        return self._up_to(settled)[0]
 
-    def closed_text(self, tokens: Tokens) -> str:
+    def closed_text(self, settled: Tokens) -> str:
         """The text of the words that stay whatever tokens follow."""
-        return self._text_of(self._up_to(tokens)[0])
+        return self._text_of(self._up_to(settled)[0])
 
-    def text(self, tokens: Tokens) -> str:
-        """The words, with a space between them."""
-        closed, open_ = self._up_to(tokens)
-        return " ".join(filter(None, (self._text_of(closed), letters(open_.letters))))
+    def text(self, tokens: Tokens, settled: int | None = None) -> str:
+        """The words, with a space between them; so many tokens, from the first, are never changed, None for all."""
+        closed, others = self._words_of(tokens, settled)
+        return " ".join(filter(None, (self._text_of(closed), *(letters(one.letters) for one in others))))
 
     def words(self, found: Written) -> list[Word]:
         """The words with their times, and with confidences if its tokens have them."""
-        closed, open_ = self._up_to(found.tokens)
+        closed, others = self._words_of(found.tokens, found.settled)
         with self._lock:
             made = len(self._words)
             if made < closed:
@@ -85,7 +86,22 @@ class GrowingWords:
                 texts = [text[ends[i - 1] + 1 if i else 0 : ends[i]] for i in range(made, closed)]
                 self._words += _timed(texts, self._spans[made:closed], found)
         words = self._words[:closed]
-        return words + _timed([letters(open_.letters)], [(open_.first, open_.last)], found) if open_.letters else words
+        if not others:
+            return words
+        return words + _timed([letters(one.letters) for one in others], [one[1:] for one in others], found)
+
+    def _words_of(self, tokens: Tokens, settled: int | None) -> tuple[int, list[_Open]]:
+        """The number of words that settled tokens close, and the words after these."""
+        settled = len(tokens) if settled is None else settled
+        closed, open_ = self._up_to(tokens[:settled])
+        others = []
+        for at, token in enumerate(tokens[settled:].tolist(), settled):
+            for place, part in enumerate(self._pieces.parts[token]):
+                if place and open_.letters:
+                    others.append(open_)
+                    open_ = _Open()
+                open_ = open_.grown(part, at)
+        return closed, [*others, open_] if open_.letters else others
 
     def _text_of(self, closed: int) -> str:
         return self._taken.text[: self._ends[closed - 1]] if closed else ""

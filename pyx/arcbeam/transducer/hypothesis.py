@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,6 +48,14 @@ class TransducerState:
     ngram_lm: tuple[int, str] = (0, "")
 
 
+class Left(NamedTuple):
+    """What a chunk of a stream leaves to those after it."""
+
+    state: Any  # of the search; it has `frames`, those of the stream so far
+    num_settled: int  # tokens of the chunk's hypothesis, from the first, that no later frame changes
+    models: Any  # of n-gram models, the states after the hypothesis, with which a next sentence may begin
+
+
 @dataclass(frozen=True, eq=False)
 class HypothesisForm:
     """The data that the hypotheses of one decoder share."""
@@ -58,6 +66,7 @@ class HypothesisForm:
     frame_shift: float | None
     detokenize: Callable[[Sequence[int]], str] | None
     confidence_aggregation: str = "min"
+    takes_back: bool = False  # whether a later frame may take tokens back: with a beam
 
     @property
     def fields(self) -> dict[str, type]:
@@ -85,7 +94,8 @@ class TransducerHypothesis(Formatted):
     confidence : float32[n] or None
         The confidence of each token by the decoder's option; None without that option.
     state : TransducerState
-        The state from which the next chunk continues; none with a beam yet, where reading it is an `UnsupportedError`.
+        The state from which the next chunk continues. None with a beam, where reading it is an `UnsupportedError`:
+        chunks are decoded as a stream.
     posterior : float or None
         With a beam: the probability of the tokens among all hypotheses that the search ended with, of which there are
         at most ``max_hypotheses``; the softmax of their scores, in [0, 1]. None of greedy search.
@@ -175,6 +185,16 @@ class TransducerHypothesis(Formatted):
             "error": None if self.error is None else str(self.error),
         }
 
+    @property
+    def _left(self) -> Left:
+        """What it leaves to the next chunk."""
+        return Left(self.state, len(self.tokens), self.state.ngram_lm)
+
+    @property
+    def _num_settled(self) -> int:
+        """Tokens, from the first, that no later frame changes."""
+        return len(self.tokens)
+
     def _has_text(self) -> bool:
         return "text" in self.__dict__ or self._form.detokenize is not None
 
@@ -245,7 +265,13 @@ class TransducerHypothesis(Formatted):
         form = self._form
         return self._spelled.words(
             Written(
-                self.tokens, self.frames, self.durations, self.confidence, form.frame_shift, form.confidence_aggregation
+                self.tokens,
+                self.frames,
+                self.durations,
+                self.confidence,
+                form.frame_shift,
+                form.confidence_aggregation,
+                self._num_settled,
             )
         )
 

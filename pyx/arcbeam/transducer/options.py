@@ -44,6 +44,7 @@ class TransducerKeywords(TypedDict, total=False):
     max_hypotheses: int
     merge: str
     length_power: float
+    settle_frames: int | None
     ilm_scale: float
     lodr_scale: float
 
@@ -92,6 +93,10 @@ class TransducerOptions:
     length_power : float
         With a beam: hypotheses are ranked at the end by ``score / (labels + 1) ** length_power``; 0 ranks them by their
         scores.
+    settle_frames : int or None
+        With a beam: frames after which the tokens of the best hypothesis stay; other hypotheses that begin otherwise
+        are dropped. Then words of a stream become stable, and what it keeps does not grow. None: never. On the CPU
+        only.
     ilm_scale : float
         With a beam: the factor, from 0 to 1, with which the scores of the internal language model are subtracted from
         those of labels. These are the natural logs of what the network predicts without the encoder's part, among
@@ -115,6 +120,7 @@ class TransducerOptions:
     max_hypotheses: int = 8
     merge: str = "sum"
     length_power: float = 0.0
+    settle_frames: int | None = None
     ilm_scale: float = 0.0
     lodr_scale: float = -0.1
 
@@ -158,6 +164,8 @@ class TransducerOptions:
         check_count("max_hypotheses", self.max_hypotheses, LARGEST_COUNT, "")
         if self.merge not in MERGES:
             raise ValueError(f"merge: expected {' or '.join(MERGES)}, got {self.merge!r}")
+        if self.settle_frames is not None:
+            check_count("settle_frames", self.settle_frames, LARGEST_COUNT)
         power = as_float("length_power", self.length_power, "from 0 to 10")
         if not 0 <= power <= LARGEST_POWER:  # NaN compares false
             raise ValueError(f"length_power: expected a number from 0 to {LARGEST_POWER:g}, got {power!r}")
@@ -165,7 +173,7 @@ class TransducerOptions:
             scale = as_float(name, getattr(self, name), f"from {least:g} to {most:g}")
             if not least <= scale <= most:
                 raise ValueError(f"{name}: expected a number from {least:g} to {most:g}, got {scale!r}")
-        for name in ("max_hypotheses", "merge", "length_power", "ilm_scale", "lodr_scale"):
+        for name in ("max_hypotheses", "merge", "length_power", "settle_frames", "ilm_scale", "lodr_scale"):
             if self.beam is None and getattr(self, name) != getattr(TransducerOptions, name):
                 raise ValueError(f"{name}: expected a beam, too, such as beam=4; without one, decoding is greedy")
 

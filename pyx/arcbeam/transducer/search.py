@@ -1,11 +1,11 @@
-"""The search of one decoder: batches of utterances, each from a state, with its tree and the n-gram model."""
+"""The search of one decoder: batches of utterances, each from a state, with its tree and the n-gram models."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +26,7 @@ NO_TOKENS = tuple(np.empty(0, dtype) for dtype in FIELDS.values())
 
 
 @dataclass(eq=False)
-class GreedySearch:
+class TransducerSearch:
     """An engine, and what it is given with every batch."""
 
     engine: TransducerEngine
@@ -39,7 +39,36 @@ class GreedySearch:
     lodr: TokenAutomaton | None = None
 
     def decode(
-        self, inputs: Inputs, state: Sequence[TransducerState | None] | None, boost: Boosts, errors: str
+        self, inputs: Inputs, state: Sequence[Any] | None, boost: Boosts, errors: str, nbest: int | None = None
+    ) -> Sequence[TransducerHypothesis]:
+        """The hypotheses of a batch that has been taken in, each from the state that a chunk before has left."""
+        raise NotImplementedError
+
+    def start(self, tree: BoostingTree | None, frames: int, models: Any = None) -> Any:
+        """The state at the start of a sentence, after some frames of its stream; n-gram models may go on."""
+        raise NotImplementedError
+
+    def no_frames(self) -> Inputs:
+        """A chunk without frames."""
+        return as_inputs(np.empty((1, 0, self.spec.columns), np.float32), None, self.spec)
+
+    def tree(self, boost: BoostingTree | None) -> BoostingTree | None:
+        """The tree of a stream, checked."""
+        if boost is not None and not isinstance(boost, BoostingTree):
+            raise TypeError(f"boost: expected an arcbeam.BoostingTree, got {type(boost).__name__}")
+        return trees_of(boost, 1, self.tokens, self.options.blank_id, self.form.detokenize)[0]
+
+
+class GreedySearch(TransducerSearch):
+    """A search that takes the best token of each step."""
+
+    def decode(
+        self,
+        inputs: Inputs,
+        state: Sequence[TransducerState | None] | None,
+        boost: Boosts,
+        errors: str,
+        nbest: int | None = None,
     ) -> list[TransducerHypothesis]:
         """The hypotheses of a batch that has been taken in, as ``TransducerDecoder.decode`` says."""
         batch = len(inputs.table)
@@ -61,20 +90,11 @@ class GreedySearch:
     @cached_property
     def fresh(self) -> State:
         """The networks' state before the first frame of a stream."""
-        [(take, place)], _ = self.engine.decode(self._no_frames().table, [None], True, None)
+        [(take, place)], _ = self.engine.decode(self.no_frames().table, [None], True, None)
         *_, (hidden, cell, context, skip, frames, _) = take(place)
         return hidden, cell, context, skip, frames
 
-    def _no_frames(self) -> Inputs:
-        return as_inputs(np.empty((1, 0, self.spec.columns), np.float32), None, self.spec)
-
-    def tree(self, boost: BoostingTree | None) -> BoostingTree | None:
-        """The tree of a stream, checked."""
-        if boost is not None and not isinstance(boost, BoostingTree):
-            raise TypeError(f"boost: expected an arcbeam.BoostingTree, got {type(boost).__name__}")
-        return trees_of(boost, 1, self.tokens, self.options.blank_id, self.form.detokenize)[0]
-
-    def start(self, tree: BoostingTree | None, frames: int) -> TransducerState:
-        """The state at the start of a sentence, after some frames of its stream."""
-        [start] = self.decode(self._no_frames(), None, tree, "raise")
-        return replace(start.state, frames=frames)
+    def start(self, tree: BoostingTree | None, frames: int, models: tuple[int, str] | None = None) -> TransducerState:
+        """The state at the start of a sentence, after some frames of its stream; the n-gram model may go on."""
+        [start] = self.decode(self.no_frames(), None, tree, "raise")
+        return replace(start.state, frames=frames, ngram_lm=start.state.ngram_lm if models is None else models)

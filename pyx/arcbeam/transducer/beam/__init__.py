@@ -1,4 +1,4 @@
-"""Beam search of transducers: the hypotheses that it gives, and their n-best lists.
+"""Beam search of transducers: the hypotheses that it gives, their n-best lists, and states between chunks.
 
 May import: arrays, core, transducer.
 """

@@ -9,14 +9,18 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from arcbeam.core.errors import Fault, UnsupportedError
-from arcbeam.transducer.hypothesis import FIELDS, HypothesisForm, TransducerHypothesis
+from arcbeam.transducer.hypothesis import FIELDS, HypothesisForm, Left, TransducerHypothesis
 from arcbeam.words import finite
 
-ONLY_GREEDILY = "works with greedy search only, until beam search supports it; leave out beam= when the decoder is made"
+AS_A_STREAM = (
+    "with a beam, a chunk has no tokens of its own, because later ones may take tokens back; decode it with "
+    "stream = decoder.stream(), stream.decode_chunk(chunk), and save the state of that with stream.save()"
+)
 Entry: TypeAlias = tuple[tuple[np.ndarray, ...], float, float, tuple[float, float, float, float]]
 """Labels, score, posterior, and the parts of the n-gram model, the tree, LODR and the internal language model."""
 SCORES = ("network_score", "lm_score", "boost_score", "lodr_score", "ilm_score")  # which add up to the score
 NO_LABELS = tuple(np.empty(0, dtype) for dtype in FIELDS.values())
+FAILED: Entry = (NO_LABELS, -math.inf, 0.0, (0.0, 0.0, 0.0, 0.0))  # of what could not be decoded
 
 
 class BeamHypothesis(TransducerHypothesis):
@@ -29,18 +33,21 @@ class BeamHypothesis(TransducerHypothesis):
         form: HypothesisForm,
         nbest: int | None = None,
         error: Fault | None = None,
+        left: Left | None = None,
     ) -> None:
         super().__init__(take, place, form, error)
-        self._wanted = nbest
+        self._wanted, self._leaves = nbest, left
 
     def _fill(self, *entries: Entry) -> None:  # type: ignore[override]
         labels, self._score, self._posterior, self._shares = entries[0]
-        self.tokens, self.frames, durations, self.log_probs, confidence = labels
+        tokens, self.frames, durations, self.log_probs, confidence = labels
         self.durations = durations if self._form.has_durations else None
         self.confidence = confidence if self._form.has_confidence else None
         found = [] if self.error is not None else entries[: self._wanted]
         one = [BeamHypothesis([(entry,)].__getitem__, 0, self._form) for entry in found]
         self._nbest = None if self._wanted is None else one
+        self._found = entries if self._leaves is not None else ()
+        self.tokens = tokens  # the last, by which `_filled` knows that all is there, in any thread
         self._take = None
 
     def _filled(self, name: str) -> Any:
@@ -89,8 +96,18 @@ class BeamHypothesis(TransducerHypothesis):
 
     @property
     def state(self) -> Any:  # type: ignore[override]
-        """None of a beam search yet: reading it raises an :class:`arcbeam.UnsupportedError`."""
-        raise UnsupportedError(f"state: going on with the next chunk of a stream {ONLY_GREEDILY}")
+        """None of a beam search: reading it raises an :class:`arcbeam.UnsupportedError`, which names streams."""
+        raise UnsupportedError(f"state: {AS_A_STREAM}")
+
+    @property
+    def _left(self) -> Left:
+        """What it leaves to the next chunk."""
+        assert self._leaves is not None  # it is a chunk's
+        return self._leaves
+
+    def _entries(self) -> tuple[Entry, ...]:
+        """Of a chunk all that the search has ended with, the best first."""
+        return self._filled("_found")
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes as plain Python values for JSON, as of a greedy search; and the n-best list if requested."""
@@ -99,6 +116,6 @@ class BeamHypothesis(TransducerHypothesis):
         return {**super().to_dict(), **parts, "posterior": self.posterior, **nbest}
 
 
-def failed(form: HypothesisForm, nbest: int | None, error: Fault) -> BeamHypothesis:
+def failed(form: HypothesisForm, nbest: int | None, error: Fault, left: Left | None) -> BeamHypothesis:
     """The hypothesis of an utterance that could not be decoded."""
-    return BeamHypothesis([((NO_LABELS, -math.inf, 0.0, (0.0, 0.0, 0.0, 0.0)),)].__getitem__, 0, form, nbest, error)
+    return BeamHypothesis([(FAILED,)].__getitem__, 0, form, nbest, error, left)

@@ -179,5 +179,5 @@ cdef class BeamGroup(Group):
             with nogil:
                 list_ended(options, lanes[i].offset, ended, log + <size_t> i * memory.rooms.labels, found.of[i])
         for i, member in enumerate(members):
-            results[member] = (found.take, i)
+            results[member] = (found.take, i, None)
         return 0

@@ -1,4 +1,4 @@
 """Streams of a transducer: `TransducerStream`, its sentences and partial results, rounds of chunks, saved states.
 
-May import: arrays, core, files, streams, transducer.
+May import: arrays, core, files, streams, transducer, transducer/beam.
 """

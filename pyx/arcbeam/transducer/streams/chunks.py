@@ -8,7 +8,7 @@ from arcbeam.arrays.bad_values import fault_of_encoder_output
 from arcbeam.arrays.intake import KeptChunk, kept_chunk, take_chunks
 from arcbeam.streams.partials import Partials, fault_of_stream
 from arcbeam.streams.stream import ChunkDecoder, Chunks, fault_of
-from arcbeam.transducer.search import GreedySearch
+from arcbeam.transducer.search import TransducerSearch
 from arcbeam.transducer.streams.partial import TransducerPartial
 from arcbeam.transducer.streams.rounds import Round
 from arcbeam.transducer.streams.sentence import SentenceStream, move_on, sentences_of
@@ -19,7 +19,7 @@ class TransducerChunkDecoder(ChunkDecoder[SentenceStream, TransducerPartial]):
 
     kind = SentenceStream
 
-    def __init__(self, search: GreedySearch) -> None:
+    def __init__(self, search: TransducerSearch) -> None:
         self.search, self.engine, self.columns = search, search.engine, search.spec.columns
 
     def keep(self, chunk: Any, cuda_stream: Any, max_frames: int) -> KeptChunk:

@@ -1,6 +1,6 @@
 """Where the sentences of a transducer's stream end: rules over the frames that have followed the last token.
 
-Rules are checked every 0.2 s, in order. Tokens are final, so all checks of a chunk follow from its tokens.
+Rules are checked every 0.2 s, in order. Of greedy search all checks of a chunk follow from its tokens, which are final.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TransducerRules(NamedTuple):
         for name, rule in endpoint.rules.items():
             if not math.isinf(rule.max_relative_cost):
                 raise ValueError(
-                    f"endpoint: expected rules without max_relative_cost, because a greedy search has no other path to "
+                    f"endpoint: expected rules without max_relative_cost, because a transducer has no final states to "
                     f"compare with, got {rule.max_relative_cost:g} in {name!r}; give arcbeam.Endpoint.sherpa(), or "
                     "rules of silence and length"
                 )

@@ -19,12 +19,15 @@ class TransducerPartial(TransducerHypothesis):
     """The tokens of a stream's sentence so far; at its end, those of the whole sentence.
 
     It has the attributes of a :class:`TransducerHypothesis`; frames and times count from the start of the stream.
-    Greedy search takes no token back, and of all results of a sentence each word is put together once.
+    Greedy search takes no token back. With a beam the tokens are those of the best hypothesis of the frames so far, as
+    if the sentence ended there, and so are `score`, `posterior`, its parts and `nbest`; a later result may have others
+    in place of those that are not settled. Of all results of a sentence each settled word is put together once.
 
     Attributes
     ----------
     state : TransducerState or None
-        The state from which the next chunk continues; None before the first.
+        The state from which the next chunk continues; None before the first. With a beam reading it is an
+        :class:`UnsupportedError`: ``stream.save()`` has the state.
     num_frames : int
         Frames of the stream that have been decoded so far.
     first_frame : int
@@ -48,21 +51,25 @@ class TransducerPartial(TransducerHypothesis):
     ) -> None:
         self._form, self._take, self.error, self._spelled = form, None, error, spelled
         self.__dict__.update(dict.fromkeys(FIELDS), **written, state=state)
-        self.num_frames, self.is_final = 0 if state is None else state.frames, is_final
-        self.first_frame, self.endpoint = first_frame, endpoint
+        self._is_at(0 if state is None else state.frames, is_final, first_frame, endpoint)
+
+    def _is_at(self, num_frames: int, is_final: bool, first_frame: int, endpoint: str | None) -> None:
+        """Sets where it is in its stream."""
+        self.num_frames, self.is_final, self.first_frame, self.endpoint = num_frames, is_final, first_frame, endpoint
 
     @cached_property
     def text(self) -> str:
         """The text of the tokens so far."""
-        return super().text if self._spelled is None else self._spelled.text(self.tokens)
+        return super().text if self._spelled is None else self._spelled.text(self.tokens, self._num_settled)
 
     @cached_property
     def num_stable(self) -> int:
         """How many words of the text, from the first, stay whatever follows.
 
-        All but the last one, to which the next token may add; that one, too, after a space. If the tokenizer is a
-        function, it is taken to put pieces together from left to right, as SentencePiece does. In the final result all
-        words are stable.
+        All but the last one, to which the next token may add; that one, too, after a space. With a beam, of the words
+        of settled tokens: those that the strongest paths of all hypotheses begin with, on the same frames. If the
+        tokenizer is a function, it is taken to put pieces together from left to right, as SentencePiece does. In the
+        final result all words are stable.
 
         Raises
         ------
@@ -71,14 +78,23 @@ class TransducerPartial(TransducerHypothesis):
         """
         if self._spelled is None or self.is_final:
             return sum(map(bool, self.stable_text.split(" ")))  # a function may put spaces anywhere
-        return self._spelled.num_closed(self.tokens)
+        return self._spelled.num_closed(self._settled)
 
     @cached_property
     def stable_text(self) -> str:
         """The text of the words that stay: all later results begin with it."""
         if self.is_final:
             return self.text
-        return self.text.rpartition(" ")[0] if self._spelled is None else self._spelled.closed_text(self.tokens)
+        if self._spelled is not None:
+            return self._spelled.closed_text(self._settled)
+        settled = self._settled
+        text = self.text if len(settled) == len(self.tokens) else self._form.detokenize(settled.tolist())  # type: ignore[misc]
+        return text.rpartition(" ")[0]
+
+    @property
+    def _settled(self) -> np.ndarray:
+        """The tokens that no later frame changes."""
+        return self.tokens[: self._num_settled]
 
     @property
     def stable_words(self) -> list[Word]:
@@ -103,7 +119,7 @@ class TransducerPartial(TransducerHypothesis):
 
     def __repr__(self) -> str:
         if self.error is not None:
-            return f"TransducerPartial(error={self.error!r})"
+            return f"{type(self).__name__}(error={self.error!r})"
         what = repr(self.text) if self._has_text() else f"{len(self.tokens)} tokens"
         how = f"is_final={self.is_final}" if self.endpoint is None else f"endpoint={self.endpoint!r}"
-        return f"TransducerPartial({what}, {how})"
+        return f"{type(self).__name__}({what}, {how})"

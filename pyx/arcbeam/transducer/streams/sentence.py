@@ -13,7 +13,9 @@ import numpy.typing as npt
 from arcbeam.core.errors import Fault
 from arcbeam.streams.stream import SpeechStream
 from arcbeam.streams.waiting import Waiting
-from arcbeam.transducer.hypothesis import HypothesisForm, TransducerHypothesis, TransducerState
+from arcbeam.transducer.beam.hypothesis import BeamHypothesis
+from arcbeam.transducer.hypothesis import HypothesisForm, TransducerHypothesis
+from arcbeam.transducer.streams.beam_partial import BeamPartial
 from arcbeam.transducer.streams.endpoint import End, TransducerRules
 from arcbeam.transducer.streams.partial import TransducerPartial
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from arcbeam.streams.endpoints import Endpoint
     from arcbeam.transducer.boosting_tree import BoostingTree
     from arcbeam.transducer.growing_words import GrowingWords
+
+MANY = 2**32
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +36,13 @@ class Sentence:
     rules: TransducerRules | None  # those of the endpoint, in frames
     boost: BoostingTree | None
     first_frame: int  # frames of the sentences before
-    state: TransducerState | None  # None at the start of the stream
+    state: Any  # of the search; None at the start of the stream
     written: dict[str, npt.NDArray[Any]]  # the form's fields
     count: int
     spelled: GrowingWords | None
+    nbest: int | None = None  # with a beam: the entries of lists that results have
+    best: tuple[BeamHypothesis, int] | None = None  # with a beam: the last chunk's, and its tokens that are written
+    models: Any = None  # states of n-gram models, with which a next sentence may go on; None: of their start
     is_final: bool = False
     fired: int = 0  # the number of the rule that has ended the sentence, from 1; 0 if it has not ended
     waiting: tuple[Waiting, ...] = ()
@@ -43,13 +50,19 @@ class Sentence:
 
     @classmethod
     def begun(
-        cls, form: HypothesisForm, endpoint: Endpoint | None, boost: BoostingTree | None, start: TransducerState | None
+        cls,
+        form: HypothesisForm,
+        endpoint: Endpoint | None,
+        boost: BoostingTree | None,
+        start: Any,
+        nbest: int | None = None,
+        models: Any = None,
     ) -> Self:
-        """A sentence without tokens; state None: the stream's start. ValueError as `TransducerRules.of`."""
+        """A sentence without tokens; `start` None: the stream's start. ValueError as `TransducerRules.of`."""
         rules = None if endpoint is None else TransducerRules.of(endpoint, form.frame_shift)
         written: dict[str, npt.NDArray[Any]] = {name: np.empty(0, dtype) for name, dtype in form.fields.items()}
         first_frame = 0 if start is None else start.frames
-        return cls(form, endpoint, rules, boost, first_frame, start, written, 0, form.spelled())
+        return cls(form, endpoint, rules, boost, first_frame, start, written, 0, form.spelled(), nbest, models=models)
 
     @property
     def frames(self) -> int:
@@ -58,23 +71,42 @@ class Sentence:
 
     @property
     def tokens(self) -> dict[str, npt.NDArray[Any]]:
-        """The tokens so far."""
+        """The settled tokens so far; of greedy search all."""
         return {name: array[: self.count] for name, array in self.written.items()}
 
     @cached_property
     def partial(self) -> TransducerPartial:
         """The result."""
         name = None if self.endpoint is None or not self.fired else list(self.endpoint.rules)[self.fired - 1]
-        return TransducerPartial(
-            self.form, self.tokens, self.state, self.is_final, None, self.first_frame, name, self.spelled
-        )
+        return self._result(self.tokens, self.is_final, None, name, self.spelled)
 
     def refused(self, error: Fault) -> TransducerPartial:
         """The result of a chunk that has an error."""
         nothing = {name: array[:0] for name, array in self.written.items()}
-        return TransducerPartial(
-            self.form, nothing, self.state, False, error, self.first_frame, None, self.form.spelled()
+        return self._result(nothing, False, error, None, self.form.spelled())
+
+    def _result(
+        self,
+        tokens: dict[str, npt.NDArray[Any]],
+        is_final: bool,
+        error: Fault | None,
+        endpoint: str | None,
+        spelled: GrowingWords | None,
+    ) -> TransducerPartial:
+        """A result with these settled tokens."""
+        if not self.form.takes_back:
+            return TransducerPartial(
+                self.form, tokens, self.state, is_final, error, self.first_frame, endpoint, spelled
+            )
+        frames = 0 if self.state is None else self.state.frames
+        return BeamPartial(
+            self.form, tokens, self.best, self.nbest, frames, is_final, error, self.first_frame, endpoint, spelled
         )
+
+    @property
+    def frames_to_check(self) -> int:
+        """Frames up to the next check of its rules; many if there are none."""
+        return MANY if self.rules is None else self.rules.every - self.frames % self.rules.every
 
     def first_end(self, found: TransducerHypothesis) -> End | None:
         """Where the sentence ends within a chunk that has been decoded; None if it does not."""
@@ -85,19 +117,22 @@ class Sentence:
         durations = None
         if found.durations is not None:
             durations = np.concatenate([self.written["durations"][known], found.durations])
-        return self.rules.first_end(tokens_on, durations, self.frames, found.state.frames - self.first_frame)
+        return self.rules.first_end(tokens_on, durations, self.frames, found._left.state.frames - self.first_frame)
 
     def after(self, found: TransducerHypothesis, last: bool, fired: int) -> Self:
         """The sentence after a chunk that has been decoded; a rule may have ended it."""
-        count, written = self.count + len(found.tokens), self.written
+        left = found._left
+        count, written = self.count + left.num_settled, self.written
         if count > len(written["tokens"]):  # results keep the arrays that they have, whose beginnings stay
             written = {name: self._grown(array, count + count // 2) for name, array in written.items()}
         for name, array in written.items():
-            array[self.count : count] = getattr(found, name)
+            array[self.count : count] = getattr(found, name)[: left.num_settled]
         last_came, is_final = self.last_came or last, last or fired > 0
+        best = (found, left.num_settled) if isinstance(found, BeamHypothesis) else None
         return self._changed(
-            state=found.state, written=written, count=count, is_final=is_final, fired=fired, last_came=last_came
-        )
+            state=left.state, written=written, count=count, best=best, models=left.models, is_final=is_final,
+            fired=fired, last_came=last_came,
+        )  # fmt: skip
 
     def with_waiting(self, waiting: list[Waiting], last_came: bool) -> Self:
         """Frames wait after those that wait; the last chunk may have come."""

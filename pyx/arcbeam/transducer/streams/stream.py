@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from arcbeam.core.calls import lists_options
@@ -24,14 +23,21 @@ class TransducerStream(SentenceStream):
     Chunks may have any length and streams may be decoded together with any others; no result depends on either: in
     ``float32`` the final result of a sentence has the bytes of all its frames decoded at once. Between chunks a stream
     keeps a :class:`TransducerState`, and the tokens of its sentence, 20 to 24 bytes each; and its words, once they or
-    their text have been read. A stream is freed when nothing refers to it.
+    their text have been read. With a beam it keeps the hypotheses of its search in place of that state. A stream is
+    freed when nothing refers to it.
     """
 
     _decoder: TransducerChunkDecoder
 
-    def __init__(self, decoder: TransducerChunkDecoder, boost: BoostingTree | None, endpoint: Endpoint | None) -> None:
+    def __init__(
+        self,
+        decoder: TransducerChunkDecoder,
+        boost: BoostingTree | None,
+        endpoint: Endpoint | None,
+        nbest: int | None = None,
+    ) -> None:
         self._decoder, self._endpoint = decoder, endpoint
-        self._sentence = Sentence.begun(decoder.search.form, endpoint, boost, None)
+        self._sentence = Sentence.begun(decoder.search.form, endpoint, boost, None, nbest)
 
     @property
     def num_frames(self) -> int:
@@ -88,7 +94,8 @@ class TransducerStream(SentenceStream):
             The tree from now on; None keeps the one that the stream has.
         keep_history : bool
             Whether the n-gram model continues from the last tokens, as far as its order reaches, instead of from the
-            beginning of a sentence. The prediction network begins anew.
+            beginning of a sentence; with a beam, from those of the best hypothesis, and that of LODR, too. The
+            prediction network begins anew.
 
         Returns
         -------
@@ -121,11 +128,10 @@ class TransducerStream(SentenceStream):
             )
         with self._decoder.decoding_lock():
             tree = self.boost if boost is None else search.tree(boost)
-            start, before = search.start(tree, self.num_frames), self._sentence.state
-            if keep_history and before is not None:
-                start = replace(start, ngram_lm=before.ngram_lm)
-            fresh = type(self)(self._decoder, tree, self._endpoint)
-            fresh._sentence = Sentence.begun(search.form, self._endpoint, tree, start)
+            nbest, models = self._sentence.nbest, self._sentence.models if keep_history else None
+            start = search.start(tree, self.num_frames, models)
+            fresh = type(self)(self._decoder, tree, self._endpoint, nbest)
+            fresh._sentence = Sentence.begun(search.form, self._endpoint, tree, start, nbest, models)
             return self._go_on(fresh)
 
     def save(self) -> bytes:

@@ -1,0 +1,19 @@
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+DTYPES: dict[str, np.dtype[Any]]
+
+class BeamState:
+    @staticmethod
+    def begun(frames: int, states: tuple[int, int, int]) -> BeamState: ...
+    @property
+    def frames(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    def numbers(self) -> tuple[float, int]: ...
+    def arrays(self) -> dict[str, npt.NDArray[Any]]: ...
+    @staticmethod
+    def of_arrays(frames: int, offset: float, labels: int, arrays: Mapping[str, npt.NDArray[Any]]) -> BeamState: ...

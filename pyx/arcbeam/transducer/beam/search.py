@@ -1,0 +1,94 @@
+"""Beam search of one decoder: whole utterances, and chunks from states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from arcbeam.arrays.bad_values import encoder_output_errors
+from arcbeam.core.checks import check_count
+from arcbeam.core.errors import UnsupportedError
+from arcbeam.transducer.beam._state import BeamState
+from arcbeam.transducer.beam.hypothesis import AS_A_STREAM, BeamHypothesis, failed
+from arcbeam.transducer.fusion import Boosts, fusions_of, trees_of
+from arcbeam.transducer.hypothesis import Left
+from arcbeam.transducer.search import TransducerSearch
+from arcbeam.transducer.token_automaton import from_the_start
+
+if TYPE_CHECKING:
+    from arcbeam.arrays.batches import Inputs
+    from arcbeam.transducer.boosting_tree import BoostingTree
+    from arcbeam.transducer.options import TransducerOptions
+
+
+class BeamSearch(TransducerSearch):
+    """A search with a beam."""
+
+    def decode(
+        self,
+        inputs: Inputs,
+        state: Sequence[BeamState | None] | None,
+        boost: Boosts,
+        errors: str,
+        nbest: int | None = None,
+    ) -> list[BeamHypothesis]:
+        """The hypotheses of a batch that has been taken in; of chunks, with `state`, those of the sentences so far.
+
+        These lack the tokens that were settled before, and have what the chunk leaves. None among the states is the
+        start of a stream.
+        """
+        batch = len(inputs.table)
+        trees = trees_of(boost, batch, self.tokens, self.options.blank_id, self.form.detokenize)
+        fusions, _ = fusions_of(trees, self.ngram_lm, [None] * batch)
+        states = [None] * batch if state is None else [
+            one or self.start(tree, 0) for one, tree in zip(state, trees, strict=True)
+        ]  # fmt: skip
+        results, bad = self.engine.decode(inputs.table, states, inputs.on_host, fusions)
+        refused = encoder_output_errors(bad, inputs, errors)
+        found = []
+        for i, (take, place, leaves) in enumerate(results):
+            left = None if leaves is None else Left(*leaves)
+            if i in refused:
+                found.append(failed(self.form, nbest, refused[i], left))
+            else:
+                found.append(BeamHypothesis(take, place, self.form, nbest, None, left))
+        return found
+
+    def start(self, tree: BoostingTree | None, frames: int, models: tuple[int, int, int] | None = None) -> BeamState:
+        """The state at the start of a sentence, after some frames of its stream; n-gram models may go on."""
+        fusion, _ = from_the_start(self.ngram_lm, None if tree is None else tree.automaton)
+        of_lm, of_tree = fusion.states
+        of_lodr = 0 if self.lodr is None else self.lodr.start
+        return BeamState.begun(frames, (of_lm, of_tree, of_lodr) if models is None else (models[0], of_tree, models[2]))
+
+
+def check_nbest(options: TransducerOptions, nbest: int | None) -> None:
+    """Raises an error unless so long a list can be had."""
+    if nbest is None:
+        return
+    check_count("nbest", nbest)
+    if options.beam is None:
+        raise ValueError(
+            f"nbest: expected a decoder with a beam, got a greedy one, which has no list of {nbest}; "
+            "give beam=4 when the decoder is made"
+        )
+    if nbest > options.max_hypotheses:
+        raise ValueError(
+            f"nbest: expected at most max_hypotheses, which is {options.max_hypotheses}, got {nbest}; "
+            f"give max_hypotheses={nbest} when the decoder is made"
+        )
+
+
+def check_streams(options: TransducerOptions, device: str, what: str) -> None:
+    """UnsupportedError that names `what`, which needs streams, with a beam on a GPU."""
+    if options.beam is not None and device != "cpu":
+        raise UnsupportedError(
+            f"{what}: expected a decoder on the CPU, because a beam has streams there only, got one on {device}; "
+            'make it with device="cpu"'
+        )
+
+
+def check_state(options: TransducerOptions, state: object) -> None:
+    """UnsupportedError if a state is given to a beam, whose chunks are decoded as streams."""
+    if options.beam is not None and state is not None:
+        raise UnsupportedError(f"state: {AS_A_STREAM}")
