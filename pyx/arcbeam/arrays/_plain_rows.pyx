@@ -14,7 +14,6 @@ from arcbeam.arrays._array_memory cimport DeviceMemory
 from arcbeam.arrays._dlpack cimport FLOAT_CODE, ON_CPU, ON_CUDA, ON_CUDA_HOST, Exchange, Tensor, exchange_of
 
 cdef enum:
-    LARGEST_STRIDE = 1 << 28  # in values, on a device: with fewer than 2**31 rows, addresses fit 64 bits
     NO_STREAM = 0
 
 # An array [frames, columns] as its maker describes it; strides in values.
@@ -168,7 +167,8 @@ cdef bint _by_interface(said, bint names_stream, Rows* rows, int64_t* stream) ex
     rows.frames, rows.columns = PyLong_AsLongLong((<tuple> shape)[0]), PyLong_AsLongLong((<tuple> shape)[1])
     rows.row_stride, rows.column_stride = rows.columns, 1
     if steps is not None:
-        rows.row_stride, rows.column_stride = PyLong_AsLongLong((<tuple> steps)[0]), PyLong_AsLongLong((<tuple> steps)[1])
+        rows.row_stride = PyLong_AsLongLong((<tuple> steps)[0])
+        rows.column_stride = PyLong_AsLongLong((<tuple> steps)[1])
         if rows.row_stride % rows.value_bytes != 0 or rows.column_stride % rows.value_bytes != 0:
             return False
         rows.row_stride //= rows.value_bytes
@@ -190,15 +190,7 @@ cdef object _entry(dict said, str key):
 
 cdef bint _is_within(const Rows* rows, DeviceMemory memory) except -1:
     """Whether all of an array is in one allocation of the device."""
-    cdef int64_t address = <int64_t> rows.address, last_row, row_bytes
-    if not (0 <= address < 1LL << 62 and 0 <= rows.frames < 1LL << 31 and 0 <= rows.columns < 1LL << 31
-            and -LARGEST_STRIDE < rows.row_stride < LARGEST_STRIDE):
-        return False
-    if rows.frames == 0 or rows.columns == 0:
-        return True
-    last_row = (rows.frames - 1) * rows.row_stride * rows.value_bytes
-    row_bytes = rows.columns * rows.value_bytes
-    return memory.has(address, address + min(last_row, 0), address + max(last_row, 0) + row_bytes)
+    return memory.has_rows(<int64_t> rows.address, rows.frames, rows.columns, rows.row_stride, rows.value_bytes)
 
 
 cdef bint _fits(const Rows* rows, int64_t columns, bint exact) noexcept:

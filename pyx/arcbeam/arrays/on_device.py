@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from arcbeam.arrays._array_memory import DeviceMemory, why_not
+from arcbeam.arrays._array_memory import DeviceMemory
 from arcbeam.arrays._dlpack import Import
 from arcbeam.arrays._plain_rows import plain_rows
 from arcbeam.arrays.batches import Inputs, InputSpec, check_shape, one_width, rounded, table_of, table_of_batch
@@ -73,12 +73,14 @@ def as_device_inputs(log_probs: Any, lengths: Any, spec: InputSpec, *, reader: A
 
     def take(item: Any, i: int) -> tuple[int, int, int, bool, int, Any]:
         address, shape, strides, dtype, owner = producers.take(item, i)
-        check_shape(shape, f"{name}[{i}]", ("frames", axis), columns, exact)
-        _check_values_together(shape, strides, f"{name}[{i}]")
+        if len(shape) != 2 or shape[1] != columns or shape[0] >= 2**31:
+            check_shape(shape, f"{name}[{i}]", ("frames", axis), columns, exact)
+        if strides[1] != 1:
+            _check_values_together(shape, strides, f"{name}[{i}]")
         return address, strides[0], shape[0], dtype == "float16", shape[1], owner
 
     with reader.context:
-        table, owners, widths, streams = plain_rows(log_probs, columns, exact, take, DeviceMemory(reader.context))
+        table, owners, widths, streams = plain_rows(log_probs, columns, exact, take, producers.memory)
         producers.add(streams)
         producers.finish()
     reader.refuse_capture()
@@ -132,6 +134,7 @@ class _Producers:
     def __init__(self, name: str, reader: Any, ordered: bool, values: str) -> None:
         self.name, self.values = name, values  # what messages call the batch, and what is in it
         self.reader, self.ordered, self.ordinal = reader, ordered, reader.context.ordinal
+        self.memory = DeviceMemory(reader.context)
         self.stream = reader.address if ordered else -1  # a producer makes it wait for the producer's own; -1: none
         self.streams: dict[int, str] = {}  # that the reader has to wait for, and what messages call them
         self.ordered_kind: type | None = None
@@ -144,7 +147,7 @@ class _Producers:
         """Takes one array over, and checks that kernels can read all of it; `index` is its place in a list."""
         taken = self.unchecked(item, index)
         address, shape, strides, dtype, _ = taken
-        wrong = why_not(self.reader.context, address, shape, strides, _VALUE_BYTES[dtype])
+        wrong = self.memory.why_not(address, shape, strides, _VALUE_BYTES[dtype])
         if wrong is not None:
             raise ValueError(f"{self.name_of(index)}: expected {wrong[0]}, got {wrong[1]}")
         return taken
