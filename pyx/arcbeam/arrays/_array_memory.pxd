@@ -14,3 +14,5 @@ cdef class DeviceMemory:
     cdef readonly int ordinal
     cdef unordered_map[int64_t, Span] pages
     cdef bint has(self, int64_t address, int64_t begin, int64_t end) except -1
+    cdef bint has_rows(self, int64_t address, int64_t frames, int64_t columns, int64_t row_stride,
+                       int value_bytes) except -1

@@ -4,11 +4,10 @@ from arcbeam.gpu._cuda import Context
 
 LARGEST: int
 
-def why_not(
-    context: Context, address: int, shape: tuple[int, ...], strides: tuple[int, ...], value_bytes: int
-) -> tuple[str, str] | None: ...
-
 class DeviceMemory:
     def __new__(cls, context: Context) -> Self: ...
     @property
     def ordinal(self) -> int: ...
+    def why_not(
+        self, address: int, shape: tuple[int, ...], strides: tuple[int, ...], value_bytes: int
+    ) -> tuple[str, str] | None: ...

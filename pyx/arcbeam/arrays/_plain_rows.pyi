@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,8 @@ def even_rows(
 ) -> npt.NDArray[np.int64]: ...
 def plain_rows(
     items: Sequence[object],
-    kind: type,
-    table: npt.NDArray[np.int64],
     columns: int,
     exact: bool,
+    take: Callable[[Any, int], tuple[int, int, int, bool, int, Any]],
     memory: DeviceMemory | None = None,
-) -> tuple[int, list[Any], set[int]] | None: ...
+) -> tuple[npt.NDArray[np.int64], list[Any], set[int], dict[int, int | None]]: ...

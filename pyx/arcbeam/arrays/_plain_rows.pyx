@@ -1,17 +1,20 @@
-"""The table of one array or of a list of plain ones, in a loop without a Python object for each utterance: there may be
+"""The table of one array or of a list of them, in a loop without a Python object for each utterance: there may be
 thousands."""
 
 import numpy as np
 
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_Release, PyObject_GetBuffer
+from cpython.dict cimport PyDict_GetItemWithError
 from cpython.exc cimport PyErr_Clear
+from cpython.long cimport PyLong_AsLongLong
+from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint64_t, uintptr_t
 
 from arcbeam.arrays._array_memory cimport DeviceMemory
 from arcbeam.arrays._dlpack cimport FLOAT_CODE, ON_CPU, ON_CUDA, ON_CUDA_HOST, Exchange, Tensor, exchange_of
 
 cdef enum:
-    LARGEST_STRIDE = 1 << 28  # in values, on a device: with fewer than 2**31 rows, addresses fit 64 bits
+    NO_STREAM = 0
 
 # An array [frames, columns] as its maker describes it; strides in values.
 cdef struct Rows:
@@ -21,6 +24,13 @@ cdef struct Rows:
     int64_t row_stride
     int64_t column_stride
     int value_bytes
+
+# How arrays of a type describe themselves; the last type of a list is kept.
+cdef struct Maker:
+    bint is_numpy
+    Exchange* exchange  # NULL: not in C
+    bint has_dlpack
+    bint has_interface  # not known to lack `__cuda_array_interface__`, or to say too little there
 
 
 def even_rows(Py_ssize_t count, int64_t address, tuple steps, int64_t frames, bint is_half):
@@ -34,44 +44,81 @@ def even_rows(Py_ssize_t count, int64_t address, tuple steps, int64_t frames, bi
     return found
 
 
-def plain_rows(items, kind, int64_t[:, ::1] table, Py_ssize_t columns, bint exact, DeviceMemory memory=None):
-    """Fills `table`, int64[items, 4]; (columns, arrays, streams), or None for arrays that slower code must check."""
+def plain_rows(items, Py_ssize_t columns, bint exact, take, DeviceMemory memory=None):
+    """The table of a list, int64[items, 4], the arrays, all widths, and the streams by handle, each with its place."""
     # Plain are arrays of numpy in host memory, and there or, with `memory`, on a device those of libraries with the C
-    # exchange of DLPack, as torch has it: its ``__dlpack__`` in Python takes 5 microseconds an array. A row has an
-    # address, a row stride in values, frames, and 1 for float16. The device's context must be current.
-    cdef Exchange* exchange = NULL
-    cdef Tensor tensor
+    # exchange of DLPack, as torch has it: its ``__dlpack__`` in Python takes 5 microseconds an array. So are those
+    # with ``__cuda_array_interface__`` on a device. Any other goes to `take(item, i)`, which raises what is wrong with
+    # it or returns its row, its width and what keeps it alive. A row has an address, a row stride in values, frames,
+    # and 1 for float16. The place of a stream is the first array that names it; None: it is current in a library. The
+    # device's context must be current.
+    cdef Maker maker
     cdef Rows rows
-    cdef void* stream = NULL
-    cdef Py_ssize_t i = 0, width = 0
-    maker, streams, kept = None, set(), list(items)
-    for item in kept:
-        if type(item) is kind:
-            if memory is not None or not _by_buffer(item, &rows):
-                return None
-        else:
-            if type(item) is not maker:
-                maker = type(item)
-                exchange = exchange_of(maker)
-                if exchange == NULL or exchange.describe == NULL:
-                    return None
-                if memory is not None:
-                    if exchange.current_stream(ON_CUDA, memory.ordinal, &stream) != 0:
-                        PyErr_Clear()
-                        return None
-                    streams.add(<uintptr_t> stream or 1)  # 0 is the legacy default stream, whose handle is 1
-            if exchange.describe(<void*> item, &tensor) != 0:
-                PyErr_Clear()
-                return None
-            if not _by_tensor(&tensor, &rows) or not _is_there(&tensor, &rows, memory):
-                return None
-        width = rows.columns if i == 0 else width
-        if not (_is_readable(&rows) and rows.columns == width >= columns and (width == columns or not exact)):
-            return None
+    cdef int64_t stream, last_stream = NO_STREAM, width = -1
+    cdef Py_ssize_t i
+    kind, streams, widths, kept = None, {}, set(), list(items)
+    found = np.empty((len(kept), 4), np.int64)
+    cdef int64_t[:, ::1] table = found
+    for i in range(table.shape[0]):
+        item, stream = kept[i], NO_STREAM
+        if type(item) is not kind:
+            kind = type(item)
+            _meet(item, &maker, streams, memory)
+        if not _describe(item, &maker, &rows, &stream, memory) or not _fits(&rows, columns, exact):
+            table[i, 0], table[i, 1], table[i, 2], table[i, 3], other, kept[i] = take(item, i)
+            widths.add(other)
+            continue
+        if rows.columns != width:
+            width = rows.columns
+            widths.add(width)
+        if stream != last_stream and stream != NO_STREAM:
+            last_stream = stream
+            streams.setdefault(stream, i)
         table[i, 0], table[i, 1] = <int64_t> rows.address, rows.row_stride
         table[i, 2], table[i, 3] = rows.frames, rows.value_bytes == 2
-        i += 1
-    return (width, kept, streams) if i and width else None
+    return found, kept, widths, streams
+
+
+cdef int _meet(item, Maker* maker, dict streams, DeviceMemory memory) except -1:
+    """Finds how arrays of this one's type describe themselves, and the stream on which their library works now."""
+    cdef void* stream = NULL
+    maker.exchange = exchange_of(type(item))
+    if maker.exchange != NULL and maker.exchange.describe == NULL:
+        maker.exchange = NULL
+    if memory is None:
+        maker.is_numpy = type(item) is np.ndarray
+        return 0
+    if maker.exchange != NULL:
+        if maker.exchange.current_stream(ON_CUDA, memory.ordinal, &stream) == 0:
+            streams.setdefault(<uintptr_t> stream or 1, None)  # 0 is the legacy default stream, whose handle is 1
+        else:
+            PyErr_Clear()
+            maker.exchange = NULL
+    maker.has_interface, maker.has_dlpack = True, hasattr(item, "__dlpack_device__")
+    return 0
+
+
+cdef bint _describe(item, Maker* maker, Rows* rows, int64_t* stream, DeviceMemory memory) except -1:
+    """Whether an array is plain, and in the memory of the host or, all of it, in that of the device."""
+    cdef Tensor tensor
+    if maker.exchange != NULL:
+        if maker.exchange.describe(<void*> item, &tensor) != 0:
+            PyErr_Clear()
+            return False
+        if not _by_tensor(&tensor, rows):
+            return False
+        if memory is None:
+            return tensor.device_type == ON_CPU or tensor.device_type == ON_CUDA_HOST
+        return tensor.device_type == ON_CUDA and tensor.device_id == memory.ordinal and _is_within(rows, memory)
+    if memory is None:
+        return maker.is_numpy and _by_buffer(item, rows)
+    if not maker.has_interface:
+        return False
+    try:
+        maker.has_interface = _by_interface(item.__cuda_array_interface__, maker.has_dlpack, rows, stream)
+    except Exception:  # `take` says it again
+        maker.has_interface = False
+    return maker.has_interface and _is_within(rows, memory)
 
 
 cdef bint _by_buffer(item, Rows* rows) except -1:
@@ -101,25 +148,55 @@ cdef bint _by_tensor(const Tensor* tensor, Rows* rows) noexcept:
     return True
 
 
-cdef bint _is_there(const Tensor* tensor, const Rows* rows, DeviceMemory memory) except -1:
-    """Whether an array is in the memory of the host, or all of it in that of the device."""
-    cdef int64_t address = <int64_t> rows.address, last_row, row_bytes
-    if memory is None:
-        return tensor.device_type == ON_CPU or tensor.device_type == ON_CUDA_HOST
-    if tensor.device_type != ON_CUDA or tensor.device_id != memory.ordinal:
+cdef bint _by_interface(said, bint names_stream, Rows* rows, int64_t* stream) except -1:
+    """Reads what an array says in ``__cuda_array_interface__``; where `names_stream`, only if it names a stream."""
+    # An array that has DLPack, too, is ordered by that unless it says here which stream writes it, as CuPy's do.
+    if type(said) is not dict or _entry(said, "mask") is not None:
         return False
-    if not (0 <= address < 1LL << 62 and 0 <= rows.frames < 1LL << 31 and 0 <= rows.columns < 1LL << 31
-            and -LARGEST_STRIDE < rows.row_stride < LARGEST_STRIDE):
+    typestr, data, shape = _entry(said, "typestr"), _entry(said, "data"), _entry(said, "shape")
+    steps, handle = _entry(said, "strides"), _entry(said, "stream")
+    if type(typestr) is not str or not (_is_pair(data) and _is_pair(shape) and (steps is None or _is_pair(steps))):
         return False
-    if rows.frames == 0 or rows.columns == 0:
-        return True
-    last_row = (rows.frames - 1) * rows.row_stride * rows.value_bytes
-    row_bytes = rows.columns * rows.value_bytes
-    return memory.has(address, address + min(last_row, 0), address + max(last_row, 0) + row_bytes)
+    if typestr == "<f4":
+        rows.value_bytes = 4
+    elif typestr == "<f2":
+        rows.value_bytes = 2
+    else:
+        return False
+    rows.address = <uint64_t> PyLong_AsLongLong((<tuple> data)[0])
+    rows.frames, rows.columns = PyLong_AsLongLong((<tuple> shape)[0]), PyLong_AsLongLong((<tuple> shape)[1])
+    rows.row_stride, rows.column_stride = rows.columns, 1
+    if steps is not None:
+        rows.row_stride = PyLong_AsLongLong((<tuple> steps)[0])
+        rows.column_stride = PyLong_AsLongLong((<tuple> steps)[1])
+        if rows.row_stride % rows.value_bytes != 0 or rows.column_stride % rows.value_bytes != 0:
+            return False
+        rows.row_stride //= rows.value_bytes
+        rows.column_stride //= rows.value_bytes
+    if handle is not None:
+        stream[0] = PyLong_AsLongLong(handle) if type(handle) is int else -1
+        return stream[0] > 0
+    return not names_stream or "stream" in <dict> said
 
 
-cdef bint _is_readable(const Rows* rows) noexcept:
-    """Whether the values of a row lie together and are aligned, and the frames are few enough."""
+cdef bint _is_pair(said) noexcept:
+    return type(said) is tuple and len(<tuple> said) == 2
+
+
+cdef object _entry(dict said, str key):
+    cdef PyObject* found = PyDict_GetItemWithError(said, key)
+    return None if found == NULL else <object> found
+
+
+cdef bint _is_within(const Rows* rows, DeviceMemory memory) except -1:
+    """Whether all of an array is in one allocation of the device."""
+    return memory.has_rows(<int64_t> rows.address, rows.frames, rows.columns, rows.row_stride, rows.value_bytes)
+
+
+cdef bint _fits(const Rows* rows, int64_t columns, bint exact) noexcept:
+    """Whether there are columns enough, the values of a row lie together and are aligned, and frames are few enough."""
+    if rows.columns < columns or (exact and rows.columns != columns):
+        return False
     return rows.frames == 0 or (
         0 < rows.frames < 1LL << 31
         and (rows.columns <= 1 or rows.column_stride == 1)

@@ -135,17 +135,16 @@ def as_inputs(log_probs: Any, lengths: Any, spec: InputSpec) -> Inputs:
         address, half = batch.ctypes.data, batch.dtype == np.float16
         steps = (batch.strides[0], batch.strides[1] // batch.itemsize)
         return Inputs(table_of_batch(address, batch.shape, steps, half, lengths), batch.shape[2], batch)
-    table = np.empty((len(log_probs), 4), dtype=np.int64)
-    plain = plain_rows(log_probs, np.ndarray, table, columns, exact)
-    if plain is not None:
-        return Inputs(table_of(table, lengths), plain[0], plain[1])
-    arrays = [_as_numpy(item, f"{name}[{i}]", values) for i, item in enumerate(log_probs)]
-    for i, array in enumerate(arrays):
+
+    def take(item: Any, i: int) -> tuple[int, int, int, bool, int, Any]:
+        array = _as_numpy(item, f"{name}[{i}]", values)
         check_shape(array.shape, f"{name}[{i}]", ("frames", axis), columns, exact)
-    arrays = [array if _is_readable(array) else _native_copy(array) for array in arrays]
-    rows = [(a.ctypes.data, a.strides[0] // a.itemsize, len(a), a.dtype == np.float16) for a in arrays]
-    widths = {array.shape[1] for array in arrays}
-    return Inputs(table_of(np.array(rows, dtype=np.int64), lengths), one_width(widths, columns), arrays)
+        array = array if _is_readable(array) else _native_copy(array)
+        row_stride = array.strides[0] // array.itemsize
+        return array.ctypes.data, row_stride, len(array), array.dtype == np.float16, array.shape[1], array
+
+    table, arrays, widths, _ = plain_rows(log_probs, columns, exact, take)
+    return Inputs(table_of(table, lengths), one_width(widths, columns), arrays)
 
 
 def host_width(item: Any, name: str, spec: InputSpec) -> int:

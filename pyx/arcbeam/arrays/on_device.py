@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import sys
-from array import array as packed
 from dataclasses import dataclass
 from operator import index as whole
 from typing import Any
 
 import numpy as np
 
-from arcbeam.arrays._array_memory import DeviceMemory, why_not
+from arcbeam.arrays._array_memory import DeviceMemory
 from arcbeam.arrays._dlpack import Import
 from arcbeam.arrays._plain_rows import plain_rows
 from arcbeam.arrays.batches import Inputs, InputSpec, check_shape, one_width, rounded, table_of, table_of_batch
@@ -20,6 +19,7 @@ from arcbeam.core.errors import CudaError
 _VALUE_BYTES = {"float32": 4, "float16": 2}
 _CUDA, _CUDA_HOST, _CUDA_MANAGED = 2, 3, 13  # DLPack's device types
 _INVALID_HANDLE, _INVALID_CONTEXT = 400, 201  # what the driver says to a stream of another device
+_NAMED, _CURRENT = "stream in __cuda_array_interface__", "the current stream of its library"
 _TYPESTRS = {"<f4": "float32", "<f2": "float16", "=f4": "float32", "=f2": "float16"}
 
 
@@ -69,28 +69,20 @@ def as_device_inputs(log_probs: Any, lengths: Any, spec: InputSpec, *, reader: A
         steps = (batch.strides[0] * _VALUE_BYTES[batch.dtype], batch.strides[1])
         table = table_of_batch(batch.address, batch.shape, steps, batch.dtype == "float16", lengths)
         return Inputs(table, batch.shape[2], batch, reader)
-    # Thousands of utterances may come in the time of a decode of a few milliseconds: little is done for each.
-    table = np.empty((len(log_probs), 4), np.int64)
+    producers = _Producers(name, reader, ordered, values)
+
+    def take(item: Any, i: int) -> tuple[int, int, int, bool, int, Any]:
+        address, shape, strides, dtype, owner = producers.take(item, i)
+        if len(shape) != 2 or shape[1] != columns or shape[0] >= 2**31:
+            check_shape(shape, f"{name}[{i}]", ("frames", axis), columns, exact)
+        if strides[1] != 1:
+            _check_values_together(shape, strides, f"{name}[{i}]")
+        return address, strides[0], shape[0], dtype == "float16", shape[1], owner
+
     with reader.context:
-        plain = plain_rows(log_probs, np.ndarray, table, columns, exact, DeviceMemory(reader.context))
-        if plain is not None:
-            width, owners, streams = plain
-            widths = {width}
-            for stream in streams if ordered else ():
-                _wait_for(reader, stream, f"{name}: the current stream of its library")
-        else:
-            producers, owners, rows, widths = _Producers(name, reader, ordered, values), [], packed("q"), set()
-            for i, item in enumerate(log_probs):
-                address, shape, strides, dtype, owner = producers.take(item, i)
-                if len(shape) != 2 or shape[1] != columns or shape[0] >= 2**31:
-                    check_shape(shape, f"{name}[{i}]", ("frames", axis), columns, exact)
-                if strides[1] != 1:
-                    _check_values_together(shape, strides, f"{name}[{i}]")
-                rows.extend((address, strides[0], shape[0], dtype == "float16"))
-                widths.add(shape[1])
-                owners.append(owner)
-            producers.finish()
-            table = np.array(rows, np.int64)
+        table, owners, widths, streams = plain_rows(log_probs, columns, exact, take, producers.memory)
+        producers.add(streams)
+        producers.finish()
     reader.refuse_capture()
     return Inputs(table_of(table, lengths), one_width(widths, columns), owners, reader)
 
@@ -142,8 +134,9 @@ class _Producers:
     def __init__(self, name: str, reader: Any, ordered: bool, values: str) -> None:
         self.name, self.values = name, values  # what messages call the batch, and what is in it
         self.reader, self.ordered, self.ordinal = reader, ordered, reader.context.ordinal
+        self.memory = DeviceMemory(reader.context)
         self.stream = reader.address if ordered else -1  # a producer makes it wait for the producer's own; -1: none
-        self.streams: dict[int, int | None] = {}  # streams that arrays name, and the first array that names each
+        self.streams: dict[int, str] = {}  # that the reader has to wait for, and what messages call them
         self.ordered_kind: type | None = None
         self.old: type | None = None
 
@@ -154,7 +147,7 @@ class _Producers:
         """Takes one array over, and checks that kernels can read all of it; `index` is its place in a list."""
         taken = self.unchecked(item, index)
         address, shape, strides, dtype, _ = taken
-        wrong = why_not(self.reader.context, address, shape, strides, _VALUE_BYTES[dtype])
+        wrong = self.memory.why_not(address, shape, strides, _VALUE_BYTES[dtype])
         if wrong is not None:
             raise ValueError(f"{self.name_of(index)}: expected {wrong[0]}, got {wrong[1]}")
         return taken
@@ -218,7 +211,7 @@ class _Producers:
         if interface.get("mask") is not None:
             raise TypeError(f"{self.name_of(index)}: expected an array without a mask")
         if steps is None:
-            strides = (shape[1], 1) if len(shape) == 2 else _row_major(shape)
+            strides = _row_major(shape)
         else:
             size = _VALUE_BYTES[dtype]
             if len(steps) != len(shape):
@@ -233,13 +226,19 @@ class _Producers:
         stream = interface.get("stream")
         if stream is not None and self.ordered:
             handle = stream if type(stream) is int and stream > 0 else stream_address(stream, "stream")
-            self.streams.setdefault(handle, index)
+            self.streams.setdefault(handle, f"{self.name_of(index)}: {_NAMED}")
         return address, shape, strides, dtype, item
 
+    def add(self, streams: dict[int, int | None]) -> None:
+        """Adds the streams of `plain_rows`, which a given stream replaces, too."""
+        for stream, index in streams.items() if self.ordered else ():
+            said = f"{self.name}: {_CURRENT}" if index is None else f"{self.name_of(index)}: {_NAMED}"
+            self.streams.setdefault(stream, said)
+
     def finish(self) -> None:
-        """Makes the reader wait for the streams that arrays named."""
-        for stream, index in self.streams.items():
-            _wait_for(self.reader, stream, f"{self.name_of(index)}: stream in __cuda_array_interface__")
+        """Makes the reader wait for the streams of the arrays."""
+        for stream, said in self.streams.items():
+            _wait_for(self.reader, stream, said)
 
 
 def _wait_for(reader: Any, stream: int, name: str) -> None:
