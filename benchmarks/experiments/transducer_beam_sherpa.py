@@ -28,9 +28,9 @@ from data.word_errors import word_error_rate
 
 ORDER = 51
 TITLE = "Beam search of small transducers on one core, and sherpa-onnx"
-SET = "ljspeech-200"
+SET = "test-other-100"
 BEAM = 4.0
-MOST = (4, 8, 16)
+MOST = (4, 8)
 UNLIKE = 0.01  # of the utterances, whose greedy texts may differ
 OURS, PEER = "arcbeam", "sherpa-onnx"
 TAKES: dict[str, str] = {}

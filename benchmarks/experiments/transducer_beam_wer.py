@@ -1,7 +1,8 @@
 """Word error rates of the beam search of transducers with phrases and language models, on the CPU.
 
 The networks are those of `transducer_beam` that were trained with the sum over all paths. `models` says what a search
-fuses: `tree`, the rare words of each utterance and 1,000 others as in `transducer_boosting`; `LM`, a 6-gram of pieces
+fuses: `tree`, the rare words of each utterance and 1,000 others as in `transducer_boosting`, and with 1 in place of
+NeMo's `depth_scaling` of 2; `LM`, a 6-gram of pieces
 of the books (`benchmarks.data.pieces_lm`); `ILM` and `LODR`, the internal language model and a 2-gram of what the
 network was trained on, which are subtracted. Their factors and `length_power` are tuned, in this run, on sentences of
 the books that are in no set, in no model and in no text that a network was trained on, spoken by recordings of
@@ -17,7 +18,7 @@ and by the score alone where not, and with its defaults for the blank and for pr
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -47,9 +48,10 @@ BEAM, WIDE, WIDEST = (4.0, 8), (8.0, 16), transducer_beam.WIDEST
 LISTED = transducer_beam.LISTED
 OTHERS = 1_000
 TREES = (1.0, 2.0)
-LM_FACTORS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6)
+DEPTHS = (2.0, 1.0)
+LM_FACTORS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 ILM_FACTORS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
-LODR_FACTORS = (-0.05, -0.1, -0.15, -0.2, -0.3)
+LODR_FACTORS = (-0.1, -0.2, -0.3, -0.4, -0.5)
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 NEMO_BEAMS = (8, 16)
 TAKES: dict[str, str] = {"models": "RNN-T, TDT or both with a comma between; default: both"}
@@ -61,6 +63,7 @@ COLUMNS = [
     Column("beam", "beam", "{:g}"),
     Column("max_hypotheses", "most"),
     Column("boosting_tree_alpha", "tree", "{:g}"),
+    Column("depth_scaling", "depth", "{:g}"),
     Column("ngram_lm_alpha", "lm", "{:g}"),
     Column("ilm_scale", "ilm", "{:g}"),
     Column("lodr_scale", "lodr", "{:g}"),
@@ -78,9 +81,10 @@ COLUMNS = [
 
 @dataclass(frozen=True)
 class Factors:
-    """Of the models that a search fuses, and the power with which it ranks."""
+    """Of the models that a search fuses, and the power with which it ranks; `depth` is a tree's `depth_scaling`."""
 
     tree: float = 0.0
+    depth: float = 0.0
     lm: float = 0.0
     ilm: float = 0.0
     lodr: float = 0.0
@@ -95,11 +99,11 @@ def automaton(arpa: Path, blank: int) -> TokenAutomaton:
 
 @dataclass
 class Speech:
-    """A set for one network: references, encoder output, and a tree for each utterance."""
+    """A set for one network: references, encoder output, and by `depth_scaling` a tree for each utterance."""
 
     task: transducer_beam.Task
     references: list[str]
-    trees: Sequence[BoostingTree | None]
+    trees: Mapping[float, Sequence[BoostingTree]]
     alphabet: Alphabet
     models: pieces_lm.Models
     known: dict[tuple[Any, ...], list[list[list[int]]]] = field(default_factory=dict)
@@ -121,7 +125,7 @@ class Speech:
             if beam:
                 options |= {"beam": beam[0], "max_hypotheses": beam[1], "length_power": factors.power}
             decoder = self.task.decoder(boosting_tree_alpha=factors.tree, **options)
-            boost = self.trees if factors.tree else None
+            boost = self.trees[factors.depth] if factors.tree else None
             if beam:
                 found = decoder.decode(self.task.encoded, boost=boost, nbest=min(nbest, beam[1]))
                 self.known[key] = [[one.tokens.tolist() for one in h.nbest] for h in found]
@@ -205,9 +209,10 @@ def searches(speech: Speech, tuned: dict[str, Factors], context: Context) -> Ite
                 "errors": int((gaps > transducer_beam.NEAR).sum()), "gap": float(gaps.mean()),
             }  # fmt: skip
     lm, greedy_lm = tuned["LM"], tuned["greedy LM"].lm
-    kinds = [(f"tree, {OTHERS:,} others", Factors(tree=alpha), Factors(tree=alpha)) for alpha in TREES]
+    trees = [Factors(tree=alpha, depth=depth) for depth in DEPTHS for alpha in TREES]
+    kinds = [(f"tree, {OTHERS:,} others", one, one) for one in trees]
     kinds += [(fused, tuned[fused], Factors(lm=greedy_lm)) for fused in ("LM", "LM + ILM", "LM + LODR")]
-    kinds += [("tree and LM", replace(lm, tree=alpha), Factors(tree=alpha, lm=greedy_lm)) for alpha in TREES]
+    kinds += [("tree and LM", replace(one, lm=lm.lm, power=lm.power), replace(one, lm=greedy_lm)) for one in trees]
     for fused, factors, greedy in kinds:
         context.step(f"{fused}: {factors}")
         if not (factors.ilm or factors.lodr):
@@ -230,8 +235,8 @@ def nemo(
     except (ImportError, OSError) as error:
         row = {"search": "NeMo", "fused": fused, "status": f"NeMo missing: {adapters.why(error)}"}
         return [(row, [])]
-    kinds = ["malsd_batch"] if task.durations else ["malsd_batch", "maes_batch"]
-    for kind, most in itertools.product(kinds, NEMO_BEAMS):
+    kinds = ["malsd_batch"] if task.durations or fused else ["malsd_batch", "maes_batch"]
+    for kind, most in itertools.product(kinds, NEMO_BEAMS[:1] if fused else NEMO_BEAMS):
         context.step(f"NeMo {kind} {most} {fused}")
         made = nemo_malsd.NemoMaes if kind == "maes_batch" else nemo_malsd.NemoMalsd
         peer = made(task.arrays, task.blank, task.durations, most, ngram_lm=model, ngram_lm_alpha=factors.lm)
@@ -261,7 +266,7 @@ class Network:
 
     def speech(
         self, references: list[str], log_probs: Sequence[npt.NDArray[np.floating]],
-        trees: Sequence[BoostingTree | None] = (),
+        trees: Mapping[float, Sequence[BoostingTree]],
     ) -> Speech:  # fmt: skip
         encoded = self.encode(self.light, log_probs)
         task = transducer_beam.Task(self.arrays, self.alphabet.blank, self.durations, encoded, self.exact)
@@ -283,7 +288,7 @@ def run(context: Context) -> Iterator[Row]:
         network = Network(model, alphabet, models)
         context.progress(f"{model}, {HELD_OUT}")
         tried: dict[str, list[Any]] = {}
-        for one in tune(network.speech(held_out, log_probs), context):
+        for one in tune(network.speech(held_out, log_probs, {}), context):
             tried.setdefault(one[0], []).append(one)
             yield {"set": HELD_OUT, "model": model, **shown(*one[:3]), "wer": one[3]}
         tuned = {fused: best(each) for fused, each in tried.items()}
@@ -291,6 +296,9 @@ def run(context: Context) -> Iterator[Row]:
             context.progress(f"{model}, {name}: {tuned}")
             dataset = datasets.load(name).first(context.utterances)
             listed = transducer_boosting.lists(rare, dataset.references, 1, (), OTHERS)
-            trees = transducer_boosting.trees(listed, str(pieces))
+            trees = {
+                depth: [BoostingTree(phrases, str(pieces), depth_scaling=depth) for phrases in listed]
+                for depth in DEPTHS
+            }
             for row in searches(network.speech(dataset.references, dataset.utterances, trees), tuned, context):
                 yield {"set": name, "model": model, **row}
