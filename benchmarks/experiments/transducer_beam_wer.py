@@ -53,7 +53,7 @@ LM_FACTORS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 ILM_FACTORS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
 LODR_FACTORS = (-0.1, -0.2, -0.3, -0.4, -0.5)
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
-NEMO_BEAMS = (8, 16)
+NEMO_BEAMS = (8, 16)  # with a model, and of maes_batch, the first alone: others take minutes
 TAKES: dict[str, str] = {"models": "RNN-T, TDT or both with a comma between; default: both"}
 COLUMNS = [
     Column("set", "set"),
@@ -235,8 +235,11 @@ def nemo(
     except (ImportError, OSError) as error:
         row = {"search": "NeMo", "fused": fused, "status": f"NeMo missing: {adapters.why(error)}"}
         return [(row, [])]
-    kinds = ["malsd_batch"] if task.durations or fused else ["malsd_batch", "maes_batch"]
-    for kind, most in itertools.product(kinds, NEMO_BEAMS[:1] if fused else NEMO_BEAMS):
+    least, most_of_all = NEMO_BEAMS
+    every = [("malsd_batch", least)]
+    if not fused:
+        every += [("malsd_batch", most_of_all), *([] if task.durations else [("maes_batch", least)])]
+    for kind, most in every:
         context.step(f"NeMo {kind} {most} {fused}")
         made = nemo_malsd.NemoMaes if kind == "maes_batch" else nemo_malsd.NemoMalsd
         peer = made(task.arrays, task.blank, task.durations, most, ngram_lm=model, ngram_lm_alpha=factors.lm)

@@ -363,7 +363,7 @@ def books(data):
 def test_beam_search_with_models(with_models, monkeypatch):
     module = transducer_beam_wer
     factors = {"LM_FACTORS": (0.1, 0.3), "ILM_FACTORS": (0.05,), "LODR_FACTORS": (-0.05,), "POWERS": (0.0, 1.0)}
-    for name, value in {**factors, "SETS": ("demo",), "NEMO_BEAMS": (2,), "OTHERS": 3}.items():
+    for name, value in {**factors, "SETS": ("demo",), "NEMO_BEAMS": (2, 3), "OTHERS": 3}.items():
         monkeypatch.setattr(module, name, value)
     rows = list(module.run(Context(1, 2)))
     for model in ("RNN-T", "TDT"):
