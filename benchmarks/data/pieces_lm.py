@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.data import datasets
 from benchmarks.data.graphs import one_at_a_time
 from benchmarks.harness import seeds
-from data import token_ngrams, train_transducer
+from data import token_ngrams
 from data.make_lm import NEMO_OFFSET
 from data.pieces import Pieces
 
@@ -53,6 +53,8 @@ def get(pieces: Path) -> Models:
 
 def make(pieces: Path, models: Models) -> list[str]:
     """Writes the models and returns the held-out sentences."""
+    from data import train_transducer  # needs torch
+
     books = datasets.data_folder() / "text" / "books.txt.xz"
     measured = [text for name in MEASURED for text in datasets.load(name).references]
     trained = [train_transducer.read_text(books, count, measured) for count in TRAINED]
