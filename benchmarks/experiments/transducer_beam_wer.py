@@ -1,14 +1,14 @@
 """Word error rates of the beam search of transducers with phrases and language models, on the CPU.
 
 The networks are those of `transducer_beam` that were trained with the sum over all paths. `models` says what a search
-fuses: `tree`, the rare words of each utterance and 1,000 others as in `transducer_boosting`, with a `depth_scaling` of 2
-(NeMo's) and of 1; `LM`, a 6-gram of pieces of the books (`benchmarks.data.pieces_lm`); `ILM` and `LODR`, the internal
-language model and a 2-gram of what the network was trained on, which are subtracted. Their factors and `length_power`
-are tuned, in this run, on sentences of the books that are in no set, in no model and in no text that a network was
-trained on, spoken by recordings of `throughput` (`benchmarks.tasks.held_out_speech`): the rows of `held out`. Then they
-are fixed for all sets. Factors that subtract more than the 6-gram adds are not chosen, because speech of another kind
-then fares far worse. `test-other-100` and `ljspeech-200` are read books; `an4-test` has spelled letters and digits, for
-which neither the networks nor the 6-gram are made.
+fuses: `tree`, the rare words of each utterance and 1,000 others as in `transducer_boosting`, with NeMo's
+`depth_scaling` and with 1; `LM`, a 6-gram of pieces of the books (`benchmarks.data.pieces_lm`); `ILM` and `LODR`, the
+internal language model and a 2-gram of what the network was trained on, which are subtracted. Their factors and
+`length_power` are tuned, in this run, on sentences of the books that are in no set, in no model and in no text that a
+network was trained on, spoken by recordings of `throughput` (`benchmarks.tasks.held_out_speech`): the rows of `held
+out`. Then they are fixed for all sets. Factors that subtract more than the 6-gram adds are not chosen, because speech
+of another kind then fares far worse. `test-other-100` and `ljspeech-200` are read books; `an4-test` has spelled letters
+and digits, for which neither the networks nor the 6-gram are made.
 
 `greedy` has the same tree, or the same 6-gram with a factor of its own; it subtracts nothing. The interval (95 %,
 paired bootstrap) is that of the difference from it. Lists have ten texts at most, eight where `max_hypotheses` is 8. A
