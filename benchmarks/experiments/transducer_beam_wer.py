@@ -7,8 +7,9 @@ internal language model and a 2-gram of what the network was trained on, which a
 `length_power` are tuned, in this run, on sentences of the books that are in no set, in no model and in no text that a
 network was trained on, spoken by recordings of `throughput` (`benchmarks.tasks.held_out_speech`): the rows of `held
 out`. Then they are fixed for all sets. Factors that subtract more than the 6-gram adds are not chosen, because speech
-of another kind then fares far worse. `test-other-100` and `ljspeech-200` are read books; `an4-test` has spelled letters
-and digits, for which neither the networks nor the 6-gram are made.
+of another kind then fares far worse; those that the guide recommends are measured, too. `test-other-100` and
+`ljspeech-200` are read books; `an4-test` has spelled letters and digits, for which neither the networks nor the 6-gram
+are made.
 
 `greedy` has the same tree, or the same 6-gram with a factor of its own; it subtracts nothing. The interval (95 %,
 paired bootstrap) is that of the difference from it. Lists have ten texts at most, eight where `max_hypotheses` is 8. A
@@ -91,6 +92,12 @@ class Factors:
     ilm: float = 0.0
     lodr: float = 0.0
     power: float = 0.0
+
+
+PLAIN = {
+    "LM + ILM": Factors(lm=0.3, ilm=0.15, power=0.5),
+    "LM + LODR": Factors(lm=0.3, lodr=-0.3, power=0.5),
+}  # the guide's, for any network
 
 
 @cache
@@ -215,6 +222,7 @@ def searches(speech: Speech, tuned: dict[str, Factors], context: Context) -> Ite
     trees = [Factors(tree=alpha, depth=depth) for depth in DEPTHS for alpha in TREES]
     kinds = [(f"tree, {OTHERS:,} others", one, one) for one in trees]
     kinds += [(fused, tuned[fused], Factors(lm=greedy_lm)) for fused in ("LM", "LM + ILM", "LM + LODR")]
+    kinds += [(fused, factors, Factors(lm=greedy_lm)) for fused, factors in PLAIN.items() if factors != tuned[fused]]
     kinds += [("tree and LM", replace(one, lm=lm.lm, power=lm.power), replace(one, lm=greedy_lm)) for one in trees]
     for fused, factors, greedy in kinds:
         context.step(f"{fused}: {factors}")

@@ -132,17 +132,21 @@ def of_transducers():
         "phrases, factor 2": (phrases, phrases, {"tree": 2.0, "depth": 2.0}),
         "phrases, factor 2, `depth_scaling=1.0`": (phrases, phrases, {"tree": 2.0, "depth": 1.0}),
         "n-gram model": ("LM", "LM", {}),
-        "n-gram model, `ilm_scale`": ("LM + ILM", "LM", {}),
-        "n-gram model, `lodr_model`": ("LM + LODR", "LM", {}),
+        "n-gram model, `ilm_scale`": ("LM + ILM", "LM", {"lm": 0.3, "ilm": 0.15}),
+        "n-gram model, `lodr_model`": ("LM + LODR", "LM", {"lm": 0.3, "lodr": -0.3}),
         "n-gram model, phrases, factor 1": ("tree and LM", "tree and LM", {"tree": 1.0, "depth": 2.0}),
     }
     wer = partial(with_models, "wer")
     which = list(itertools.product(("RNN-T", "TDT"), ("test-other-100", "ljspeech-200")))
     for label, (fused, greedy, where) in listed.items():
-        cells = [f"{wer(greedy, *one, 'greedy', **where):.1f}, {wer(fused, *one, **where):.1f}" for one in which]
+        can = {} if greedy == "LM" else where  # greedy search has a factor of its own
+        cells = [f"{wer(greedy, *one, 'greedy', **can):.1f}, {wer(fused, *one, **where):.1f}" for one in which]
         yield f"| {label} | {' | '.join(cells)} |"
     without, fused = with_models("wer", "", name="an4-test"), with_models("wer", "LM", name="an4-test")
-    yield if_so(fused > without, f"from {without:.0f} to {fused:.0f} % word errors")
+    lodr = with_models("wer", "LM + LODR", name="an4-test", lm=0.3, lodr=-0.3)
+    large = with_models("wer", "LM + LODR", name="an4-test", lm=0.5, lodr=-0.5)
+    yield if_so(large > fused > without > lodr, f"from {without:.0f} to {fused:.0f} % word errors")
+    yield f"{lodr:.0f} % with `lodr_scale=-0.3`, but {large:.0f} % with factors of 0.5 and -0.5"
     held_out = partial(figure, "cpu/transducer_beam_wer", "wer", set="held out", model="RNN-T", most=8)
     alone, powered = (held_out(fused="LM", lm=0.3, power=power) for power in (0.0, 0.5))
     both, too_much = (held_out(fused="LM + ILM", lm=lm, ilm=ilm, power=0.5) for lm, ilm in ((0.3, 0.15), (0.1, 0.4)))
