@@ -343,14 +343,22 @@ def with_models(trained, data, tmp_path, monkeypatch):
     with lzma.open(data / "text" / "books.txt.xz", "wt") as file:
         file.writelines(f"{' '.join(said[at : at + 4])}\n" for at in range(len(said) - 4))
     monkeypatch.setattr(pieces_lm, "MEASURED", ())
-    for name, value in {"ORDER": 3, "PRUNE": (), "TRAINED": (5, 10), "HELD_OUT": 2, "WORDS": (2, 9)}.items():
+    for name, value in {
+        "ORDER": 3,
+        "PRUNE": (),
+        "WHOLE_PRUNE": (),
+        "TRAINED": (5, 10),
+        "HELD_OUT": 2,
+        "WORDS": (2, 9),
+    }.items():
         monkeypatch.setattr(pieces_lm, name, value)
 
 
 def test_models_of_pieces_and_what_is_held_out(with_models, data):
     found = pieces_lm.get(data / "tokenizers" / "librispeech_bpe_256.model")
-    first, second = (path.read_bytes() for path in (found.large, found.low_order))
+    first, whole, second = (path.read_bytes() for path in (found.large, found.whole, found.low_order))
     assert len(found.held_out) == 2 and b"\\3-grams" in first and b"\\3-grams" not in second
+    assert len(whole) >= len(first)
     known = [text for count in pieces_lm.TRAINED for text in train_transducer.read_text(books(data), count, ())]
     assert known and not set(known) & set(found.held_out)
     assert pieces_lm.get(data) == found  # is kept
