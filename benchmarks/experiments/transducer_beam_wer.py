@@ -231,9 +231,11 @@ def searches(speech: Speech, tuned: dict[str, Factors], context: Context) -> Ite
         for beam in (BEAM, WIDE):
             yield shown(fused, factors, beam) | speech.row(speech.tokens(factors, beam, LISTED), greedy)
     larger = replace(speech, models=replace(speech.models, large=speech.models.whole), known={})
+    greedy = Factors(lm=greedy_lm)
+    yield shown("larger LM", greedy, None) | larger.row(larger.tokens(greedy, None), greedy)
     for fused in ("LM", "LM + ILM", "LM + LODR"):
         lists = larger.tokens(tuned[fused], WIDE, LISTED)
-        yield shown(f"larger {fused}", tuned[fused], WIDE) | larger.row(lists, Factors(lm=greedy_lm))
+        yield shown(f"larger {fused}", tuned[fused], WIDE) | larger.row(lists, greedy)
     for row, lists in nemo(speech, "LM", Factors(lm=lm.lm, power=1.0), context):
         yield row | (speech.row(lists, Factors(lm=greedy_lm)) if lists else {})
 
