@@ -1,10 +1,13 @@
-"""NeMo's batched beam search of transducers (`malsd_batch`) on the weights of a transducer that is named arrays.
+"""NeMo's batched beam searches of transducers on the weights of a transducer that is named arrays.
 
-The search is NeMo's own, untouched; its networks are those of `nemo_transducer`. On a GPU it is the best that NeMo has:
-a graph with the loop in it, which decodes a batch in one launch. NeMo keeps scores in the precision of the networks.
+The searches are NeMo's own, untouched; their networks are those of `nemo_transducer`. On a GPU `malsd_batch` is the
+best that NeMo has: a graph with the loop in it, which decodes a batch in one launch. NeMo keeps scores in the precision
+of the networks.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +16,16 @@ import torch
 
 from benchmarks.adapters import nemo_sources, nemo_transducer
 
-MODULE = "nemo.collections.asr.parts.submodules.{}_malsd_batched_computer"
+PARTS = "nemo.collections.asr.parts.submodules"
+MAES_STEPS, MAES_BETA, MAES_GAMMA = 2, 2, 2.3  # NeMo's defaults
+
+
+@cache
+def ngram_model(arpa: Path, tokens: int) -> Any:
+    """NeMo's own form (NGPU-LM) of a model whose words are NeMo's characters of tokens, in PyTorch alone; a minute for
+    five million n-grams, and kept."""
+    module = nemo_sources.load(f"{PARTS}.ngram_lm.ngram_lm_batched")
+    return module.NGramGPULanguageModel.from_file(arpa, vocab_size=tokens, use_triton=False)
 
 
 class Decoder(nemo_transducer.Decoder):
@@ -30,10 +42,12 @@ class Decoder(nemo_transducer.Decoder):
 
 
 class NemoMalsd:
-    """Decodes padded batches of encoder output; `durations` of a TDT, which NeMo's search takes for 0, 1, 2, ...
+    """`malsd_batch`: decodes padded batches of encoder output; `durations` of a TDT, which NeMo's search takes for 0,
+    1, 2, ...
 
     device : "cpu", or "cuda" for CUDA graphs
     precision : of the networks and the encoder output: "float32", without TF32, or "bfloat16"
+    ngram_lm : of :func:`ngram_model`, with its factor and NeMo's default rule for the blank and for pruning
     """
 
     def __init__(
@@ -45,21 +59,31 @@ class NemoMalsd:
         *,
         device: str = "cpu",
         precision: str = "float32",
+        ngram_lm: Any = None,
+        ngram_lm_alpha: float = 0.0,
     ) -> None:
-        kind, name = ("rnnt", "RNNT") if durations is None else ("tdt", "TDT")
-        module = nemo_sources.load(MODULE.format(kind))
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.allow_tf32 = False
         self.blank, self.device, self.dtype = blank, device, getattr(torch, precision)
         joint = nemo_transducer.Joint(arrays).to(device, self.dtype).eval()
         joint.num_extra_outputs = len(durations or ())  # type: ignore[assignment]
-        options: dict[str, Any] = {} if durations is None else {"durations": list(durations)}
-        self.computer = getattr(module, f"ModifiedALSDBatched{name}Computer")(
-            decoder=Decoder(arrays).to(device, self.dtype).eval(), joint=joint, blank_index=blank, beam_size=beam_size,
-            max_symbols_per_step=10, allow_cuda_graphs=device == "cuda", **options,
-        )  # fmt: skip
+        decoder = Decoder(arrays).to(device, self.dtype).eval()
+        options = {"decoder": decoder, "joint": joint, "blank_index": blank, "beam_size": beam_size}
+        self.computer = self.search(options, durations, ngram_lm, ngram_lm_alpha)
         if device == "cuda":
             self.computer.force_cuda_graphs_mode("full_graph")
+
+    def search(self, options: dict[str, Any], durations: Sequence[int] | None, ngram_lm: Any, alpha: float) -> Any:
+        """NeMo's computer with these options."""
+        kind, name = ("rnnt", "RNNT") if durations is None else ("tdt", "TDT")
+        if durations is not None:
+            options["durations"] = list(durations)
+        if ngram_lm is not None:
+            rule = {"blank_lm_score_mode": "lm_weighted_full", "pruning_mode": "late"}
+            options |= {"fusion_models": [ngram_lm], "fusion_models_alpha": [alpha], **rule}
+        module = nemo_sources.load(f"{PARTS}.{kind}_malsd_batched_computer")
+        computer = getattr(module, f"ModifiedALSDBatched{name}Computer")
+        return computer(max_symbols_per_step=10, allow_cuda_graphs=self.device == "cuda", **options)
 
     def prepare(
         self, frames: npt.NDArray[np.float32], lengths: Sequence[int] | None = None
@@ -107,3 +131,18 @@ class NemoMalsd:
             lists = self.nbest(self.decode(self.prepare(padded, lengths)), normalized=normalized)
             found += [[list(text) for text in dict.fromkeys(map(tuple, one))] for one in lists]
         return found
+
+
+class NemoMaes(NemoMalsd):
+    """`maes_batch`, adaptive expansion, which NeMo has for an RNN-T and without CUDA graphs; use the device "cpu"."""
+
+    def search(self, options: dict[str, Any], durations: Sequence[int] | None, ngram_lm: Any, alpha: float) -> Any:
+        """NeMo's computer with these options."""
+        if ngram_lm is not None:
+            rule = {"blank_lm_score_mode": "lm_weighted_full", "pruning_mode": "late"}
+            options |= {"ngram_lm_model": ngram_lm, "ngram_lm_alpha": alpha, **rule}
+        computer = nemo_sources.load(f"{PARTS}.rnnt_maes_batched_computer").ModifiedAESBatchedRNNTComputer
+        return computer(
+            maes_num_steps=MAES_STEPS, maes_expansion_beta=MAES_BETA, maes_expansion_gamma=MAES_GAMMA,
+            allow_cuda_graphs=False, **options,
+        )  # fmt: skip

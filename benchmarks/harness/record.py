@@ -29,7 +29,7 @@ MADE = ("benchmarks/results", "docs/benchmarks.md", "docs/plots")  # by runs and
 PACKAGES = (
     "arcbeam", "numpy", "kaldi-decoder", "kaldifst", "sentencepiece", "kenlm", "flashlight-text", "pyctcdecode",
     "riva-asrlib-decoder", "nvidia-pytriton", "nemo-toolkit", "fast-gpu-asr", "torch", "torchaudio", "transformers",
-    "onnxruntime", "soundfile", "cupy", "cuda-bindings",
+    "onnxruntime", "soundfile", "cupy", "cuda-bindings", "sherpa-onnx",
 )  # fmt: skip
 # Packages that are installed under another name, too.
 OTHER_NAMES = {"cupy": ("cupy-cuda13x", "cupy-cuda12x")}

@@ -101,7 +101,7 @@ class Task:
     accuracy: str = "WER"
 
 
-KALDI, PYCTC, FLASHLIGHT = "kaldi-decoder", "pyctcdecode", "flashlight-text"
+KALDI, PYCTC, FLASHLIGHT, SHERPA = "kaldi-decoder", "pyctcdecode", "flashlight-text", "sherpa-onnx"
 TASKS = (
     Task("words", "512 pieces, a 3-gram", "riva-asrlib-decoder", "gpu_riva", True,
          {"graph": "spm512-3gram", "search": WIDE}),
@@ -135,6 +135,10 @@ TASKS = (
     Task("1,000 boosted words an utterance", "letters, a 3-gram", PYCTC, "boost_rare_words", False,
          {"why": "timed", "score": 10.0},
          _of_decoders("arcbeam, beam 12", f"{PYCTC}, tuned")),
+    Task("RNN-T, a beam", "utterance after utterance", SHERPA, "transducer_beam_sherpa", False,
+         {"model": "RNN-T", "most": 4}, _of_decoders("arcbeam", SHERPA)),
+    Task("TDT, a beam", "utterance after utterance", SHERPA, "transducer_beam_sherpa", False,
+         {"model": "TDT", "most": 4}, _of_decoders("arcbeam", SHERPA)),
     Task("RNN-T, greedy", "utterance after utterance", "a loop in PyTorch", "ll24_cpu", False,
          {"model": "RNN-T"}, _torch),
 )  # fmt: skip

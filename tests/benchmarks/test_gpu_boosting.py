@@ -2,13 +2,11 @@
 
 import pytest
 
-from arcbeam import LanguageModel
 from arcbeam.gpu.tuned import search_plan
 from benchmarks.adapters import gpu as on_gpu
 from benchmarks.experiments import gpu_boost_lists, gpu_boosting, gpu_transducer_boosting
 from benchmarks.harness.registry import Context
 from benchmarks.tasks import phrase_lists
-from data import token_ngrams
 from tests.benchmarks.on_emulated_gpu import rows_of
 from tests.benchmarks.test_gpu_transducers import SIZES, synthetic
 from tests.benchmarks.tiny import give, graph_of_words
@@ -88,15 +86,6 @@ def test_lists_by_hand():
     made = vocabulary.lists([said, said], 10, new_words=3)
     assert [len(phrases) for phrases in made] == [10, 10]
     assert made[1][-3:] == vocabulary.new_words(1, 3)
-
-
-def test_a_model_of_tokens_has_probabilities(tmp_path):
-    path = tmp_path / "tokens.arpa"
-    texts = [[1, 2, 3, 1, 2], [2, 2, 1], [3]]
-    numbers = token_ngrams.write_arpa(path, texts, 3, 5)
-    assert len(numbers) == 3 and numbers[0] == 5 + 3
-    model = LanguageModel.build(path, progress=False)  # warns where they do not sum to 1
-    assert model.info().order == 3
 
 
 def test_rows_of_transducers(gpu, monkeypatch, tmp_path):  # noqa: F811

@@ -1,5 +1,6 @@
 """Figures that guide pages quote are those of the stored results; a paragraph that links a table has no others."""
 
+import itertools
 import re
 from functools import cache, partial
 
@@ -116,6 +117,44 @@ def of_transducer_boosting():
     these = f"{other(1.0, 0):.1f}, {other(1.0):.1f} and {other(0.25):.1f} % with the same lists and factors."
     yield f"A small TDT makes {other(0.0):.1f} % without a tree, and {these}"
     yield f"{words(0.5, kind=pairs):.1f} % at 0.5 with 1,000 others and the RNN-T"
+
+
+def with_models(key, fused, model="RNN-T", name="test-other-100", search="arcbeam", **where):
+    where = ({"most": 16} if search == "arcbeam" else {}) | where
+    return figure("cpu/transducer_beam_wer", key, set=name, model=model, fused=fused, search=search, **where)
+
+
+def of_transducers():
+    phrases = "tree, 1,000 others"
+    listed = {
+        "none": ("", "", {}),
+        "phrases, factor 1": (phrases, phrases, {"tree": 1.0, "depth": 2.0}),
+        "phrases, factor 2": (phrases, phrases, {"tree": 2.0, "depth": 2.0}),
+        "phrases, factor 2, `depth_scaling=1.0`": (phrases, phrases, {"tree": 2.0, "depth": 1.0}),
+        "n-gram model": ("LM", "LM", {}),
+        "n-gram model, `ilm_scale`": ("LM + ILM", "LM", {"lm": 0.3, "ilm": 0.15}),
+        "n-gram model, `lodr_model`": ("LM + LODR", "LM", {"lm": 0.3, "lodr": -0.3}),
+        "n-gram model of three times the text": ("larger LM", "larger LM", {}),
+        "n-gram model, phrases, factor 1": ("tree and LM", "tree and LM", {"tree": 1.0, "depth": 2.0}),
+    }
+    wer = partial(with_models, "wer")
+    which = list(itertools.product(("RNN-T", "TDT"), ("test-other-100", "ljspeech-200")))
+    for label, (fused, greedy, where) in listed.items():
+        can = {} if greedy.endswith("LM") and "tree" not in greedy else where  # greedy search has a factor of its own
+        cells = [f"{wer(greedy, *one, 'greedy', **can):.1f}, {wer(fused, *one, **where):.1f}" for one in which]
+        yield f"| {label} | {' | '.join(cells)} |"
+    without, fused = with_models("wer", "", name="an4-test"), with_models("wer", "LM", name="an4-test")
+    lodr = with_models("wer", "LM + LODR", name="an4-test", lm=0.3, lodr=-0.3)
+    large = with_models("wer", "LM + LODR", name="an4-test", lm=0.5, lodr=-0.5)
+    yield if_so(large > fused > without > lodr, f"from {without:.0f} to {fused:.0f} % word errors")
+    yield f"{lodr:.0f} % with `lodr_scale=-0.3`, but {large:.0f} % with factors of 0.5 and -0.5"
+    held_out = partial(figure, "cpu/transducer_beam_wer", "wer", set="held out", model="RNN-T", most=8)
+    alone, powered = (held_out(fused="LM", lm=0.3, power=power) for power in (0.0, 0.5))
+    both, too_much = (held_out(fused="LM + ILM", lm=lm, ilm=ilm, power=0.5) for lm, ilm in ((0.3, 0.15), (0.1, 0.4)))
+    low_order = held_out(fused="LM + LODR", lm=0.3, lodr=-0.3, power=0.5)
+    yield f"{alone:.2f} % with `ngram_lm_alpha=0.3` alone, {powered:.2f} % with `length_power=0.5` added"
+    yield f"{both:.2f} % with `ilm_scale=0.15` as well, and {low_order:.2f} % with `lodr_scale=-0.3` in its place"
+    yield f"`ngram_lm_alpha=0.1` with `ilm_scale=0.4` makes {too_much:.0f} %"
 
 
 def of_not_yet():
@@ -327,6 +366,7 @@ def of_endpoints():
 
 
 QUOTES = {
+    "transducers.md": of_transducers,
     "transducer-boosting.md": of_transducer_boosting,
     "not-yet.md": of_not_yet,
     "from-pyctcdecode.md": of_from_pyctcdecode,

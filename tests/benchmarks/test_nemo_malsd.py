@@ -4,6 +4,7 @@ import pytest
 
 from benchmarks.adapters import nemo_sources
 from data import synthetic_transducer as synthetic
+from data.token_ngrams import write_arpa
 
 SIZES = synthetic.Sizes(tokens=33, units=256, joint=296, features=256)
 BEAM_SIZE = 4
@@ -62,3 +63,32 @@ def test_what_a_graph_records(adapter, durations, precision):
         if batch == 4:  # fewer rows than buffers have another rounding in torch
             assert found.scores.equal(wanted.scores)
         assert steps.nbest(found, normalized=True) == search.nbest(wanted, normalized=True)
+
+
+def test_adaptive_expansion(adapter):
+    search = adapter.NemoMaes(synthetic.weights(SIZES, tdt=False), SIZES.blank, None, BEAM_SIZE)
+    frames, texts, _ = synthetic.utterances(5, 30, SIZES)
+    found = search.texts(list(frames), 2, normalized=False)
+    assert [one[0] for one in found] == texts and all(len(one) <= BEAM_SIZE for one in found)
+
+
+@pytest.mark.parametrize("kind", ["NemoMalsd", "NemoMaes"])
+def test_a_model_of_tokens_takes_part(adapter, kind, tmp_path):
+    """With the factor 0 lists are those of no model; a large one prefers what the model was counted from."""
+    path = tmp_path / "tokens.arpa"
+    texts = [[token] * 30 for token in range(3)]
+    write_arpa(path, texts, 2, SIZES.blank, lambda token: chr(100 + token))
+    model = adapter.ngram_model(path, SIZES.blank)
+    frames = list(synthetic.utterances(4, 24, SIZES, ambiguity=0.9)[0])
+    arrays, found = synthetic.weights(SIZES, tdt=False), {}
+    for alpha in (None, 0.0, 3.0):
+        fused = {} if alpha is None else {"ngram_lm": model, "ngram_lm_alpha": alpha}
+        search = getattr(adapter, kind)(arrays, SIZES.blank, None, BEAM_SIZE, **fused)
+        found[alpha] = search.texts(frames, 4, normalized=True)
+
+    def rare(lists):
+        """Labels that the model has hardly seen, in the best texts."""
+        return sum(token > 2 for texts in lists for token in texts[0])
+
+    assert [texts[0] for texts in found[0.0]] == [texts[0] for texts in found[None]]
+    assert rare(found[3.0]) < rare(found[None])

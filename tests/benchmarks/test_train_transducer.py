@@ -1,6 +1,7 @@
 """Training a transducer over log-probs: alignments, spoken texts, the loss, and a run from data to weights."""
 
 import itertools
+import lzma
 import shutil
 from types import SimpleNamespace
 
@@ -11,8 +12,14 @@ torch = pytest.importorskip("torch", reason="training needs torch")
 pytest.importorskip("sentencepiece", reason="training needs sentencepiece")
 
 from arcbeam import TransducerDecoder  # noqa: E402
-from benchmarks.data import datasets  # noqa: E402
-from benchmarks.experiments import transducer_beam, transducer_boosting, transducer_wer  # noqa: E402
+from benchmarks.data import datasets, pieces_lm  # noqa: E402
+from benchmarks.experiments import (  # noqa: E402
+    transducer_beam,
+    transducer_beam_sherpa,
+    transducer_beam_wer,
+    transducer_boosting,
+    transducer_wer,
+)
 from benchmarks.harness.registry import Context  # noqa: E402
 from benchmarks.tasks import boosting  # noqa: E402
 from data import (  # noqa: E402
@@ -321,6 +328,83 @@ def test_beam_search_of_trained_models(trained, tmp_path, monkeypatch):
         assert {row["power"] for row in rows[first + 4 : first + each - 2]} == set(transducer_beam.POWERS)
         for row in rows[first + each - 2 : first + each]:
             assert row["search"] == "NeMo" and ("wer" in row or str(row["status"]).startswith("NeMo missing: "))
+
+
+@pytest.fixture
+def with_models(trained, data, tmp_path, monkeypatch):
+    """Weights, text for n-gram models, and a vocabulary for lists."""
+    for kind in ("rnnt", "tdt"):
+        shutil.copy(tmp_path / "transducer" / f"{kind}.npz", tmp_path / "transducer" / f"{kind}-full-sum.npz")
+    said = " ".join(train_transducer.read_set(data / "throughput").references).split()
+    for folder in ("lm", "text"):
+        (data / folder).mkdir(exist_ok=True)
+    (data / "lm" / "words.txt").write_text("\n".join(sorted(set(said))))
+    monkeypatch.setattr(boosting, "frequent_words", lambda: frozenset(said[::3]))
+    with lzma.open(data / "text" / "books.txt.xz", "wt") as file:
+        file.writelines(f"{' '.join(said[at : at + 4])}\n" for at in range(len(said) - 4))
+    monkeypatch.setattr(pieces_lm, "MEASURED", ())
+    for name, value in {
+        "ORDER": 3,
+        "PRUNE": (),
+        "WHOLE_PRUNE": (),
+        "TRAINED": (5, 10),
+        "HELD_OUT": 2,
+        "WORDS": (2, 9),
+    }.items():
+        monkeypatch.setattr(pieces_lm, name, value)
+
+
+def test_models_of_pieces_and_what_is_held_out(with_models, data):
+    found = pieces_lm.get(data / "tokenizers" / "librispeech_bpe_256.model")
+    first, whole, second = (path.read_bytes() for path in (found.large, found.whole, found.low_order))
+    assert len(found.held_out) == 2 and b"\\3-grams" in first and b"\\3-grams" not in second
+    assert len(whole) >= len(first)
+    known = [text for count in pieces_lm.TRAINED for text in train_transducer.read_text(books(data), count, ())]
+    assert known and not set(known) & set(found.held_out)
+    assert pieces_lm.get(data) == found  # is kept
+
+
+def books(data):
+    return data / "text" / "books.txt.xz"
+
+
+def test_beam_search_with_models(with_models, monkeypatch):
+    module = transducer_beam_wer
+    factors = {"LM_FACTORS": (0.1, 0.3), "ILM_FACTORS": (0.05,), "LODR_FACTORS": (-0.05,), "POWERS": (0.0, 1.0)}
+    for name, value in {**factors, "SETS": ("demo",), "NEMO_BEAMS": (2, 3), "OTHERS": 3}.items():
+        monkeypatch.setattr(module, name, value)
+    rows = list(module.run(Context(1, 2)))
+    for model in ("RNN-T", "TDT"):
+        tried, found = (
+            [row for row in rows if row["model"] == model and (row["set"] == module.HELD_OUT) == held]
+            for held in (True, False)
+        )
+        assert {row["fused"] for row in tried} == {"greedy LM", "LM", "LM + ILM", "LM + LODR"}
+        plain = [row for row in found if row["fused"] == "" and "gap" in row]
+        assert min(row["gap"] for row in plain) >= 0 and plain[3]["gap"] <= 1e-6 and plain[3]["most"] == 64
+        for row in found:
+            if "wer" not in row:
+                assert str(row["status"]).startswith("NeMo missing: ")
+                continue
+            assert row["interval"][0] <= row["above"] <= row["interval"][1] and row["oracle"] <= row["wer"]
+            assert row["search"] != "greedy" or row["above"] == 0
+            names = {"lm": "LM", "ilm": "ILM", "lodr": "LODR", "tree": "tree"}
+            for name, shown in names.items():  # of a model that does not help the factor may be 0
+                fused = shown in row["fused"].replace(",", " ").split()
+                assert fused == bool(row.get(name)) if name != "lm" else fused or name not in row
+        [best] = {row.get("lm") for row in found if row["fused"] == "LM" and row["search"] == "arcbeam"}
+        of_best = [row["wer"] for row in tried if row["fused"] == "LM" and row.get("lm") == best]
+        assert min(of_best) == min(row["wer"] for row in tried if row["fused"] == "LM")
+
+
+def test_beam_search_and_sherpa_onnx(with_models, monkeypatch):
+    monkeypatch.setattr(transducer_beam_sherpa, "SET", "demo")
+    monkeypatch.setattr(transducer_beam_sherpa, "MOST", (2, 4))
+    rows = list(transducer_beam_sherpa.run(Context(1, 2)))
+    measured = [row for row in rows if "rtfx" in row]
+    assert [row["most"] for row in measured if row["decoder"] == "arcbeam"] == [None, 2, 4] * 2
+    for row in rows:
+        assert row.get("gap", 0) >= 0 and ("rtfx" in row or str(row["status"]).startswith("sherpa-onnx missing: "))
 
 
 def test_weights_that_are_missing(tmp_path, monkeypatch):
