@@ -29,7 +29,7 @@ cdef enum:
     SLICE_MS = 100  # of waiting between checks for signals
     ROOM = 1  # arcbeam::transducer::Ending
 
-NO_AUTOMATA = None, None, (0, 0)  # of an utterance
+cdef tuple NO_AUTOMATA = (None, None, (0, 0))  # of an utterance
 
 
 cdef class CudaEngine(BatchEngine):
