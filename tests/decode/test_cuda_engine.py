@@ -146,8 +146,9 @@ def test_launch_shapes(gpu, shape):
 
 def test_which_shapes():
     few, many = search_plan.FEW_TOKENS, search_plan.FEW_TOKENS + 1
-    assert search_plan.launch_shapes(528, 132, few) == (search_plan.CROWDED, search_plan.DENSE, search_plan.WIDE)
-    assert search_plan.launch_shapes(527, 132, few) == (search_plan.DENSE, search_plan.WIDE)
+    for tokens, crowd in ((search_plan.FEWER_TOKENS, 528), (few, 792)):
+        assert search_plan.launch_shapes(crowd, 132, tokens)[0] == search_plan.CROWDED
+        assert search_plan.launch_shapes(crowd - 1, 132, tokens) == (search_plan.DENSE, search_plan.WIDE)
     for utterances, tokens in ((132, few), (528, None), (528, many)):
         assert search_plan.launch_shapes(utterances, 132, tokens) == (search_plan.WIDE,)
 

@@ -65,8 +65,11 @@ DENSE = LaunchShape("dense", threads=256, blocks_per_multiprocessor=2)
 CROWDED = LaunchShape("dense", threads=128, blocks_per_multiprocessor=4)
 FEW_TOKENS = 48
 """The average number of tokens in a frame up to which small blocks suffice."""
-CROWD = 4
-"""Utterances per multiprocessor from which on the shape ``CROWDED`` is tried first."""
+FEWER_TOKENS = 24
+CROWD, CROWD_OF_MORE = 4, 6
+"""Utterances per multiprocessor from which on the shape ``CROWDED`` is tried first: with up to `FEWER_TOKENS` in a
+frame, and with more. (688 of letters at beam 17, with 33 tokens: 13.7 ms in ``DENSE`` and 18.0 in ``CROWDED``; 1,032:
+30.9 and 27.3. H200.)"""
 SMALL_FRAME = 32
 """The number of tokens up to which one warp decodes a frame; at most 32. 0: none."""
 CLUSTER = LaunchShape("cluster", threads=512, blocks_per_multiprocessor=1, cluster=8)
@@ -99,7 +102,8 @@ def launch_shapes(utterances: int, multiprocessors: int, tokens: float | None = 
     # No launch begins in clusters: most utterances are faster without them.
     if tokens is None or tokens > FEW_TOKENS or utterances <= multiprocessors:
         return (WIDE,)
-    return (CROWDED, DENSE, WIDE) if utterances >= CROWD * multiprocessors else (DENSE, WIDE)
+    crowd = CROWD if tokens <= FEWER_TOKENS else CROWD_OF_MORE
+    return (CROWDED, DENSE, WIDE) if utterances >= crowd * multiprocessors else (DENSE, WIDE)
 
 
 @dataclass(frozen=True)
