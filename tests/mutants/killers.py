@@ -12,6 +12,7 @@ from tests.decode import graphs, kenlm_files
 from tests.decode import test_align_emulated as align_emulated
 from tests.decode import test_lattice_emulated as lattice_emulated
 from tests.decode import test_log_softmax_emulated as log_softmax_emulated
+from tests.decode import test_small_frames_emulated as small_frames_emulated
 from tests.decode import test_stream_lattices_emulated as stream_lattices_emulated
 from tests.decode import test_streams_emulated as streams_emulated
 from tests.decode.both_engines import check
@@ -370,3 +371,13 @@ def beam_of_a_transducer():
             options = beam_emulated.options_of(kind, beam=beam, max_symbols=2)
             beam_emulated.check(beam_emulated.small(kind), beam_emulated.BATCH, beam_emulated.Shape(kernel), **options)
     beam_emulated.test_rooms_grow("tdt", "many")
+
+
+def small_frames():
+    """That one warp decodes: in rooms that grow and in others, with many arcs, epsilon arcs, ties and milestones."""
+    for room in (TIGHT, ROOMY):
+        small_frames_emulated.test_a_frame_between_a_warp_and_the_block(32, room)
+    small_frames_emulated.test_arcs_and_states_around_what_a_warp_holds(500)
+    small_frames_emulated.test_closures_that_fill_the_warp()
+    small_frames_emulated.test_ties()
+    small_frames_emulated.test_milestones_and_collected_logs()
