@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "transducer/beam/lattice.hpp"
 #include "transducer/confidence.hpp"
 #include "transducer/frames.hpp"
 #include "transducer/fusion.hpp"
@@ -28,6 +29,7 @@ struct Utterance {
     const StreamState* from;  // null at the start of a stream
     Fusion fusion;
     FusionStates fusion_start;  // of the models, at the start of a stream
+    bool keeps_lattice;         // of beam search
 };
 
 inline std::size_t frames_of(const Utterance& utterance) { return utterance.input.frames; }
@@ -38,7 +40,8 @@ struct BeamOptions {
     std::uint32_t max_hypotheses = 1;
     bool sums = true;
     float length_power = 0.0F;
-    float ilm_scale = 0.0F;  // of the internal language model
+    float ilm_scale = 0.0F;           // of the internal language model
+    std::uint32_t merge_context = 0;  // labels; 0: only equal histories are merged
 };
 
 struct Options {
@@ -72,8 +75,9 @@ struct Work {
 };
 
 struct Result : Labels {
-    NBest nbest;  // of beam search, which leaves labels and state above empty
-    Work work;    // of beam search
+    NBest nbest;            // of beam search, which leaves labels and state above empty
+    beam::Lattice lattice;  // of beam search, if it is kept
+    Work work;              // of beam search
     StreamState state;
     Outcome outcome = Outcome::kDecoded;
     BadValue bad;

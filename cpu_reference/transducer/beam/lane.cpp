@@ -17,6 +17,8 @@ void Lane::begin(const Network& network, const Options& options, const Utterance
     offset_ = 0.0;
     fusion_.begin(network, utterance.fusion, options.beam.ilm_scale, options.blank);
     tree_.reset(Fused{utterance.fusion_start});
+    contexts_.reset(options.beam.merge_context);
+    lattice_.reset(utterance.keeps_lattice);
     buckets_.clear();
     log_.clear();
     live_.clear();
@@ -91,25 +93,31 @@ void Lane::advance(AlignedFloats& scratch) {
     }
     Bucket deeper;
     for (const Candidate& candidate : expansion_.expand(*options_, live_, rows, passed_over)) {
-        add(deeper, live_[candidate.rank], *rows[candidate.rank], candidate);
+        add(deeper, *rows[candidate.rank], candidate);
     }
     live_.clear();
     if (!deeper.hypotheses.empty()) {
-        live_ = cut_off(deeper, std::max(expansion_.bound(), overtaken()), options_->beam.max_hypotheses);
+        ++place_.symbols;
+        live_from(deeper, std::max(expansion_.bound(), overtaken()));
     }
     if (live_.empty()) {
         go_to_next_frame(scratch);
         return;
     }
-    ++place_.symbols;
     write_labels();
 }
 
-float Lane::overtaken() const {
+void Lane::live_from(Bucket& bucket, float bound) {
+    contexts_.merge(bucket, tree_);
+    live_ = cut_off(bucket, bound, options_->beam.max_hypotheses);
+    lattice_.add(bucket, live_, place_, tree_, contexts_);
+}
+
+float Lane::overtaken() {
     std::vector<std::pair<std::uint32_t, float>> histories;
     for (const auto& [frame, bucket] : buckets_) {
         for (const Hypothesis& one : bucket.hypotheses) {
-            histories.emplace_back(one.node, -one.score);
+            histories.emplace_back(contexts_.of(one.node, tree_), -one.score);
         }
     }
     std::sort(histories.begin(), histories.end());  // by history, its best score first
@@ -125,7 +133,8 @@ float Lane::overtaken() const {
     return -last->second;
 }
 
-void Lane::add(Bucket& deeper, const Hypothesis& source, const Row& row, const Candidate& candidate) {
+void Lane::add(Bucket& deeper, const Row& row, const Candidate& candidate) {
+    const Hypothesis& source = live_[candidate.rank];
     const bool writes = candidate.token != options_->blank;
     const std::uint32_t duration = options_->durations.empty() ? 0U : options_->durations[candidate.duration];
     const Place next =
@@ -141,10 +150,15 @@ void Lane::add(Bucket& deeper, const Hypothesis& source, const Row& row, const C
     }
     Bucket& bucket = next.frame == place_.frame ? deeper : buckets_[std::min(next.frame, frames_)];
     bucket.add(made, options_->beam.sums);
+    if (lattice_.is_kept()) {
+        const float more = row.durations[candidate.duration];
+        bucket.arrivals.push_back({made.node,
+                                   {lattice_.live(candidate.rank), 0U, candidate.token, candidate.duration,
+                                    token + more, row.scores[candidate.token] + more}});
+    }
 }
 
 void Lane::go_to_next_frame(AlignedFloats& scratch) {
-    const BeamOptions& beam = options_->beam;
     do {
         const auto first = buckets_.begin();
         float best = -INFINITY;
@@ -156,7 +170,7 @@ void Lane::go_to_next_frame(AlignedFloats& scratch) {
         }
         offset_ += static_cast<double>(best);
         place_ = {first->first, 0U};
-        live_ = cut_off(first->second, -beam.beam, beam.max_hypotheses);
+        live_from(first->second, -options_->beam.beam);
         buckets_.erase(first);
     } while (live_.empty());
     write_labels();
@@ -174,6 +188,7 @@ void Lane::go_to_next_frame(AlignedFloats& scratch) {
         }
     }
     tree_.keep(nodes);
+    lattice_.shorten(buckets_);
 }
 
 void Lane::write_labels() {
@@ -198,6 +213,7 @@ void Lane::end() {
     const ListOptions options{options_->beam.length_power, !options_->durations.empty(),
                               options_->confidence.statistic != Confidence::Statistic::kNone};
     list_ended(options, offset_, ended, log_.data(), result_->nbest);
+    result_->lattice = lattice_.take();
 }
 
 void Lane::add_shares(std::uint32_t node, double* shares) const {

@@ -9,7 +9,9 @@
 
 #include "shared/transducer_rules.hpp"
 #include "transducer/beam/bucket.hpp"
+#include "transducer/beam/contexts.hpp"
 #include "transducer/beam/expand.hpp"
+#include "transducer/beam/lattice_log.hpp"
 #include "transducer/beam/prefix_tree.hpp"
 #include "transducer/frames.hpp"
 #include "transducer/network.hpp"
@@ -46,16 +48,18 @@ class Lane {
     // Expands the live hypotheses, and goes on to the next depth of the frame or to a later frame.
     void advance(AlignedFloats& scratch);
 
-    // Writes the n-best list.
+    // Writes the n-best list and the lattice.
     void end();
 
   private:
     void go_to_next_frame(AlignedFloats& scratch);
-    void add(Bucket& bucket, const Hypothesis& source, const Row& row, const Candidate& candidate);
+    void add(Bucket& bucket, const Row& row, const Candidate& candidate);
+    // Makes the hypotheses of a bucket live that pass the cut-off.
+    void live_from(Bucket& bucket, float bound);
     void write_labels();
     void end_by_bad_logits();
     // The score below which as many histories as may live have left the frame with better ones.
-    [[nodiscard]] float overtaken() const;
+    [[nodiscard]] float overtaken();
     [[nodiscard]] const Row* row_of(std::uint32_t node) const;
     // What each model has added to a history, the internal language model last.
     void add_shares(std::uint32_t node, double* shares) const;
@@ -75,6 +79,8 @@ class Lane {
     std::vector<std::uint32_t> without_biases_;
     std::vector<std::uint32_t> untested_;
     std::vector<Label> log_;
+    Contexts contexts_;
+    LatticeLog lattice_;
     Expansion expansion_;
 };
 

@@ -47,6 +47,7 @@ class PrefixTree {
         return found->second;
     }
 
+    [[nodiscard]] std::uint32_t token(std::uint32_t node) const { return nodes_[node].token; }
     [[nodiscard]] std::uint32_t parent(std::uint32_t node) const { return nodes_[node].parent; }
     [[nodiscard]] const Fused& fused(std::uint32_t node) const { return nodes_[node].fused; }
     [[nodiscard]] const Tested* tested(std::uint32_t node) const { return nodes_[node].tested.get(); }

@@ -17,6 +17,7 @@ from arcbeam.graph.symbols import is_far_beyond
 from arcbeam.lm.kenlm import KenLM, case_hint
 from arcbeam.lm.language_model import SENTENCE_END, SENTENCE_START, UNKNOWN_WORDS, LanguageModel
 from arcbeam.lm.loading import as_language_model, as_large_model
+from arcbeam.lm.no_model import no_model
 
 if TYPE_CHECKING:
     import os
@@ -47,10 +48,13 @@ class WordLabels(NamedTuple):
     @classmethod
     def find(cls, graph: Graph, large: LargeModel, small: LanguageModel, unknown_words: str) -> WordLabels:
         """Looks up all words; GraphError unless the graph was built with `small`, or if `large` lacks words."""
-        _check_digest(graph, large, small)
         ids, words = _words_of(graph)
-        small_labels, is_absent = _in_automaton(words, small)
-        absent = [words[i] for i in np.flatnonzero(is_absent).tolist()]
+        if small is no_model():
+            small_labels, absent = np.full(len(words), small.unknown_label, np.uint32), []
+        else:
+            _check_digest(graph, large, small)
+            small_labels, is_absent = _in_automaton(words, small)
+            absent = [words[i] for i in np.flatnonzero(is_absent).tolist()]
         if absent:
             raise GraphError(
                 f"graph_language_model: it lacks {_listed(absent)} of the graph, so the graph was built with another "

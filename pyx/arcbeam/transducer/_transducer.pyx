@@ -12,7 +12,7 @@ from libcpp.vector cimport vector
 from arcbeam.core._confidence cimport Confidence, confidence_of
 from arcbeam.core._pooled_engine cimport AnyEngine, PooledEngine
 from arcbeam.arrays._vectors cimport into_vector
-from arcbeam.transducer.beam._lists cimport copied, Labels, labels_of, Lists, NBest
+from arcbeam.transducer.beam._lists cimport copied, Labels, labels_of, Lattice, Lists, NBest
 from arcbeam.transducer._token_automaton cimport TokenAutomaton, automaton_of
 
 
@@ -123,6 +123,7 @@ cdef extern from "transducer/search.hpp" namespace "arcbeam::transducer" nogil:
         const StreamState* start "from"
         Fusion fusion
         FusionStates fusion_start
+        cbool keeps_lattice
 
     cdef struct BeamOptions:
         float beam
@@ -130,6 +131,7 @@ cdef extern from "transducer/search.hpp" namespace "arcbeam::transducer" nogil:
         cbool sums
         float length_power
         float ilm_scale
+        uint32_t merge_context
 
     cdef cppclass Options:
         uint32_t blank
@@ -154,6 +156,7 @@ cdef extern from "transducer/search.hpp" namespace "arcbeam::transducer" nogil:
 
     cdef cppclass Result(Labels):
         NBest nbest
+        Lattice lattice
         Work work
         StreamState state
         Outcome outcome
@@ -258,7 +261,7 @@ cdef class CpuEngine(PooledEngine):
             self.options.confidence = confidence_of(confidence)
         if beam is not None:
             self.options.beam = BeamOptions(beam.beam, beam.max_hypotheses, beam.merge == "sum", beam.length_power,
-                                            beam.ilm_scale)
+                                            beam.ilm_scale, beam.merge_context or 0)
         self.threads = threads
         self.ready()
 
@@ -278,13 +281,17 @@ cdef class CpuEngine(PooledEngine):
         """dict : bytes of the packed weights and tables."""
         return {"weights": self.network.nbytes}
 
-    def decode(self, const int64_t[:, ::1] utterances, list states, bint on_host=True, list fusions=None):
-        """Decodes a batch: (found, bad), as `CudaEngine.decode` does; with a beam what is found are n-best lists."""
+    def decode(self, const int64_t[:, ::1] utterances, list states, bint on_host=True, list fusions=None,
+               bint lattice=False):
+        """Decodes a batch: (found, bad), as `CudaEngine.decode` does; with a beam what is found are n-best lists.
+
+        With `lattice` each has a lattice, too, which `Lists.lattice` returns.
+        """
         with self.decoding_lock():
             self.ready()
-            return self._decode(utterances, states, fusions)
+            return self._decode(utterances, states, fusions, lattice)
 
-    cdef _decode(self, const int64_t[:, ::1] utterances, list states, list fusions):
+    cdef _decode(self, const int64_t[:, ::1] utterances, list states, list fusions, bint lattice):
         cdef vector[StreamState] before
         cdef vector[Utterance] batch
         cdef StreamState state
@@ -305,6 +312,7 @@ cdef class CpuEngine(PooledEngine):
                 utterance.fusion_start.of[2] = self.lodr.start
             before.push_back(state)
             utterance.start = &before[i] if states[i] is not None else NULL
+            utterance.keeps_lattice = lattice
             utterance.input = EncoderOutput(<const void*> <uintptr_t> utterances[i, 0], utterances[i, 1],
                                             <uint32_t> utterances[i, 2], utterances[i, 3] != 0)
             batch.push_back(utterance)
@@ -315,6 +323,8 @@ cdef class CpuEngine(PooledEngine):
         if self.options.beam.beam > 0:
             for i in range(self.engine.results().size()):
                 lists.of.push_back(self.engine.results()[i].nbest)
+                if lattice:
+                    lists.lattices.push_back(self.engine.results()[i].lattice)
             return [(lists.take, i) for i in range(lists.of.size())], bad
         found = [self._result(i) for i in range(self.engine.results().size())]
         return [(found.__getitem__, i) for i in range(len(found))], bad

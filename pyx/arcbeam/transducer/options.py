@@ -46,6 +46,7 @@ class TransducerKeywords(TypedDict, total=False):
     length_power: float
     ilm_scale: float
     lodr_scale: float
+    merge_context: int | None
 
 
 @lists_fields
@@ -98,6 +99,10 @@ class TransducerOptions:
         labels (Meng et al. 2021).
     lodr_scale : float
         With a beam: the factor, from -1 to 0, of the natural logs of ``lodr_model``, as in icefall.
+    merge_context : int or None
+        With a beam: hypotheses on the same frame whose last so many tokens are equal become one, the one with the
+        larger score, although older tokens differ; a lattice keeps the paths of both (Prabhavalkar et al. 2021). None:
+        only those with the same tokens become one. On the CPU only.
     """
 
     blank_id: int
@@ -117,6 +122,7 @@ class TransducerOptions:
     length_power: float = 0.0
     ilm_scale: float = 0.0
     lodr_scale: float = -0.1
+    merge_context: int | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.blank_id, bool) or not isinstance(self.blank_id, numbers.Integral):
@@ -165,7 +171,9 @@ class TransducerOptions:
             scale = as_float(name, getattr(self, name), f"from {least:g} to {most:g}")
             if not least <= scale <= most:
                 raise ValueError(f"{name}: expected a number from {least:g} to {most:g}, got {scale!r}")
-        for name in ("max_hypotheses", "merge", "length_power", "ilm_scale", "lodr_scale"):
+        if self.merge_context is not None:
+            check_count("merge_context", self.merge_context, LARGEST_COUNT)
+        for name in ("max_hypotheses", "merge", "length_power", "ilm_scale", "lodr_scale", "merge_context"):
             if self.beam is None and getattr(self, name) != getattr(TransducerOptions, name):
                 raise ValueError(f"{name}: expected a beam, too, such as beam=4; without one, decoding is greedy")
 

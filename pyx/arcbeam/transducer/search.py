@@ -18,6 +18,7 @@ from arcbeam.transducer.states import State, states_of
 
 if TYPE_CHECKING:
     from arcbeam.transducer.engines import TransducerEngine
+    from arcbeam.transducer.lattice.lattice_form import LatticeForm
     from arcbeam.transducer.network import Joint, LstmPrediction, StatelessPrediction
     from arcbeam.transducer.options import TransducerOptions
     from arcbeam.transducer.token_automaton import TokenAutomaton
@@ -67,6 +68,13 @@ class GreedySearch:
 
     def _no_frames(self) -> Inputs:
         return as_inputs(np.empty((1, 0, self.spec.columns), np.float32), None, self.spec)
+
+    @cached_property
+    def lattice_form(self) -> LatticeForm:
+        """What the lattices of this decoder share."""
+        from arcbeam.transducer.lattice.lattice_form import LatticeForm
+
+        return LatticeForm.of(self.tokens, self.options.blank_id, self.form.frame_shift, self.form.detokenize)
 
     def tree(self, boost: BoostingTree | None) -> BoostingTree | None:
         """The tree of a stream, checked."""

@@ -3,6 +3,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
 LINK: np.dtype[np.void]
 
 class Lattices:
@@ -14,3 +17,6 @@ class Lattices:
     def take(self, places: list[int]) -> Lattices: ...
     def copied(self, index: int) -> Lattices: ...
     def arrays(self, index: int) -> dict[str, npt.NDArray[Any] | float | bool]: ...
+
+def best_to_states(start: int, sources: Ints, targets: Ints, costs: Floats, num_states: int) -> Floats: ...
+def best_to_ends(end_costs: Floats, sources: Ints, targets: Ints, costs: Floats) -> Floats: ...

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from arcbeam.core.errors import Fault, UnsupportedError
 from arcbeam.transducer.hypothesis import FIELDS, HypothesisForm, TransducerHypothesis
 from arcbeam.words import finite
+
+if TYPE_CHECKING:
+    from arcbeam.ctc.lattice.lattice import Lattice
 
 ONLY_GREEDILY = "works with greedy search only, until beam search supports it; leave out beam= when the decoder is made"
 Entry: TypeAlias = tuple[tuple[np.ndarray, ...], float, float, tuple[float, float, float, float]]
@@ -32,6 +36,7 @@ class BeamHypothesis(TransducerHypothesis):
     ) -> None:
         super().__init__(take, place, form, error)
         self._wanted = nbest
+        self._make_lattice: Callable[[], Lattice] | None = None
 
     def _fill(self, *entries: Entry) -> None:  # type: ignore[override]
         labels, self._score, self._posterior, self._shares = entries[0]
@@ -61,6 +66,15 @@ class BeamHypothesis(TransducerHypothesis):
     def nbest(self) -> list[BeamHypothesis] | None:  # type: ignore[override]
         """The best distinct sequences of tokens; None if not requested."""
         return self._filled("_nbest")
+
+    @cached_property
+    def lattice(self) -> Lattice | None:  # type: ignore[override]
+        """The paths that the search has kept, as links between tokens; None if not requested."""
+        return None if self._make_lattice is None else self._make_lattice()
+
+    def __getstate__(self) -> dict[str, Any]:
+        _ = self.lattice
+        return {**super().__getstate__(), "_make_lattice": None}
 
     @property
     def lm_score(self) -> float:  # type: ignore[override]
