@@ -65,8 +65,8 @@ class WordLabels(NamedTuple):
         if absent and unknown_words == "error":
             raise GraphError(
                 f"language_model: it lacks {_listed(absent)} of the graph{case_hint(absent, large)}; "
-                "unknown_words='unk' scores them as its unknown word, 'small' leaves them the score of the graph's own "
-                "language model"
+                "unknown_words='unk' scores them as its unknown word"
+                + ("" if small is no_model() else ", 'small' leaves them the score of the graph's own language model")
             )
         if len(absent) * 2 > len(words):
             warn(f"language_model: it lacks {_listed(absent)}, most of the graph's words{case_hint(absent, large)}")

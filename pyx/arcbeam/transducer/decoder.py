@@ -232,7 +232,7 @@ class TransducerDecoder(SearchingDecoder, Fixed):
             As the decoder itself takes them; "auto" for those among the arrays, or None if there is none.
         precision, device, threads, confidence, confidence_aggregation, boosting_tree_alpha, \
 ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, lodr_model, lodr_scale, ilm_scale, beam, max_hypotheses, \
-merge, length_power
+merge, length_power, merge_context
             As the decoder itself takes them.
 
         Raises
@@ -314,7 +314,7 @@ merge, length_power
             As the decoder itself takes it; "auto" means the pieces of the configuration, or None if it has none.
         precision, device, threads, confidence, confidence_aggregation, boosting_tree_alpha, \
 ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, lodr_model, lodr_scale, ilm_scale, beam, max_hypotheses, \
-merge, length_power
+merge, length_power, merge_context
             As the decoder itself takes them.
 
         Raises
@@ -376,7 +376,7 @@ merge, length_power
             As in `from_nemo`.
         durations, precision, device, threads, frame_shift, tokenizer, confidence, confidence_aggregation, \
 boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, lodr_model, lodr_scale, ilm_scale, beam, \
-max_hypotheses, merge, length_power
+max_hypotheses, merge, length_power, merge_context
             As the decoder itself takes them.
 
         Raises
