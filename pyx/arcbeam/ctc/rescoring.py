@@ -68,7 +68,8 @@ class WordLabels(NamedTuple):
                 "unknown_words='unk' scores them as its unknown word"
                 + ("" if small is no_model() else ", 'small' leaves them the score of the graph's own language model")
             )
-        if len(absent) * 2 > len(words):
+        # What a transducer writes may be any letters, but some of it is words.
+        if len(absent) * 2 > len(words) and (small is not no_model() or len(absent) == len(words) > 1):
             warn(f"language_model: it lacks {_listed(absent)}, most of the graph's words{case_hint(absent, large)}")
         unknown = large.unknown_label if isinstance(large, LanguageModel) else 0
         unknown |= KEEPS_SMALL_COST if unknown_words == "small" else 0
