@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from arcbeam import BoostingTree, TransducerDecoder
+from arcbeam import BoostingTree, TransducerDecoder, read_lattices
 from arcbeam.cli import options as opt
 from tests.cli.transducer_models import write_icefall
 from tests.transducer.archives import icefall_names, nemo_file, nemo_names
@@ -336,6 +336,29 @@ def test_a_beam(run, models):
     }.items():
         result = run(*given, *wrong)
         assert result.exit_code == 1 and said in result.stderr
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_lattices(run, models, raw):
+    """They are those of the decoder; a model without pieces writes numbers."""
+    options = ("--beam", "4", "--merge-context", "1", "--lattice", models / "out.ark", *(["--raw-lattice"] * raw))
+    for name, make in (("m.nemo", TransducerDecoder.from_nemo), ("m.pt", TransducerDecoder.from_icefall)):
+        decoder = make(models / name, beam=4, merge_context=1, device="cpu")
+        expected = decoder.decode(list(FRAMES.values()), lattice=True)
+        result = run("transduce", models / name, models / "in.npz", *options)
+        assert f"wrote {models / 'out.ark'}: {len(FRAMES)} lattices, whose words are tokens" in result.stderr
+        for (utterance, read), key, one in zip(read_lattices(models / "out.ark"), FRAMES, expected, strict=True):
+            assert utterance == key
+            assert read == one.lattice.to_kaldi(determinize=not raw)
+    for wrong, said in {
+        ("--lattice", "a.ark"): "--beam",
+        ("--beam", "4", "--raw-lattice"): "--lattice",
+        ("--beam", "4", "--lattice", "ark:-"): "cannot both go to the standard output",
+        ("--beam", "4", "--merge-context", "0"): "a whole number of at least 1",
+        ("--merge-context", "2"): "--beam",
+    }.items():
+        result = run("transduce", models / "m.nemo", models / "in.npz", *wrong)
+        assert result.exit_code == 2 and said in " ".join(result.stderr.replace("│", " ").split())
 
 
 def test_a_beam_with_phrases_takes_the_cpu_unless_a_device_is_named(run, models, monkeypatch):

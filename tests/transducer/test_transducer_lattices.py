@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import arcbeam
-from arcbeam import GraphError, InputError, LanguageModel, TransducerDecoder, UnsupportedError
+from arcbeam import CapacityError, GraphError, InputError, LanguageModel, TransducerDecoder, UnsupportedError
 from arcbeam.core.pieces import join_pieces
+from arcbeam.ctc.lattice import word_lattice
 from tests.transducer import beam_oracle
 from tests.transducer.beam_searches import DURATIONS, INF, PREDICTIONS
 from tests.transducer.networks import random_arrays, random_frames
@@ -141,6 +142,14 @@ def test_a_model_that_lacks_words_is_refused(model):
     pieces = [name.upper() for name in PIECES]
     with pytest.warns(UserWarning, match=r"it lacks \d+ words .*, most of the graph's words"):
         found_of(1, pieces=pieces).lattice.whole_words().rescore(lm, unknown_words="unk")
+
+
+def test_lattices_of_too_many_words_are_refused(monkeypatch):
+    lattice = found_of(1).lattice
+    monkeypatch.setattr(word_lattice, "MOST_LINKS", 150)
+    with pytest.raises(CapacityError, match=r"at most 150 links.*lattice\.prune\(4\.0\)\.whole_words\(\)"):
+        lattice.whole_words()
+    assert lattice.prune(0.5).whole_words().text == lattice.text
 
 
 def test_parts_of_the_scores():

@@ -205,6 +205,8 @@ class Lattice(LatticeForms):
         ------
         ValueError
             The lattice comes from a pickle, or nothing says how its words are written.
+        CapacityError
+            There would be more than 2**22 links: prune the lattice first.
         """
         batch = self._whole_batch("whole_words")
         if self.words.any() and not self.word_symbols:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from arcbeam.core.errors import CapacityError
 from arcbeam.core.pieces import split_piece
 from arcbeam.ctc.lattice.arrays import EPSILON_COLUMN, LatticeArrays
 from arcbeam.ctc.lattice.from_arcs import Arcs, lattice_of_arcs
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from arcbeam.ctc.lattice._lattices import Lattices
     from arcbeam.graph.graph import Graph
 
+MOST_LINKS = 1 << 22  # of words, for which a link takes some 300 bytes while they are made
 OPENS = None  # in place of a rest: the next piece with letters begins a word, though it has no mark
 Rest = str | None
 
@@ -82,6 +84,11 @@ def _found(lattice: LatticeArrays, pieces: dict[int, tuple[bool, str]]) -> _Foun
         found.places[token][""] = 0
     for link in range(lattice.num_links - 1, -1, -1):
         source, target = sources[link], targets[link]
+        if len(found.links) > MOST_LINKS:
+            raise CapacityError(
+                f"whole_words: expected a lattice whose words have at most {MOST_LINKS:,} links, got more, because its "
+                "pieces make so many words; prune it first: lattice.prune(4.0).whole_words()"
+            )
         ends, letters = pieces[written[link]]
         for rest, place in found.places[target].items():
             to = target, place
