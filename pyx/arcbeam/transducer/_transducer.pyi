@@ -52,6 +52,7 @@ class CpuEngine(PooledEngine):
         states: list[State | None],
         on_host: bool = True,
         fusions: Fusions = None,
+        lattice: bool = False,
     ) -> tuple[list[tuple[Callable[[int], tuple[Any, ...]], int]], list[tuple[int, ...]]]: ...
 
 def apply(function: str, x: npt.NDArray[np.float32], kernels: str | None = None) -> npt.NDArray[np.float32]: ...
