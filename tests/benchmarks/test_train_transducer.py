@@ -338,10 +338,10 @@ def test_lattices_of_trained_models(trained, tmp_path, monkeypatch):
     ]  # fmt: skip
     for plain, merged in zip(rows[::2], rows[1::2], strict=True):
         assert plain["lattice"] == plain["list"] <= min(plain["path"], plain["wer"])
-        assert merged["live"] <= plain["live"]
+        assert 1 <= merged["live"] <= transducer_lattice.MOST
         for row in (plain, merged):
             assert row["lattice"] <= row["ten"] <= row["path"]
-            assert row["links"] > 12.5  # one a frame
+            assert row["links"] >= 12.5  # one a frame
             assert min(row["plain"], row["with"], row["rescoring"]) > 0
 
 
