@@ -48,13 +48,14 @@ class WordLabels(NamedTuple):
     @classmethod
     def find(cls, graph: Graph, large: LargeModel, small: LanguageModel, unknown_words: str) -> WordLabels:
         """Looks up all words; GraphError unless the graph was built with `small`, or if `large` lacks words."""
-        ids, words = _words_of(graph)
-        if small is no_model():
-            small_labels, absent = np.full(len(words), small.unknown_label, np.uint32), []
-        else:
+        has_none = small is no_model()
+        if not has_none:
             _check_digest(graph, large, small)
-            small_labels, is_absent = _in_automaton(words, small)
-            absent = [words[i] for i in np.flatnonzero(is_absent).tolist()]
+        ids, words = _words_of(graph)
+        small_labels, is_absent = _in_automaton(words, small)
+        if has_none:
+            small_labels[:], is_absent[:] = small.unknown_label, False
+        absent = [words[i] for i in np.flatnonzero(is_absent).tolist()]
         if absent:
             raise GraphError(
                 f"graph_language_model: it lacks {_listed(absent)} of the graph, so the graph was built with another "
@@ -66,10 +67,10 @@ class WordLabels(NamedTuple):
             raise GraphError(
                 f"language_model: it lacks {_listed(absent)} of the graph{case_hint(absent, large)}; "
                 "unknown_words='unk' scores them as its unknown word"
-                + ("" if small is no_model() else ", 'small' leaves them the score of the graph's own language model")
+                + ("" if has_none else ", 'small' leaves them the score of the graph's own language model")
             )
         # What a transducer writes may be any letters, but some of it is words.
-        if len(absent) * 2 > len(words) and (small is not no_model() or len(absent) == len(words) > 1):
+        if len(absent) * 2 > len(words) and (not has_none or len(absent) == len(words) > 1):
             warn(f"language_model: it lacks {_listed(absent)}, most of the graph's words{case_hint(absent, large)}")
         unknown = large.unknown_label if isinstance(large, LanguageModel) else 0
         unknown |= KEEPS_SMALL_COST if unknown_words == "small" else 0
