@@ -169,7 +169,7 @@ class TransducerHypothesis(Formatted):
         self._take = None  # it would keep the results of the other utterances alive
 
     def to_dict(self) -> dict[str, Any]:
-        """All attributes but `state` as plain Python values for JSON; None for an attribute that is not there.
+        """All attributes but `state` and `lattice` as plain values for JSON; None for one that is not there.
 
         A score of -inf becomes None, and an error becomes its text.
         """
