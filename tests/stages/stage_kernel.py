@@ -173,7 +173,8 @@ def pack_search(put: Callable[..., int], frame: Frame, layout: Layout) -> bytes:
     ) + struct.pack(
         "<11Q5Ii3f8I4x2Q", 0, 0, results, 0, 0, 0, 0, put("path", pool), put("used", pool[:1]), 0, 0,
         1, 0, len(pool), 1, len(frame.log_probs), frame.blank, frame.beam, frame.acoustic_scale,
-        frame.blank_penalty, frame.max_active, layout.shared, 2 * layout.shared, table_of(layout.shared), 0, 0, 0, 0, 0, 0,
+        frame.blank_penalty, frame.max_active, layout.shared, 2 * layout.shared, table_of(layout.shared),
+        0, 0, 0, 0, 0, 0,
     )  # fmt: skip
 
 
