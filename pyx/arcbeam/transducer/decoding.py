@@ -221,7 +221,7 @@ class SearchingDecoder(HasStreams):
             rule of ``max_relative_cost``, or any if the decoder was given no ``frame_shift``; `nbest` without a beam,
             or above ``max_hypotheses``.
         UnsupportedError
-            The decoder has a beam and is on a GPU.
+            The decoder has a beam and is on a GPU, or has ``merge_context``.
         """
         self._check_streams("stream")
         check_endpoint(endpoint)
@@ -248,7 +248,7 @@ class SearchingDecoder(HasStreams):
         ValueError
             The stream was decoded with another network, n-gram model, option or tree: the message names it.
         UnsupportedError
-            The decoder has a beam and is on a GPU.
+            The decoder has a beam and is on a GPU, or has ``merge_context``.
         TypeError
             Not bytes, or something else than a tree.
 
