@@ -51,6 +51,10 @@ class Alphabet:
     def blank(self) -> int:
         return self.pieces
 
+    @property
+    def names(self) -> list[str]:
+        return [str(self._processor.id_to_piece(i)) for i in range(self.pieces)]
+
     def text(self, pieces: Sequence[int]) -> str:
         names = (self._processor.id_to_piece(int(i)) for i in pieces)
         return "".join(names).replace(WORD_START, " ").strip()

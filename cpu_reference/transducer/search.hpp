@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "transducer/beam/lattice.hpp"
 #include "transducer/beam/state.hpp"
 #include "transducer/confidence.hpp"
 #include "transducer/frames.hpp"
@@ -29,7 +30,8 @@ struct Utterance {
     const StreamState* from = nullptr;           // of greedy search; null at the start of a stream
     const beam::BeamState* beam_from = nullptr;  // of beam search; null for an utterance that leaves no state
     Fusion fusion;
-    FusionStates fusion_start;  // of the models, at the start of a stream
+    FusionStates fusion_start;   // of the models, at the start of a stream
+    bool keeps_lattice = false;  // of beam search
 };
 
 inline std::size_t frames_of(const Utterance& utterance) { return utterance.input.frames; }
@@ -42,6 +44,7 @@ struct BeamOptions {
     float length_power = 0.0F;
     float ilm_scale = 0.0F;           // of the internal language model
     std::uint32_t settle_frames = 0;  // after which the labels of the best hypothesis stay; 0: never
+    std::uint32_t merge_context = 0;  // labels; 0: only equal histories are merged
 };
 
 struct Options {
@@ -80,6 +83,7 @@ struct Result : Labels {
     NBest nbest;
     std::size_t settled = 0;  // of the labels that each entry begins with: no later frame changes these
     beam::BeamState beam_state;
+    beam::Lattice lattice;  // if it is kept
     Work work;
     Outcome outcome = Outcome::kDecoded;
     BadValue bad;

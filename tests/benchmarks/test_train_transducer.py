@@ -11,13 +11,14 @@ import pytest
 torch = pytest.importorskip("torch", reason="training needs torch")
 pytest.importorskip("sentencepiece", reason="training needs sentencepiece")
 
-from arcbeam import TransducerDecoder  # noqa: E402
+from arcbeam import LanguageModel, TransducerDecoder  # noqa: E402
 from benchmarks.data import datasets, pieces_lm  # noqa: E402
 from benchmarks.experiments import (  # noqa: E402
     transducer_beam,
     transducer_beam_sherpa,
     transducer_beam_wer,
     transducer_boosting,
+    transducer_lattice,
     transducer_wer,
 )
 from benchmarks.harness.registry import Context  # noqa: E402
@@ -405,6 +406,28 @@ def test_beam_search_and_sherpa_onnx(with_models, monkeypatch):
     assert [row["most"] for row in measured if row["decoder"] == "arcbeam"] == [None, 2, 4] * 2
     for row in rows:
         assert row.get("gap", 0) >= 0 and ("rtfx" in row or str(row["status"]).startswith("sherpa-onnx missing: "))
+
+
+def test_lattices_of_trained_models(trained, tmp_path, monkeypatch):
+    """Unmerged, a lattice has the texts of its list; the nearest of all is as near as the nearest of ten."""
+    monkeypatch.setattr(transducer_lattice, "SETS", ("demo",))
+    monkeypatch.setattr(transducer_lattice, "BEAMS", (3.0,))
+    monkeypatch.setattr(transducer_lattice, "CONTEXTS", (None, 2))
+    model = LanguageModel.build(datasets.DEMO / "novels.3gram.arpa.xz", progress=False)
+    monkeypatch.setattr(transducer_lattice, "words_model", lambda: model)
+    for name in ("rnnt", "tdt"):
+        shutil.copy(tmp_path / "transducer" / f"{name}.npz", tmp_path / "transducer" / f"{name}-full-sum.npz")
+    rows = list(transducer_lattice.run(Context(1, 2)))
+    assert [(row["model"], row["context"]) for row in rows] == [
+        ("RNN-T", "none"), ("RNN-T", 2), ("TDT", "none"), ("TDT", 2)
+    ]  # fmt: skip
+    for plain, merged in zip(rows[::2], rows[1::2], strict=True):
+        assert plain["lattice"] == plain["list"] <= min(plain["path"], plain["wer"])
+        assert 1 <= merged["live"] <= transducer_lattice.MOST
+        for row in (plain, merged):
+            assert row["lattice"] <= row["ten"] <= row["path"]
+            assert row["links"] >= 12.5  # one a frame
+            assert min(row["plain"], row["with"], row["rescoring"]) > 0
 
 
 def test_weights_that_are_missing(tmp_path, monkeypatch):

@@ -33,8 +33,8 @@ CASES = [(command, name) for command, (_, needs) in COMMANDS.items() for name in
 @pytest.mark.parametrize(("command", "option", "said"), [
     ("align", "--reference", "No such option: --reference. The file of the texts is the last argument, TEXTS"),
     ("align", "-r", "No such option: -r. The file of the texts is the last argument, TEXTS"),
-    ("stream", "--lattice", "No such option: --lattice. Lattices are written by arcbeam decode, which takes"),
-    ("transduce", "--lattice", "No such option: --lattice. Lattices are written by arcbeam decode, which takes log"),
+    ("stream", "--lattice", "No such option: --lattice. Lattices are written by arcbeam decode and arcbeam"),
+    ("greedy", "--lattice", "No such option: --lattice. Lattices are written by arcbeam decode and arcbeam"),
 ])  # fmt: skip
 def test_an_option_of_another_command(run, command, option, said):
     result = run(command, option, "1")

@@ -6,7 +6,8 @@ import warnings
 import numpy as np
 import pytest
 
-from arcbeam import BoostingTree, TransducerDecoder
+from arcbeam import BoostingTree, TransducerDecoder, read_lattices
+from arcbeam.cli import options as opt
 from tests.cli.transducer_models import write_icefall
 from tests.transducer.archives import icefall_names, nemo_file, nemo_names
 from tests.transducer.arpas import random_arpa
@@ -334,6 +335,43 @@ def test_a_beam(run, models):
     }.items():
         result = run(*given, *wrong)
         assert result.exit_code == 1 and said in result.stderr
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_lattices(run, models, raw):
+    """They are those of the decoder; a model without pieces writes numbers."""
+    options = ("--beam", "1.5", "--merge-context", "1", "--lattice", models / "out.ark", *(["--raw-lattice"] * raw))
+    for name, make in (("m.nemo", TransducerDecoder.from_nemo), ("m.pt", TransducerDecoder.from_icefall)):
+        decoder = make(models / name, beam=1.5, merge_context=1, device="cpu")
+        expected = decoder.decode(list(FRAMES.values()), lattice=True)
+        result = run("transduce", models / name, models / "in.npz", *options)
+        assert f"wrote {models / 'out.ark'}: {len(FRAMES)} lattices, whose words are tokens" in result.stderr
+        for (utterance, read), key, one in zip(read_lattices(models / "out.ark"), FRAMES, expected, strict=True):
+            assert utterance == key
+            assert read == one.lattice.to_kaldi(determinize=not raw)
+    for wrong, said in {
+        ("--lattice", "a.ark"): "--beam",
+        ("--beam", "4", "--raw-lattice"): "--lattice",
+        ("--beam", "4", "--lattice", "ark:-"): "cannot both go to the standard output",
+        ("--beam", "4", "--merge-context", "0"): "a whole number of at least 1",
+        ("--merge-context", "2"): "--beam",
+        ("--beam", "4", "--merge-context", "2", "--settle-frames", "9"): "leave out --settle-frames",
+        ("--beam", "4", "--merge-context", "2", "--chunk-frames", "5"): "leave out --chunk-frames",
+        ("--beam", "4", "--lattice", "a.ark", "--chunk-frames", "5"): "leave out --chunk-frames",
+    }.items():
+        result = run("transduce", models / "m.nemo", models / "in.npz", *wrong)
+        assert result.exit_code == 2 and said in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_what_only_a_cpu_does_takes_the_cpu_unless_a_device_is_named(run, models, monkeypatch):
+    devices = []
+    monkeypatch.setattr(opt, "devices_of", lambda device: devices.append(device) or ["cpu"])
+    beam, lattice = ("--beam", "4"), ("--lattice", models / "out.ark")
+    options = ("--merge-context", "--settle-frames", "--chunk-frames")
+    cpu = [(*beam, *given) for given in (lattice, *((option, "5") for option in options))]
+    for given in (*cpu, beam, ("--chunk-frames", "5"), (*beam, *lattice, "--device", "cuda")):
+        assert run("transduce", models / "m.nemo", models / "in.npz", *given).exit_code == 0
+    assert devices == [*["cpu"] * len(cpu), "auto", "auto", "cuda"]
 
 
 @pytest.mark.filterwarnings("ignore:.*do not sum to 1:UserWarning")

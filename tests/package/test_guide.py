@@ -37,7 +37,8 @@ PYTHON = {
     "guide/large-language-models.md": 3, "guide/lattice-rescoring.md": 2, "guide/lattices-of-kaldi.md": 2,
     "guide/lattices.md": 3, "guide/more-answers.md": 5, "guide/not-yet.md": 1, "guide/report.md": 1,
     "guide/serving-streams.md": 5, "guide/streams.md": 4, "guide/transcribe.md": 4, "guide/transducer-streams.md": 4,
-    "guide/transducer-boosting.md": 2, "guide/transducer-weights.md": 1, "guide/transducers.md": 3,
+    "guide/transducer-boosting.md": 2, "guide/transducer-lattices.md": 2, "guide/transducer-weights.md": 1,
+    "guide/transducers.md": 3,
     "guide/triton.md": 1, "guide/which-decoder.md": 1, "guide/word-times.md": 3, "index.md": 1,
 }  # fmt: skip
 COMMANDS = {
@@ -46,8 +47,8 @@ COMMANDS = {
     "guide/frame-confidences.md": 1,
     "guide/graphs.md": 7, "guide/json.md": 2, "guide/large-language-models.md": 4, "guide/lattices-of-kaldi.md": 1,
     "guide/more-answers.md": 2, "guide/report.md": 4, "guide/streams.md": 2, "guide/transcribe.md": 2,
-    "guide/transducer-boosting.md": 2, "guide/transducer-streams.md": 4, "guide/transducer-weights.md": 1,
-    "guide/transducers.md": 5,
+    "guide/transducer-boosting.md": 2, "guide/transducer-lattices.md": 1, "guide/transducer-streams.md": 4,
+    "guide/transducer-weights.md": 1, "guide/transducers.md": 5,
     "guide/troubleshooting.md": 2, "guide/word-times.md": 3,
 }  # fmt: skip
 NOT_RUN = {
@@ -725,6 +726,29 @@ def test_transducers(here, demo_data, capsys):
     [best] = [one for one in map(json.loads, command(with_models).splitlines()) if one["id"] == "cards-002"]
     assert best["text"] == better[0] and best["boost_score"] > 0 > best["lm_score"]
     assert command(mapped).splitlines() == [one if "cards-002" not in one else f"cards-002 {better[0]}" for one in said]
+
+
+def test_lattices_of_transducers(here, demo_data, capsys):
+    folder = here / "data" / "demo"
+    folder.mkdir(parents=True)
+    for name in ("transducer.npz", "encoder_output.npz", "novels.3gram.arpa.xz"):
+        (folder / name).symlink_to(demo_data / name)
+    rescore, words = examples("guide/transducer-lattices.md")
+    run("transducer-lattices.md", rescore, names := {})
+    lines = capsys.readouterr().out.splitlines()
+    firsts = [line for line in lines if not line.startswith(" ")]
+    assert len(firsts) == len(names["utterances"]) < len(lines) <= 4 * len(firsts)
+    changed = [line for line in firsts if line.split(" ", 1)[1].split(" | ")[0] != line.split(" | ")[1]]
+    assert changed
+    run("transducer-lattices.md", words, names)
+    (write,) = commands("guide/transducer-lattices.md")
+    assert command(write).splitlines() == [line.split(" | ")[0] for line in firsts]
+    assert [name for name, _ in arcbeam.read_lattices("lattices.ark")] == list(names["utterances"])
+    lattice, said, frames, pieces = capsys.readouterr().out.splitlines()
+    assert lattice.startswith("<Lattice of ")
+    assert said == f"{names['found'].text} {names['found'].text} 0"
+    assert frames.startswith("[('go', 8), ('somewhere', 11)")
+    assert "".join(ast.literal_eval(pieces)).replace("\u2581", " ").strip() == names["found"].text
 
 
 def test_weights_of_transducers(here, capsys):

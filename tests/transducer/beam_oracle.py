@@ -97,6 +97,12 @@ class Model:
         tokens, durations = self.networks.log_probs(history, frame)
         return tokens if self.models is None else self.models.exact_scores(history, frame), durations
 
+    def context(self, history, merge_context):
+        """What of a history counts where hypotheses are merged: its last labels and the states of its automata."""
+        if merge_context is None:
+            return history
+        return history[-merge_context:], None if self.models is None else tuple(self.models.state(history))
+
     @property
     def steps(self):
         """Frames by duration index."""
@@ -126,6 +132,7 @@ class Bucket:
 
     sums: bool
     found: dict = field(default_factory=dict)
+    arrivals: list = field(default_factory=list)  # (history, the arc that leads to it)
 
     def add(self, one):
         there = self.found.get(one.history)
@@ -135,9 +142,13 @@ class Bucket:
         kept = one if one.path > there.path else there
         self.found[one.history] = replace(kept, score=merged(there.score, one.score, self.sums))
 
-    def cut_off(self, bound, most):
-        live = [one for one in self.found.values() if one.score >= bound]
-        return sorted(live, key=lambda one: -one.score)[:most]  # stable
+    def cut_off(self, bound, most, context):
+        live, contexts = [], set()
+        for one in sorted(self.found.values(), key=lambda one: -one.score):  # stable
+            if one.score >= bound and context(one.history) not in contexts:
+                live.append(one)
+                contexts.add(context(one.history))
+        return live[:most]
 
 
 def merged(a, b, sums):
@@ -152,9 +163,60 @@ class Counts:
     steps: list = field(default_factory=list)
 
 
-def search(model, beam, most, merge="sum", length_power=0.0, settle_frames=None, counts=None):
+@dataclass
+class Arc:
+    """A step of a lattice: tokens by number, a label or the blank, the place of its duration, the network's share."""
+
+    source: int
+    target: int
+    label: int
+    duration: int
+    log_prob: F
+    score: F
+
+
+@dataclass
+class Lattice:
+    """Live hypotheses as (frame, depth), and the arcs between them."""
+
+    tokens: list = field(default_factory=list)
+    arcs: list = field(default_factory=list)
+
+    def add(self, place, live, bucket, context):
+        """Makes tokens of the live hypotheses of a place; returns the number of the first."""
+        numbers = {context(one.history): number for number, one in enumerate(live, len(self.tokens))}
+        self.tokens += [place] * len(live)
+        for history, arc in bucket.arrivals:
+            if context(history) in numbers:
+                self.arcs.append(replace(arc, target=numbers[context(history)]))
+        return len(self.tokens) - len(live)
+
+    def that_ends(self, first):
+        """What leads to the tokens from this one on."""
+        leads = set(range(first, len(self.tokens)))
+        for arc in reversed(self.arcs):
+            if arc.target in leads:
+                leads.add(arc.source)
+        numbers = {token: number for number, token in enumerate(sorted(leads))}
+        arcs = [arc for arc in self.arcs if arc.target in leads]
+        arcs = [replace(arc, source=numbers[arc.source], target=numbers[arc.target]) for arc in arcs]
+        return Lattice([self.tokens[token] for token in sorted(leads)], arcs)
+
+
+def search(model, beam, most, merge="sum", length_power=0.0, settle_frames=None, merge_context=None, counts=None):
     """[(labels of the strongest path, score)], the best first."""
-    sums, beam, offset = merge == "sum", F(beam), 0.0
+    return search_with_lattice(model, beam, most, merge, length_power, settle_frames, merge_context, counts)[0]
+
+
+def search_with_lattice(
+    model, beam, most, merge="sum", length_power=0.0, settle_frames=None, merge_context=None, counts=None
+):
+    """The same, and the lattice."""
+    sums, beam, offset, lattice = merge == "sum", F(beam), 0.0, Lattice()
+
+    def context(history):
+        return model.context(history, merge_context)
+
     buckets = {0: Bucket(sums, {(): Hypothesis((), F(0), F(0))})}
     while True:
         frame = min(buckets)
@@ -167,9 +229,11 @@ def search(model, beam, most, merge="sum", length_power=0.0, settle_frames=None,
         offset += float(best)
         if settle_frames is not None and frame < model.frames:
             buckets = settled(buckets, frame - settle_frames)
-        live, depth = buckets.pop(frame).cut_off(-beam, most), 0
+        bucket, depth = buckets.pop(frame), 0
+        live = bucket.cut_off(-beam, most, context)
+        first = lattice.add((min(frame, model.frames), 0), live, bucket, context)
         if frame >= model.frames:
-            return ranked(live, offset, length_power)
+            return ranked(live, offset, length_power), lattice.that_ends(first)
         while live:
             if counts is not None:
                 counts.steps.append((frame, depth, [one.history for one in live]))
@@ -178,8 +242,12 @@ def search(model, beam, most, merge="sum", length_power=0.0, settle_frames=None,
             for score, rank, token, d in candidates:
                 to, _ = place = model.after(frame, depth, token, model.steps[d])
                 bucket = deeper if place == (frame, depth + 1) else buckets.setdefault(to, Bucket(sums))
-                bucket.add(stepped(model, live[rank], score, frame, token, d))
-            live, depth = deeper.cut_off(max(bound, overtaken(buckets, most)), most), depth + 1
+                made = stepped(model, live[rank], score, frame, token, d)
+                bucket.add(made)
+                bucket.arrivals.append((made.history, arc_of(model, live[rank], first + rank, frame, token, d)))
+            live = deeper.cut_off(max(bound, overtaken(buckets, most, context)), most, context)
+            depth += 1
+            first = lattice.add((frame, depth), live, deeper, context)
 
 
 def meeting(buckets, sums):
@@ -188,6 +256,7 @@ def meeting(buckets, sums):
     for frame in sorted(buckets):
         for one in buckets[frame].found.values():
             end.add(one)
+        end.arrivals += buckets[frame].arrivals
     return end
 
 
@@ -201,7 +270,7 @@ def settled(buckets, first):
     for frame, bucket in buckets.items():
         kept = {h: one for h, one in bucket.found.items() if h[:stay] == best.history[:stay]}
         if kept or frame == min(buckets):
-            found[frame] = Bucket(bucket.sums, kept)
+            found[frame] = Bucket(bucket.sums, kept, bucket.arrivals)
     return found
 
 
@@ -222,12 +291,12 @@ def expand(model, live, frame, buckets, beam, most):
     return sorted(kept, key=lambda one: (one[1], one[2] != model.blank, one[2], one[3])), bound
 
 
-def overtaken(buckets, most):
-    """The score below which a hypothesis on the frame has `most` histories before it that have left the frame."""
+def overtaken(buckets, most, context):
+    """The score below which a hypothesis on the frame has `most` contexts before it that have left the frame."""
     best = {}
     for bucket in buckets.values():
         for history, one in bucket.found.items():
-            best[history] = max(one.score, best.get(history, -INF))
+            best[context(history)] = max(one.score, best.get(context(history), -INF))
     scores = sorted(best.values(), reverse=True)
     return scores[most - 1] if len(scores) >= most else F(-INF)
 
@@ -239,6 +308,12 @@ def stepped(model, source, score, frame, token, d):
         return replace(source, score=score, path=path)
     label = (token, frame, model.steps[d], model.networks.log_probs(source.history, frame)[0][token])
     return Hypothesis((*source.history, token), score, path, (*source.labels, label))
+
+
+def arc_of(model, source, number, frame, token, d):
+    scores, durations = model.scores(source.history, frame)
+    log_probs, _ = model.networks.log_probs(source.history, frame)
+    return Arc(number, -1, token, d, log_probs[token] + durations[d], scores[token] + durations[d])
 
 
 def ranked(live, offset, power):

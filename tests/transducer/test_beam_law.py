@@ -142,7 +142,7 @@ def test_max_symbols_are_reached(max_symbols):
 # --- rules that are wrong, which a comparison must show ------------------------------------------------------------
 
 
-def arrivals_overtake(buckets, most):
+def arrivals_overtake(buckets, most, context):
     scores = sorted((one.score for bucket in buckets.values() for one in bucket.found.values()), reverse=True)
     return scores[most - 1] if len(scores) >= most else np.float32(-INF)
 
@@ -175,7 +175,7 @@ def the_last_of_equal_paths(_):
 
 
 WRONG = {
-    "a frame is searched to its last depth": ("overtaken", lambda _: lambda buckets, most: np.float32(-INF)),
+    "a frame is searched to its last depth": ("overtaken", lambda _: lambda buckets, *rest: np.float32(-INF)),
     "arrivals overtake, not histories": ("overtaken", lambda _: arrivals_overtake),
     "sums are maxima": ("merged", lambda merged: lambda a, b, sums: merged(a, b, False)),
     "sums are rounded otherwise": ("merged", lambda _: lambda a, b, sums: np.float32(

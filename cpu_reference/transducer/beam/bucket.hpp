@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "shared/transducer_beam.hpp"
+#include "transducer/beam/lattice.hpp"
 
 namespace arcbeam::transducer::beam {
 
@@ -39,6 +40,12 @@ struct Hypothesis {
     std::uint32_t log;   // the last label of the strongest path in the log; kNoLabel for none
     bool is_written;     // whether `label` follows on that path, and is not in the log yet
     Label label;
+};
+
+// Of a lattice: an admitted candidate, whose target is not known yet.
+struct Arrival {
+    std::uint32_t node;
+    LatticeArc arc;
 };
 
 struct Bucket {
@@ -73,6 +80,7 @@ struct Bucket {
 
     std::vector<Hypothesis> hypotheses;
     std::unordered_map<std::uint32_t, std::size_t> places;  // by node; never gone through in order
+    std::vector<Arrival> arrivals;                          // if a lattice is kept
 };
 
 // Cut-off: the hypotheses of a bucket that score at least `bound`, of these the first `most` by (score, order of

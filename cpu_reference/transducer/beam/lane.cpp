@@ -16,6 +16,8 @@ void Lane::begin(const Network& network, const Options& options, const Utterance
     result_ = &result;
     frames_ = utterance.input.frames;
     fusion_.begin(network, utterance.fusion, options.beam.ilm_scale, options.blank);
+    contexts_.reset(options.beam.merge_context);
+    lattice_.reset(utterance.keeps_lattice);
     live_.clear();
     place_ = {0, 0};
     leaves_state_ = utterance.beam_from != nullptr;
@@ -89,7 +91,7 @@ void Lane::advance(AlignedFloats& scratch) {
     }
     Bucket deeper;
     for (const Candidate& candidate : expansion_.expand(*options_, live_, rows, passed_over)) {
-        add(deeper, live_[candidate.rank], *rows[candidate.rank], candidate);
+        add(deeper, *rows[candidate.rank], candidate);
     }
     live_.clear();
     if (!expansion_.is_finite()) {
@@ -97,21 +99,27 @@ void Lane::advance(AlignedFloats& scratch) {
         return;
     }
     if (!deeper.hypotheses.empty()) {
-        live_ = cut_off(deeper, std::max(expansion_.bound(), overtaken()), options_->beam.max_hypotheses);
+        ++place_.symbols;
+        live_from(deeper, std::max(expansion_.bound(), overtaken()));
     }
     if (live_.empty()) {
         go_to_next_frame(scratch);
         return;
     }
-    ++place_.symbols;
     write_labels(live_);
 }
 
-float Lane::overtaken() const {
+void Lane::live_from(Bucket& bucket, float bound) {
+    contexts_.merge(bucket, tree_);
+    live_ = cut_off(bucket, bound, options_->beam.max_hypotheses);
+    lattice_.add(bucket, live_, place_, tree_, contexts_);
+}
+
+float Lane::overtaken() {
     std::vector<std::pair<std::uint32_t, float>> histories;
     for (const auto& [frame, bucket] : buckets_) {
         for (const Hypothesis& one : bucket.hypotheses) {
-            histories.emplace_back(one.node, -one.score);
+            histories.emplace_back(contexts_.of(one.node, tree_), -one.score);
         }
     }
     std::sort(histories.begin(), histories.end());  // by history, its best score first
@@ -127,7 +135,8 @@ float Lane::overtaken() const {
     return -last->second;
 }
 
-void Lane::add(Bucket& deeper, const Hypothesis& source, const Row& row, const Candidate& candidate) {
+void Lane::add(Bucket& deeper, const Row& row, const Candidate& candidate) {
+    const Hypothesis& source = live_[candidate.rank];
     const bool writes = candidate.token != options_->blank;
     const std::uint32_t duration = options_->durations.empty() ? 0U : options_->durations[candidate.duration];
     const Place next =
@@ -143,10 +152,15 @@ void Lane::add(Bucket& deeper, const Hypothesis& source, const Row& row, const C
     }
     Bucket& bucket = next.frame == place_.frame ? deeper : buckets_[next.frame];
     bucket.add(made, options_->beam.sums);
+    if (lattice_.is_kept()) {
+        const float more = row.durations[candidate.duration];
+        bucket.arrivals.push_back({made.node,
+                                   {lattice_.live(candidate.rank), 0U, candidate.token, candidate.duration,
+                                    token + more, row.scores[candidate.token] + more}});
+    }
 }
 
 void Lane::go_to_next_frame(AlignedFloats& scratch) {
-    const BeamOptions& beam = options_->beam;
     do {
         const auto first = buckets_.begin();
         if (first->first >= frames_) {
@@ -162,10 +176,10 @@ void Lane::go_to_next_frame(AlignedFloats& scratch) {
         }
         offset_ += static_cast<double>(best);
         place_ = {first->first, 0U};
-        if (beam.settle_frames > 0U) {
+        if (options_->beam.settle_frames > 0U) {
             settle(frames_before_ + place_.frame);
         }
-        live_ = cut_off(first->second, -beam.beam, beam.max_hypotheses);
+        live_from(first->second, -options_->beam.beam);
         buckets_.erase(first);
     } while (live_.empty());
     write_labels(live_);
@@ -181,6 +195,7 @@ void Lane::go_to_next_frame(AlignedFloats& scratch) {
         }
     }
     tree_.keep(nodes);
+    lattice_.shorten(buckets_);
 }
 
 // Drops hypotheses that begin otherwise than the best one does with its labels before so many frames.
@@ -240,11 +255,12 @@ void Lane::end() {
         for (const Hypothesis& one : bucket.hypotheses) {
             all.add(one, options_->beam.sums);
         }
+        all.arrivals.insert(all.arrivals.end(), bucket.arrivals.begin(), bucket.arrivals.end());
     }
     const float best = all.best();
     all.rescale(best);
     offset_ += static_cast<double>(best);
-    live_ = cut_off(all, -options_->beam.beam, options_->beam.max_hypotheses);
+    live_from(all, -options_->beam.beam);
     write_labels(live_);
     std::vector<Ended> ended;
     for (const Hypothesis& one : live_) {
@@ -255,6 +271,7 @@ void Lane::end() {
                               options_->confidence.statistic != Confidence::Statistic::kNone, labels_before_};
     const std::size_t first = list_ended(options, offset_, ended, log_.data(), result_->nbest);
     result_->state.fusion = tree_.fused(live_[first].node).states;
+    result_->lattice = lattice_.take();
 }
 
 void Lane::add_shares(std::uint32_t node, double* shares) const {

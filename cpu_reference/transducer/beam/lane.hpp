@@ -9,7 +9,9 @@
 
 #include "shared/transducer_rules.hpp"
 #include "transducer/beam/bucket.hpp"
+#include "transducer/beam/contexts.hpp"
 #include "transducer/beam/expand.hpp"
+#include "transducer/beam/lattice_log.hpp"
 #include "transducer/beam/prefix_tree.hpp"
 #include "transducer/beam/state.hpp"
 #include "transducer/frames.hpp"
@@ -50,17 +52,20 @@ class Lane {
     // Expands the live hypotheses, and goes on to the next depth of the frame or to a later frame.
     void advance(AlignedFloats& scratch);
 
-    // Leaves the state if the utterance began with one, and writes the n-best list of the frames so far.
+    // Leaves the state if the utterance began with one, and writes the n-best list of the frames so far and their
+    // lattice.
     void end();
 
   private:
     void go_to_next_frame(AlignedFloats& scratch);
     void settle(std::int64_t frame);
-    void add(Bucket& bucket, const Hypothesis& source, const Row& row, const Candidate& candidate);
+    void add(Bucket& bucket, const Row& row, const Candidate& candidate);
+    // Makes the hypotheses of a bucket live that pass the cut-off.
+    void live_from(Bucket& bucket, float bound);
     void write_labels(std::vector<Hypothesis>& hypotheses);
     void end_by_bad_logits();
     // The score below which as many histories as may live have left the frame with better ones.
-    [[nodiscard]] float overtaken() const;
+    [[nodiscard]] float overtaken();
     [[nodiscard]] const Row* row_of(std::uint32_t node) const;
     // lane_state.cpp
     void restore(const BeamState& from);
@@ -89,6 +94,8 @@ class Lane {
     std::vector<std::uint32_t> untested_;
     std::vector<Label> log_;
     std::vector<Prediction*> restored_;
+    Contexts contexts_;
+    LatticeLog lattice_;
     Expansion expansion_;
 };
 

@@ -11,6 +11,7 @@
 
 #include "transducer/beam/fusion.hpp"
 #include "transducer/evaluation.hpp"
+#include "transducer/labels.hpp"
 
 namespace arcbeam::transducer::beam {
 

@@ -54,7 +54,7 @@ class Command(TyperCommand):
         if option in ("--reference", "-r") and any(one.metavar == "TEXTS" for one in self.params):
             return f"No such option: {option}. The file of the texts is the last argument, TEXTS"
         if option == "--lattice":
-            return f"No such option: {option}. Lattices are written by arcbeam decode, which takes log-probs of CTC"
+            return f"No such option: {option}. Lattices are written by arcbeam decode and arcbeam transduce"
         return None
 
 

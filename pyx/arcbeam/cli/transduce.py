@@ -3,6 +3,7 @@
 import functools
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ from arcbeam.cli.outputs import (
     Format,
     check_format,
     check_ids,
+    check_lattice_file,
     check_name,
     check_times,
     is_done,
@@ -48,7 +50,7 @@ NEEDS = {
     "use_bpe_dropout": opt.LISTS, "ngram_lm_tokens": ("ngram_lm", "lodr"), "ngram_lm_alpha": ("ngram_lm",),
     "lodr": ("beam",), "lodr_scale": ("lodr",), "ilm_scale": ("beam",),
     "max_hypotheses": ("beam",), "merge": ("beam",), "length_power": ("beam",), "settle_frames": ("beam",),
-    "nbest": ("beam",),
+    "merge_context": ("beam",), "nbest": ("beam",), "lattice": ("beam",), "raw_lattice": ("lattice",),
 }  # fmt: skip
 
 
@@ -92,9 +94,15 @@ def transduce(
     settle_frames: Annotated[int | None, typer.Option(
         "--settle-frames", metavar="FRAMES", min=1, show_default="never", rich_help_panel=opt.SEARCH,
         help="Frames after which the tokens of the best hypothesis stay, and others are dropped.")] = None,
+    merge_context: Annotated[int | None, typer.Option(
+        "--merge-context", metavar="TOKENS", min=1, show_default="none", rich_help_panel=opt.SEARCH,
+        help="Also make one hypothesis of those whose last so many tokens are equal, such as 2, so that lattices hold "
+        "more texts. On the CPU only.")] = None,
     nbest: Annotated[int, typer.Option(
         "--nbest", metavar="N", min=0, rich_help_panel=opt.ANSWERS, help="Also give the N best distinct sequences of "
         "tokens, with their posteriors; needs --format json. 0 for none.")] = 0,
+    lattice: opt.LatticeFile = None,
+    raw_lattice: opt.RawLattice = False,
     confidence: Annotated[bool, typer.Option(
         "--confidence", rich_help_panel=opt.ANSWERS, help="Also give the confidence of each word, from 0 to 1, for "
         "json and ctm, and of each token, for json.")] = False,
@@ -168,6 +176,9 @@ def transduce(
         raise Failure(f"{model}: unknown kind of model {model.suffix!r}, expected one of {', '.join(MODELS)}")
     check_name(output, format, opt.is_given(context, "format"))
     check_format(format, of_json={"nbest": nbest > 0}, confidence=confidence)
+    archive = check_lattice_file(lattice, output)
+    if archive == STDOUT and jobs.resume:
+        raise typer.BadParameter("expected a file for --lattice, which a run can go on with", param_hint="'--resume'")
     resolve(confidence_method, "--confidence-method")
     if chunk_frames is None and opt.STDIN in inputs:
         raise typer.BadParameter("- is read in chunks: needs --chunk-frames", param_hint="'INPUT'")
@@ -177,8 +188,17 @@ def transduce(
                 "leave it out: --chunk-frames decodes one utterance after another",
                 param_hint=f"'--{option.replace('_', '-')}'",
             )
-    if device == "auto" and beam and (chunk_frames is not None or settle_frames is not None):
-        device = "cpu"  # on a GPU a beam has no streams and settles nothing
+    for option, is_given in {"merge-context": merge_context is not None, "lattice": lattice is not None}.items():
+        if chunk_frames is not None and is_given:
+            raise typer.BadParameter("is of whole utterances: leave out --chunk-frames", param_hint=f"'--{option}'")
+    if merge_context is not None and settle_frames is not None:
+        raise typer.BadParameter("leave out --settle-frames", param_hint="'--merge-context'")
+    if (
+        device == "auto"
+        and beam
+        and any(one is not None for one in (chunk_frames, settle_frames, merge_context, lattice))
+    ):
+        device = "cpu"  # on a GPU a beam has none of these
     devices = opt.devices_of(device)
     if chunk_frames is not None and len(devices) > 1:
         raise typer.BadParameter("expected one GPU for --chunk-frames, got cuda:all", param_hint="'--device'")
@@ -188,6 +208,7 @@ def transduce(
     from arcbeam.cli.chunks import cut, find_frames
     from arcbeam.cli.live import Results, follow
     from arcbeam.cli.run import Done, decode_all
+    from arcbeam.lattices.archives import lattice_archive
 
     found = find_frames(inputs, max_bytes, may_be_missing=jobs.skip_errors)
     scorer = scoring.scorer(inputs)
@@ -203,7 +224,7 @@ def transduce(
         "ngram_lm_tokens": None if ngram_lm_tokens is None else _first_words(ngram_lm_tokens),
         "lodr_model": lodr, "lodr_scale": lodr_scale, "ilm_scale": ilm_scale,
         "beam": beam, "max_hypotheses": max_hypotheses, "merge": merge, "length_power": length_power,
-        "settle_frames": settle_frames,
+        "settle_frames": settle_frames, "merge_context": merge_context,
     }  # fmt: skip
     with steps(f"loading {model}"):
         try:
@@ -232,7 +253,7 @@ def transduce(
     def check(batch: "list[Utterance]") -> None:
         if scorer is not None and chunk_frames is not None:
             scorer.expect([utterance.id for utterance in batch])
-        check_ids(batch, format)
+        check_ids(batch, format, lattice is not None)
         _check_features(decoder, batch)
 
     def begin(name: str) -> "TransducerStream":
@@ -251,16 +272,32 @@ def transduce(
             follow(chunks, chunk_frames, begin, Results(file, format, rules is not None, fields), readable, scorer)
     else:
         began, done = time.perf_counter(), Done()
-        with job, open_output(output, job=job) as file, progress("decoding", job.total, done):
+        requested = {"nbest": nbest or None, "lattice": lattice is not None}
+        with (
+            job,
+            open_output(output, job=job) as file,
+            lattice_archive(lattice, determinize=not raw_lattice, opened=job.open)
+            if lattice
+            else nullcontext(None) as add_lattice,
+            progress("decoding", job.total, done),
+        ):
+
+            def write_all(utterance: "Utterance", hypothesis: "TransducerHypothesis") -> None:
+                write(file, format, utterance, readable(hypothesis), _fields)
+                if add_lattice is not None and hypothesis.lattice is not None:
+                    add_lattice(utterance.id, hypothesis.lattice)
+
             speed = decode_all(
-                decoders, job.utterances(), lambda u, h: write(file, format, u, readable(h), _fields), check=check,
-                batch_size=batch_size, referee=scorer, done=done, requested={"nbest": nbest} if nbest else {},
-                of_each={} if trees is None else {"boost": trees}, job=job,
+                decoders, job.utterances(), write_all, check=check, batch_size=batch_size, referee=scorer, done=done,
+                requested=requested, of_each={} if trees is None else {"boost": trees}, job=job,
             )  # fmt: skip
+        if archive not in (None, STDOUT):
+            count = job.position.written
+            note(f"wrote {archive}: {count:,} lattice{'s' * (count != 1)}, whose words are tokens, numbered from 1")
         speed.run_seconds = time.perf_counter() - began
         note(speed.describe(shift, " and ".join(decoder.device for decoder in decoders)))
     if scorer is not None:
-        scorer.tell(output != STDOUT)
+        scorer.tell(STDOUT not in (output, archive))
     if trees and jobs.shard is None:
         trees.tell_absent()
     tell_job(job)

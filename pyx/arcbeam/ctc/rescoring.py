@@ -17,6 +17,7 @@ from arcbeam.graph.symbols import is_far_beyond
 from arcbeam.lm.kenlm import KenLM, case_hint
 from arcbeam.lm.language_model import SENTENCE_END, SENTENCE_START, UNKNOWN_WORDS, LanguageModel
 from arcbeam.lm.loading import as_language_model, as_large_model
+from arcbeam.lm.no_model import no_model
 
 if TYPE_CHECKING:
     import os
@@ -47,9 +48,13 @@ class WordLabels(NamedTuple):
     @classmethod
     def find(cls, graph: Graph, large: LargeModel, small: LanguageModel, unknown_words: str) -> WordLabels:
         """Looks up all words; GraphError unless the graph was built with `small`, or if `large` lacks words."""
-        _check_digest(graph, large, small)
+        has_none = small is no_model()
+        if not has_none:
+            _check_digest(graph, large, small)
         ids, words = _words_of(graph)
         small_labels, is_absent = _in_automaton(words, small)
+        if has_none:
+            small_labels[:], is_absent[:] = small.unknown_label, False
         absent = [words[i] for i in np.flatnonzero(is_absent).tolist()]
         if absent:
             raise GraphError(
@@ -61,10 +66,11 @@ class WordLabels(NamedTuple):
         if absent and unknown_words == "error":
             raise GraphError(
                 f"language_model: it lacks {_listed(absent)} of the graph{case_hint(absent, large)}; "
-                "unknown_words='unk' scores them as its unknown word, 'small' leaves them the score of the graph's own "
-                "language model"
+                "unknown_words='unk' scores them as its unknown word"
+                + ("" if has_none else ", 'small' leaves them the score of the graph's own language model")
             )
-        if len(absent) * 2 > len(words):
+        # What a transducer writes may be any letters, but some of it is words.
+        if len(absent) * 2 > len(words) and (not has_none or len(absent) == len(words) > 1):
             warn(f"language_model: it lacks {_listed(absent)}, most of the graph's words{case_hint(absent, large)}")
         unknown = large.unknown_label if isinstance(large, LanguageModel) else 0
         unknown |= KEEPS_SMALL_COST if unknown_words == "small" else 0

@@ -51,6 +51,7 @@ class CpuEngine(PooledEngine):
         states: list[Any],
         on_host: bool = True,
         fusions: Fusions = None,
+        lattice: bool = False,
     ) -> tuple[list[Any], list[tuple[int, ...]]]: ...
 
 def apply(function: str, x: npt.NDArray[np.float32], kernels: str | None = None) -> npt.NDArray[np.float32]: ...

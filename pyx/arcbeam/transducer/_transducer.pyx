@@ -12,7 +12,7 @@ from libcpp.vector cimport vector
 from arcbeam.core._confidence cimport Confidence, confidence_of
 from arcbeam.core._pooled_engine cimport AnyEngine, PooledEngine
 from arcbeam.arrays._vectors cimport into_vector
-from arcbeam.transducer.beam._lists cimport copied, Labels, labels_of, Lists, NBest
+from arcbeam.transducer.beam._lists cimport copied, Labels, labels_of, Lattice, Lists, NBest
 from arcbeam.transducer.beam._state cimport BeamState, CppBeamState, FusionStates
 from arcbeam.transducer._token_automaton cimport TokenAutomaton, automaton_of
 
@@ -122,6 +122,7 @@ cdef extern from "transducer/search.hpp" namespace "arcbeam::transducer" nogil:
         const CppBeamState* beam_from
         Fusion fusion
         FusionStates fusion_start
+        cbool keeps_lattice
 
     cdef struct BeamOptions:
         float beam
@@ -130,6 +131,7 @@ cdef extern from "transducer/search.hpp" namespace "arcbeam::transducer" nogil:
         float length_power
         float ilm_scale
         uint32_t settle_frames
+        uint32_t merge_context
 
     cdef cppclass Options:
         uint32_t blank
@@ -157,6 +159,7 @@ cdef extern from "transducer/search.hpp" namespace "arcbeam::transducer" nogil:
         NBest nbest
         size_t settled
         CppBeamState beam_state
+        Lattice lattice
         Work work
         Outcome outcome
         BadValue bad
@@ -260,7 +263,7 @@ cdef class CpuEngine(PooledEngine):
             self.options.confidence = confidence_of(confidence)
         if beam is not None:
             self.options.beam = BeamOptions(beam.beam, beam.max_hypotheses, beam.merge == "sum", beam.length_power,
-                                            beam.ilm_scale, beam.settle_frames or 0)
+                                            beam.ilm_scale, beam.settle_frames or 0, beam.merge_context or 0)
         self.threads = threads
         self.ready()
 
@@ -280,18 +283,19 @@ cdef class CpuEngine(PooledEngine):
         """dict : bytes of the packed weights and tables."""
         return {"weights": self.network.nbytes}
 
-    def decode(self, const int64_t[:, ::1] utterances, list states, bint on_host=True, list fusions=None):
+    def decode(self, const int64_t[:, ::1] utterances, list states, bint on_host=True, list fusions=None,
+               bint lattice=False):
         """Decodes a batch: (found, bad), as `CudaEngine.decode` does.
 
         With a beam what is found are n-best lists and, of an utterance with a `BeamState`, what it leaves to the next
         chunk: (state, labels of each entry that no later frame changes, states of the n-gram model, the tree and LODR
-        after the best entry); else None.
+        after the best entry); else None. With `lattice` each has a lattice, too, which `Lists.lattice` returns.
         """
         with self.decoding_lock():
             self.ready()
-            return self._decode(utterances, states, fusions)
+            return self._decode(utterances, states, fusions, lattice)
 
-    cdef _decode(self, const int64_t[:, ::1] utterances, list states, list fusions):
+    cdef _decode(self, const int64_t[:, ::1] utterances, list states, list fusions, bint lattice):
         cdef vector[StreamState] before
         cdef vector[Utterance] batch
         cdef StreamState state
@@ -315,6 +319,7 @@ cdef class CpuEngine(PooledEngine):
                 utterance.fusion_start.of[2] = self.lodr.start
             before.push_back(state)
             utterance.start = &before[i] if states[i] is not None else NULL  # which a beam does not read
+            utterance.keeps_lattice = lattice
             utterance.input = EncoderOutput(<const void*> <uintptr_t> utterances[i, 0], utterances[i, 1],
                                             <uint32_t> utterances[i, 2], utterances[i, 3] != 0)
             batch.push_back(utterance)
@@ -325,6 +330,8 @@ cdef class CpuEngine(PooledEngine):
         if self.options.beam.beam > 0:
             for i in range(self.engine.results().size()):
                 lists.of.push_back(move(self.engine.results()[i].nbest))
+                if lattice:
+                    lists.lattices.push_back(move(self.engine.results()[i].lattice))
             return [(lists.take, i, self._left(i, states[i])) for i in range(lists.of.size())], bad
         found = [self._result(i) for i in range(self.engine.results().size())]
         return [(found.__getitem__, i) for i in range(len(found))], bad

@@ -233,7 +233,7 @@ class TransducerDecoder(SearchingDecoder, Fixed):
             As the decoder itself takes them; "auto" for those among the arrays, or None if there is none.
         precision, device, threads, confidence, confidence_aggregation, boosting_tree_alpha, \
 ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, lodr_model, lodr_scale, ilm_scale, beam, max_hypotheses, \
-merge, length_power, settle_frames
+merge, length_power, settle_frames, merge_context
             As the decoder itself takes them.
 
         Raises
@@ -315,7 +315,7 @@ merge, length_power, settle_frames
             As the decoder itself takes it; "auto" means the pieces of the configuration, or None if it has none.
         precision, device, threads, confidence, confidence_aggregation, boosting_tree_alpha, \
 ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, lodr_model, lodr_scale, ilm_scale, beam, max_hypotheses, \
-merge, length_power, settle_frames
+merge, length_power, settle_frames, merge_context
             As the decoder itself takes them.
 
         Raises
@@ -377,7 +377,7 @@ merge, length_power, settle_frames
             As in `from_nemo`.
         durations, precision, device, threads, frame_shift, tokenizer, confidence, confidence_aggregation, \
 boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens, lodr_model, lodr_scale, ilm_scale, beam, \
-max_hypotheses, merge, length_power, settle_frames
+max_hypotheses, merge, length_power, settle_frames, merge_context
             As the decoder itself takes them.
 
         Raises

@@ -13,7 +13,7 @@ from arcbeam.core.calls import lists_options
 from arcbeam.streams.endpoints import Endpoint, check_endpoint
 from arcbeam.streams.partials import Partials
 from arcbeam.streams.stream import HasStreams
-from arcbeam.transducer.beam.search import check_nbest, check_state, check_streams
+from arcbeam.transducer.beam.search import check_lattice, check_nbest, check_state, check_streams
 from arcbeam.transducer.boosting_tree import BoostingTree
 from arcbeam.transducer.device import TransducerMemory
 from arcbeam.transducer.fusion import Boosts
@@ -99,6 +99,7 @@ class SearchingDecoder(HasStreams):
         cuda_stream: Any = None,
         errors: str = "raise",
         nbest: int | None = None,
+        lattice: bool = False,
     ) -> list[TransducerHypothesis]: ...
 
     @overload
@@ -112,6 +113,7 @@ class SearchingDecoder(HasStreams):
         cuda_stream: Any = None,
         errors: str = "raise",
         nbest: int | None = None,
+        lattice: bool = False,
     ) -> TransducerHypothesis | list[TransducerHypothesis]: ...
 
     @lists_options()
@@ -125,6 +127,7 @@ class SearchingDecoder(HasStreams):
         cuda_stream: Any = None,
         errors: str = "raise",
         nbest: int | None = None,
+        lattice: bool = False,
     ) -> TransducerHypothesis | list[TransducerHypothesis]:
         """Decodes an utterance, or a batch of utterances or of chunks of streams.
 
@@ -152,6 +155,10 @@ class SearchingDecoder(HasStreams):
         nbest : int, optional
             With a beam: how many of the best distinct sequences of tokens to return, ``hypothesis.nbest``; at most
             ``max_hypotheses``, and fewer where the search ends with fewer.
+        lattice : bool
+            With a beam, on the CPU: whether hypotheses have a ``lattice``, an :class:`arcbeam.Lattice` of the paths
+            that the search has kept. Its links write tokens, named by the tokenizer, of which
+            :meth:`arcbeam.Lattice.whole_words` makes words. With ``merge_context`` it holds more texts than ``nbest``.
 
         Returns
         -------
@@ -167,9 +174,10 @@ class SearchingDecoder(HasStreams):
             features; a length that is negative or beyond the frames; a state of another network, boosting tree or
             n-gram model; trees that are not one for each utterance, or of another vocabulary; on a GPU an array that
             is misaligned or not in one allocation of the device, and a stream of another device; `nbest` without a
-            beam, or above ``max_hypotheses``.
+            beam, or above ``max_hypotheses``; `lattice` without a beam.
         UnsupportedError
             A state, with a beam: its chunks are decoded as a :meth:`stream`, because later ones may take tokens back.
+            `lattice` on a GPU.
         MemoryError, CudaOutOfMemoryError
             The batch does not fit; the decoder can still be used.
         CudaError
@@ -182,11 +190,12 @@ class SearchingDecoder(HasStreams):
         """
         check_errors(errors)
         check_nbest(self.options, nbest)
+        check_lattice(self.options, lattice, self.device)
         check_state(self.options, state)
         encoder_output, lengths, is_one = one_or_many(encoder_output, lengths)
         inputs = take_batch(encoder_output, lengths, self._search.spec, self._search.engine, cuda_stream)
         self._check_axes(inputs.arrays, lengths)
-        found = self._search.decode(inputs, state, boost, errors, nbest)
+        found = self._search.decode(inputs, state, boost, errors, nbest, lattice)
         return found[0] if is_one else [*found]
 
     @lists_options()
@@ -212,7 +221,7 @@ class SearchingDecoder(HasStreams):
             rule of ``max_relative_cost``, or any if the decoder was given no ``frame_shift``; `nbest` without a beam,
             or above ``max_hypotheses``.
         UnsupportedError
-            The decoder has a beam and is on a GPU.
+            The decoder has a beam and is on a GPU, or has ``merge_context``.
         """
         self._check_streams("stream")
         check_endpoint(endpoint)
@@ -239,7 +248,7 @@ class SearchingDecoder(HasStreams):
         ValueError
             The stream was decoded with another network, n-gram model, option or tree: the message names it.
         UnsupportedError
-            The decoder has a beam and is on a GPU.
+            The decoder has a beam and is on a GPU, or has ``merge_context``.
         TypeError
             Not bytes, or something else than a tree.
 

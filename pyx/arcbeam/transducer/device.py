@@ -83,6 +83,8 @@ def _why_no_gpu(options: TransducerOptions, prediction: LstmPrediction | Statele
         return "on a GPU a beam does not settle tokens (settle_frames)"
     if options.max_hypotheses > MOST_HYPOTHESES:
         return f"a GPU takes max_hypotheses up to {MOST_HYPOTHESES}, and it is {options.max_hypotheses}"
+    if options.merge_context is not None:
+        return "on a GPU a beam does not merge hypotheses by merge_context yet"
     longest = max(options.durations or (0,))
     if longest > LONGEST_DURATION:
         return f"with a beam a GPU takes durations up to {LONGEST_DURATION} frames, and the longest is {longest}"

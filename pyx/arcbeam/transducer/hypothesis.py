@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from arcbeam.core.show import Formatted
 from arcbeam.transducer.growing_words import GrowingWords, Written
 from arcbeam.transducer.text import Pieces
 from arcbeam.words import Word, as_dicts, finite
+
+if TYPE_CHECKING:
+    from arcbeam.ctc.lattice.lattice import Lattice
 
 FIELDS = {
     "tokens": np.int32, "frames": np.int64, "durations": np.int32, "log_probs": np.float32, "confidence": np.float32,
@@ -107,6 +110,10 @@ class TransducerHypothesis(Formatted):
         The best distinct sequences of tokens, this one as the first; None if not requested, and in entries of a list.
         No entries if the frames could not be decoded. With a beam, frames, durations, log-probs and confidences are
         those of the strongest single path that writes the tokens.
+    lattice : Lattice or None
+        With a beam: the paths that the search has kept; None if not requested. It has no tokens if the frames could not
+        be decoded. Its best path is the strongest single one, which with ``merge="sum"`` may write another entry of the
+        list.
     error : ValueError, TypeError or None
         Why the frames could not be decoded, with ``errors="return"``: then there are no tokens, and the state is the
         one before them.
@@ -125,6 +132,7 @@ class TransducerHypothesis(Formatted):
     lodr_score: float | None = None
     ilm_score: float | None = None
     nbest: Sequence[TransducerHypothesis] | None = None
+    lattice: Lattice | None = None
 
     def __init__(
         self,
@@ -171,7 +179,7 @@ class TransducerHypothesis(Formatted):
         self._take = None  # it would keep the results of the other utterances alive
 
     def to_dict(self) -> dict[str, Any]:
-        """All attributes but `state` as plain Python values for JSON; None for an attribute that is not there.
+        """All attributes but `state` and `lattice` as plain values for JSON; None for one that is not there.
 
         A score of -inf becomes None, and an error becomes its text.
         """

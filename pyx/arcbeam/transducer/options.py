@@ -47,6 +47,7 @@ class TransducerKeywords(TypedDict, total=False):
     settle_frames: int | None
     ilm_scale: float
     lodr_scale: float
+    merge_context: int | None
 
 
 @lists_fields
@@ -103,6 +104,10 @@ class TransducerOptions:
         labels (Meng et al. 2021).
     lodr_scale : float
         With a beam: the factor, from -1 to 0, of the natural logs of ``lodr_model``, as in icefall.
+    merge_context : int or None
+        With a beam: hypotheses on the same frame whose last so many tokens are equal become one, the one with the
+        larger score, although older tokens differ; a lattice keeps the paths of both (Prabhavalkar et al. 2021). None:
+        only those with the same tokens become one. On the CPU only, of whole utterances, and without `settle_frames`.
     """
 
     blank_id: int
@@ -123,6 +128,7 @@ class TransducerOptions:
     settle_frames: int | None = None
     ilm_scale: float = 0.0
     lodr_scale: float = -0.1
+    merge_context: int | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.blank_id, bool) or not isinstance(self.blank_id, numbers.Integral):
@@ -173,7 +179,15 @@ class TransducerOptions:
             scale = as_float(name, getattr(self, name), f"from {least:g} to {most:g}")
             if not least <= scale <= most:
                 raise ValueError(f"{name}: expected a number from {least:g} to {most:g}, got {scale!r}")
-        for name in ("max_hypotheses", "merge", "length_power", "settle_frames", "ilm_scale", "lodr_scale"):
+        if self.merge_context is not None:
+            check_count("merge_context", self.merge_context, LARGEST_COUNT)
+            if self.settle_frames is not None:
+                raise ValueError(
+                    f"merge_context: expected None with settle_frames={self.settle_frames}, because tokens that have "
+                    f"settled are not those of all paths merged, got {self.merge_context}; leave out one of the two"
+                )
+        with_a_beam = ("max_hypotheses", "merge", "length_power", "settle_frames", "merge_context")
+        for name in (*with_a_beam, "ilm_scale", "lodr_scale"):
             if self.beam is None and getattr(self, name) != getattr(TransducerOptions, name):
                 raise ValueError(f"{name}: expected a beam, too, such as beam=4; without one, decoding is greedy")
 

@@ -39,7 +39,13 @@ class TransducerSearch:
     lodr: TokenAutomaton | None = None
 
     def decode(
-        self, inputs: Inputs, state: Sequence[Any] | None, boost: Boosts, errors: str, nbest: int | None = None
+        self,
+        inputs: Inputs,
+        state: Sequence[Any] | None,
+        boost: Boosts,
+        errors: str,
+        nbest: int | None = None,
+        lattice: bool = False,
     ) -> Sequence[TransducerHypothesis]:
         """The hypotheses of a batch that has been taken in, each from the state that a chunk before has left."""
         raise NotImplementedError
@@ -69,6 +75,7 @@ class GreedySearch(TransducerSearch):
         boost: Boosts,
         errors: str,
         nbest: int | None = None,
+        lattice: bool = False,
     ) -> list[TransducerHypothesis]:
         """The hypotheses of a batch that has been taken in, as ``TransducerDecoder.decode`` says."""
         batch = len(inputs.table)

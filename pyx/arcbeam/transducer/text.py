@@ -32,7 +32,8 @@ def detokenizer(tokenizer: Any, tokens: int, blank: int | None = None) -> Callab
         _check_count(len(pieces), tokens, blank)
         for piece in pieces:
             check_text("tokenizer", piece)
-        return Pieces(tuple(map(_surface, pieces)), tokens, tuple(pieces))
+        names = tuple(piece.replace(" ", WORD_START) for piece in pieces)
+        return Pieces(tuple(map(_surface, pieces)), tokens, names, tuple(pieces))
     if callable(tokenizer):
         return tokenizer
     raise TypeError(
@@ -67,6 +68,7 @@ class Pieces:
 
     surfaces: tuple[bytes, ...]  # UTF-8, or a part of a character; words are apart by spaces
     tokens: int
+    names: tuple[str, ...]  # with SentencePiece's mark where a word begins; "" for one that adds nothing
     pieces: tuple[str, ...] | None = None  # if given as a list
 
     @cached_property
@@ -97,7 +99,15 @@ def _surface(piece: str) -> bytes:
 def _sentencepiece(path: str, tokens: int, blank: int | None) -> Pieces:
     model = load_model(path)
     _check_count(model.get_piece_size(), tokens, blank, f" in {path}")
-    return Pieces(tuple(_surface_in(model, i) for i in range(model.get_piece_size())), tokens)
+    surfaces = tuple(_surface_in(model, i) for i in range(model.get_piece_size()))
+    names = tuple(_name_in(model, i) if surface else "" for i, surface in enumerate(surfaces))
+    return Pieces(surfaces, tokens, names)
+
+
+def _name_in(model: Any, token: int) -> str:
+    if model.is_unknown(token):
+        return WORD_START + str(model.decode([token])).strip()
+    return str(model.id_to_piece(token))
 
 
 def _surface_in(model: Any, token: int) -> bytes:

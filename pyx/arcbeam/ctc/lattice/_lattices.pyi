@@ -3,6 +3,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+_Ints = npt.NDArray[np.int64]
+_Floats = npt.NDArray[np.float64]
+
 LINK: np.dtype[np.void]
 
 class Lattices:
@@ -14,3 +17,6 @@ class Lattices:
     def take(self, places: list[int]) -> Lattices: ...
     def copied(self, index: int) -> Lattices: ...
     def arrays(self, index: int) -> dict[str, npt.NDArray[Any] | float | bool]: ...
+
+def best_to_states(start: int, sources: _Ints, targets: _Ints, costs: _Floats, num_states: int) -> _Floats: ...
+def best_to_ends(end_costs: _Floats, sources: _Ints, targets: _Ints, costs: _Floats) -> _Floats: ...

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from libc.stdint cimport uint32_t
+from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy
 from libcpp.utility cimport move
 
@@ -72,6 +72,32 @@ cdef class Lattices:
                 "costs": np.asarray(one.costs, np.float64), "links": links, "first_link": uint32s(one.first_link),
                 "end_extras": np.asarray(one.end_extras, np.float32), "best": uint32s(one.best),
                 "total_cost": one.total_cost, "reached_final": one.reached_final, "complete": one.complete}
+
+
+def best_to_states(size_t start, const int64_t[::1] sources, const int64_t[::1] targets, const double[::1] costs,
+                   size_t num_states):
+    """float64[states]: the cost of the best path to each state, +inf without one; arcs by source, to larger states."""
+    found = np.full(num_states, np.inf)
+    cdef double[::1] best = found
+    cdef Py_ssize_t i
+    if num_states:
+        best[start] = 0.0
+    with nogil:
+        for i in range(sources.shape[0]):
+            best[targets[i]] = min(best[targets[i]], best[sources[i]] + costs[i])
+    return found
+
+
+def best_to_ends(const double[::1] end_costs, const int64_t[::1] sources, const int64_t[::1] targets,
+                 const double[::1] costs):
+    """float64[states]: the cost of the best path from each state to an end; arcs as of `best_to_states`."""
+    found = np.array(end_costs)
+    cdef double[::1] best = found
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(sources.shape[0] - 1, -1, -1):
+            best[sources[i]] = min(best[sources[i]], costs[i] + best[targets[i]])
+    return found
 
 
 cdef uint32s(const vector[uint32_t]& values):

@@ -6,17 +6,16 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from arcbeam.core.warn import warn
 from arcbeam.ctc.lattice._lattice import nbest, posteriors
 from arcbeam.ctc.lattice._lattice_scores import deviations, rescore
-from arcbeam.ctc.lattice._lattices import LINK, Lattices
-from arcbeam.ctc.lattice.best_paths import best_path, best_to_states
+from arcbeam.ctc.lattice._lattices import Lattices
+from arcbeam.ctc.lattice.from_arcs import Arcs, lattice_of_arcs
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import LargeModel, Rescoring
 from arcbeam.graph.graph import Graph
-from arcbeam.lattices.compact_lattice import CompactLattice, Floats, picked
+from arcbeam.lattices.compact_lattice import CompactLattice, picked
 from arcbeam.lattices.word_graph import WordGraph, word_graph
 from arcbeam.lm.language_model import LanguageModel
 
@@ -109,55 +108,15 @@ def as_lattice(lattice: CompactLattice, acoustic_scale: float = 1.0, **meta: Any
     """A compact lattice with states, whose arcs lead to larger ones, as a graph and one lattice of its arcs."""
     # The costs of the graph are not read: those of the lattice are.
     arcs = lattice.arcs
-    silent = np.zeros(lattice.num_arcs, np.int32)
-    graph = Graph.from_arcs(
-        [arcs["source"], arcs["target"], silent, arcs["word"], silent.astype(np.float32)],
+    silent = np.zeros(lattice.num_arcs, np.int64)
+    sources, targets, words = (arcs[name].astype(np.int64) for name in ("source", "target", "word"))
+    arc_costs, final_costs = lattice.costs(acoustic_scale)
+    return lattice_of_arcs(
+        Arcs(sources, targets, silent, words, arc_costs, silent.astype(np.float32)),
+        np.zeros(lattice.num_states, np.int64),
+        final_costs,
         start=max(lattice.start, 0),
-        finals=np.where(np.isfinite(lattice.finals["graph_cost"]), np.float32(0), np.float32(np.inf)),
-        num_states=lattice.num_states,
         num_columns=1,
         word_symbols=lattice.word_symbols,
         meta=meta,
     )
-    return graph, Lattices.of_arrays([_arrays(lattice, graph, *lattice.costs(acoustic_scale))])
-
-
-def _arrays(lattice: CompactLattice, graph: Graph, arc_costs: Floats, final_costs: Floats) -> dict[str, Any]:
-    """The lattice that a search finds in the graph before the first frame, if nothing is dropped (law 8)."""
-    sources, targets = (lattice.arcs[end].astype(np.int64) for end in ("source", "target"))
-    best = best_to_states(lattice.start, sources, targets, arc_costs, lattice.num_states)
-    rest = _best_to_ends(final_costs, sources, targets, arc_costs)
-    states = np.flatnonzero(np.isfinite(best) & np.isfinite(rest))
-    states = states[np.lexsort((states, graph.states["depth"][states]))]
-    numbers = np.full(lattice.num_states, -1)
-    numbers[states] = np.arange(len(states))
-    kept = np.flatnonzero((numbers[sources] >= 0) & (numbers[targets] >= 0))
-    kept = kept[np.lexsort((kept, numbers[sources[kept]]))]
-    links = np.empty(len(kept), LINK)
-    links["source"], links["target"], links["arc"] = numbers[sources[kept]], numbers[targets[kept]], kept
-    links["slack"] = (best[sources[kept]] + arc_costs[kept]) - best[targets[kept]]
-    ends = best[states] + final_costs[states]
-    total = float(ends.min(initial=np.inf))
-    return {
-        "first_token": [0, len(states)] if len(states) else [],
-        "states": states,
-        "costs": best[states],
-        "links": links,
-        "first_link": np.searchsorted(links["source"], np.arange(len(states) + 1)) if len(states) else [],
-        "end_extras": ends - total if len(states) else [],
-        "best": best_path(links, int(np.argmin(ends)) if len(states) else 0),
-        "total_cost": total,
-        "reached_final": True,
-        "complete": True,
-    }
-
-
-def _best_to_ends(
-    final_costs: Floats, sources: npt.NDArray[np.int64], targets: npt.NDArray[np.int64], costs: Floats
-) -> Floats:
-    """The cost of the best path from each state to an end."""
-    rest = final_costs.tolist()
-    arcs = zip(sources.tolist(), targets.tolist(), costs.tolist(), strict=True)
-    for source, target, cost in reversed(list(arcs)):
-        rest[source] = min(rest[source], cost + rest[target])
-    return np.array(rest)

@@ -17,20 +17,23 @@ from arcbeam.core.checks import check_count, check_real, shown
 from arcbeam.core.warn import warn
 from arcbeam.ctc.lattice._lattice import mbr, nbest, oracle, prune
 from arcbeam.ctc.lattice._lattice_scores import rescore
-from arcbeam.ctc.lattice._lattices import LINK, Lattices
+from arcbeam.ctc.lattice._lattices import LINK, Lattices, best_to_states
 from arcbeam.ctc.lattice.alternatives import Alternative, Nbest
 from arcbeam.ctc.lattice.arrays import Floats, LatticeBatch, read_only
-from arcbeam.ctc.lattice.best_paths import best_path, best_to_states
 from arcbeam.ctc.lattice.forms import LatticeForms
+from arcbeam.ctc.lattice.from_arcs import best_path
 from arcbeam.ctc.lattice.mbr_words import MbrWords, Sausage, mbr_words, sausage_of
 from arcbeam.ctc.lattice.whole_words import whole_words
+from arcbeam.ctc.lattice.word_lattice import in_words
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import rescoring_of_lattices
 from arcbeam.lm.loading import as_language_model, as_large_model
+from arcbeam.lm.no_model import no_model
 
 if TYPE_CHECKING:
     from arcbeam.ctc.lattice.answers import Mbr
     from arcbeam.ctc.rescoring import LargeModel
+    from arcbeam.graph.graph import Graph
     from arcbeam.lm.language_model import LanguageModel
 
 UNKNOWN = 0xFFFFFFFF
@@ -111,7 +114,7 @@ class Lattice(LatticeForms):
     def rescore(
         self,
         language_model: LargeModel | str | os.PathLike[str],
-        graph_language_model: LanguageModel | str | os.PathLike[str],
+        graph_language_model: LanguageModel | str | os.PathLike[str] | None = None,
         *,
         lm_scale: float = 1.0,
         graph_lm_scale: float | None = None,
@@ -129,8 +132,9 @@ class Lattice(LatticeForms):
         ----------
         language_model : LanguageModel, KenLM or path
             The large model, as for `CtcDecoder`. A path is opened anew by each call.
-        graph_language_model : LanguageModel or path
-            The model that the graph was built with, whose scores are taken off.
+        graph_language_model : LanguageModel, path or None
+            The model that the graph was built with, whose scores are taken off. None for lattices whose words have no
+            scores yet: those of transducers, and of `whole_words`.
         lm_scale : float
             Factor on the natural-log probabilities of `language_model`.
         graph_lm_scale : float or None
@@ -152,7 +156,7 @@ class Lattice(LatticeForms):
         ------
         TypeError, ValueError
             An option out of its range; a lattice that was rescored already, comes from a pickle, or has no path that
-            the large model allows.
+            the large model allows; no `graph_language_model` for a graph that was built with one, or may have been.
         GraphError
             The graph was not built with `graph_language_model`, or has words that `language_model` lacks.
         FormatError
@@ -175,7 +179,7 @@ class Lattice(LatticeForms):
             lattice_beam=batch.lattice_beam if beam is None else beam,
         )
         large = as_large_model("language_model", language_model)
-        small = as_language_model("graph_language_model", graph_language_model)
+        small = _small_model(batch.graph, graph_language_model, unknown_words)
         batch.graph.check_file()
         rescoring = rescoring_of_lattices(batch.graph, large, small, options)
         rescored, truncated = rescore(self._graph, rescoring, batch.lattices, self._index, options.lattice_beam)
@@ -186,6 +190,35 @@ class Lattice(LatticeForms):
             **self._of_its_own,
             lattice_beam=options.lattice_beam,
             truncated=truncated,
+        )
+        return Lattice(made, 0)
+
+    @lists_options()
+    def whole_words(self) -> Lattice:
+        """The lattice of words of one whose links write pieces; a lattice of words itself.
+
+        A word stands on the link of its first piece, and has the times of its pieces. Paths that write one word in
+        other pieces have the same words, so that the entries of :meth:`nbest` differ in words. The scores of this
+        lattice stay as they are; :meth:`rescore` adds those of a model of words.
+
+        Raises
+        ------
+        ValueError
+            The lattice comes from a pickle, or nothing says how its words are written.
+        CapacityError
+            There would be more than 2**22 links: prune the lattice first.
+        """
+        batch = self._whole_batch("whole_words")
+        if self.words.any() and not self.word_symbols:
+            raise ValueError(
+                "whole_words: expected a lattice with the names of its words or pieces, got one with numbers alone; "
+                "give words= to Graph.load, or tokenizer= to a transducer's decoder"
+            )
+        if not self._spelled.in_pieces or not self.num_tokens:
+            return self
+        graph, lattices = in_words(self)
+        made = replace(
+            batch, graph=graph, lattices=lattices, rescoring=None, boosts=None, before=self._of_its_own["before"]
         )
         return Lattice(made, 0)
 
@@ -290,6 +323,28 @@ class Lattice(LatticeForms):
         if "_batch" not in self.__dict__:
             raise ValueError(f"{name}: expected a lattice with its graph, got one from a pickle, which has none")
         return self._batch
+
+
+def _small_model(
+    graph: Graph, given: LanguageModel | str | os.PathLike[str] | None, unknown_words: str
+) -> LanguageModel:
+    """The model that a graph was built with; if it has none, one that costs nothing."""
+    has_none = graph.meta.get("lm_scale") == 0 and "lm_digest" not in graph.meta
+    if has_none and given is not None:
+        raise ValueError(
+            "graph_language_model: expected None, because the words of this lattice have no scores of a language model"
+        )
+    if has_none and unknown_words == "small":
+        raise ValueError(
+            'unknown_words: expected "error" or "unk", because there is no graph_language_model to score them, '
+            'got "small"'
+        )
+    if not has_none and given is None:
+        raise ValueError(
+            "graph_language_model: expected the model that the graph was built with, whose scores are in the lattice "
+            "and have to be subtracted, got None"
+        )
+    return no_model() if given is None else as_language_model("graph_language_model", given)
 
 
 def reweighted(lattice: Lattice, link_costs: Floats, end_costs: Floats) -> Lattice:

@@ -22,9 +22,25 @@ cdef extern from "transducer/labels.hpp" namespace "arcbeam::transducer" nogil:
         vector[Shares] shares
 
 
+cdef extern from "transducer/beam/lattice.hpp" namespace "arcbeam::transducer::beam" nogil:
+    cdef struct LatticeArc:
+        uint32_t source
+        uint32_t target
+        uint32_t label
+        uint32_t duration
+        float log_prob
+        float score
+
+    cdef cppclass Lattice:
+        vector[int64_t] frames
+        vector[uint32_t] depths
+        vector[LatticeArc] arcs
+
+
 cdef tuple labels_of(const Labels& labels)
 cdef copied(const void* data, size_t size, dtype)
 
 
 cdef class Lists:
     cdef vector[NBest] of
+    cdef vector[Lattice] lattices  # if they are kept

@@ -5,6 +5,9 @@ import numpy as np
 from libc.stdint cimport uint8_t
 from libc.string cimport memcpy
 
+LATTICE_ARC = np.dtype([("source", np.uint32), ("target", np.uint32), ("label", np.uint32), ("duration", np.uint32),
+                        ("log_prob", np.float32), ("score", np.float32)])
+
 
 cdef tuple labels_of(const Labels& labels):
     """(tokens, frames, durations, log_probs, confidences), arrays of their own."""
@@ -32,6 +35,15 @@ cdef class Lists:
             entries.append((labels, one.scores[n], one.posteriors[n], shares))
             first = last
         return tuple(entries)
+
+    def lattice(self, size_t i):
+        """Of an utterance: the frames and depths of tokens, and arcs, which have the dtype `LATTICE_ARC`."""
+        cdef const Lattice* one = &self.lattices[i]
+        return (
+            copied(one.frames.data(), one.frames.size(), np.int64),
+            copied(one.depths.data(), one.depths.size(), np.uint32),
+            copied(one.arcs.data(), one.arcs.size(), LATTICE_ARC),
+        )
 
 
 cdef copied(const void* data, size_t size, dtype):

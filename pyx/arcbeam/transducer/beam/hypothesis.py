@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from arcbeam.core.errors import Fault, UnsupportedError
 from arcbeam.transducer.hypothesis import FIELDS, HypothesisForm, Left, TransducerHypothesis
 from arcbeam.words import finite
+
+if TYPE_CHECKING:
+    from arcbeam.ctc.lattice.lattice import Lattice
 
 AS_A_STREAM = (
     "with a beam, a chunk has no tokens of its own, because later ones may take tokens back; decode it with "
@@ -37,6 +41,7 @@ class BeamHypothesis(TransducerHypothesis):
     ) -> None:
         super().__init__(take, place, form, error)
         self._wanted, self._leaves = nbest, left
+        self._make_lattice: Callable[[], Lattice] | None = None
 
     def _fill(self, *entries: Entry) -> None:  # type: ignore[override]
         labels, self._score, self._posterior, self._shares = entries[0]
@@ -68,6 +73,15 @@ class BeamHypothesis(TransducerHypothesis):
     def nbest(self) -> list[BeamHypothesis] | None:  # type: ignore[override]
         """The best distinct sequences of tokens; None if not requested."""
         return self._filled("_nbest")
+
+    @cached_property
+    def lattice(self) -> Lattice | None:  # type: ignore[override]
+        """The paths that the search has kept, as links between tokens; None if not requested."""
+        return None if self._make_lattice is None else self._make_lattice()
+
+    def __getstate__(self) -> dict[str, Any]:
+        _ = self.lattice
+        return {**super().__getstate__(), "_make_lattice": None}
 
     @property
     def lm_score(self) -> float:  # type: ignore[override]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 from arcbeam.arrays.bad_values import encoder_output_errors
-from arcbeam.core.checks import check_count
+from arcbeam.core.checks import check_bool, check_count
 from arcbeam.core.errors import UnsupportedError
 from arcbeam.transducer.beam._state import BeamState
 from arcbeam.transducer.beam.hypothesis import AS_A_STREAM, BeamHypothesis, failed
@@ -17,7 +18,9 @@ from arcbeam.transducer.token_automaton import from_the_start
 
 if TYPE_CHECKING:
     from arcbeam.arrays.batches import Inputs
+    from arcbeam.ctc.lattice.lattice import Lattice
     from arcbeam.transducer.boosting_tree import BoostingTree
+    from arcbeam.transducer.lattice.lattice_form import LatticeForm
     from arcbeam.transducer.options import TransducerOptions
 
 
@@ -31,6 +34,7 @@ class BeamSearch(TransducerSearch):
         boost: Boosts,
         errors: str,
         nbest: int | None = None,
+        lattice: bool = False,
     ) -> list[BeamHypothesis]:
         """The hypotheses of a batch that has been taken in; of chunks, with `state`, those of the sentences so far.
 
@@ -43,16 +47,28 @@ class BeamSearch(TransducerSearch):
         states = [None] * batch if state is None else [
             one or self.start(tree, 0) for one, tree in zip(state, trees, strict=True)
         ]  # fmt: skip
-        results, bad = self.engine.decode(inputs.table, states, inputs.on_host, fusions)
+        form = self._lattice_form if lattice else None
+        kept = {"lattice": True} if lattice else {}  # an option of the CPU's engine alone
+        results, bad = self.engine.decode(inputs.table, states, inputs.on_host, fusions, **kept)
         refused = encoder_output_errors(bad, inputs, errors)
         found = []
         for i, (take, place, leaves) in enumerate(results):
             left = None if leaves is None else Left(*leaves)
             if i in refused:
-                found.append(failed(self.form, nbest, refused[i], left))
+                one = failed(self.form, nbest, refused[i], left)
             else:
-                found.append(BeamHypothesis(take, place, self.form, nbest, None, left))
+                one = BeamHypothesis(take, place, self.form, nbest, None, left)
+            if form is not None:
+                one._make_lattice = partial(_lattice, form, None if i in refused else take, place)
+            found.append(one)
         return found
+
+    @cached_property
+    def _lattice_form(self) -> LatticeForm:
+        """What the lattices of this decoder share."""
+        from arcbeam.transducer.lattice.lattice_form import LatticeForm
+
+        return LatticeForm.of(self.tokens, self.options.blank_id, self.form.frame_shift, self.form.detokenize)
 
     def start(self, tree: BoostingTree | None, frames: int, models: tuple[int, int, int] | None = None) -> BeamState:
         """The state at the start of a sentence, after some frames of its stream; n-gram models may go on."""
@@ -60,6 +76,11 @@ class BeamSearch(TransducerSearch):
         of_lm, of_tree = fusion.states
         of_lodr = 0 if self.lodr is None else self.lodr.start
         return BeamState.begun(frames, (of_lm, of_tree, of_lodr) if models is None else (models[0], of_tree, models[2]))
+
+
+def _lattice(form: LatticeForm, take: Any, place: int) -> Lattice:
+    """The lattice of a hypothesis, from the lists that it is taken from; None for one without tokens."""
+    return form.lattice(None if take is None else take.__self__.lattice(place))
 
 
 def check_nbest(options: TransducerOptions, nbest: int | None) -> None:
@@ -79,12 +100,34 @@ def check_nbest(options: TransducerOptions, nbest: int | None) -> None:
         )
 
 
+def check_lattice(options: TransducerOptions, lattice: bool, device: str) -> None:
+    """Raises an error unless lattices can be had."""
+    check_bool("lattice", lattice)
+    if lattice and options.beam is None:
+        raise ValueError(
+            "lattice: expected a decoder with a beam, got a greedy one, which follows one path; "
+            "give beam=4 when the decoder is made"
+        )
+    if lattice and device != "cpu":
+        raise UnsupportedError(
+            f'lattice: on a GPU a beam does not keep lattices yet; give device="cpu" when the decoder is made, whose '
+            f"device is {device!r}"
+        )
+
+
 def check_streams(options: TransducerOptions, device: str, what: str) -> None:
     """UnsupportedError that names `what`, which needs streams, with a beam on a GPU."""
     if options.beam is not None and device != "cpu":
         raise UnsupportedError(
             f"{what}: expected a decoder on the CPU, because a beam has streams there only, got one on {device}; "
             'make it with device="cpu"'
+        )
+
+    if options.merge_context is not None:
+        raise UnsupportedError(
+            f"{what}: expected a decoder without merge_context, because the state of a stream does not keep the labels "
+            f"that it compares, got merge_context={options.merge_context}; leave it out when the decoder is made, or "
+            "give decoder.decode() whole utterances"
         )
 
 
