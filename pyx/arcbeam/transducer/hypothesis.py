@@ -291,3 +291,8 @@ class TransducerHypothesis(Formatted):
             return f"TransducerHypothesis(error={self.error!r})"
         what = repr(self.text) if self._has_text() else f"{len(self.tokens)} tokens"
         return f"TransducerHypothesis({what})"
+
+
+def left_of(chunk: TransducerHypothesis) -> Left:
+    """What the hypothesis of a chunk leaves to the next one."""
+    return chunk._left

@@ -216,7 +216,7 @@ class Lattice(LatticeForms):
             )
         if not self._spelled.in_pieces or not self.num_tokens:
             return self
-        graph, lattices = in_words(self)
+        graph, lattices = in_words(self, batch.graph, self._spelled.separator, np.sum(self._final_parts, 0))
         made = replace(
             batch, graph=graph, lattices=lattices, rescoring=None, boosts=None, before=self._of_its_own["before"]
         )

@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from arcbeam.core.errors import CapacityError
 from arcbeam.core.pieces import split_piece
@@ -42,11 +43,17 @@ class _Found:
         self.links.append(link)
 
 
-def in_words(lattice: LatticeArrays) -> tuple[Graph, Lattices]:
-    """The lattice of words of one of pieces, and the graph of its arcs."""
-    graph = lattice._batch.graph
+def in_words(
+    lattice: LatticeArrays, graph: Graph, separator: str | None, final_graph_scores: npt.NDArray[Any]
+) -> tuple[Graph, Lattices]:
+    """The lattice of words of one of pieces, and the graph of its arcs.
+
+    graph : of the lattice's arcs
+    separator : the mark of a piece that begins a word
+    final_graph_scores : [tokens], what the graph and models have in `final_scores`
+    """
     pieces = {0: (False, "")}
-    pieces |= {label: split_piece(name, lattice._spelled.separator) for label, name in lattice.word_symbols.items()}
+    pieces |= {label: split_piece(name, separator) for label, name in lattice.word_symbols.items()}
     found = _found(lattice, pieces)
     first = np.append(0, np.cumsum([max(len(places), token == 0) for token, places in enumerate(found.places)]))
     columns = np.array(found.arcs, np.int64).reshape(-1, 5)[::-1].T
@@ -60,7 +67,7 @@ def in_words(lattice: LatticeArrays) -> tuple[Graph, Lattices]:
     for token in np.flatnonzero(np.isfinite(lattice.final_scores)).tolist():
         place = int(first[token]) + found.places[token].get("", 0)
         end_costs[place] = 0.0 - lattice.final_scores[token]
-        graph_end_costs[place] = 0.0 - sum(part[token] for part in lattice._final_parts)
+        graph_end_costs[place] = 0.0 - final_graph_scores[token]
     return lattice_of_arcs(
         Arcs(sources, targets, labels, columns[4], 0.0 - lattice.scores[links], of_graph[links]),
         steps,

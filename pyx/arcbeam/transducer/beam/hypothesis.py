@@ -38,10 +38,10 @@ class BeamHypothesis(TransducerHypothesis):
         nbest: int | None = None,
         error: Fault | None = None,
         left: Left | None = None,
+        make_lattice: Callable[[], Lattice] | None = None,
     ) -> None:
         super().__init__(take, place, form, error)
-        self._wanted, self._leaves = nbest, left
-        self._make_lattice: Callable[[], Lattice] | None = None
+        self._wanted, self._leaves, self._make_lattice = nbest, left, make_lattice
 
     def _fill(self, *entries: Entry) -> None:  # type: ignore[override]
         labels, self._score, self._posterior, self._shares = entries[0]
@@ -130,6 +130,12 @@ class BeamHypothesis(TransducerHypothesis):
         return {**super().to_dict(), **parts, "posterior": self.posterior, **nbest}
 
 
-def failed(form: HypothesisForm, nbest: int | None, error: Fault, left: Left | None) -> BeamHypothesis:
+def failed(
+    form: HypothesisForm,
+    nbest: int | None,
+    error: Fault,
+    left: Left | None,
+    make_lattice: Callable[[], Lattice] | None,
+) -> BeamHypothesis:
     """The hypothesis of an utterance that could not be decoded."""
-    return BeamHypothesis([(FAILED,)].__getitem__, 0, form, nbest, error, left)
+    return BeamHypothesis([(FAILED,)].__getitem__, 0, form, nbest, error, left, make_lattice)

@@ -54,13 +54,11 @@ class BeamSearch(TransducerSearch):
         found = []
         for i, (take, place, leaves) in enumerate(results):
             left = None if leaves is None else Left(*leaves)
+            made = None if form is None else partial(_lattice, form, None if i in refused else take, place)
             if i in refused:
-                one = failed(self.form, nbest, refused[i], left)
+                found.append(failed(self.form, nbest, refused[i], left, made))
             else:
-                one = BeamHypothesis(take, place, self.form, nbest, None, left)
-            if form is not None:
-                one._make_lattice = partial(_lattice, form, None if i in refused else take, place)
-            found.append(one)
+                found.append(BeamHypothesis(take, place, self.form, nbest, None, left, made))
         return found
 
     @cached_property

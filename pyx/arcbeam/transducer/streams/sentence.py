@@ -14,7 +14,7 @@ from arcbeam.core.errors import Fault
 from arcbeam.streams.stream import SpeechStream
 from arcbeam.streams.waiting import Waiting
 from arcbeam.transducer.beam.hypothesis import BeamHypothesis
-from arcbeam.transducer.hypothesis import HypothesisForm, TransducerHypothesis
+from arcbeam.transducer.hypothesis import HypothesisForm, TransducerHypothesis, left_of
 from arcbeam.transducer.streams.beam_partial import BeamPartial
 from arcbeam.transducer.streams.endpoint import End, TransducerRules
 from arcbeam.transducer.streams.partial import TransducerPartial
@@ -117,11 +117,11 @@ class Sentence:
         durations = None
         if found.durations is not None:
             durations = np.concatenate([self.written["durations"][known], found.durations])
-        return self.rules.first_end(tokens_on, durations, self.frames, found._left.state.frames - self.first_frame)
+        return self.rules.first_end(tokens_on, durations, self.frames, left_of(found).state.frames - self.first_frame)
 
     def after(self, found: TransducerHypothesis, last: bool, fired: int) -> Self:
         """The sentence after a chunk that has been decoded; a rule may have ended it."""
-        left = found._left
+        left = left_of(found)
         count, written = self.count + left.num_settled, self.written
         if count > len(written["tokens"]):  # results keep the arrays that they have, whose beginnings stay
             written = {name: self._grown(array, count + count // 2) for name, array in written.items()}

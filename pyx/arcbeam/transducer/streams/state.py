@@ -30,7 +30,7 @@ from arcbeam.streams.saved import (
 )
 from arcbeam.streams.waiting import Waiting
 from arcbeam.transducer.fusion import fusions_of
-from arcbeam.transducer.hypothesis import FIELDS, TransducerState
+from arcbeam.transducer.hypothesis import FIELDS, TransducerState, left_of
 from arcbeam.transducer.states import states_of
 from arcbeam.transducer.streams import beam_state
 from arcbeam.transducer.streams.sentence import Sentence
@@ -147,7 +147,7 @@ def _with_beam(
         raise FormatError(f"{NAME}: expected nbest up to {search.options.max_hypotheses}, got {nbest}")
     state = beam_state.checked(arrays, about, settled, search, boost)
     [found] = search.decode(search.no_frames(), [state], boost, "raise", None)
-    left = found._left
+    left = left_of(found)
     return {"state": state, "best": (found, 0), "models": left.models, "nbest": nbest}
 
 
