@@ -27,6 +27,7 @@ NEEDED = {
     "nemo_sources",
     "nemo_transducer",
     "nemo_trees",
+    "sherpa_transducer",
     "transformers_transducer",
 }
 NAMES = sorted({p.stem for p in FOLDER.glob("[!_]*.py")} - OF_TASKS - NEEDED)
