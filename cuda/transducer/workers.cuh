@@ -9,7 +9,7 @@ namespace arcbeam::transducer {
 ARCBEAM_DEVICE std::uint32_t worker() { return simt::warp() * simt::grid_size() + simt::block_rank(); }
 ARCBEAM_DEVICE std::uint32_t workers() { return simt::num_warps() * simt::grid_size(); }
 
-// The same number, counted from the last warp: for work beside tiles, which the first warps do.
+// The same number, counted from the last warp: for work at the same time as tiles, which the first warps do.
 ARCBEAM_DEVICE std::uint32_t worker_from_last() { return workers() - 1U - worker(); }
 
 }  // namespace arcbeam::transducer

@@ -253,8 +253,5 @@ def test_no_rule_is_wrong(compared):
 
 @pytest.mark.parametrize("rule", WRONG)
 def test_a_wrong_rule_is_seen(compared, monkeypatch, rule):
-    place, wrong = WRONG[rule]
-    owner, _, name = place.rpartition(".")
-    owner = getattr(beam_oracle, owner) if owner else beam_oracle
-    monkeypatch.setattr(owner, name, wrong(getattr(owner, name)))
+    beam_oracle.put_wrong(monkeypatch, *WRONG[rule])
     assert differing(compared)

@@ -58,9 +58,9 @@ class TokenTable:
         Raises
         ------
         FormatError
-            The file can be read in more than one way (ids that start at 1; ``<eps> 0`` without a token that looks like
-            the blank, so that ``<eps>`` may be the blank; several tokens that look like it), or in none. The message
-            names the line if there is one.
+            The file can be read in more than one way (ids that start at 1; ``<eps> 0`` without a token with a usual
+            name of the blank, so that ``<eps>`` may be the blank; several such tokens), or in none. The message names
+            the line if there is one.
         OSError
             The file cannot be read.
         """
@@ -107,7 +107,7 @@ class TokenTable:
             tokens = drop_epsilon(tokens)
             if blank is None and not any(token.lower() in BLANK_NAMES for token in tokens):
                 raise FormatError(
-                    f"{path}: it has {numbered[0][1]!r} with id 0 and no token that looks like the "
+                    f"{path}: it has {numbered[0][1]!r} with id 0 and no token with a usual name of the "
                     f"blank, so it is ambiguous whether {numbered[0][1]!r} is the blank; name the blank. (If the "
                     "file has the words of a graph, the tables of words and tokens are swapped.)"
                 )

@@ -1,4 +1,4 @@
-"""What is known of a sentence after a chunk if the search has a beam: the best hypothesis, and those beside it."""
+"""What is known of a sentence after a chunk if the search has a beam: the best hypothesis and the others."""
 
 from __future__ import annotations
 

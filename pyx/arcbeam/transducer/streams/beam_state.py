@@ -101,8 +101,8 @@ def _check_predictions(arrays: Arrays, search: TransducerSearch) -> None:
     shapes, predicted = search.form.state_shapes, arrays["predicted"]
     sizes = {"hidden": shapes["hidden"], "cell": shapes["cell"], "contexts": shapes["context"]}
     for name, shape in sizes.items():
-        wanted = len(predicted) * int(np.prod(shape, dtype=np.int64))
-        _expect(len(arrays[name]) == wanted, f"{name} of {len(predicted)} predictions")
+        expected = len(predicted) * int(np.prod(shape, dtype=np.int64))
+        _expect(len(arrays[name]) == expected, f"{name} of {len(predicted)} predictions")
     _expect(
         (arrays["contexts"] >= -1) & (arrays["contexts"] < search.tokens), f"contexts of tokens below {search.tokens}"
     )
