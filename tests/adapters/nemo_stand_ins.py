@@ -115,8 +115,11 @@ class Decoding:
         [found] = self.decoding(
             encoder_output=encoder_output, encoded_lengths=encoded_lengths, partial_hypotheses=partial_hypotheses
         )
-        for one in found:
+        has_lists = isinstance(found[0], NBestHypotheses)
+        for one in [entry for listed in found for entry in listed.n_best_hypotheses] if has_lists else found:
             one.text = self.decode_ids_to_str(one.y_sequence.tolist())
+        if has_lists:
+            return [listed.n_best_hypotheses for listed in found]
         return found if return_hypotheses else [Hypothesis(one.score, one.y_sequence, one.text) for one in found]
 
 

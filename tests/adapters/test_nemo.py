@@ -224,6 +224,44 @@ def test_a_transducer_and_its_chunks(torch, tmp_path, kind):
     assert isinstance(model.decoding.decoding, nemo_stand_ins.Own)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_transducer_with_a_beam(torch, kind):
+    model = HybridModel(rnnt_config(kind), PIECES, rnnt_weights(kind), has_ctc=False)
+    decoder = arcbeam.from_nemo(model, transducer={"beam": 8.0, "max_hypotheses": 5, "confidence": "entropy"})
+    frames = [random_frames(seed, length, 7) for seed, length in enumerate((40, 31, 0))]
+    padded, lengths = batch_of(torch, *frames)
+    speech = padded.transpose(1, 2), lengths
+    expected = decoder.decode(frames, nbest=4)
+
+    def same_entry(one, ours):
+        assert one.y_sequence.tolist() == ours.tokens.tolist() and one.score == ours.score and one.text == ours.text
+        assert one.timestamp.tolist() == ours.frames.tolist() and one.token_confidence == ours.confidence.tolist()
+        assert one.token_duration.tolist() == ([] if kind == "rnnt" else ours.durations.tolist())
+
+    with attach(model, decoder):
+        for one, ours in zip(model.transcribe(speech, return_hypotheses=True), expected, strict=True):
+            same_entry(one, ours)
+        model.change_decoding_strategy(
+            {"strategy": "malsd_batch", "beam": {"return_best_hypothesis": False, "beam_size": 4}}
+        )
+        for found, ours in zip(model.transcribe(speech, return_hypotheses=True), expected, strict=True):
+            for one, entry in zip(found, ours.nbest, strict=True):
+                same_entry(one, entry)
+        assert max(len(one.nbest) for one in expected) == 4
+        with pytest.raises(arcbeam.UnsupportedError, match=r"partial_hypotheses: expected a greedy decoder, got one w"):
+            model.transcribe(speech, partial_hypothesis=[None, None, None])
+        with pytest.raises(
+            ValueError, match=r"strategy maes: expected a beam_size of at most max_hypotheses, 5, got 6"
+        ):
+            model.change_decoding_strategy(
+                {"strategy": "maes", "beam": {"return_best_hypothesis": False, "beam_size": 6}}
+            )
+    with attach(model, decoder, nbest=2):
+        assert [len(one) for one in model.transcribe(speech, return_hypotheses=True)] == [
+            len(one.nbest[:2]) for one in expected
+        ]
+
+
 def test_a_hybrid_uses_what_is_attached(torch):
     model = hybrid()
     log_probs = said(["\u2581a", "b", "\u2581f"], [*PIECES, "<blank>"], len(PIECES))
@@ -259,12 +297,12 @@ def test_what_does_not_fit_a_model(torch, lm):
     without = HybridModel(rnnt_config("tdt"), PIECES, rnnt_weights("tdt"), has_ctc=False)
     with pytest.raises(arcbeam.UnsupportedError, match=r"expected a model with a CTC decoder, .* got HybridModel"):
         attach(without, decoder)
-    with pytest.raises(ValueError, match=r"nbest, confidence: for a CtcDecoder; a TransducerDecoder has its option"):
-        attach(other, transducer, nbest=3, confidence=True)
-    with pytest.raises(
-        arcbeam.UnsupportedError, match=r"decoder: expected a greedy one, got one with a beam; leave out b"
-    ):
-        attach(other, arcbeam.from_nemo(other, transducer={"beam": 4, "device": "cpu"}))
+    with pytest.raises(ValueError, match=r"confidence: for a CtcDecoder; a TransducerDecoder has its option"):
+        attach(other, transducer, confidence=True)
+    with pytest.raises(ValueError, match=r"nbest: expected a decoder with a beam, got a greedy one"):
+        attach(other, transducer, nbest=3)
+    with pytest.raises(ValueError, match=r"nbest: expected at most max_hypotheses, which is 2, got 3"):
+        attach(other, arcbeam.from_nemo(other, transducer={"beam": 4, "max_hypotheses": 2}), nbest=3)
     other.decoding.blank_id = 7
     with pytest.raises(ValueError, match=r"decoder: expected one with the blank 7, as the model has it, got one w"):
         attach(other, transducer)
@@ -289,7 +327,7 @@ def test_what_a_transducer_does_not_give(torch):
     asks["confidence_cfg"]["exclude_blank"] = False
     with pytest.raises(ValueError, match=r"confidence_cfg: expected exclude_blank=True"):
         model.change_decoding_strategy(asks)
-    with pytest.raises(ValueError, match=r"strategy maes: expected return_best_hypothesis=True, because"):
+    with pytest.raises(ValueError, match=r"strategy maes: expected return_best_hypothesis=True, because a g"):
         model.change_decoding_strategy({"strategy": "maes", "beam": {"return_best_hypothesis": False}})
 
 

@@ -373,6 +373,12 @@ def beam_of_a_transducer():
     beam_emulated.test_rooms_grow("tdt", "many")
 
 
+def internal_language_model():
+    """Subtracted in a beam of an RNN-T, whose hypotheses are tested on several frames at a time."""
+    options = beam_emulated.options_of("rnnt", beam=3.0, max_symbols=2, ilm_scale=0.25)
+    beam_emulated.check(beam_emulated.small("rnnt"), beam_emulated.BATCH, beam_emulated.Shape("kept"), **options)
+
+
 def small_frames():
     """That one warp decodes: in rooms that grow and in others, with many arcs, epsilon arcs, ties and milestones."""
     for room in (TIGHT, ROOMY):

@@ -65,6 +65,8 @@ SHAPES = st.builds(
     kernel=st.sampled_from(["kept", "many"]),
     blocks=st.integers(1, 4),
     threads=st.sampled_from([32, 64, 96]),
+    most_tests=st.integers(1, 40),
+    widest_window=st.sampled_from([1, 2, 8]),
     teams=st.integers(1, 4),
     joins_alone=st.booleans(),
 ).map(fitting)

@@ -337,12 +337,16 @@ def test_what_runs_under_the_sanitizers(gpu, monkeypatch, capsys):
 
 
 def test_the_plan_of_a_beam():
-    for precision, teams in transducer_plan.BEAM_TEAMS.items():
-        for utterances in (1, 2, 64, 1024):
-            *kept, last = transducer_plan.beam_shapes(utterances, 8, precision)
-            assert [shape.teams for shape in kept] == list(range(teams, 0, -1)) and last.kernel == "many"
-            assert {shape.tests for shape in (*kept, last)} == {8 * utterances}
-            assert {shape.joins_alone for shape in kept} == {utterances == 1}
+    for has_durations, rows in transducer_plan.BEAM_PLAN.items():
+        assert [row[0] for row in rows] == sorted({row[0] for row in rows}) and rows[-1][0] == transducer_plan.ANY
+        for precision, teams in transducer_plan.BEAM_TEAMS.items():
+            for utterances in (1, 2, 64, 1024):
+                *kept, last = transducer_plan.beam_shapes(utterances, 8, precision, has_durations)
+                each, widest = next(row[1:] for row in rows if utterances <= row[0])
+                assert [shape.teams for shape in kept] == list(range(teams, 0, -1)) and last.kernel == "many"
+                assert {shape.tests for shape in (*kept, last)} == {8 * utterances * each}
+                assert {shape.widest_window for shape in (*kept, last)} == {widest}
+                assert {shape.joins_alone for shape in kept} == {utterances == 1}
 
 
 def test_the_plan():

@@ -15,6 +15,7 @@ namespace arcbeam::transducer::beam {
 
 // The tests and steps of a round.
 struct Round {
+    std::uint32_t number;
     std::uint32_t* tests;
     std::uint32_t* steps;
 };
@@ -87,7 +88,31 @@ class Advance {
         }
     }
 
-    // Requests the predictions and tests of its live hypotheses.
+    // Whether all live hypotheses have been tested ahead on this frame, in the round whose tests it has.
+    ARCBEAM_DEVICE bool find_tests() const {
+        Lane& lane = of_.state();
+        const std::uint32_t me = simt::warp_thread();
+        const std::uint32_t live = of_.is_active() ? simt::load(&lane.live) : 0U;
+        const std::uint32_t ahead = simt::load(&lane.frame) - simt::load(&lane.first_frame);
+        const std::uint32_t slot = me < live ? histories_.slot_of(simt::load(&of_.live(me)->node)) : kNowhere;
+        const std::uint64_t tested = slot != kNowhere ? simt::load(of_.memory.tested + of_.slot_at(slot)) : 0U;
+        const bool is_tested = ahead < simt::load(&lane.window) && tested >> 32U == simt::load(&lane.round) + 1U;
+        if (live == 0U || !simt::all(simt::kAllThreads, me >= live || is_tested)) {
+            return false;
+        }
+        simt::warp_sync(simt::kAllThreads);
+        if (me < live) {
+            simt::store(of_.test(me), static_cast<std::uint32_t>(tested) + ahead);
+        }
+        if (me == 0U) {
+            simt::store(&lane.tests, live);
+            simt::store(&lane.predicted, 0U);
+        }
+        simt::warp_sync(simt::kAllThreads);
+        return true;
+    }
+
+    // Requests the predictions of its live hypotheses and their tests, on as many frames as there is room for.
     ARCBEAM_DEVICE void request(const Round& round) const {
         Lane& lane = of_.state();
         const std::uint32_t me = simt::warp_thread();
@@ -106,7 +131,9 @@ class Advance {
             return;
         }
         const std::uint32_t steppers = simt::ballot(simt::kAllThreads, steps);
-        const std::uint32_t count = me == 0U ? live + models_.more_tests(steppers) : simt::popcount(steppers);
+        const std::uint32_t extra = models_.more_tests(steppers);
+        const std::uint32_t window = live > 0U ? window_for(live, extra) : 0U;
+        const std::uint32_t count = me == 0U ? live * window + extra : simt::popcount(steppers);
         std::uint32_t first = 0U;
         simt::warp_sync(simt::kAllThreads);
         if (me < 2U && count > 0U) {
@@ -114,24 +141,46 @@ class Advance {
         }
         const std::uint32_t first_test = simt::shuffle(simt::kAllThreads, first, 0U);
         const std::uint32_t first_step = simt::shuffle(simt::kAllThreads, first, 1U);
+        const std::uint32_t frame = simt::load(&lane.frame);
         if (me == 0U) {
-            simt::store(&lane.first_test, first_test);
+            simt::store(&lane.round, round.number);
             simt::store(&lane.tests, live);
+            simt::store(&lane.first_frame, frame);
+            simt::store(&lane.window, window);
+            simt::store(&lane.first_extra, first_test + live * window);
         }
         if (me < live) {
-            simt::store(of_.beam.test_slot + first_test + me, static_cast<std::uint32_t>(of_.slot_at(slot)));
-            simt::store(of_.beam.test_row + first_test + me, simt::load(&lane.first_row) + simt::load(&lane.frame));
+            const std::uint32_t first_mine = first_test + me * window;
+            const std::uint32_t row = simt::load(&lane.first_row) + frame;
+            for (std::uint32_t k = 0U; k < window; ++k) {
+                simt::store(of_.beam.test_slot + first_mine + k, static_cast<std::uint32_t>(of_.slot_at(slot)));
+                simt::store(of_.beam.test_row + first_mine + k, row + k);
+            }
+            simt::store(of_.test(me), first_mine);
+            simt::store(of_.memory.tested + of_.slot_at(slot),
+                        std::uint64_t{round.number + 1U} << 32U | first_mine);
         }
         if (steps) {
             put_step(first_step + simt::place_in(steppers), node, static_cast<std::uint32_t>(of_.slot_at(slot)));
         }
         if constexpr (Models::kFused) {
-            models_.request(of_, steppers, first_test + live, slot);
+            models_.request(of_, steppers, first_test + live * window, slot);
         }
         simt::warp_sync(simt::kAllThreads);
     }
 
   private:
+    // On how many frames each live hypothesis is tested: what is tested ahead needs no round of its own.
+    [[nodiscard]] ARCBEAM_DEVICE std::uint32_t window_for(std::uint32_t live, std::uint32_t extra) const {
+        const Lane& lane = of_.state();
+        const std::uint32_t left = simt::load(&lane.frames) - simt::load(&lane.frame);
+        const std::uint32_t share = of_.loop.most_tests / of_.beam.sizes.lanes;
+        const std::uint32_t fits = share > extra ? (share - extra) / live : 0U;
+        const std::uint32_t widest = fits < of_.loop.widest_window ? fits : of_.loop.widest_window;
+        const std::uint32_t window = widest < left ? widest : left;
+        return window > 0U ? window : 1U;
+    }
+
     ARCBEAM_DEVICE void fail(LaneOutcome outcome, std::uint32_t frame) const {
         simt::store(&of_.state().outcome, outcome);
         simt::store(&of_.state().bad_frame, frame);

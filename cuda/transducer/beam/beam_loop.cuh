@@ -2,6 +2,9 @@
 // one block, which expands its hypotheses, one frame and depth after the other, and requests predictions and tests;
 // all blocks run the networks for the requests of all.
 //
+// Hypotheses are tested on several frames at once: a block goes on with an utterance until one is live that has not
+// been tested where it is.
+//
 // A round has three barriers of the grid: after the requests, after the hidden layers (unless every block computes
 // them for itself), after the logits. A round with predictions has one more for each layer, and one more; with
 // stateless networks it has two more.
@@ -134,11 +137,11 @@ class BeamLoop {
 
     // Calls take(utterance, rank) for the live hypotheses that have been tested, each by one warp.
     template <class Take>
-    ARCBEAM_DEVICE void each_tested(const Take& take) const {
+    ARCBEAM_DEVICE void each_tested(std::uint32_t round, const Take& take) const {
         const std::uint32_t most = beam_.sizes.hypotheses;
         for (std::uint32_t i = simt::warp(); first_lane(i / most) < beam_.sizes.lanes; i += simt::num_warps()) {
             const Utterance one{loop_, beam_, beam_.memory, first_lane(i / most)};
-            if (i % most < simt::load(&one.state().tests)) {
+            if (i % most < one.tested(round)) {
                 take(one, i % most);
             }
         }
@@ -150,7 +153,7 @@ class BeamLoop {
 
     [[nodiscard]] ARCBEAM_DEVICE Round requests(std::uint32_t round) const {
         std::uint32_t* const of = beam_.counters + 2U * (round % kKeyBuffers);
-        return {of, of + 1};
+        return {round, of, of + 1};
     }
 
     [[nodiscard]] ARCBEAM_DEVICE std::uint64_t* keys_of(std::uint32_t round) const {
@@ -245,25 +248,36 @@ class BeamLoop {
         return barrier_.wait();
     }
 
-    // Goes on with the utterances of this block.
+    // Goes on with the utterances of this block, each as far as it has been tested.
     ARCBEAM_DEVICE void expand(std::uint32_t round) const {
-        each_tested([&](const Utterance& one, std::uint32_t rank) {
-            Expansion<Models>{one, models_}.add_up(rank, keys_of(round));
-        });
-        simt::block_barrier();
-        each_tested([&](const Utterance& one, std::uint32_t rank) {
-            Expansion<Models>{one, models_}.find_labels(simt::load(&one.state().live), rank);
-        });
-        simt::block_barrier();
-        each_own([&](const Utterance& one) {
-            if (one.is_tested()) {
+        bool goes_on = true;
+        while (goes_on) {
+            each_tested(round, [&](const Utterance& one, std::uint32_t rank) {
+                Expansion<Models>{one, models_}.add_up(rank, keys_of(round));
+            });
+            simt::block_barrier();
+            each_tested(round, [&](const Utterance& one, std::uint32_t rank) {
+                Expansion<Models>{one, models_}.find_labels(simt::load(&one.state().live), rank);
+            });
+            simt::block_barrier();
+            bool has_tests = false;
+            each_own([&](const Utterance& one) {
+                if (one.tested(round) == 0U) {
+                    return;
+                }
                 const Advance<Models> advance(one, models_);
                 advance.advance();
-                if (one.is_tested()) {
+                if (one.tested(round) == 0U) {
+                    return;  // it waits for room
+                }
+                if (advance.find_tests()) {
+                    has_tests = true;
+                } else {
                     advance.request(requests(round + 1U));
                 }
-            }
-        });
+            });
+            goes_on = simt::block_barrier_or(has_tests);
+        }
     }
 
     const LoopParams& loop_;

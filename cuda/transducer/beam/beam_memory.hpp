@@ -86,8 +86,11 @@ struct Lane {
     std::uint32_t live;
     std::uint32_t nodes;
     std::uint32_t labels;
-    std::uint32_t first_test;  // of this round
-    std::uint32_t tests;
+    std::uint32_t round;        // whose tests its live hypotheses wait for, or have
+    std::uint32_t tests;        // live hypotheses that are tested in it
+    std::uint32_t first_frame;  // of those on which each of them is tested
+    std::uint32_t window;       // how many these are
+    std::uint32_t first_extra;  // test without an encoder, of new histories
     std::uint32_t predicted;  // with an internal language model: the ranks whose histories are new in this round
     float later;              // the best score in the buckets of later frames
     LaneOutcome outcome;
@@ -137,6 +140,8 @@ struct Memory {
     std::uint32_t* children;     // [lanes][2 nodes]
     std::uint32_t* slots;        // [lanes][slots]: the history of a prediction, plus 1; 0 is free
     std::uint32_t* marks;        // [lanes][slots]: 1 where it is needed; 0 but for a moment
+    std::uint64_t* tested;       // [lanes][slots]: the round of its last tests, plus 1, << 32 | the first of them
+    std::uint32_t* tests;        // [lanes][hypotheses]: that of a live one on this frame
     RowSums* sums;               // [lanes][hypotheses]
     float* durations;            // [lanes][hypotheses][durations]
     std::uint64_t* best_labels;  // [lanes][hypotheses][durations][hypotheses]
@@ -179,6 +184,8 @@ inline std::uint64_t lay_out(const Sizes& sizes, const Rooms& rooms, std::uint64
     take(memory.children, 2U * lanes * rooms.nodes);
     take(memory.slots, lanes * rooms.slots);
     take(memory.marks, lanes * rooms.slots);
+    take(memory.tested, lanes * rooms.slots);
+    take(memory.tests, lanes * most);
     take(memory.sums, lanes * most);
     take(memory.durations, lanes * most * sizes.durations);
     take(memory.best_labels, lanes * most * sizes.durations * most);

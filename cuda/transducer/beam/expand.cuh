@@ -28,7 +28,7 @@ struct Expansion {
     // The sums of a live hypothesis' logits.
     ARCBEAM_DEVICE void add_up(std::uint32_t rank, const std::uint64_t* keys) const {
         const DeviceNetwork& network = of.loop.network;
-        const std::size_t test = simt::load(&of.state().first_test) + rank;
+        const std::size_t test = simt::load(of.test(rank));
         const std::uint64_t key = simt::load(keys + test);
         const std::uint64_t length = network.durations > 0U ? simt::load(keys + of.loop.most_tests + test) : 0U;
         const float largest = value_of(key);

@@ -203,12 +203,12 @@ class FusedModels {
             return true;
         }
         const std::uint32_t before = simt::popcount(predicted & ((std::uint32_t{1} << rank) - 1U));
-        const std::uint32_t place = simt::load(&of.state().tests) + before;
-        const std::uint64_t key = simt::load(keys + simt::load(&of.state().first_test) + place);
+        const std::uint32_t test = simt::load(&of.state().first_extra) + before;
+        const std::uint64_t key = simt::load(keys + test);
         if (key == kNotFinite) {
             return false;
         }
-        const float* const logits = of.logits(place);
+        const float* const logits = of.logits_of(test);
         const std::uint32_t slot = slot_of_rank(of, rank);
         float* const addends = row_at(of, of.memory.addends, slot);
         float* const ilm = row_at(of, of.memory.ilm, slot);

@@ -88,16 +88,24 @@ struct Utterance {
         const std::size_t room = 2U * static_cast<std::size_t>(most()) * beam.sizes.durations;
         return memory.candidates + (2U * static_cast<std::size_t>(lane) + in_order) * room + i;
     }
+    // The test of a live hypothesis on this frame.
+    [[nodiscard]] ARCBEAM_DEVICE std::uint32_t* test(std::uint32_t rank) const {
+        return memory.tests + static_cast<std::size_t>(lane) * most() + rank;
+    }
+    [[nodiscard]] ARCBEAM_DEVICE const float* logits_of(std::uint32_t test) const {
+        return loop.logits + static_cast<std::size_t>(test) * loop.network.output.rows;
+    }
     [[nodiscard]] ARCBEAM_DEVICE const float* logits(std::uint32_t rank) const {
-        const std::size_t test = simt::load(&state().first_test) + rank;
-        return loop.logits + test * loop.network.output.rows;
+        return logits_of(simt::load(test(rank)));
     }
 
     [[nodiscard]] ARCBEAM_DEVICE bool is_active() const {
         return simt::load(&state().frame) < simt::load(&state().frames);
     }
-    // Whether its live hypotheses have been tested in this round.
-    [[nodiscard]] ARCBEAM_DEVICE bool is_tested() const { return simt::load(&state().tests) > 0U; }
+    // Its live hypotheses, if they have been tested in this round; else 0.
+    [[nodiscard]] ARCBEAM_DEVICE std::uint32_t tested(std::uint32_t round) const {
+        return simt::load(&state().round) == round ? simt::load(&state().tests) : 0U;
+    }
 
     // The bucket of a later frame.
     [[nodiscard]] ARCBEAM_DEVICE std::uint32_t bucket_of(std::uint32_t frame) const {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from arcbeam.adapters.nemo_results import CtcInfer, Outputs, TransducerInfer, hypothesis_classes
@@ -13,6 +14,7 @@ from arcbeam.core.warn import warn
 from arcbeam.ctc.decoder import CtcDecoder
 from arcbeam.files.nemo_archive import is_model
 from arcbeam.tokens.nemo import ctc_head
+from arcbeam.transducer.beam.search import check_nbest
 from arcbeam.transducer.decoder import TransducerDecoder
 
 if TYPE_CHECKING:
@@ -49,8 +51,9 @@ def attach(
     boost : optional
         As of the decoder's ``decode``: one boost, for all utterances.
     nbest : int, optional
-        For CTC: how many hypotheses of an utterance to return, as ``NBestHypotheses``. None: what the model's strategy
-        asks for, ``beam_size`` where its ``return_best_hypothesis`` is False.
+        How many hypotheses of an utterance to return, as ``NBestHypotheses``; of a transducer with a beam at most its
+        ``max_hypotheses``. None: what the model's strategy requests, ``beam_size`` where its
+        ``return_best_hypothesis`` is False.
     confidence : bool
         For CTC: whether ``word_confidence`` is the probability that a word is right, by the posteriors of a lattice.
     frame_confidence : str, ConfidenceMethod or None
@@ -122,8 +125,7 @@ def _check_transducer(model: Any, decoder: TransducerDecoder, outputs: Outputs) 
             f"decoder: expected one with the blank {blank}, as the model has it, got one with "
             f"{decoder.options.blank_id}: it is that of another model"
         )
-    if decoder.options.beam is not None:
-        raise UnsupportedError("decoder: expected a greedy one, got one with a beam; leave out beam= when it is made")
+    check_nbest(decoder.options, outputs.nbest)
     if asked := outputs.for_ctc():
         raise ValueError(f"{', '.join(asked)}: for a CtcDecoder; a TransducerDecoder has its option confidence")
 
@@ -160,9 +162,8 @@ class Attachment:
             decoding.cfg = copy.deepcopy(decoding.cfg)  # that of the model is what it saves
             decoding.cfg["strategy"] = PASSED_ON
         else:
-            _check_strategy(self.decoder, decoding)
             own = decoding, decoding.decoding, decoding.cfg
-            infer = TransducerInfer(self.decoder, decoding, self._outputs.boost)
+            infer = TransducerInfer(self.decoder, decoding, _as_checked(self._outputs, self.decoder, decoding))
         decoding.decoding, self._own = infer, own
 
     def detach(self) -> None:
@@ -230,26 +231,38 @@ def _attached(model: Any) -> dict[str, Attachment]:
 
 def _as_asked(outputs: Outputs, decoding: Any) -> Outputs:
     """The outputs with those that a strategy of CTC asks for, where none were given."""
-    strategy, nbest, method = decoding.cfg["strategy"], outputs.nbest, outputs.frame_confidence
-    if nbest is None and strategy not in GREEDY:
-        section = decoding.cfg["wfst" if strategy == PASSED_ON else "beam"]
-        nbest = None if section.get("return_best_hypothesis", True) else section.get("beam_size", 1)
+    nbest, method = outputs.nbest or _listed(decoding), outputs.frame_confidence
     if method is None and getattr(decoding, "preserve_frame_confidence", False):
         fields = ("name", "entropy_type", "alpha", "entropy_norm")
         method = ConfidenceMethod(**{field: decoding.confidence_method_cfg[field] for field in fields})
     return Outputs(outputs.boost, nbest, outputs.confidence, method)
 
 
-def _check_strategy(decoder: TransducerDecoder, decoding: Any) -> None:
-    """ValueError if a strategy of a transducer asks for what its decoder does not give."""
-    strategy, beam = decoding.cfg["strategy"], decoding.cfg.get("beam") or {}
-    if strategy not in GREEDY and not beam.get("return_best_hypothesis", True):
+def _listed(decoding: Any) -> int | None:
+    """How many hypotheses of an utterance the strategy requests; None for the best one alone."""
+    strategy = decoding.cfg["strategy"]
+    section = {} if strategy in GREEDY else decoding.cfg.get("wfst" if strategy == PASSED_ON else "beam") or {}
+    return None if section.get("return_best_hypothesis", True) else section.get("beam_size", 1)
+
+
+def _as_checked(outputs: Outputs, decoder: TransducerDecoder, decoding: Any) -> Outputs:
+    """The outputs with the list that a strategy of a transducer requests; ValueError if the decoder lacks something."""
+    listed, most = _listed(decoding), decoder.options.max_hypotheses
+    if listed is not None and decoder.options.beam is None:
         raise ValueError(
-            f"strategy {strategy}: expected return_best_hypothesis=True, because a TransducerDecoder writes one "
-            "hypothesis; change it, or detach the decoder"
+            f"strategy {decoding.cfg['strategy']}: expected return_best_hypothesis=True, because a greedy "
+            "TransducerDecoder writes one hypothesis; change it, detach the decoder, or make it with "
+            "from_nemo(model, transducer={'beam': 4})"
+        )
+    found = replace(outputs, nbest=outputs.nbest or listed)
+    if found.nbest is not None and found.nbest > most:
+        raise ValueError(
+            f"strategy {decoding.cfg['strategy']}: expected a beam_size of at most max_hypotheses, {most}, got "
+            f"{listed}; give attach(..., nbest={most}), or make the decoder with "
+            f"from_nemo(model, transducer={{'beam': 4, 'max_hypotheses': {listed}}})"
         )
     if not getattr(decoding, "preserve_frame_confidence", False):
-        return
+        return found
     if decoder.options.confidence is None:
         raise ValueError(
             "confidence_cfg: the strategy asks for confidences, and the decoder has none; make it with "
@@ -260,3 +273,4 @@ def _check_strategy(decoder: TransducerDecoder, decoding: Any) -> None:
             "confidence_cfg: expected exclude_blank=True and tdt_include_duration=False, because the decoder has "
             "confidences of tokens alone; change them, or detach the decoder"
         )
+    return found

@@ -34,8 +34,8 @@ class Outputs:
     frame_confidence: ConfidenceMethod | None
 
     def for_ctc(self) -> list[str]:
-        """The outputs that were asked for and that only CTC has."""
-        return [name for name in ("nbest", "confidence", "frame_confidence") if getattr(self, name)]
+        """The outputs that were requested and that only CTC has."""
+        return [name for name in ("confidence", "frame_confidence") if getattr(self, name)]
 
 
 def hypothesis_classes() -> Any:
@@ -128,8 +128,8 @@ class CtcInfer:
 class TransducerInfer:
     """Stands for an inference class of NeMo's RNN-T decoding, such as ``GreedyBatchedRNNTInfer``."""
 
-    def __init__(self, decoder: TransducerDecoder, decoding: Any, boost: Any) -> None:
-        self._decoder, self._decoding, self._boost = decoder, decoding, boost
+    def __init__(self, decoder: TransducerDecoder, decoding: Any, outputs: Outputs) -> None:
+        self._decoder, self._decoding, self._outputs = decoder, decoding, outputs
 
     def __call__(
         self, encoder_output: Any, encoded_lengths: Any, partial_hypotheses: list[Any] | None = None
@@ -137,11 +137,24 @@ class TransducerInfer:
         """The hypotheses of encoder output [batch, features, frames], or what follows those of chunks before."""
         frames, lengths = encoder_output.transpose(1, 2).contiguous(), encoded_lengths.cpu()
         states = None if partial_hypotheses is None else [_state_of(partial) for partial in partial_hypotheses]
-        found = self._decoder.decode(_near(self._decoder, frames), lengths, states, boost=self._boost)
-        made = [self._made(one, size) for one, size in zip(found, lengths.tolist(), strict=True)]
+        if states is not None and self._decoder.options.beam is not None:
+            raise UnsupportedError(
+                "partial_hypotheses: expected a greedy decoder, got one with a beam, whose chunks are decoded with "
+                "stream = decoder.stream(), stream.decode_chunk(chunk)"
+            )
+        found = self._decoder.decode(
+            _near(self._decoder, frames), lengths, states, boost=self._outputs.boost, nbest=self._outputs.nbest
+        )
+        made = [self._listed(one, size) for one, size in zip(found, lengths.tolist(), strict=True)]
         if partial_hypotheses is not None:
             made = [_joined(before, new) for before, new in zip(partial_hypotheses, made, strict=True)]
         return (made,)
+
+    def _listed(self, one: TransducerHypothesis, size: int) -> Any:
+        """NeMo's hypothesis, or the list of the best, which has one without tokens where nothing was decoded."""
+        if one.nbest is None:
+            return self._made(one, size)
+        return hypothesis_classes().NBestHypotheses([self._made(entry, size) for entry in one.nbest or [one]])
 
     def _made(self, one: TransducerHypothesis, size: int) -> Any:
         """NeMo's hypothesis, whose text and times NeMo then makes of the tokens."""
@@ -153,7 +166,7 @@ class TransducerInfer:
             timestamp=torch.from_numpy(one.frames.astype(np.int64)),
             token_duration=durations,
             length=size,
-            dec_state=one.state,
+            dec_state=one.state if self._decoder.options.beam is None else None,
         )
         if one.confidence is not None:
             found.token_confidence = one.confidence.tolist()

@@ -13,7 +13,7 @@ from arcbeam.core.calls import lists_options
 from arcbeam.streams.endpoints import Endpoint, check_endpoint
 from arcbeam.streams.partials import Partials
 from arcbeam.streams.stream import HasStreams
-from arcbeam.transducer.beam.search import check_lattice, check_nbest, check_state, check_streams
+from arcbeam.transducer.beam.search import check_confidence, check_lattice, check_nbest, check_state, check_streams
 from arcbeam.transducer.boosting_tree import BoostingTree
 from arcbeam.transducer.device import TransducerMemory
 from arcbeam.transducer.fusion import Boosts
@@ -99,6 +99,7 @@ class SearchingDecoder(HasStreams):
         cuda_stream: Any = None,
         errors: str = "raise",
         nbest: int | None = None,
+        confidence: bool = False,
         lattice: bool = False,
     ) -> list[TransducerHypothesis]: ...
 
@@ -113,6 +114,7 @@ class SearchingDecoder(HasStreams):
         cuda_stream: Any = None,
         errors: str = "raise",
         nbest: int | None = None,
+        confidence: bool = False,
         lattice: bool = False,
     ) -> TransducerHypothesis | list[TransducerHypothesis]: ...
 
@@ -127,6 +129,7 @@ class SearchingDecoder(HasStreams):
         cuda_stream: Any = None,
         errors: str = "raise",
         nbest: int | None = None,
+        confidence: bool = False,
         lattice: bool = False,
     ) -> TransducerHypothesis | list[TransducerHypothesis]:
         """Decodes an utterance, or a batch of utterances or of chunks of streams.
@@ -155,6 +158,11 @@ class SearchingDecoder(HasStreams):
         nbest : int, optional
             With a beam: how many of the best distinct sequences of tokens to return, ``hypothesis.nbest``; at most
             ``max_hypotheses``, and fewer where the search ends with fewer.
+        confidence : bool
+            With a beam: whether the confidence of a word in ``hypothesis.words`` is the probability that it is right:
+            the sum of the posteriors of the hypotheses that the search ended with and that have the word there, after
+            they are aligned with the fewest word errors. Otherwise it is made of the confidences of tokens, where the
+            decoder has the option of that name.
         lattice : bool
             With a beam, on the CPU: whether hypotheses have a ``lattice``, an :class:`arcbeam.Lattice` of the paths
             that the search has kept. Its links write tokens, named by the tokenizer, of which
@@ -174,7 +182,7 @@ class SearchingDecoder(HasStreams):
             features; a length that is negative or beyond the frames; a state of another network, boosting tree or
             n-gram model; trees that are not one for each utterance, or of another vocabulary; on a GPU an array that
             is misaligned or not in one allocation of the device, and a stream of another device; `nbest` without a
-            beam, or above ``max_hypotheses``; `lattice` without a beam.
+            beam, or above ``max_hypotheses``; `confidence` or `lattice` without a beam.
         UnsupportedError
             A state, with a beam: its chunks are decoded as a :meth:`stream`, because later ones may take tokens back.
             `lattice` on a GPU.
@@ -190,12 +198,13 @@ class SearchingDecoder(HasStreams):
         """
         check_errors(errors)
         check_nbest(self.options, nbest)
+        check_confidence(self.options, confidence)
         check_lattice(self.options, lattice, self.device)
         check_state(self.options, state)
         encoder_output, lengths, is_one = one_or_many(encoder_output, lengths)
         inputs = take_batch(encoder_output, lengths, self._search.spec, self._search.engine, cuda_stream)
         self._check_axes(inputs.arrays, lengths)
-        found = self._search.decode(inputs, state, boost, errors, nbest, lattice)
+        found = self._search.decode(inputs, state, boost, errors, nbest, confidence, lattice)
         return found[0] if is_one else [*found]
 
     @lists_options()

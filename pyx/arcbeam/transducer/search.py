@@ -45,6 +45,7 @@ class TransducerSearch:
         boost: Boosts,
         errors: str,
         nbest: int | None = None,
+        confidence: bool = False,
         lattice: bool = False,
     ) -> Sequence[TransducerHypothesis]:
         """The hypotheses of a batch that has been taken in, each from the state that a chunk before has left."""
@@ -75,6 +76,7 @@ class GreedySearch(TransducerSearch):
         boost: Boosts,
         errors: str,
         nbest: int | None = None,
+        confidence: bool = False,
         lattice: bool = False,
     ) -> list[TransducerHypothesis]:
         """The hypotheses of a batch that has been taken in, as ``TransducerDecoder.decode`` says."""

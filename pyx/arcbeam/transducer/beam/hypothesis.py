@@ -11,7 +11,8 @@ import numpy as np
 
 from arcbeam.core.errors import Fault, UnsupportedError
 from arcbeam.transducer.hypothesis import FIELDS, HypothesisForm, Left, TransducerHypothesis
-from arcbeam.words import finite
+from arcbeam.transducer.beam.word_posteriors import word_posteriors
+from arcbeam.words import Word, finite
 
 if TYPE_CHECKING:
     from arcbeam.ctc.lattice.lattice import Lattice
@@ -39,9 +40,11 @@ class BeamHypothesis(TransducerHypothesis):
         error: Fault | None = None,
         left: Left | None = None,
         make_lattice: Callable[[], Lattice] | None = None,
+        has_posteriors: bool = False,
     ) -> None:
         super().__init__(take, place, form, error)
         self._wanted, self._leaves, self._make_lattice = nbest, left, make_lattice
+        self._has_posteriors = has_posteriors  # of words
 
     def _fill(self, *entries: Entry) -> None:  # type: ignore[override]
         labels, self._score, self._posterior, self._shares = entries[0]
@@ -51,7 +54,7 @@ class BeamHypothesis(TransducerHypothesis):
         found = [] if self.error is not None else entries[: self._wanted]
         one = [BeamHypothesis([(entry,)].__getitem__, 0, self._form) for entry in found]
         self._nbest = None if self._wanted is None else one
-        self._found = entries if self._leaves is not None else ()
+        self._found = entries if self._leaves is not None or self._has_posteriors else ()
         self.tokens = tokens  # the last, by which `_filled` knows that all is there, in any thread
         self._take = None
 
@@ -78,6 +81,19 @@ class BeamHypothesis(TransducerHypothesis):
     def lattice(self) -> Lattice | None:  # type: ignore[override]
         """The paths that the search has kept, as links between tokens; None if not requested."""
         return None if self._make_lattice is None else self._make_lattice()
+
+    @cached_property
+    def words(self) -> list[Word]:  # type: ignore[override]
+        """The words with their times, and with confidences if requested, or if the tokens have them."""
+        words = super().words
+        if not self._has_posteriors or self.error is not None:
+            return words
+        all_words = [
+            ([word.word for word in BeamHypothesis([(entry,)].__getitem__, 0, self._form).words], entry[2])
+            for entry in self._entries()
+        ]
+        confidences = word_posteriors([word.word for word in words], all_words)
+        return [word._replace(confidence=one) for word, one in zip(words, confidences, strict=True)]
 
     def __getstate__(self) -> dict[str, Any]:
         _ = self.lattice

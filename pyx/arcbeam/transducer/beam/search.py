@@ -34,6 +34,7 @@ class BeamSearch(TransducerSearch):
         boost: Boosts,
         errors: str,
         nbest: int | None = None,
+        confidence: bool = False,
         lattice: bool = False,
     ) -> list[BeamHypothesis]:
         """The hypotheses of a batch that has been taken in; of chunks, with `state`, those of the sentences so far.
@@ -58,7 +59,7 @@ class BeamSearch(TransducerSearch):
             if i in refused:
                 found.append(failed(self.form, nbest, refused[i], left, made))
             else:
-                found.append(BeamHypothesis(take, place, self.form, nbest, None, left, made))
+                found.append(BeamHypothesis(take, place, self.form, nbest, None, left, made, confidence))
         return found
 
     @cached_property
@@ -95,6 +96,16 @@ def check_nbest(options: TransducerOptions, nbest: int | None) -> None:
         raise ValueError(
             f"nbest: expected at most max_hypotheses, which is {options.max_hypotheses}, got {nbest}; "
             f"give max_hypotheses={nbest} when the decoder is made"
+        )
+
+
+def check_confidence(options: TransducerOptions, confidence: bool) -> None:
+    """Raises an error unless the probabilities of words can be had."""
+    check_bool("confidence", confidence)
+    if confidence and options.beam is None:
+        raise ValueError(
+            "confidence: expected a decoder with a beam, got a greedy one, which has no other hypotheses; give beam=4 "
+            'when the decoder is made, or confidence="entropy" there for that of tokens'
         )
 
 

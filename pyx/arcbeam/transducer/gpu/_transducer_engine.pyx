@@ -253,7 +253,8 @@ cdef class CudaEngine(BatchEngine):
     cdef tuple _shapes(self, uint32_t lanes):
         """The shapes to try for so many utterances."""
         if self.hypotheses:
-            return transducer_plan.beam_shapes(lanes, self.least_tests, self.precision_name)
+            return transducer_plan.beam_shapes(
+                lanes, self.least_tests, self.precision_name, self.params.network.durations > 0)
         return transducer_plan.loop_shapes(lanes, self.precision_name, self.params.network.durations > 0)
 
     cdef uint64_t _shared_bytes(self, shape, uint32_t lanes) except? 0:
