@@ -16,7 +16,9 @@ SHAPES = {
     "kept": KEPT,
     "kept, narrow": transducer_plan.LoopShape("kept", 96, 8, 0, 0),
     "kept, teams": transducer_plan.LoopShape("kept", 512, 8, 0, 0, teams=3),
+    "kept, ahead": transducer_plan.LoopShape("kept", 512, 256, 8, 8),
     "many": transducer_plan.LoopShape("many", 256, 8, 0, 0),
+    "many, ahead": transducer_plan.LoopShape("many", 256, 64, 4, 4),
     "many, narrow": transducer_plan.LoopShape("many", 96, 8, 0, 0),
 }
 ALONE = transducer_plan.LoopShape("kept", 512, 8, 0, 0, joins_alone=True)

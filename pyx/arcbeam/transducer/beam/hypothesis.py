@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from arcbeam.core.errors import Fault, UnsupportedError
-from arcbeam.transducer.hypothesis import FIELDS, HypothesisForm, Left, TransducerHypothesis
 from arcbeam.transducer.beam.word_posteriors import word_posteriors
+from arcbeam.transducer.hypothesis import FIELDS, HypothesisForm, Left, TransducerHypothesis
 from arcbeam.words import Word, finite
 
 if TYPE_CHECKING:
