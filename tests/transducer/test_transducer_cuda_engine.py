@@ -346,7 +346,7 @@ def test_the_plan_of_a_beam():
                 assert [shape.teams for shape in kept] == list(range(teams, 0, -1)) and last.kernel == "many"
                 assert {shape.tests for shape in (*kept, last)} == {8 * utterances * each}
                 assert {shape.widest_window for shape in (*kept, last)} == {widest}
-                assert {shape.joins_alone for shape in kept} == {utterances == 1}
+                assert {shape.joins_alone for shape in kept} == {utterances * each == 1}
 
 
 def test_the_plan():

@@ -91,8 +91,8 @@ struct Lane {
     std::uint32_t first_frame;  // of those on which each of them is tested
     std::uint32_t window;       // how many these are
     std::uint32_t first_extra;  // test without an encoder, of new histories
-    std::uint32_t predicted;  // with an internal language model: the ranks whose histories are new in this round
-    float later;              // the best score in the buckets of later frames
+    std::uint32_t predicted;    // with an internal language model: the ranks whose histories are new in this round
+    float later;                // the best score in the buckets of later frames
     LaneOutcome outcome;
     std::uint32_t bad_frame;
     std::uint32_t bad_feature;

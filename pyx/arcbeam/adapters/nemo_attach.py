@@ -14,8 +14,8 @@ from arcbeam.core.warn import warn
 from arcbeam.ctc.decoder import CtcDecoder
 from arcbeam.files.nemo_archive import is_model
 from arcbeam.tokens.nemo import ctc_head
-from arcbeam.transducer.beam.search import check_nbest
 from arcbeam.transducer.decoder import TransducerDecoder
+from arcbeam.transducer.options import check_nbest
 
 if TYPE_CHECKING:
     from arcbeam.ctc.boost.boosts import Boosts

@@ -13,12 +13,12 @@ from arcbeam.core.calls import lists_options
 from arcbeam.streams.endpoints import Endpoint, check_endpoint
 from arcbeam.streams.partials import Partials
 from arcbeam.streams.stream import HasStreams
-from arcbeam.transducer.beam.search import check_confidence, check_lattice, check_nbest, check_state, check_streams
+from arcbeam.transducer.beam.search import check_confidence, check_lattice, check_state, check_streams
 from arcbeam.transducer.boosting_tree import BoostingTree
 from arcbeam.transducer.device import TransducerMemory
 from arcbeam.transducer.fusion import Boosts
 from arcbeam.transducer.hypothesis import TransducerHypothesis, TransducerState
-from arcbeam.transducer.options import TransducerOptions
+from arcbeam.transducer.options import TransducerOptions, check_nbest
 from arcbeam.transducer.search import TransducerSearch
 from arcbeam.transducer.streams.chunks import TransducerChunkDecoder
 from arcbeam.transducer.streams.partial import TransducerPartial

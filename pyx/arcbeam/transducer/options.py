@@ -210,3 +210,20 @@ def _durations(durations: Iterable[int]) -> tuple[int, ...]:
     if not found:
         raise ValueError("durations: expected at least one, got none; give None for an RNN-T")
     return tuple(found)
+
+
+def check_nbest(options: TransducerOptions, nbest: int | None) -> None:
+    """Raises an error unless so long a list can be had."""
+    if nbest is None:
+        return
+    check_count("nbest", nbest)
+    if options.beam is None:
+        raise ValueError(
+            f"nbest: expected a decoder with a beam, got a greedy one, which has no list of {nbest}; "
+            "give beam=4 when the decoder is made"
+        )
+    if nbest > options.max_hypotheses:
+        raise ValueError(
+            f"nbest: expected at most max_hypotheses, which is {options.max_hypotheses}, got {nbest}; "
+            f"give max_hypotheses={nbest} when the decoder is made"
+        )

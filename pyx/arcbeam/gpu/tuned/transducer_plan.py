@@ -51,15 +51,14 @@ up to which it holds, the kernel, the frames that an utterance tests after a lab
 most teams; there are as many teams as shared memory has room for. The figures were measured on an H200."""
 BEAM_TEAMS = {"float32": 2, "bfloat16": 3}
 """The most teams of beam search, whose weights are kept where they fit: faster than streaming at any batch."""
-BEAM_JOINS_ALONE = 16
-"""The same as `JOINS_ALONE`, for beam search."""
 BEAM_PLAN: dict[bool, tuple[tuple[int, int, int], ...]] = {
-    False: ((1, 2, 8), (ANY, 1, 4)),
+    False: ((4, 8, 6), (64, 8, 3), (256, 4, 2), (ANY, 1, 1)),
     True: ((ANY, 1, 1),),
 }
 """Rows by whether there are durations: the number of utterances up to which a row holds, the tests of a round for each
-hypothesis that may live, and the frames that a hypothesis is tested on at most. Where fewer are live, each is tested on
-more frames, and what follows on those needs no round; with durations few are then reached."""
+hypothesis that may live, and the frames that a hypothesis is tested on at most; it is tested on fewer where so many are
+live that a round has no room. Measured on an H200; with durations, few of the frames that are tested ahead are
+reached."""
 MOST_LANES = 1024
 """The most utterances that are decoded together."""
 MOST_FRAMES = 1 << 20
@@ -95,7 +94,7 @@ def beam_shapes(utterances: int, hypotheses: int, precision: str, has_durations:
     each, widest = next(row[1:] for row in BEAM_PLAN[has_durations] if utterances <= row[0])
     tests = utterances * hypotheses * each
     kept = [
-        LoopShape("kept", THREADS["kept"], tests, widest, widest, teams, joins_alone=tests <= BEAM_JOINS_ALONE)
+        LoopShape("kept", THREADS["kept"], tests, widest, widest, teams, joins_alone=tests <= JOINS_ALONE)
         for teams in range(BEAM_TEAMS[precision], 0, -1)
     ]
     return (*kept, LoopShape("many", THREADS["many"], tests, widest, widest))

@@ -83,7 +83,7 @@ class BeamHypothesis(TransducerHypothesis):
         return None if self._make_lattice is None else self._make_lattice()
 
     @cached_property
-    def words(self) -> list[Word]:  # type: ignore[override]
+    def words(self) -> list[Word]:
         """The words with their times, and with confidences if requested, or if the tokens have them."""
         words = super().words
         if not self._has_posteriors or self.error is not None:

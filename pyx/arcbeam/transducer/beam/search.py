@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from arcbeam.arrays.bad_values import encoder_output_errors
-from arcbeam.core.checks import check_bool, check_count
+from arcbeam.core.checks import check_bool
 from arcbeam.core.errors import UnsupportedError
 from arcbeam.transducer.beam._state import BeamState
 from arcbeam.transducer.beam.hypothesis import AS_A_STREAM, BeamHypothesis, failed
@@ -80,23 +80,6 @@ class BeamSearch(TransducerSearch):
 def _lattice(form: LatticeForm, take: Any, place: int) -> Lattice:
     """The lattice of a hypothesis, from the lists that it is taken from; None for one without tokens."""
     return form.lattice(None if take is None else take.__self__.lattice(place))
-
-
-def check_nbest(options: TransducerOptions, nbest: int | None) -> None:
-    """Raises an error unless so long a list can be had."""
-    if nbest is None:
-        return
-    check_count("nbest", nbest)
-    if options.beam is None:
-        raise ValueError(
-            f"nbest: expected a decoder with a beam, got a greedy one, which has no list of {nbest}; "
-            "give beam=4 when the decoder is made"
-        )
-    if nbest > options.max_hypotheses:
-        raise ValueError(
-            f"nbest: expected at most max_hypotheses, which is {options.max_hypotheses}, got {nbest}; "
-            f"give max_hypotheses={nbest} when the decoder is made"
-        )
 
 
 def check_confidence(options: TransducerOptions, confidence: bool) -> None:
