@@ -96,6 +96,8 @@ struct Utterance {
     [[nodiscard]] ARCBEAM_DEVICE bool is_active() const {
         return simt::load(&state().frame) < simt::load(&state().frames);
     }
+    // Whether it is a chunk, which begins with a state and leaves one.
+    [[nodiscard]] ARCBEAM_DEVICE bool is_stream() const { return beam.packed != nullptr; }
     // Whether its live hypotheses have been tested in this round.
     [[nodiscard]] ARCBEAM_DEVICE bool is_tested() const { return simt::load(&state().tests) > 0U; }
 
