@@ -75,3 +75,12 @@ def assert_same_state(one, other, where):
             at = next(i for i in np.ndindex(array.shape) if array[i].tobytes() != wanted[i].tobytes())
             raise AssertionError(f"{where}: {name}{list(at)} is {array[at]}, not {wanted[at]}")
     assert state_bytes(one) == state_bytes(other), where
+
+
+def joined_chunks(decoder, frames, size):
+    """The states after all chunks of so many frames, of streams that are decoded together."""
+    streams = Streams(decoder, len(frames))
+    states, members = streams.begun, range(len(frames))
+    for first in range(0, max(map(len, frames)), size):
+        states, _ = streams.decode([rows[first : first + size] for rows in frames], states, members)
+    return states
