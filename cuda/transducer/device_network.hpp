@@ -9,6 +9,7 @@
 
 #include "shared/portable.hpp"
 #include "shared/token_automaton.hpp"
+#include "transducer/lane_outcome.hpp"
 
 namespace arcbeam::transducer {
 
@@ -16,7 +17,6 @@ constexpr std::uint32_t kStep = 32U;  // partial sums of a dot product: one for 
 constexpr std::uint32_t kRowGroup = 16U;
 constexpr std::uint32_t kGates = 4U;
 constexpr std::uint32_t kMostLayers = 8U;
-constexpr std::uint32_t kNowhere = 0xffffffffU;
 constexpr std::uint64_t kNothingBad = 0xffffffffffffffffULL;
 constexpr std::uint32_t kKeyBuffers = 3U;  // see joint.cuh
 
@@ -80,8 +80,6 @@ struct ProjectParams {
     std::uint32_t num_groups;
     std::uint32_t staged;  // 1, in bfloat16: blocks have shared memory for kStagedFrames, see project_staged.cuh
 };
-
-enum class LaneOutcome : std::uint32_t { decoded = 0, bad_input = 1, not_finite = 2 };
 
 // An utterance while it is being decoded. While a kernel runs, every block has a copy in shared memory.
 struct LaneState {

@@ -16,8 +16,8 @@ PLAIN, FUSED = "cuda/transducer/transducer.cu", "cuda/transducer/transducer_fuse
 BEAM, FUSED_BEAM = "cuda/transducer/transducer_beam.cu", "cuda/transducer/transducer_beam_fused.cu"
 KERNELS = {"project": (PLAIN, 544), "kept": (PLAIN, 736), "many": (PLAIN, 736)}
 KERNELS |= {"kept_fused": (FUSED, 792), "many_fused": (FUSED, 792)}
-KERNELS |= {"kept_beam": (BEAM, 1320), "many_beam": (BEAM, 1320)}
-KERNELS |= {"kept_fused_beam": (FUSED_BEAM, 1360), "many_fused_beam": (FUSED_BEAM, 1360)}
+KERNELS |= {"kept_beam": (BEAM, 1352), "many_beam": (BEAM, 1352)}
+KERNELS |= {"kept_fused_beam": (FUSED_BEAM, 1392), "many_fused_beam": (FUSED_BEAM, 1392)}
 PROJECTED_AT = 520  # in the parameters of "project", the address of what it writes
 
 

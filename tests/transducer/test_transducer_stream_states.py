@@ -316,6 +316,7 @@ def a_cycle(parents):
         ({"labels": 10**6}, {}, "expected as many settled labels as tokens"),
         ({"nbest": 5}, {}, "expected nbest up to 4, got 5"),
         ({"frames": 7}, {}, "expected labels on frames of the sentence"),
+        ({"frames": 2**32}, {}, "expected labels of the last 2147483648 frames"),
         ({}, {"hidden": filled(np.nan)}, "expected finite hidden"),
         ({}, {"hidden": lambda array: array[:-1]}, r"expected hidden of \d+ predictions"),
         ({}, {"shares": lambda array: array[:-1]}, "expected 4 shares"),
@@ -323,6 +324,7 @@ def a_cycle(parents):
         ({}, {"arrivals": with_field("score", lambda a: a * np.nan)}, "expected finite values as score of arrivals"),
         ({}, {"arrivals": with_field("frame", lambda a: a - 1)}, "expected frames in order"),
         ({}, {"arrivals": with_field("frame", lambda a: a[::-1])}, "expected frames in order"),
+        ({}, {"arrivals": with_field("frame", lambda a: a + 4)}, "expected hypotheses on frames below 4"),
         ({}, {"arrivals": with_field("node", lambda a: a + 10**6)}, "expected histories that are there"),
         ({}, {"arrivals": with_field("node", lambda a: a * 0)}, "expected each history once on a frame"),
         ({}, {"arrivals": with_field("log", lambda a: a * 0 + 10**6)}, "expected labels that are there"),
@@ -382,9 +384,10 @@ def test_forged_states_are_refused_or_harmless(kind):
     assert 0 < accepted < MUTANTS
 
 
-def test_on_an_emulated_gpu(gpu):
+@pytest.mark.parametrize("kind", ["tdt", "tdt with a beam"])
+def test_on_an_emulated_gpu(gpu, kind):
     """Streams move between a CPU and a GPU, also while frames wait, and the bytes stay the same."""
-    cpu, rng, speech = decoder("tdt"), np.random.default_rng(0), SPEECH[:40]
-    places = [decoder("tdt", device="cuda"), cpu]
+    cpu, rng, speech = decoder(kind), np.random.default_rng(0), SPEECH[:40]
+    places = [decoder(kind, device="cuda"), cpu]
     found = followed(places[0].stream(endpoint=RULES), speech, rng, 25, moving(places, rng))
     same_sentences(found, sentences(cpu, speech), cpu, speech)

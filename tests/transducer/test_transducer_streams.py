@@ -19,7 +19,6 @@ from arcbeam import (
     TransducerDecoder,
     TransducerPartial,
     TransducerStream,
-    UnsupportedError,
 )
 from arcbeam.ctc.streams._rounds import SentenceStream
 from arcbeam.transducer.decoder import FrameLoopingDecoder
@@ -307,21 +306,15 @@ def test_states_and_streams_go_on_from_each_other():
     assert [*partial.tokens, *rest.tokens] == whole.tokens.tolist()
 
 
-def test_on_an_emulated_gpu(gpu):
-    one = decoder(device="cuda")
+@pytest.mark.parametrize("options", [{}, {"beam": 3.0, "max_hypotheses": 4, "settle_frames": 6}], ids=str)
+def test_on_an_emulated_gpu(gpu, options):
+    one, twin = decoder(device="cuda", **options), decoder(**options)
     found, _ = in_chunks(one, BATCH[2:4], np.random.default_rng(0), [None, TREE])
-    same(found, decoder().decode(BATCH[2:4], boost=[None, TREE]))
+    same(found, twin.decode(BATCH[2:4], boost=[None, TREE]))
     with Batcher(one, max_wait_ms=1) as batcher:
         streams = [one.stream(boost=tree) for tree in (None, TREE)]
         futures = [batcher.submit(s, u, last=True) for s, u in zip(streams, BATCH[2:4], strict=True)]
-        same([future.result(60) for future in futures], decoder().decode(BATCH[2:4], boost=[None, TREE]))
-    with_beam, data = decoder(device="cuda", beam=3.0), decoder(beam=3.0).stream().save()
-    for what, call in {
-        "stream": with_beam.stream, "restore": lambda: with_beam.restore(data), "Batcher": lambda: Batcher(with_beam),
-    }.items():  # fmt: skip
-        said = rf'^{what}: expected a decoder on the CPU, .* got one on cuda:0; make it with device="cpu"'
-        with pytest.raises(UnsupportedError, match=said):
-            call()
+        same([future.result(60) for future in futures], twin.decode(BATCH[2:4], boost=[None, TREE]))
 
 
 @BEAMS

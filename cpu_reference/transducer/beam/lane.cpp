@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "transducer/beam/ending.hpp"
+#include "transducer/beam/chunk_end.hpp"
 
 namespace arcbeam::transducer::beam {
 
@@ -262,30 +262,11 @@ void Lane::end() {
     offset_ += static_cast<double>(best);
     live_from(all, -options_->beam.beam);
     write_labels(live_);
-    std::vector<Ended> ended;
-    for (const Hypothesis& one : live_) {
-        ended.push_back({one.score, one.log, {}});
-        add_shares(one.node, ended.back().shares.data());
-    }
     const ListOptions options{options_->beam.length_power, !options_->durations.empty(),
                               options_->confidence.statistic != Confidence::Statistic::kNone, labels_before_};
-    const std::size_t first = list_ended(options, offset_, ended, log_.data(), result_->nbest);
+    const std::size_t first = list_live(options, offset_, live_, tree_, fusion_.is_active(), log_, result_->nbest);
     result_->state.fusion = tree_.fused(live_[first].node).states;
     result_->lattice = lattice_.take();
-}
-
-void Lane::add_shares(std::uint32_t node, double* shares) const {
-    std::copy(tree_.shares().begin(), tree_.shares().end(), shares);
-    std::vector<const Fused*> labels;
-    for (; fusion_.is_active() && node != PrefixTree::kRoot; node = tree_.parent(node)) {
-        labels.push_back(&tree_.fused(node));
-    }
-    for (auto one = labels.rbegin(); one != labels.rend(); ++one) {
-        for (std::size_t i = 0; i < kFusionModels; ++i) {
-            shares[i] += static_cast<double>((*one)->shares[i]);
-        }
-        shares[kFusionModels] -= static_cast<double>((*one)->ilm_share);
-    }
 }
 
 }  // namespace arcbeam::transducer::beam

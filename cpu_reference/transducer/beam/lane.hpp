@@ -70,10 +70,6 @@ class Lane {
     // lane_state.cpp
     void restore(const BeamState& from);
     void leave(BeamState& state, std::size_t& settled);
-    void leave_histories(const std::vector<std::uint32_t>& arrived, BeamState& state) const;
-    std::size_t leave_labels(BeamState& state) const;
-    // What each model has added to a history, the internal language model last.
-    void add_shares(std::uint32_t node, double* shares) const;
 
     const Network* network_ = nullptr;
     const Options* options_ = nullptr;

@@ -10,6 +10,7 @@
 #include "transducer/beam/buckets.cuh"
 #include "transducer/beam/expand.cuh"
 #include "transducer/beam/histories.cuh"
+#include "transducer/beam/settle.cuh"
 
 namespace arcbeam::transducer::beam {
 
@@ -44,13 +45,20 @@ class Advance {
             simt::store(&lane.nodes, 1U);
             simt::store(&lane.live, 1U);
             simt::store(&lane.later, -INFINITY);
-            if (bad != kNothingBad) {
-                const auto frame = static_cast<std::uint32_t>(bad >> 32U);
-                const auto feature = static_cast<std::uint32_t>(bad);
-                simt::store(&lane.bad_feature, feature);
-                simt::store(&lane.bad_value, feature_at(of_.loop.utterances[of_.lane], frame, feature));
-                fail(LaneOutcome::bad_input, frame);
-            }
+            refuse(bad);
+        }
+        simt::warp_sync(simt::kAllThreads);
+    }
+
+    // After a state has been restored.
+    ARCBEAM_DEVICE void go_on() const {
+        const std::uint64_t bad = simt::load_readonly(of_.loop.bad_inputs + of_.lane);
+        if (bad == kNothingBad) {
+            go_to_next_frame();
+            return;
+        }
+        if (simt::warp_thread() == 0U) {
+            refuse(bad);
         }
         simt::warp_sync(simt::kAllThreads);
     }
@@ -122,7 +130,7 @@ class Advance {
         const bool steps = me < live && slot == kNowhere;
         simt::warp_sync(simt::kAllThreads);
         bool fits = histories_.take_slots(steps, node, slot);
-        for (std::uint32_t children = 2U; !fits && children > 0U; --children) {
+        for (std::uint32_t children = of_.is_stream() ? 0U : 2U; !fits && children > 0U; --children) {
             histories_.keep(live, children == 2U);
             fits = histories_.take_slots(steps, node, slot);
         }
@@ -181,6 +189,17 @@ class Advance {
         return window > 0U ? window : 1U;
     }
 
+    // Fails if the frames have a value that is not finite, by one thread.
+    ARCBEAM_DEVICE void refuse(std::uint64_t bad) const {
+        if (bad != kNothingBad) {
+            const auto frame = static_cast<std::uint32_t>(bad >> 32U);
+            const auto feature = static_cast<std::uint32_t>(bad);
+            simt::store(&of_.state().bad_feature, feature);
+            simt::store(&of_.state().bad_value, feature_at(of_.loop.utterances[of_.lane], frame, feature));
+            fail(LaneOutcome::bad_input, frame);
+        }
+    }
+
     ARCBEAM_DEVICE void fail(LaneOutcome outcome, std::uint32_t frame) const {
         simt::store(&of_.state().outcome, outcome);
         simt::store(&of_.state().bad_frame, frame);
@@ -194,7 +213,8 @@ class Advance {
         for (std::uint32_t b = simt::warp_thread(); b < buckets_of(of_.beam.sizes); b += simt::kWarpSize) {
             fits = fits && simt::load(of_.count(b)) + arrivals <= rooms.bucket;
         }
-        if (simt::load(&of_.state().frame) + of_.beam.sizes.frames > simt::load(&of_.state().frames)) {
+        if (!of_.is_stream() &&
+            simt::load(&of_.state().frame) + of_.beam.sizes.frames > simt::load(&of_.state().frames)) {
             std::uint32_t all = arrivals;  // meet at the end
             for (std::uint32_t b = 0U; b < buckets_of(of_.beam.sizes); ++b) {
                 all += simt::load(of_.count(b));
@@ -306,18 +326,29 @@ class Advance {
     ARCBEAM_DEVICE void go_to_next_frame() const {
         std::uint32_t frame = simt::load(&of_.state().frame);
         double offset = simt::load(&of_.state().offset);
+        const std::uint32_t frames = simt::load(&of_.state().frames);
         float later = -INFINITY;
         std::uint32_t live = 0U;
         for (std::uint32_t k = 0U; k < of_.beam.sizes.frames && live == 0U; ++k) {
             frame += 1U;
             const std::uint32_t bucket = of_.bucket_of(frame);
             if (simt::load(of_.count(bucket)) > 0U) {
-                if (frame >= simt::load(&of_.state().frames)) {
+                if (frame >= frames && of_.is_stream()) {
+                    frame = frames;
+                    break;
+                }
+                if (frame >= frames) {
                     meet(frame);
                 }
                 offset = offset + static_cast<double>(buckets_.rescale(bucket, later));
+                if (of_.beam.settle_frames > 0U && frame < frames) {
+                    later = Settling(of_).settle(frame);
+                }
                 live = buckets_.cut_off(bucket, -of_.beam.beam);
             }
+        }
+        if (of_.is_stream()) {
+            Settling(of_).keep_predictions(live);
         }
         if (simt::warp_thread() == 0U) {
             simt::store(&of_.state().offset, offset);

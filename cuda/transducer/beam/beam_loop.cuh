@@ -4,6 +4,7 @@
 //
 // Hypotheses are tested on several frames at once: a block goes on with an utterance until one is live that has not
 // been tested where it is.
+// The predictions of states that streams go on from are completed before the first round (restore).
 //
 // A round has three barriers of the grid: after the requests, after the hidden layers (unless every block computes
 // them for itself), after the logits. A round with predictions has one more for each layer, and one more; with
@@ -12,6 +13,7 @@
 
 #include "transducer/barrier.cuh"
 #include "transducer/beam/advance.cuh"
+#include "transducer/beam/state.cuh"
 #include "transducer/beam/take_over.cuh"
 #include "transducer/fusion.cuh"
 #include "transducer/joint.cuh"
@@ -31,6 +33,7 @@ template <Precision kPrecision>
 struct SlotSteps {
     using Input = Value<kPrecision>;
     const BeamParams& beam;
+    const std::uint32_t* to;
     std::uint32_t num_steps;
 
     [[nodiscard]] ARCBEAM_DEVICE std::uint32_t count() const { return num_steps; }
@@ -54,13 +57,13 @@ struct SlotSteps {
 
   private:
     [[nodiscard]] ARCBEAM_DEVICE std::size_t slot(std::uint32_t column, std::uint32_t ahead) const {
-        return simt::load((ahead == 0U ? beam.step_from : beam.step_to) + column);
+        return simt::load((ahead == 0U ? beam.step_from : to) + column);
     }
 };
 
 // The tests of a round: whose prediction is joined with which frame.
 struct Tests {
-    simt::Array<std::uint32_t> test_lane;
+    simt::Array<const std::uint32_t> test_lane;
     simt::Array<std::uint32_t> test_row;
     [[nodiscard]] ARCBEAM_DEVICE std::uint32_t num_tests() const { return test_row.size; }
 };
@@ -93,11 +96,20 @@ class BeamLoop {
                 take_over<Models::kFused>(old, one);
             }
             const Advance<Models> advance(one, models_);
-            advance.begin();
-            advance.request(requests(0U));
+            if (beam_.from_states != 0U) {
+                States(one).restore();
+                advance.go_on();
+            } else {
+                advance.begin();
+            }
         });
+        std::uint32_t first_round = 0U;
+        if (beam_.num_restored > 0U && !restore(first_round)) {
+            return;
+        }
+        each_own([&](const Utterance& one) { Advance<Models>(one, models_).request(requests(first_round)); });
         Ending ending = Ending::done;
-        for (std::uint32_t round = 0U;; ++round) {
+        for (std::uint32_t round = first_round;; ++round) {
             if (!barrier_.wait()) {
                 return;
             }
@@ -110,7 +122,7 @@ class BeamLoop {
             if (num_steps > 0U && !predict(num_steps)) {
                 return;
             }
-            if (!test(round, num_tests)) {
+            if (!test(round, Tests{{beam_.test_slot, num_tests}, {beam_.test_row, num_tests}})) {
                 return;
             }
             if (simt::load(loop_.cancelled + round % 2U) != 0U) {
@@ -118,6 +130,9 @@ class BeamLoop {
                 break;
             }
             expand(round);
+        }
+        if (ending == Ending::done && beam_.packed != nullptr) {
+            each_own([](const Utterance& one) { States(one).leave(); });
         }
         if (simt::block_rank() == 0U && simt::thread_rank() == 0U) {
             simt::store(loop_.ending, static_cast<std::uint32_t>(ending));
@@ -166,10 +181,10 @@ class BeamLoop {
     // Runs the steps of the prediction network.
     ARCBEAM_DEVICE bool predict(std::uint32_t num_steps) {
         const DeviceNetwork& network = loop_.network;
-        const Steps steps{beam_, num_steps};
+        const Steps steps{beam_, beam_.step_to, num_steps};
         if constexpr (Models::kFused) {
             static_assert(kFillWords <= kScratch);
-            models_.fill(loop_, beam_, num_steps, scratch_);
+            models_.fill(loop_, beam_, beam_.step_to, num_steps, scratch_);
         }
         if (network.num_layers == 0U) {
             look_up_all<kPrecision>(network, steps, 1U);
@@ -187,11 +202,64 @@ class BeamLoop {
                 return false;
             }
         }
-        const Share share = weights_.share_of_rows(network.prediction.rows);
+        return project(steps);
+    }
+
+    // The part of hidden layers that predictions give.
+    ARCBEAM_DEVICE bool project(const Steps& steps) {
+        const Share share = weights_.share_of_rows(loop_.network.prediction.rows);
         const PredictionStage<Rows, AfterSteps> stage{
-            {steps}, beam_.sizes.layers - 1U, weights_.prediction(), share.first, share.count, num_steps, scratch_};
-        run_stage<kPrecision, kKept>(stage, share.count, num_steps, weights_.tiles());
+            {steps}, beam_.sizes.layers - 1U, weights_.prediction(), share.first, share.count, steps.num_steps,
+            scratch_};
+        run_stage<kPrecision, kKept>(stage, share.count, steps.num_steps, weights_.tiles());
         return barrier_.wait();
+    }
+
+    // Completes the predictions of states. With an internal language model it takes rounds of tests, after which
+    // `round` is the next.
+    ARCBEAM_DEVICE bool restore(std::uint32_t& round) {
+        if (!barrier_.wait()) {
+            return false;
+        }
+        const Steps steps{beam_, beam_.restored, beam_.num_restored};
+        if constexpr (Models::kFused) {
+            models_.fill(loop_, beam_, beam_.restored, beam_.num_restored, scratch_);
+            if (models_.has_ilm() && simt::block_rank() == 0U) {
+                for (std::uint32_t i = simt::thread_rank(); i < loop_.most_tests; i += simt::block_size()) {
+                    simt::store(beam_.test_row + i, models_.no_encoder_row());
+                }
+            }
+        }
+        if (loop_.network.num_layers == 0U) {
+            look_up_all<kPrecision>(loop_.network, steps, 1U);
+            if (!barrier_.wait()) {
+                return false;
+            }
+        }
+        if (!project(steps)) {
+            return false;
+        }
+        if constexpr (Models::kFused) {
+            for (std::uint32_t first = 0U; models_.has_ilm() && first < beam_.num_restored; ++round) {
+                const std::uint32_t left = beam_.num_restored - first;
+                const std::uint32_t count = left < loop_.most_tests ? left : loop_.most_tests;
+                const std::uint32_t* const slots = beam_.restored + first;
+                if (!test(round, Tests{{slots, count}, {beam_.test_row, count}})) {
+                    return false;
+                }
+                for (std::uint32_t i = worker(); i < count; i += workers()) {
+                    models_.subtract_restored(
+                        loop_, beam_.memory, simt::load(slots + i),
+                        loop_.logits + static_cast<std::size_t>(i) * loop_.network.output.rows,
+                        simt::load(keys_of(round) + i));
+                }
+                if (!barrier_.wait()) {
+                    return false;
+                }
+                first += count;
+            }
+        }
+        return true;
     }
 
     // Steps that have been taken: the state after them is the last one.
@@ -207,8 +275,9 @@ class BeamLoop {
     };
 
     // Runs the tests; their results are in the logits and keys afterwards.
-    ARCBEAM_DEVICE bool test(std::uint32_t round, std::uint32_t num_tests) {
+    ARCBEAM_DEVICE bool test(std::uint32_t round, const Tests& tests) {
         const DeviceNetwork& network = loop_.network;
+        const std::uint32_t num_tests = tests.num_tests();
         if (simt::block_rank() == 0U) {
             std::uint64_t* const next = keys_of(round + 1U);
             for (std::uint32_t i = simt::thread_rank(); i < 2U * loop_.most_tests; i += simt::block_size()) {
@@ -220,7 +289,6 @@ class BeamLoop {
                 simt::store(loop_.cancelled + round % 2U, simt::load_relaxed<simt::Scope::system>(loop_.cancel));
             }
         }
-        const Tests tests{{beam_.test_slot, num_tests}, {beam_.test_row, num_tests}};
         const bool alone = joins_alone();
         Input* const joined = alone ? own_joined_ : static_cast<Input*>(loop_.joined);
         const std::uint32_t apart = alone ? held_stride(kPrecision, network.output.stride) : network.output.stride;

@@ -9,44 +9,18 @@
 #include <type_traits>
 
 #include "shared/portable.hpp"
+#include "transducer/beam/device_state.hpp"
 #include "transducer/device_network.hpp"
 
 namespace arcbeam::transducer::beam {
 
 constexpr std::uint32_t kMostHypotheses = 32U;  // one for each thread of a warp
 constexpr std::uint32_t kRoot = 0U;             // the history without labels
-constexpr std::uint32_t kWritten = 0x80000000U;
-constexpr std::uint32_t kBeamModels = 3U;           // automata: the n-gram model, the boosting tree, LODR
-constexpr std::uint32_t kParts = kBeamModels + 1U;  // the internal language model is the last one
-
-// A hypothesis. `log` is the last label of its strongest path in the log of labels, kNowhere for none. If kWritten
-// is set in `duration`, a label follows on that path which is not in the log yet: the last one of its history.
-struct alignas(16) Hypothesis {
-    std::uint32_t node;  // its history
-    float score;         // of all its paths
-    float path;          // of the strongest one
-    std::uint32_t log;
-    std::uint32_t frame;  // of that label
-    std::uint32_t duration;
-    float log_prob;
-    float confidence;
-};
-
-struct Label {
-    std::uint32_t before;  // its place in the log
-    std::uint32_t token;
-    std::uint32_t frame;
-    std::uint32_t duration;
-    float log_prob;
-    float confidence;
-};
-
-struct alignas(16) Node {
-    std::uint32_t parent;
-    std::uint32_t token;
-    std::uint32_t slot;  // its prediction, kNowhere if it has none
-    std::uint32_t padding;
-};
+using Hypothesis = DeviceHypothesis;
+using Label = DeviceLabel;
+using Node = DeviceNode;
+using Fused = DeviceFused;
+using Lane = DeviceLane;
 
 struct alignas(16) Candidate {
     std::uint64_t key;    // rank_key of its score, and the rank of its source times the tokens plus its token
@@ -61,13 +35,6 @@ struct alignas(16) RowSums {
     float confidence;
 };
 
-// With models, of a history: what each has added to its score, and the states of the automata after it.
-struct alignas(16) Fused {
-    double parts[kParts];
-    std::uint32_t states[kBeamModels];
-    std::uint32_t padding;
-};
-
 // With models, of a row: the best score, the log-prob of all labels together, the weight of that, and whose addends
 // there are; kNowhere if the utterance has no models.
 struct alignas(16) FusedSums {
@@ -75,28 +42,6 @@ struct alignas(16) FusedSums {
     float of_labels;
     float weight;
     std::uint32_t slot;
-};
-
-struct Lane {
-    double offset;  // scores are relative to it
-    std::uint32_t frame;
-    std::uint32_t symbols;
-    std::uint32_t frames;
-    std::uint32_t first_row;  // of its projected frames
-    std::uint32_t live;
-    std::uint32_t nodes;
-    std::uint32_t labels;
-    std::uint32_t round;        // whose tests its live hypotheses wait for, or have
-    std::uint32_t tests;        // live hypotheses that are tested in it
-    std::uint32_t first_frame;  // of those on which each of them is tested
-    std::uint32_t window;       // how many these are
-    std::uint32_t first_extra;  // test without an encoder, of new histories
-    std::uint32_t predicted;    // with an internal language model: the ranks whose histories are new in this round
-    float later;                // the best score in the buckets of later frames
-    LaneOutcome outcome;
-    std::uint32_t bad_frame;
-    std::uint32_t bad_feature;
-    float bad_value;
 };
 
 // What there is room for in one utterance: hypotheses in a bucket, histories, labels, predictions.
@@ -215,8 +160,14 @@ struct BeamParams {
     std::uint32_t* step_to;
     std::uint32_t* step_token;
     float beam;
-    float padding;
-    std::uint32_t sums;  // 1: paths of one history are added up; 0: the best one counts
+    std::uint32_t settle_frames;  // 0: labels do not settle by age
+    std::uint32_t sums;           // 1: paths of one history are added up; 0: the best one counts
+    // Of chunks of streams, see state.cuh; without `packed` they are whole utterances.
+    std::uint32_t from_states;      // 1: the launch begins with the states there; 0: it goes on from one before
+    unsigned char* packed;          // states; those before the chunks at first, then those after them
+    std::uint32_t* packed_pieces;   // of 16 bytes that are taken; at first those of the PackedLanes
+    const std::uint32_t* restored;  // [num_restored]: slots with predictions of the states
+    std::uint32_t num_restored;
 };
 
 struct BeamLoopParams {

@@ -159,22 +159,24 @@ class FusedModels {
                 share = fusion_share(params_.factors[model], step.score);
             }
             simt::store(&after->states[model], step.next_state);
+            simt::store(&after->shares[model], share);
             simt::store(&after->parts[model], simt::load(&before->parts[model]) + static_cast<double>(share));
         }
         float ilm = 0.0F;
         if (params_.has_ilm != 0U) {
             ilm = simt::load(row_at(of, of.memory.ilm, simt::load(&of.node(parent)->slot)) + label);
         }
+        simt::store(&after->shares[kBeamModels], ilm);
         simt::store(&after->parts[kBeamModels], simt::load(&before->parts[kBeamModels]) - static_cast<double>(ilm));
     }
 
-    // The rows of the histories that are predicted in this round, by the warps of the grid. `scratch` belongs to
-    // the warp. A barrier of the grid must follow.
-    ARCBEAM_DEVICE void fill(const LoopParams& loop, const BeamParams& beam, std::uint32_t num_steps,
-                             float* scratch) const {
+    // The rows of so many slots, by the warps of the grid. `scratch` belongs to the warp. A barrier of the grid
+    // must follow.
+    ARCBEAM_DEVICE void fill(const LoopParams& loop, const BeamParams& beam, const std::uint32_t* slots,
+                             std::uint32_t count, float* scratch) const {
         const std::uint32_t parts = (loop.network.tokens + kFillTokens - 1U) / kFillTokens;
-        for (std::uint32_t i = worker_from_last(); i < num_steps * parts; i += workers()) {
-            fill_part(loop, beam.memory, simt::load(beam.step_to + i / parts), i % parts * kFillTokens, scratch);
+        for (std::uint32_t i = worker_from_last(); i < count * parts; i += workers()) {
+            fill_part(loop, beam.memory, simt::load(slots + i / parts), i % parts * kFillTokens, scratch);
         }
     }
 
@@ -208,28 +210,26 @@ class FusedModels {
         if (key == kNotFinite) {
             return false;
         }
-        const float* const logits = of.logits_of(test);
-        const std::uint32_t slot = slot_of_rank(of, rank);
-        float* const addends = row_at(of, of.memory.addends, slot);
-        float* const ilm = row_at(of, of.memory.ilm, slot);
-        const LabelSoftmax labels = softmax_of_labels(of.loop, logits, key);
-        constexpr std::uint32_t kAtOnce = 8U;
-        const std::uint32_t tokens = of.loop.network.tokens;
-        for (std::uint32_t first = simt::warp_thread(); first < tokens; first += kAtOnce * simt::kWarpSize) {
-            float values[kAtOnce];
-            float added[kAtOnce];
-            PlainLogits{logits}.read<kAtOnce>(first, simt::kWarpSize, tokens, values);
-            PlainLogits{addends}.read<kAtOnce>(first, simt::kWarpSize, tokens, added);
-            for (std::uint32_t k = 0U; k < kAtOnce && first + k * simt::kWarpSize < tokens; ++k) {
-                const std::uint32_t token = first + k * simt::kWarpSize;
-                const float of_label = log_prob(values[k], labels.largest, labels.log_sum);
-                const float share = fusion_share(params_.ilm_scale, of_label);
-                simt::store(ilm + token, share);
-                simt::store(addends + token, without_ilm(added[k], share));
-            }
-        }
-        simt::warp_sync(simt::kAllThreads);
+        subtract(of.loop, of.memory, static_cast<std::uint32_t>(of.slot_at(slot_of_rank(of, rank))),
+                 of.logits_of(test), key);
         return true;
+    }
+
+    [[nodiscard]] ARCBEAM_DEVICE bool has_ilm() const { return params_.has_ilm != 0U; }
+    [[nodiscard]] ARCBEAM_DEVICE std::uint32_t no_encoder_row() const { return params_.no_encoder_row; }
+
+    // The same for the slot of a prediction that was restored. If the logits are not finite, no score of the row
+    // is, and the utterance is an error once the history is tested.
+    ARCBEAM_DEVICE void subtract_restored(const LoopParams& loop, const Memory& memory, std::uint32_t slot,
+                                          const float* logits, std::uint64_t key) const {
+        if (key != kNotFinite) {
+            subtract(loop, memory, slot, logits, key);
+            return;
+        }
+        float* const addends = memory.addends + static_cast<std::size_t>(slot) * loop.network.tokens;
+        for (std::uint32_t i = simt::warp_thread(); i < loop.network.tokens; i += simt::kWarpSize) {
+            simt::store(addends + i, INFINITY);
+        }
     }
 
     // What the scores of a row depend on, and the best of them, by one warp. `key`: that of the largest logit.
@@ -296,6 +296,30 @@ class FusedModels {
 
     [[nodiscard]] ARCBEAM_DEVICE static std::uint32_t slot_of_rank(const Utterance& of, std::uint32_t rank) {
         return simt::load(&of.node(simt::load(&of.live(rank)->node))->slot);
+    }
+
+    // Subtracts the internal language model's part in the row of a slot, by one warp.
+    ARCBEAM_DEVICE void subtract(const LoopParams& loop, const Memory& memory, std::uint32_t slot,
+                                 const float* logits, std::uint64_t key) const {
+        constexpr std::uint32_t kAtOnce = 8U;
+        const std::uint32_t tokens = loop.network.tokens;
+        float* const addends = memory.addends + static_cast<std::size_t>(slot) * tokens;
+        float* const ilm = memory.ilm + static_cast<std::size_t>(slot) * tokens;
+        const LabelSoftmax labels = softmax_of_labels(loop, logits, key);
+        for (std::uint32_t first = simt::warp_thread(); first < tokens; first += kAtOnce * simt::kWarpSize) {
+            float values[kAtOnce];
+            float added[kAtOnce];
+            PlainLogits{logits}.read<kAtOnce>(first, simt::kWarpSize, tokens, values);
+            PlainLogits{addends}.read<kAtOnce>(first, simt::kWarpSize, tokens, added);
+            for (std::uint32_t k = 0U; k < kAtOnce && first + k * simt::kWarpSize < tokens; ++k) {
+                const std::uint32_t token = first + k * simt::kWarpSize;
+                const float of_label = log_prob(values[k], labels.largest, labels.log_sum);
+                const float share = fusion_share(params_.ilm_scale, of_label);
+                simt::store(ilm + token, share);
+                simt::store(addends + token, without_ilm(added[k], share));
+            }
+        }
+        simt::warp_sync(simt::kAllThreads);
     }
 
     // The row of a slot of the utterance.

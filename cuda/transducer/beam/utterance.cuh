@@ -106,6 +106,8 @@ struct Utterance {
     [[nodiscard]] ARCBEAM_DEVICE std::uint32_t tested(std::uint32_t round) const {
         return simt::load(&state().round) == round ? simt::load(&state().tests) : 0U;
     }
+    // Whether it is a chunk, which begins with a state and leaves one.
+    [[nodiscard]] ARCBEAM_DEVICE bool is_stream() const { return beam.packed != nullptr; }
 
     // The bucket of a later frame.
     [[nodiscard]] ARCBEAM_DEVICE std::uint32_t bucket_of(std::uint32_t frame) const {

@@ -193,12 +193,8 @@ def transduce(
             raise typer.BadParameter("is of whole utterances: leave out --chunk-frames", param_hint=f"'--{option}'")
     if merge_context is not None and settle_frames is not None:
         raise typer.BadParameter("leave out --settle-frames", param_hint="'--merge-context'")
-    if (
-        device == "auto"
-        and beam
-        and any(one is not None for one in (chunk_frames, settle_frames, merge_context, lattice))
-    ):
-        device = "cpu"  # on a GPU a beam has none of these
+    if device == "auto" and beam and (merge_context is not None or lattice is not None):
+        device = "cpu"  # on a GPU a beam has neither
     devices = opt.devices_of(device)
     if chunk_frames is not None and len(devices) > 1:
         raise typer.BadParameter("expected one GPU for --chunk-frames, got cuda:all", param_hint="'--device'")

@@ -230,7 +230,7 @@ class SearchingDecoder(HasStreams):
             rule of ``max_relative_cost``, or any if the decoder was given no ``frame_shift``; `nbest` without a beam,
             or above ``max_hypotheses``.
         UnsupportedError
-            The decoder has a beam and is on a GPU, or has ``merge_context``.
+            The decoder has ``merge_context``.
         """
         self._check_streams("stream")
         check_endpoint(endpoint)
@@ -241,8 +241,7 @@ class SearchingDecoder(HasStreams):
     def restore(self, data: bytes, *, boost: BoostingTree | None = None) -> TransducerStream:
         """Continues a stream that :meth:`TransducerStream.save` has saved.
 
-        In ``float32`` all later results have the bytes that the stream itself would have given, on any device that has
-        such streams.
+        In ``float32`` all later results have the bytes that the stream itself would have given, on any device.
 
         Parameters
         ----------
@@ -257,7 +256,7 @@ class SearchingDecoder(HasStreams):
         ValueError
             The stream was decoded with another network, n-gram model, option or tree: the message names it.
         UnsupportedError
-            The decoder has a beam and is on a GPU, or has ``merge_context``.
+            The decoder has ``merge_context``.
         TypeError
             Not bytes, or something else than a tree.
 
@@ -317,5 +316,5 @@ class SearchingDecoder(HasStreams):
         return self._chunks.decode(streams, encoder_output, lengths, last, cuda_stream, errors)
 
     def _check_streams(self, what: str) -> None:
-        """Raises an UnsupportedError if the decoder has a beam and is on a GPU."""
-        check_streams(self.options, self.device, what)
+        """Raises an UnsupportedError if the decoder has ``merge_context``."""
+        check_streams(self.options, what)

@@ -79,8 +79,6 @@ def _why_no_gpu(options: TransducerOptions, prediction: LstmPrediction | Statele
         return f"a GPU takes at most {MOST_LAYERS} LSTM layers, and the network has {layers}"
     if options.beam is None:
         return None
-    if options.settle_frames is not None:
-        return "on a GPU a beam does not settle tokens (settle_frames)"
     if options.max_hypotheses > MOST_HYPOTHESES:
         return f"a GPU takes max_hypotheses up to {MOST_HYPOTHESES}, and it is {options.max_hypotheses}"
     if options.merge_context is not None:

@@ -96,8 +96,7 @@ class TransducerOptions:
         scores.
     settle_frames : int or None
         With a beam: frames after which the tokens of the best hypothesis stay; other hypotheses that begin otherwise
-        are dropped. Then words of a stream become stable, and what it keeps does not grow. None: never. On the CPU
-        only.
+        are dropped. Then words of a stream become stable, and what it keeps does not grow. None: never.
     ilm_scale : float
         With a beam: the factor, from 0 to 1, with which the scores of the internal language model are subtracted from
         those of labels. These are the natural logs of what the network predicts without the encoder's part, among

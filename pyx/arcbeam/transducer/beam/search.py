@@ -107,14 +107,8 @@ def check_lattice(options: TransducerOptions, lattice: bool, device: str) -> Non
         )
 
 
-def check_streams(options: TransducerOptions, device: str, what: str) -> None:
-    """UnsupportedError that names `what`, which needs streams, with a beam on a GPU."""
-    if options.beam is not None and device != "cpu":
-        raise UnsupportedError(
-            f"{what}: expected a decoder on the CPU, because a beam has streams there only, got one on {device}; "
-            'make it with device="cpu"'
-        )
-
+def check_streams(options: TransducerOptions, what: str) -> None:
+    """UnsupportedError that names `what`, which needs streams, with `merge_context`."""
     if options.merge_context is not None:
         raise UnsupportedError(
             f"{what}: expected a decoder without merge_context, because the state of a stream does not keep the labels "

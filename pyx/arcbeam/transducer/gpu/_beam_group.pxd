@@ -3,7 +3,9 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from arcbeam.gpu._memory cimport DeviceBuffer
+from arcbeam.transducer.beam._lists cimport Lists
 from arcbeam.transducer.gpu._beam_memory cimport BeamLoopParams, FusedBeamLoopParams
+from arcbeam.transducer.gpu._beam_states cimport PackedStates
 from arcbeam.transducer.gpu._fusion cimport BeamFusionMemory
 from arcbeam.transducer.gpu._group cimport Group
 
@@ -13,6 +15,9 @@ cdef class BeamGroup(Group):
     cdef BeamLoopParams* beam  # the first part
     cdef BeamFusionMemory fusion  # of the batch, None if nothing is fused
     cdef DeviceBuffer arena, arena_before  # the latter of the launch before, which had less room
+    cdef PackedStates states  # of a batch of chunks
+    cdef DeviceBuffer packed
+    cdef bint are_streams
     cdef uint64_t returned
     cdef uint64_t arena_bytes
     cdef uint64_t cleared  # bytes of counters and keys
@@ -20,3 +25,8 @@ cdef class BeamGroup(Group):
     cdef int _reserve_rows(self, uint64_t frames) except -1
     cdef int _lay_out(self, DeviceBuffer arena) except -1
     cdef int _send_lanes(self, const int64_t[:, ::1] utterances) except -1
+    cdef int _send_packed(self, const int64_t[:, ::1] utterances) except -1
+    cdef int _reserve_packed(self) except -1
+    cdef int _measure(self, list states) except -1
+    cdef int _collect_packed(self, members, Lists found, list results, list bad) except -1
+    cdef uint64_t _fetched_bytes(self) noexcept nogil

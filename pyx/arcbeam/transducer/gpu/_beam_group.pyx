@@ -4,18 +4,20 @@ from libc.stdint cimport uintptr_t
 from libc.string cimport memset
 from libcpp.vector cimport vector
 
+from arcbeam.gpu._host_buffers cimport HostBuffer
 from arcbeam.gpu._memory cimport copy_on_device, copy_to_device, copy_to_host, set_bytes
 from arcbeam.transducer.beam._lists cimport Lists
 from arcbeam.transducer.gpu._beam_memory cimport (
-    Ended, Hypothesis, kParts, Label, Lane, lay_out, list_ended, ListOptions, Memory, Rooms,
+    BeamParams, Ended, Hypothesis, kParts, Label, Lane, lay_out, list_ended, ListOptions, Memory, Rooms, Sizes,
 )
-from arcbeam.transducer.gpu._network cimport kKeyBuffers, LaneOutcome, padded16, Statistic
+from arcbeam.transducer.gpu._beam_states cimport PackedStates
+from arcbeam.transducer.gpu._network cimport kKeyBuffers, LaneOutcome, padded16, Statistic, value_bytes
 
 from arcbeam.gpu.tuned import transducer_plan
 
 cdef enum:
     WORD_BYTES = 32  # at the start of the control memory
-    COUNTER_BYTES = 32  # two counts of three rounds; whether an utterance waits for room
+    COUNTER_BYTES = 32  # two counts of three rounds; whether an utterance waits for room; what states take
 
 
 cdef class BeamGroup(Group):
@@ -27,19 +29,27 @@ cdef class BeamGroup(Group):
         self.options = options
         self.arena = DeviceBuffer(self.pool, self.stream, "the hypotheses")
         self.arena_before = DeviceBuffer(self.pool, self.stream, "the hypotheses")
+        self.packed = DeviceBuffer(self.pool, self.stream, "the states of streams")
+        self.states = PackedStates(HostBuffer(self.pool.context))
 
     cdef dict memory(self):
         found = Group.memory(self)
-        found["hypotheses"] += self.arena.capacity + self.arena_before.capacity
+        found["hypotheses"] += self.arena.capacity + self.arena_before.capacity + self.packed.capacity
+        found["pinned"] += self.states.host.pinned_bytes()
         return found
 
     cdef void clear(self) noexcept nogil:
         Group.clear(self)
         self.arena.clear()
         self.arena_before.clear()
+        self.packed.clear()
+
+    cdef int release(self) except -1:
+        self.states.host = HostBuffer(self.pool.context)
+        return Group.release(self)
 
     cdef int begin(self, const int64_t[:, ::1] utterances, list states, bint on_host) except -1:
-        """Sends utterances, the longest first; none has a state."""
+        """Sends utterances, the longest first; all of them have states, or none has."""
         cdef uint32_t n = <uint32_t> utterances.shape[0], most = self.params.most_tests
         cdef uint64_t start
         self._reserve_rows(self._count_frames(utterances))
@@ -53,6 +63,12 @@ cdef class BeamGroup(Group):
         self.beam.beam.sizes.context = self.params.network.context
         self.beam.beam.beam, self.beam.beam.sums = self.options.beam, self.options.merge == "sum"
         bucket, nodes, labels, slots = transducer_plan.beam_rooms(int(utterances[0, 2]), self.options.max_hypotheses)
+        self.beam.beam.settle_frames = self.options.settle_frames or 0
+        self.are_streams = states[0] is not None
+        if self.are_streams:
+            self._measure(states)
+            bucket, labels, slots = bucket + self.states.bucket, labels + self.states.labels, slots + self.states.slots
+            nodes = 1 << (nodes + self.states.nodes - 1).bit_length()
         self.beam.beam.memory.rooms = Rooms(bucket, nodes, labels, slots)
         self.arena_before.clear()
         memset(&self.beam.beam.before, 0, sizeof(self.beam.beam.before))
@@ -63,10 +79,11 @@ cdef class BeamGroup(Group):
         self.logits_at = self.predictions_at + 4 * <uint64_t> most * self.joint_stride
         self.work.reserve(self.logits_at + 4 * <uint64_t> most * self.params.network.output.rows, False)
         set_bytes(self.work.address, 0, self.cleared, self.stream)
-        self._fill_control(utterances, states, self._send_frames(utterances) if on_host else 0)
+        self._fill_control(utterances, [None] * n, self._send_frames(utterances) if on_host else 0)
         start = self.work.address
         self.beam.beam.counters = <uint32_t*> <uintptr_t> start
         self.beam.beam.needs_room = self.beam.beam.counters + 2 * kKeyBuffers
+        self.beam.beam.packed_pieces = self.beam.beam.needs_room + 1
         self.params.keys = <uint64_t*> <uintptr_t> (start + COUNTER_BYTES)
         self.beam.beam.test_slot = <uint32_t*> <uintptr_t> (start + self.cleared)
         self.beam.beam.test_row = self.beam.beam.test_slot + most
@@ -77,7 +94,40 @@ cdef class BeamGroup(Group):
         self.params.logits = <float*> <uintptr_t> (start + self.logits_at)
         with nogil:
             copy_to_device(self.control.address, self.control_host.data, self.layout.bytes, self.stream)
-        self._send_lanes(utterances)
+        self.beam.beam.packed = NULL
+        self.beam.beam.from_states, self.beam.beam.num_restored = 0, 0
+        if self.are_streams:
+            self._send_packed(utterances)
+        else:
+            self._send_lanes(utterances)
+        return 0
+
+    cdef int _measure(self, list states) except -1:
+        """What the states of a batch need."""
+        cdef Sizes* sizes = &self.beam.beam.sizes
+        self.states.units = self.params.network.units
+        self.states.sizes.frames, self.states.sizes.has_models = sizes.frames, sizes.addends > 0
+        self.states.sizes.layers, self.states.sizes.unit_stride = self.params.network.num_layers, sizes.unit_stride
+        self.states.sizes.value_bytes, self.states.sizes.context = value_bytes(self.precision), sizes.context
+        return self.states.measure(states)
+
+    cdef int _send_packed(self, const int64_t[:, ::1] utterances) except -1:
+        """Sends the states of a batch; the same memory takes those after the chunks."""
+        cdef BeamParams* beam = &self.beam.beam
+        self._reserve_packed()
+        self.states.pack(utterances, beam.memory.rooms.slots)
+        beam.from_states, beam.num_restored = 1, self.states.restored
+        beam.restored = <const uint32_t*> <uintptr_t> (self.packed.address + self.states.restored_at)
+        with nogil:
+            copy_to_device(self.packed.address, self.states.host.data, self.states.bytes, self.stream)
+        return 0
+
+    cdef int _reserve_packed(self) except -1:
+        """Room for the states before the chunks, and for what comes back."""
+        cdef Rooms* rooms = &self.beam.beam.memory.rooms
+        cdef uint64_t most = self.states.most_bytes(rooms.bucket, rooms.nodes, rooms.labels, rooms.slots)
+        self.packed.reserve(max(most, self.states.bytes), False)
+        self.beam.beam.packed = <unsigned char*> <uintptr_t> self.packed.address
         return 0
 
     cdef int _reserve_rows(self, uint64_t frames) except -1:
@@ -128,8 +178,18 @@ cdef class BeamGroup(Group):
 
     cdef int fetch(self) except -1 nogil:
         copy_to_host(self.control_host.data, self.control.address, WORD_BYTES, self.stream)
-        copy_to_host(self.results_host.data, self.arena.address, self.returned, self.stream)
+        if self.are_streams:
+            copy_to_host(self.states.host.data, self.packed.address, self._fetched_bytes(), self.stream)
+        else:
+            copy_to_host(self.results_host.data, self.arena.address, self.returned, self.stream)
         return 0
+
+    cdef uint64_t _fetched_bytes(self) noexcept nogil:
+        """Of what chunks leave, the beginning that is fetched with the results."""
+        return min(self.states.expected, <uint64_t> self.packed.capacity)
+
+    cdef bint fetches_at_once(self) noexcept nogil:
+        return Group.fetches_at_once(self) and (not self.are_streams or self.states.host.is_pinned())
 
     cdef int grow(self) except -1:
         """Doubles the room of all utterances. The next launch takes over what they have."""
@@ -143,6 +203,9 @@ cdef class BeamGroup(Group):
                        self.beam.beam.sizes.lanes * sizeof(Lane), self.stream)
         set_bytes(self.control.address, 0, WORD_BYTES, self.stream)
         set_bytes(self.work.address, 0, self.cleared, self.stream)
+        self.beam.beam.from_states, self.beam.beam.num_restored = 0, 0
+        if self.are_streams:
+            self._reserve_packed()
         return 0
 
     cdef int collect(self, members, list states, fused, list results, list bad) except -1:
@@ -159,12 +222,14 @@ cdef class BeamGroup(Group):
         cdef Lists found = Lists()
         cdef ListOptions options
         cdef Ended one
+        found.of.resize(self.beam.beam.sizes.lanes)
+        if self.are_streams:
+            return self._collect_packed(members, found, results, bad)
         options.length_power = self.options.length_power
         options.has_durations = self.params.network.durations > 0
         options.has_confidences = self.params.confidence.statistic != Statistic.none
         if self.fusion is not None:
             parts = <const double*> (host + (<uint64_t> <uintptr_t> memory.parts - first))
-        found.of.resize(self.beam.beam.sizes.lanes)
         for i in range(self.beam.beam.sizes.lanes):
             if lanes[i].outcome != LaneOutcome.decoded:
                 known = (lanes[i].bad_feature, lanes[i].bad_value) if lanes[i].outcome == LaneOutcome.bad_input else ()
@@ -181,3 +246,14 @@ cdef class BeamGroup(Group):
         for i, member in enumerate(members):
             results[member] = (found.take, i, None)
         return 0
+
+    cdef int _collect_packed(self, members, Lists found, list results, list bad) except -1:
+        """The same of chunks, which leave states."""
+        cdef uint64_t fetched = self._fetched_bytes(), bytes = self.states.returned()
+        if bytes > fetched:
+            self.states.host.reserve(bytes)
+            with nogil:
+                copy_to_host(self.states.host.data, self.packed.address, bytes, self.stream)
+                self.stream.synchronize()
+        return self.states.collect(members, self.options, self.params.network.durations > 0,
+                                   self.params.confidence.statistic != Statistic.none, found, results, bad)

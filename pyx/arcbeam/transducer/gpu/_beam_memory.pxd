@@ -19,7 +19,7 @@ cdef extern from "transducer/beam/beam_memory.hpp" namespace "arcbeam::transduce
     cdef cppclass Label:
         pass
 
-    cdef struct Lane:
+    cdef cppclass Lane:
         double offset
         uint32_t frames
         uint32_t first_row
@@ -67,7 +67,13 @@ cdef extern from "transducer/beam/beam_memory.hpp" namespace "arcbeam::transduce
         uint32_t* step_to
         uint32_t* step_token
         float beam
+        uint32_t settle_frames
         uint32_t sums
+        uint32_t from_states
+        unsigned char* packed
+        uint32_t* packed_pieces
+        const uint32_t* restored
+        uint32_t num_restored
 
     cdef cppclass BeamLoopParams:
         LoopParams loop

@@ -33,7 +33,7 @@ def checked(
     _check_values(arrays, about, settled)
     _check_histories(arrays["histories"], search, boost)
     _check_labels(arrays["log"], about, search)
-    _check_arrivals(arrays)
+    _check_arrivals(arrays, max([1, *(search.options.durations or ())]))
     _check_predictions(arrays, search)
     return BeamState.of_arrays(about["frames"], about["offset"], about["labels"], arrays)
 
@@ -79,17 +79,19 @@ def _check_labels(log: npt.NDArray[Any], about: dict[str, Any], search: Transduc
     _expect((before < np.arange(len(log))) | (before == NO_LABEL), "labels after those that they follow")
     _expect((log["token"] < search.tokens) & (log["token"] != search.options.blank_id), f"labels below {search.tokens}")
     _expect((frames >= about["first_frame"]) & (frames < about["frames"]), "labels on frames of the sentence")
+    _expect(about["frames"] - frames < MOST_LABELS, f"labels of the last {MOST_LABELS} frames")
     follows = before != NO_LABEL
     _expect(frames[before[follows]] <= frames[follows], "labels in the order of their frames")
     _expect(log["duration"] < MOST_LABELS, "durations of frames")
 
 
-def _check_arrivals(arrays: Arrays) -> None:
-    """They are in the order of their frames, on each of which a history is once."""
+def _check_arrivals(arrays: Arrays, longest: int) -> None:
+    """They are in the order of their frames, which durations reach, and on each of which a history is once."""
     arrivals = arrays["arrivals"]
     frames, nodes, logs = arrivals["frame"], arrivals["node"], arrivals["log"]
     _expect(len(arrivals) > 0, "a hypothesis")
-    _expect((frames >= 0) & (frames < MOST_LABELS) & (np.diff(frames, prepend=frames[:1]) >= 0), "frames in order")
+    _expect((frames >= 0) & (np.diff(frames, prepend=frames[:1]) >= 0), "frames in order")
+    _expect(frames < longest, f"hypotheses on frames below {longest}, the longest duration")
     _expect(nodes < len(arrays["histories"]), "histories that are there")
     _expect((logs < len(arrays["log"])) | (logs == NO_LABEL), "labels that are there")
     places = np.stack([frames, nodes.astype(np.int64)], axis=1)
