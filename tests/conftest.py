@@ -83,15 +83,6 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    keep_from_the_collector()
-
-
-def pytest_runtest_setup() -> None:
-    if gc.get_freeze_count() == 0:  # some test has given it back
-        keep_from_the_collector()
-
-
-def keep_from_the_collector() -> None:
     """What is there once all tests are known stays: a collection of garbage, which tests make, passes it over."""
     gc.collect()
     gc.freeze()

@@ -34,13 +34,18 @@ class Timing:
 
 @contextmanager
 def own_garbage() -> Iterator[None]:
-    """Within it Python collects only what is made there: a turn pays for its own garbage, not for others' objects."""
+    """Within it Python collects only what is made there: a turn pays for its own garbage, not for others' objects.
+
+    What was frozen before stays so: an outer call, or a session of tests, pays for it no more either.
+    """
+    is_outermost = gc.get_freeze_count() == 0
     gc.collect()
     gc.freeze()
     try:
         yield
     finally:
-        gc.unfreeze()
+        if is_outermost:
+            gc.unfreeze()
 
 
 @contextmanager

@@ -2,33 +2,29 @@
 
 import json
 import re
+import shutil
 
 import pytest
 
 from arcbeam.cli import demo
 from arcbeam.recipe import cache
 from arcbeam.report.score import Score
+from tests.front.models import write_arpa
 from tests.report.test_score import distance
 
 pytest.importorskip("kaldifst")
 
 
-@pytest.fixture(scope="session")
-def kept_graphs(tmp_path_factory):
-    """A folder for the demo's graph, which is built once for all tests."""
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture
-def run_real(run, kept_graphs, monkeypatch):
-    monkeypatch.setenv("ARCBEAM_CACHE", str(kept_graphs))
+def run_small(run, monkeypatch, tmp_path):
+    """`run` with a demo whose graph is built in a moment: its language model has the words of its recordings alone."""
+    folder = tmp_path / "demo"
+    shutil.copytree(demo.data_folder(), folder, ignore=shutil.ignore_patterns("*.arpa*", "*.flac"))
+    texts = [line.split("\t")[1] for line in (folder / "reference.tsv").read_text().splitlines()]
+    write_arpa(folder / "small.arpa", sorted({word for text in texts for word in text.split()}))
+    monkeypatch.setattr(demo, "data_folder", lambda: folder)
+    monkeypatch.setenv("ARCBEAM_CACHE", str(tmp_path / "cache"))
     return run
-
-
-@pytest.fixture
-def graph(run_real, kept_graphs):
-    assert run_real("demo").exit_code == 0
-    return next(kept_graphs.glob("demo-*"))
 
 
 @pytest.fixture
@@ -47,8 +43,9 @@ def decode(run, graph, *options):
     return run("decode", graph, folder / "log_probs.npz", "--acoustic-scale", demo.ACOUSTIC_SCALE, *options)
 
 
-def test_demo(run_real, references, kept_graphs):
-    result = run_real("demo", "--threads", 1)
+def test_demo(run, references, monkeypatch, tmp_path):
+    monkeypatch.setenv("ARCBEAM_CACHE", str(tmp_path))
+    result = run("demo", "--threads", 1)
     assert result.exit_code == 0, result.output
     beam, greedy = re.findall(r"WER ([\d.]+) % \[ (\d+) / (\d+):", result.stdout)
     assert float(beam[0]) < float(greedy[0])
@@ -59,7 +56,7 @@ def test_demo(run_real, references, kept_graphs):
         assert name in result.stdout
     transcripts = {
         fields["id"]: fields["text"]
-        for line in decode(run_real, next(kept_graphs.glob("demo-*")), "-f", "json").stdout.splitlines()
+        for line in decode(run, next(tmp_path.glob("demo-*")), "-f", "json").stdout.splitlines()
         for fields in [json.loads(line)]
     }
     assert (int(beam[1]), int(beam[2])) == word_errors(references, transcripts)
@@ -88,27 +85,29 @@ def test_demo_of_the_transducer(run, references, monkeypatch):
     assert wrong.exit_code == 2 and "a transducer has no graph" in wrong.stderr
 
 
-def test_demo_keeps_its_graph(run_real, graph):
-    again = run_real("demo")
+def test_demo_keeps_its_graph(run_small, tmp_path):
+    assert "building" in run_small("demo").stderr
+    [graph] = (tmp_path / "cache").glob("demo-*")
+    again = run_small("demo")
     assert again.exit_code == 0
     assert "building" not in again.stderr
     outdated = graph.with_name("demo-of-yesterday.arcbeam")
     outdated.write_bytes(b"")
-    assert "building" in run_real("demo", "--rebuild").stderr
+    assert "building" in run_small("demo", "--rebuild").stderr
     assert not outdated.exists()
     whole = graph.read_bytes()
     graph.unlink()  # never shortened in place: it may still be mapped
     graph.write_bytes(whole[: len(whole) // 2])
-    repaired = run_real("demo")
+    repaired = run_small("demo")
     assert repaired.exit_code == 0, repaired.output
     assert "the cached graph cannot be used and is built again" in repaired.stderr
-    assert "building" not in run_real("demo").stderr
+    assert "building" not in run_small("demo").stderr
 
 
-def test_demo_without_a_place_to_keep_its_graph(run, monkeypatch, tmp_path):
+def test_demo_without_a_place_to_keep_its_graph(run_small, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ARCBEAM_CACHE", str(tmp_path / "file" / "below"))
-    result = run("demo")
+    result = run_small("demo")
     assert result.exit_code == 0, result.output
     assert "note: the graph is not kept" in result.stderr
 

@@ -1,5 +1,7 @@
 """Options that do nothing alone are refused, and taken beside one that they need."""
 
+from functools import cache
+
 import pytest
 from typer.main import get_command
 
@@ -18,6 +20,7 @@ COMMANDS = {
 VALUES = {"endpoint": "sherpa", "ilm_scale": "0.5", "lexicon_probabilities": "yes", "lodr_scale": "-0.5"}
 
 
+@cache  # typer makes all commands anew at each call
 def parameters(command):
     return {one.name: one for one in get_command(app).commands[command].params}
 

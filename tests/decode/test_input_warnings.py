@@ -337,10 +337,10 @@ def check_set(folder, told_of_blanks=1):
 
 def test_the_baseline_warns_too():
     tokens = ["|", *"abcdefg", "<blank>"]
-    decoder = baseline.LexiconFreeDecoder(tokens, threads=1)
+    decoder = baseline.LexiconFreeDecoder(tokens, beam_size=2, threads=1)
     good = [peaky(seed, 1500, blank=8, columns=9) for seed in range(20)]
     assert told(decoder.decode, good) == []
     assert told(decoder.decode, [np.exp(good[0])])[0].startswith(ABOVE)
-    other = baseline.LexiconFreeDecoder(tokens, threads=1)
+    other = baseline.LexiconFreeDecoder(tokens, beam_size=2, threads=1)
     (message,) = told(other.decode, [np.roll(one, 3, axis=1) for one in good])
     assert "expected the blank, column 8 ('<blank>')" in message

@@ -72,10 +72,15 @@ def run(page: str, code: str, names: dict) -> None:
 
 
 def command(arguments: list[str]) -> str:
+    """What a command prints, within this process, which has imported what it needs; tests/cli starts processes."""
     for package in ("typer", "rich", "jiwer"):
         pytest.importorskip(package, reason=f"{package} is not installed: .[cli]")
-    got = subprocess.run([sys.executable, "-m", "arcbeam.cli", *arguments], capture_output=True, text=True)
-    assert got.returncode == 0, (arguments, got.stderr)
+    from typer.testing import CliRunner
+
+    from arcbeam.cli.app import app
+
+    got = CliRunner().invoke(app, arguments, prog_name="arcbeam", catch_exceptions=False)
+    assert got.exit_code == 0, (arguments, got.stderr)
     return got.stdout
 
 

@@ -1,8 +1,6 @@
 """The examples in the README run as they stand, and find the words."""
 
-import gzip
 import itertools
-import lzma
 import os
 import re
 import shlex
@@ -12,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.front.models import write_arpa
 
 pytest.importorskip("kaldifst", reason="kaldifst is not installed: .[build]")
 
@@ -70,30 +70,31 @@ def test_the_demo_is_decoded(tmp_path, demo_data):
     assert sum(decoded[name] == references[name] for name in references) >= 8, got.stdout
 
 
-def test_the_opening_lines(tmp_path, demo_data, monkeypatch, capsys):
+@pytest.fixture
+def said(tmp_path, demo_data, monkeypatch):
+    """What the first recording says; its log-probs, the labels and an ARPA of the demo's words lie in the folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ARCBEAM_CACHE", str(tmp_path / "cache"))
-    arpa = lzma.decompress((demo_data / "novels.3gram.arpa.xz").read_bytes())
-    (tmp_path / "3gram.arpa.gz").write_bytes(gzip.compress(arpa, 1))
-    (tmp_path / "tokens.txt").write_text((demo_data / "tokens.txt").read_text())
-    archive = np.load(demo_data / "log_probs.npz")
-    opening, _ = examples("python")
-    exec(compile(opening, "README.md", "exec"), {"log_probs": archive["log_probs"][: archive["lengths"][0]]})
-    said = dict(line.split("\t") for line in (demo_data / "reference.tsv").read_text().splitlines())
-    assert capsys.readouterr().out == said[str(archive["ids"][0])] + "\n"
-
-
-def test_files_of_ones_own_are_decoded(tmp_path, demo_data):
-    """Log-probs as .npy, tokens and ARPA, as the README has them; the answer is in words with times."""
-    with lzma.open(demo_data / "novels.3gram.arpa.xz", "rt", encoding="utf-8") as file:
-        arpa = file.read()
-    (tmp_path / "3gram.arpa").write_text(arpa, encoding="utf-8")
+    texts = dict(line.split("\t") for line in (demo_data / "reference.tsv").read_text().splitlines())
+    words = sorted({word for text in texts.values() for word in text.split()})
+    for name in ("3gram.arpa", "3gram.arpa.gz"):
+        write_arpa(tmp_path / name, words)
     (tmp_path / "tokens.txt").write_text((demo_data / "tokens.txt").read_text())
     archive = np.load(demo_data / "log_probs.npz")
     np.save(tmp_path / "utterance.npy", archive["log_probs"][: archive["lengths"][0]])
+    return texts[str(archive["ids"][0])]
+
+
+def test_the_opening_lines(said, capsys):
+    opening, _ = examples("python")
+    exec(compile(opening, "README.md", "exec"), {"log_probs": np.load("utterance.npy")})
+    assert capsys.readouterr().out == said + "\n"
+
+
+def test_files_of_ones_own_are_decoded(said, tmp_path):
+    """Log-probs as .npy, tokens and ARPA, as the README has them; the answer is in words with times."""
     _, _, build, decode = commands()
     run(build, tmp_path)
-    said = dict(line.split("\t") for line in (demo_data / "reference.tsv").read_text().splitlines())
     lines = [line.split() for line in run(decode, tmp_path).splitlines() if line.startswith("utterance ")]
-    assert [line[4] for line in lines] == said[str(archive["ids"][0])].split()
+    assert [line[4] for line in lines] == said.split()
     assert all(0 <= float(one[2]) < float(two[2]) for one, two in itertools.pairwise(lines))

@@ -39,7 +39,7 @@ def test_any_network(case, precision):
 @pytest.mark.parametrize(("tokens", "units"), [(16_384, 24), (128, 1_024)])
 def test_sizes_of_published_models(tokens, units):
     arrays = random_arrays(2, tokens=tokens, units=units, joint=units, layers=1, blank=tokens - 1, blank_bias=2.0)
-    frames = random_frames(2, 6)
+    frames = random_frames(2, 3)  # the oracle multiplies numbers one by one
     written = oracle.decode(arrays, frames, tokens - 1)
     assert len(written.tokens) > 0
     decoder = TransducerDecoder.from_arrays(arrays, tokens - 1, threads=1)
