@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from arcbeam.lm.language_model import LanguageModel, LanguageModelInfo
     from arcbeam.report.page import write_report
     from arcbeam.streams.endpoints import Endpoint, EndpointRule
+    from arcbeam.streams.group import StreamGroup
     from arcbeam.streams.partials import Partials
     from arcbeam.transcribe.live import LiveEvent, LiveRecording
     from arcbeam.transcribe.segment import Segment
@@ -99,6 +100,7 @@ _HOME = {
     "LiveRecording": "transcribe.live",
     "Segment": "transcribe.segment",
     "Stream": "ctc.streams.stream",
+    "StreamGroup": "streams.group",
     "SubtitleRules": "transcribe.subtitles",
     "SymbolTable": "graph.symbols",
     "TokenTable": "graph.token_table",
@@ -193,6 +195,7 @@ __all__ = [
     "Partials",
     "Segment",
     "Stream",
+    "StreamGroup",
     "SubtitleRules",
     "SymbolTable",
     "TokenTable",

@@ -1,6 +1,6 @@
 """The words of paths, and paths to which arcs are added."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.string cimport string
 from libcpp.vector cimport vector
@@ -25,6 +25,7 @@ cdef extern from "arcbeam/graph/_words/text.hpp" namespace "arcbeam::words" nogi
         const int64_t* offsets
         const char* text
         int64_t size
+        cbool is_dense
 
     cdef struct Spellings:
         const uint32_t* words
@@ -99,7 +100,7 @@ cdef extern from "arcbeam/graph/_words/text.hpp" namespace "arcbeam::words" nogi
         const WordSource* source
         PathView path
 
-    void read_kept(const vector[Unread]& paths) except +
+    void read_kept(vector[Unread]& paths) except +
 
     cdef cppclass Rest:
         const WordSource* source
@@ -131,6 +132,7 @@ cdef class GrowingPath:
     cdef KeptText kept
     cdef StableWords stable_words
     cdef str text_before  # the last one; None before the first
+    cdef uint64_t text_at  # the place of a chunk after which it is the text, as its owner numbers places; 0: unknown
     cdef size_t kept_before  # bytes of it that are kept
     cdef int add(self, const uint32_t* arcs, size_t count) except -1
     cdef int prepare(self) except -1

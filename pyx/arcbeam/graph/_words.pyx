@@ -9,6 +9,7 @@ from libcpp.string cimport string
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
+from arcbeam.core._fetch cimport AHEAD, fetch
 from arcbeam.graph._graph_view cimport open_view_of
 
 
@@ -51,6 +52,7 @@ cdef class WordReader:
         symbols.offsets = <const int64_t*> <uintptr_t> offsets.ctypes.data
         symbols.text = <const char*> <uintptr_t> text.ctypes.data
         symbols.size = len(ids)
+        symbols.is_dense = symbols.size > 0 and ids[0] == 0 and ids[symbols.size - 1] == symbols.size - 1
         return symbols
 
     cdef Spellings _spellings(self, pronunciations):
@@ -240,19 +242,22 @@ cdef class GrowingPath:
         cdef str before = self.text_before, text
         cdef Py_ssize_t length
         cdef size_t same = min(kept, self.kept_before)  # which the text before begins with, too
-        cdef string whole
         if before is not None and kept_is_ascii and is_ascii:
             known = PyUnicode_AsUTF8AndSize(before, &length)
             if (<size_t> length == kept + size and memcmp(known + same, first + same, kept - same) == 0
                     and memcmp(known + kept, rest, size) == 0):
                 return before
-        whole.reserve(kept + size)
-        whole.append(first, kept)
-        whole.append(rest, size)
-        text = PyUnicode_DecodeUTF8(whole.data(), whole.size(), NULL)
+        if kept == self.kept.text.size():  # the rest is appended for a moment, which takes no other memory
+            self.kept.text.append(rest, size)
+            try:
+                text = PyUnicode_DecodeUTF8(self.kept.text.data(), kept + size, NULL)
+            finally:
+                self.kept.text.resize(kept)
+        else:  # another thread has read more of the path meanwhile
+            text = PyUnicode_DecodeUTF8((self.kept.text.substr(0, kept) + string(rest, size)).data(), kept + size, NULL)
         if text == before:
             return before
-        self.text_before, self.kept_before = text, kept
+        self.text_before, self.kept_before, self.text_at = text, kept, 0
         return text
 
     cdef object written(self, size_t count, const uint32_t* arcs, size_t size):
@@ -301,6 +306,8 @@ cdef list texts_of(list paths, const vector[PathPlace]& places):
         write_rests(rests, text)
     texts = []
     for i in range(n):
+        if i + AHEAD < n:
+            fetch(<void*> (<GrowingPath> paths[i + AHEAD]).text_before)
         path = <GrowingPath> paths[i]
         place = &places[i]
         if kept[i] == NOT_KEPT:

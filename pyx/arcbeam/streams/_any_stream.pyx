@@ -4,6 +4,8 @@ thousands."""
 from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stdint cimport uint64_t
 
+from arcbeam.core._fetch cimport AHEAD, fetch_item
+
 cdef uint64_t calls = 0
 
 
@@ -24,6 +26,16 @@ def decoder_of(stream):
 cpdef bint is_held(AnyStream stream, unsigned long thread) noexcept:
     """Whether the stream has chunks that wait for another thread than this."""
     return stream.worker != 0 and stream.worker != thread
+
+
+def are_held(list streams, unsigned long thread):
+    """Whether one of the streams has chunks that wait for another thread than this."""
+    cdef size_t i
+    for i in range(<size_t> len(streams)):
+        fetch_item(streams, i + 2 * AHEAD)
+        if is_held(<AnyStream> streams[i], thread):
+            return True
+    return False
 
 
 def hold(AnyStream stream, unsigned long thread):

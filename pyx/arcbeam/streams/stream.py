@@ -21,6 +21,7 @@ from arcbeam.core.errors import Fault
 from arcbeam.core.warn import warn
 from arcbeam.streams._any_stream import AnyStream
 from arcbeam.streams.endpoints import Endpoint
+from arcbeam.streams.group import StreamGroup
 from arcbeam.streams.partials import HasText, Partials, check_last, check_streams
 from arcbeam.streams.waiting import Waiting
 
@@ -71,9 +72,13 @@ class ChunkDecoder(ABC, Generic[Kind, Result]):
     ) -> Partials[Result]:
         """Decodes the next chunk of each of some streams, as ``decode_chunks`` of the decoders says."""
         check_errors(errors)
-        members, wrong = check_streams(self, streams, self.kind, errors)
+        members: list[Any]
+        if isinstance(streams, StreamGroup):
+            members, wrong = streams._taken_by(self, errors)
+        else:
+            members, wrong = check_streams(self, streams, self.kind, errors)
         ends = check_last(last, len(members))
-        ending: list[Any] = [stream for stream, end in zip(members, ends, strict=True) if end]
+        ending = [stream for stream, end in zip(members, ends, strict=True) if end] if True in ends else []
         stopped = [stream for stream in ending if stream._is_stopped] if warns_of_waiting.get() else []
         found = self.decode_next(members, Chunks(chunks, ends, lengths, cuda_stream, errors, wrong))
         for stream in stopped:
@@ -97,6 +102,37 @@ class HasStreams:
     """A decoder with streams: `_chunks` decodes their chunks, so that no stream refers to the decoder."""
 
     _chunks: ChunkDecoder[Any, Any]
+
+    @lists_options()
+    def group(self, streams: Any) -> StreamGroup[Any]:
+        """Makes a group of streams that get their chunks in the same call, as a server's do in every round.
+
+        ``decode_chunks`` takes it in place of a list. What the streams are is checked here, once.
+
+        Parameters
+        ----------
+        streams : sequence of Stream or TransducerStream
+            Of this decoder, each once; in a round of the group every stream has a chunk, which may have no frames.
+
+        Returns
+        -------
+        StreamGroup
+
+        Raises
+        ------
+        TypeError, InputError
+            As of ``decode_chunks``: something that is no stream, one of another decoder, one that is listed twice, or
+            one whose chunks wait in a :class:`Batcher`.
+        UnsupportedError
+            The decoder has no streams.
+
+        Examples
+        --------
+        >>> group = decoder.group([decoder.stream() for _ in range(256)])
+        >>> for chunks in batches:  # arrays [256, frames, columns]
+        ...     texts = decoder.decode_chunks(group, chunks).texts()
+        """
+        return StreamGroup(chunk_decoder_of(self, "group"), streams)
 
     def _check_streams(self, what: str) -> None:
         """Raises an UnsupportedError that names `what` if the decoder's search has no streams."""

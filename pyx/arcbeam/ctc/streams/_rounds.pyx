@@ -11,6 +11,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from libcpp.vector cimport vector
 
+from arcbeam.core._fetch cimport AHEAD, fetch, fetch_item
 from arcbeam.graph._words cimport GrowingPath, PathPlace, texts_of
 from arcbeam.streams.stream import fault_of
 from arcbeam.streams.waiting import Waiting
@@ -151,6 +152,8 @@ cdef class Round:
         if confidences is not None:
             self.of_frames, self.begins = confidences
         for i in range(n):
+            fetch_parts(streams, i)
+            fetch_end(streams, i + AHEAD)
             if refused and i in refused:
                 self.items[i] = refused[i]
                 continue
@@ -236,25 +239,64 @@ cdef class Round:
 
     def texts(self):
         """list of str: the texts of all, made together but for those of results that have been made."""
+        # A text is known where nothing was decoded since it was made: the sentence is as it was.
         cdef const uint32_t[::1] arcs
         cdef const int64_t[::1] begins, lengths
         cdef vector[PathPlace] places
+        cdef vector[size_t] unknown
         cdef PathPlace place
-        cdef size_t i, n = self.places.size()
-        cdef list made = list(self.items), sentences = []
+        cdef Sentence sentence
+        cdef size_t i, k, n = self.places.size()
+        cdef list found = [None] * n, sentences = []
         arcs, begins, lengths = self.results.paths[:3]
-        places.reserve(n)
         for i in range(n):
-            if made[i] is None:
-                sentences.append(self.sentences[i])
-                place.settled, place.size = self.places[i].settled, lengths[i]
-                place.arcs = &arcs[begins[i]] if place.size else NULL
-                places.push_back(place)
-        found = texts_of(sentences, places)
-        if places.size() == n:
-            return found
-        others = iter(found)
-        return [next(others) if one is None else one.text for one in made]
+            one = self.items[i]
+            if one is not None:
+                found[i] = one.text
+                continue
+            sentence = <Sentence> self.sentences[i]
+            fetch_item(self.sentences, i + AHEAD)
+            if sentence.text_at != 0 and sentence.text_at == number_of(self.places[i]):
+                found[i] = sentence.text_before
+                continue
+            unknown.push_back(i)
+            sentences.append(sentence)
+            place.settled, place.size = self.places[i].settled, lengths[i]
+            place.arcs = &arcs[begins[i]] if place.size else NULL
+            places.push_back(place)
+        cdef list texts = texts_of(sentences, places)
+        for k in range(unknown.size()):
+            i = unknown[k]
+            text, sentence = texts[k], <Sentence> sentences[k]
+            found[i] = text
+            if sentence.text_before is text:
+                sentence.text_at = number_of(self.places[i])
+        return found
+
+
+cdef uint64_t number_of(const Place& place) noexcept:
+    """A number, not 0, for what the text of a place depends on."""
+    return 2 * place.frames + place.is_final + 1
+
+
+cdef int fetch_parts(list streams, size_t i) except -1:
+    """Fetches a stream, and the search and sentence of one before it, which a loop that is at stream i will read."""
+    cdef SentenceStream stream
+    fetch_item(streams, i + 3 * AHEAD)
+    if i + 2 * AHEAD < <size_t> len(streams):
+        stream = <SentenceStream> streams[i + 2 * AHEAD]
+        fetch(<void*> stream._state)
+        fetch(<void*> stream._sentence)
+    return 0
+
+
+cdef int fetch_end(list streams, size_t i) except -1:
+    """Fetches where the arcs of a stream's sentence end."""
+    cdef Sentence sentence
+    if i < <size_t> len(streams):
+        sentence = (<SentenceStream> streams[i])._sentence
+        fetch(sentence.settled.data() + sentence.settled.size())
+    return 0
 
 
 def taking(list streams):
@@ -268,6 +310,7 @@ def taking(list streams):
     cdef list of_method = None, logits = []
     cdef object method = None
     for i in range(n):
+        fetch_parts(streams, i)
         stream = <SentenceStream?> streams[i]
         states.append(stream._state)
         sentences.append(stream._sentence)

@@ -153,7 +153,7 @@ class StreamingDecoder(HasStreams):
         Parameters
         ----------
         streams : sequence of Stream
-            Each once.
+            Each once; a :class:`StreamGroup` where the same streams have chunks in every round.
         log_probs : array [streams, frames, columns], or sequence of arrays [frames, columns]
             The chunks, as :meth:`decode` takes utterances: logits for streams that were begun with ``logits=True``.
         lengths : sequence or array of int [streams], optional

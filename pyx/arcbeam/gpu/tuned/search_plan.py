@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -50,8 +51,7 @@ by what the device has free, and lets copies be asynchronous. A larger one is in
 times as many random reads per second of 2 GiB; of 256 MiB it makes 1.3 times as many (docs/design/memory.md)."""
 
 
-@dataclass(frozen=True)
-class LaunchShape:
+class LaunchShape(NamedTuple):
     """The search kernel's entry, threads per block, blocks per multiprocessor, and blocks of the cluster of a lane."""
 
     kernel: str

@@ -9,12 +9,11 @@ void Symbols::append(std::uint32_t label, std::string& to) const {
         to += std::to_string(label);
         return;
     }
-    // Ids mostly run from 0 on without a gap.
     std::int64_t at = label;
-    if (at >= size || ids[at] != static_cast<std::int64_t>(label)) {
+    if (!is_dense) {
         at = std::lower_bound(ids, ids + size, static_cast<std::int64_t>(label)) - ids;
     }
-    if (at < size && ids[at] == static_cast<std::int64_t>(label)) {
+    if (at < size && (is_dense || ids[at] == static_cast<std::int64_t>(label))) {
         to.append(text + offsets[at], static_cast<std::size_t>(offsets[at + 1] - offsets[at]));
     } else {
         to += '<' + std::to_string(label) + '>';
@@ -25,14 +24,79 @@ namespace {
 
 enum class Added { kNothing, kWord, kPiece };  // kPiece: to the last word
 
-// Of many short paths, the words of one are fetched while those before it are read.
+// Of many short paths, what one reads is fetched while those before it are read.
 constexpr std::size_t kPathsAhead = 4;
 
-void fetch_words(const WordSource& source, const PathView& path) {
-    for (std::size_t i = 0; i < path.size; ++i) {
-        if (source.may_write(path.arcs[i])) {
-            __builtin_prefetch(source.graph.words + path.arcs[i]);
+// The labels that many paths write; those of path i lie before ends[i].
+struct PathsLabels {
+    std::vector<std::uint32_t> labels;
+    std::vector<std::size_t> ends;
+};
+
+// Arcs are scattered over a graph that no cache holds. So each step is taken for all paths, and fetches what the
+// next one reads.
+template <typename Path>
+PathsLabels labels_of(const std::vector<Path>& paths) {
+    PathsLabels found;
+    std::vector<std::uint32_t>& labels = found.labels;  // at first the arcs that write them
+    found.ends.reserve(paths.size());
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+        if (i + 2U * kPathsAhead < paths.size()) {
+            const PathView& far = paths[i + 2U * kPathsAhead].path;
+            __builtin_prefetch(far.arcs);
+            __builtin_prefetch(far.arcs + far.size);
         }
+        if (i + kPathsAhead < paths.size()) {
+            const Path& ahead = paths[i + kPathsAhead];
+            for (std::size_t k = 0; k < ahead.path.size; ++k) {
+                ahead.source->fetch_mark(ahead.path.arcs[k]);
+            }
+        }
+        const WordSource& source = *paths[i].source;
+        for (std::size_t k = 0; k < paths[i].path.size; ++k) {
+            const std::uint32_t arc = paths[i].path.arcs[k];
+            if (source.may_write(arc)) {
+                __builtin_prefetch(source.graph.words + arc);
+                labels.push_back(arc);
+            }
+        }
+        found.ends.push_back(labels.size());
+    }
+    std::size_t at = 0, written = 0;
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+        const WordSource& source = *paths[i].source;
+        for (; at < found.ends[i]; ++at) {
+            const std::uint32_t label = source.graph.words[labels[at]];
+            if (label != kNoWord) {
+                source.symbols_of(label).fetch_place(label);
+                labels[written++] = label;
+            }
+        }
+        found.ends[i] = written;
+    }
+    labels.resize(written);
+    return found;
+}
+
+// Where the text of a path will be written.
+void fetch_end(const Unread& path) { __builtin_prefetch(path.to->text.data() + path.to->text.size(), 1); }
+void fetch_end(const Rest& path) { static_cast<void>(path); }
+
+// Calls `write(path, labels, how many)` for each path, while the symbols of paths ahead are fetched.
+template <typename Path, typename Write>
+void for_each_path(std::vector<Path>& paths, Write write) {
+    const PathsLabels of_all = labels_of(paths);
+    const std::uint32_t* labels = of_all.labels.data();
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+        if (const std::size_t ahead = i + kPathsAhead; ahead < paths.size()) {
+            fetch_end(paths[ahead]);
+            for (std::size_t k = of_all.ends[ahead - 1U]; k < of_all.ends[ahead]; ++k) {
+                paths[ahead].source->symbols_of(labels[k]).fetch(labels[k]);
+            }
+        }
+        write(paths[i], labels + begin, of_all.ends[i] - begin);
+        begin = of_all.ends[i];
     }
 }
 
@@ -64,6 +128,16 @@ Added append_label(const WordSource& source, std::uint32_t label, TextEnd& end, 
     }
     end = {true, true};
     return opens ? Added::kWord : Added::kPiece;
+}
+
+// Appends the words of labels to a text that goes on from `end`.
+void append_labels(const WordSource& source, const std::uint32_t* labels, std::size_t count, TextEnd& end,
+                   std::string& text) {
+    std::string scratch;
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        append_label(source, labels[i], end, scratch, text, begin);
+    }
 }
 
 bool is_ascii(const char* text, std::size_t size) {
@@ -110,20 +184,6 @@ void write_text(const WordSource& source, const PathView& path, TextEnd& end, st
     }
 }
 
-void KeptText::read(const WordSource& source, const PathView& path) {
-    const std::size_t before = text.size();
-    TextEnd after = end;
-    try {
-        write_text(source, path, after, text);
-    } catch (...) {
-        text.resize(before);
-        throw;
-    }
-    is_ascii = is_ascii && words::is_ascii(text.data() + before, text.size() - before);
-    end = after;
-    arcs += path.size;
-}
-
 void StableWords::read(const WordSource& source, const PathView& path) {
     if (!has_begun_) {
         point_ = path_begin(source);
@@ -156,26 +216,30 @@ void StableWords::read(const WordSource& source, const PathView& path) {
     }
 }
 
-void read_kept(const std::vector<Unread>& paths) {
-    for (std::size_t i = 0; i < paths.size(); ++i) {
-        if (i + kPathsAhead < paths.size()) {
-            fetch_words(*paths[i + kPathsAhead].source, paths[i + kPathsAhead].path);
+void read_kept(std::vector<Unread>& paths) {
+    for_each_path(paths, [](const Unread& one, const std::uint32_t* labels, std::size_t count) {
+        KeptText& kept = *one.to;
+        const std::size_t before = kept.text.size();
+        TextEnd after = kept.end;
+        try {
+            append_labels(*one.source, labels, count, after, kept.text);
+        } catch (...) {
+            kept.text.resize(before);
+            throw;
         }
-        paths[i].to->read(*paths[i].source, paths[i].path);
-    }
+        kept.is_ascii = kept.is_ascii && is_ascii(kept.text.data() + before, kept.text.size() - before);
+        kept.end = after;
+        kept.arcs += one.path.size;
+    });
 }
 
 void write_rests(std::vector<Rest>& rests, std::string& text) {
-    for (std::size_t i = 0; i < rests.size(); ++i) {
-        if (i + kPathsAhead < rests.size()) {
-            fetch_words(*rests[i + kPathsAhead].source, rests[i + kPathsAhead].path);
-        }
-        Rest& rest = rests[i];
+    for_each_path(rests, [&text](Rest& rest, const std::uint32_t* labels, std::size_t count) {
         const std::size_t before = text.size();
-        write_text(*rest.source, rest.path, rest.end, text);
+        append_labels(*rest.source, labels, count, rest.end, text);
         rest.until = text.size();
         rest.is_ascii = is_ascii(text.data() + before, rest.until - before);
-    }
+    });
 }
 
 }  // namespace arcbeam::words

@@ -37,9 +37,6 @@ struct KeptText {
     TextEnd end;
     bool is_ascii = true;
     std::string text;
-
-    // Reads the arcs of the path after those that it has.
-    void read(const WordSource& source, const PathView& path);
 };
 
 // The words of the first arcs of a path that stay whatever follows (law 10). What is stable is not read again: only
@@ -74,7 +71,7 @@ struct Unread {
 };
 
 // Reads all of them; the texts differ.
-void read_kept(const std::vector<Unread>& paths);
+void read_kept(std::vector<Unread>& paths);
 
 // The rest of a path, whose text goes on from `end`.
 struct Rest {

@@ -15,9 +15,22 @@ struct Symbols {
     const std::int64_t* offsets = nullptr;
     const char* text = nullptr;
     std::int64_t size = 0;
+    bool is_dense = false;  // ids are the numbers from 0 on, as they mostly are, and need not be read
 
     // The symbol of a label; if it has none, the label in angle brackets, or bare if there are no symbols at all.
     void append(std::uint32_t label, std::string& to) const;
+
+    // Fetch what `append` will read: where the symbol is, and then, once that has come, the symbol.
+    void fetch_place(std::uint32_t label) const {
+        if (label < size) {
+            __builtin_prefetch(offsets + label);
+        }
+    }
+    void fetch(std::uint32_t label) const {
+        if (label < size) {
+            __builtin_prefetch(text + offsets[label]);
+        }
+    }
 };
 
 // Pronunciations sorted by word: number i belongs to word words[i] and has columns [offsets[row[i]], offsets[row[i]
@@ -58,6 +71,11 @@ struct WordSource {
     // False: the arc writes no word.
     [[nodiscard]] bool may_write(std::uint32_t arc) const {
         return arc >= marked_arcs || (word_marks[arc / 8U] >> arc % 8U & 1U) != 0U;
+    }
+    void fetch_mark(std::uint32_t arc) const {
+        if (arc < marked_arcs) {
+            __builtin_prefetch(word_marks + arc / 8U);
+        }
     }
     [[nodiscard]] const Symbols& symbols_of(std::uint32_t label) const {
         return label < graph.first_word ? symbols : new_symbols;

@@ -27,7 +27,7 @@ cdef class BatchMemory:
         self.likely_entries = FEW_ENTRIES
 
     cdef int lay_out(self, const BatchSizes& sizes, uint32_t path_entries) except -1:
-        """Makes room for a batch, all zero on the host, with room for at least so many arcs of paths."""
+        """Makes room for a batch, with room for at least so many arcs of paths; on the host, what is copied back is 0."""
         cdef BatchLayout* at = &self.at
         cdef size_t before = self.device.capacity
         self.sizes = sizes
@@ -46,7 +46,7 @@ cdef class BatchMemory:
         if self.device.capacity != before:
             set_bytes(self.device.address, 0, self.device.capacity, self.stream)
         self.host.reserve(self._host_bytes())
-        memset(self.host.data, 0, at.paths)
+        memset(<unsigned char*> self.host.data + at.counters, 0, at.paths - at.counters)
         return 0
 
     cdef size_t _host_bytes(self) noexcept nogil:

@@ -7,6 +7,7 @@ import numpy as np
 
 cimport cython
 
+from arcbeam.core._fetch cimport AHEAD, fetch_item
 from arcbeam.ctc.boost._boost cimport BoostList, each
 from arcbeam.ctc.gpu._streams cimport CudaStream
 
@@ -18,12 +19,15 @@ cdef class BatchOptions:
     def __cinit__(self, size_t utterances, lattice_beam, boosts, list streams, list last, bint by_requests):
         cdef CudaStream stream
         cdef bint boosted = False, linked = False
+        cdef size_t i
         self.lattice_beam = -1.0 if lattice_beam is None else lattice_beam
         if streams is None:
             lists = each(boosts, utterances)
             boosted = _has_some(lists)
         elif len(streams) == utterances:
-            for stream in streams:
+            for i in range(utterances):
+                fetch_item(streams, i + AHEAD)
+                stream = streams[i]
                 boosted |= stream.boost is not None
                 self.has_rules |= stream.rules.num_rules != 0
                 linked |= stream.keeps_links

@@ -7,6 +7,7 @@ import numpy as np
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from arcbeam.core._fetch cimport AHEAD, fetch_item
 from arcbeam.gpu._engine cimport BatchEngine
 from arcbeam.gpu._memory cimport MemoryPool
 from arcbeam.ctc.gpu.engine._batch_options cimport BatchOptions
@@ -191,6 +192,7 @@ cdef class CudaEngine(BatchEngine):
         cdef dict ended = {utterance: (taken, fired) for utterance, taken, fired in found.ended}
         cdef set refused = {one[0] for one in found.bad}
         for i in range(utterances.shape[0]):
+            fetch_item(options.streams, i + AHEAD)
             if refused and i in refused:
                 continue
             frames, rule = <uint64_t> utterances[i, 2], 0
