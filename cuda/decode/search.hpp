@@ -202,6 +202,7 @@ struct SearchParams {
     std::uint32_t hot_tokens;
     std::uint32_t small_frame;  // the most tokens at the start of a frame that one warp decodes, up to 32; 0: none
     std::uint32_t hot_lanes;    // once at most so many lanes are at work; 0: never
+    std::uint32_t hot_frames;   // and only if so many frames are left
     const LatticeParams* lattice;  // null: no lattices
     const StreamView* streams;     // [num_utterances]; null: utterances are whole
 };

@@ -200,7 +200,8 @@ ARCBEAM_DEVICE bool should_stop(const SearchParams& params, const Lane& lane) {
     if (simt::thread_rank() == 0U) {
         bool stops = simt::load_relaxed<Scope::device>(params.stop) != 0U;
         const std::uint64_t frames = lane.state.frame + kLookFrames;
-        if (!stops && params.hot_lanes != 0U && lane.state.tokens_seen >= params.hot_tokens * frames) {
+        if (!stops && params.hot_lanes != 0U && lane.state.tokens_seen >= params.hot_tokens * frames &&
+            lane.utterance.frames - lane.state.frame >= params.hot_frames) {
             const bool queue_is_empty =
                 simt::load_relaxed<Scope::device>(params.next_in_order) >= params.num_utterances;
             const std::uint32_t at_work =

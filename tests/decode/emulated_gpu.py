@@ -113,7 +113,7 @@ class EmulatedGpu(emulated_gpu.EmulatedGpu):
                 f"{of}CLUSTER": hot, f"{of}TEAM_TOKENS": shape.team_tokens, f"{of}HOT_LANES": shape.hot_lanes,
                 f"{of}HOT_TOKENS": shape.hot_tokens,
             })  # fmt: skip
-        self.plan(HOT_AMONG_MANY=shape.hot_tokens, SMALL_FRAME=shape.small_frame)
+        self.plan(HOT_AMONG_MANY=shape.hot_tokens, SMALL_FRAME=shape.small_frame, HOT_FRAMES=0)
 
     def plan(self, **figures: Any) -> None:
         """Changes figures of `arcbeam.gpu.tuned.search_plan`."""

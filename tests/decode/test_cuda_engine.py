@@ -164,6 +164,7 @@ def test_small_blocks_where_frames_have_few_tokens(planned_gpu):
 
 def test_hot_utterances_go_on_in_clusters(gpu, monkeypatch):
     monkeypatch.setattr(search_plan, "HOT_TOKENS", 4)
+    monkeypatch.setattr(search_plan, "HOT_FRAMES", 0)
     monkeypatch.setattr(search_plan, "TEAM_TOKENS", 4)
     gpu.launch_as(search_plan.DENSE)
     decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
@@ -175,6 +176,7 @@ def test_hot_utterances_go_on_in_clusters(gpu, monkeypatch):
 
 def test_a_device_without_clusters(planned_gpu, monkeypatch):
     monkeypatch.setattr(search_plan, "HOT_TOKENS", 4)
+    monkeypatch.setattr(search_plan, "HOT_FRAMES", 0)
     planned_gpu.start()
     planned_gpu.fake.library.fake_without_clusters(0)
     same(CtcDecoder(GRAPH, device="cuda", **OPTIONS).decode(BATCH), on_cpu())
@@ -188,6 +190,7 @@ def test_a_device_without_clusters(planned_gpu, monkeypatch):
 def test_code_that_is_older_than_clusters(gpu, monkeypatch, code, last):
     """Compiled by the driver for the device, it knows no more than its PTX did: that a cluster is one block."""
     monkeypatch.setattr(search_plan, "HOT_TOKENS", 4)
+    monkeypatch.setattr(search_plan, "HOT_FRAMES", 0)
     monkeypatch.setattr(search_plan, "TEAM_TOKENS", 4)
     gpu.launch_as(search_plan.DENSE)
     gpu.compiled_for(*code)

@@ -117,6 +117,19 @@ def test_hot_utterances_go_on_in_a_cluster():
     assert launches == {1, 2}  # whether few are left at work in time is the schedule's doing
 
 
+@pytest.mark.parametrize(("hot_frames", "launches"), [(30, 2), (60, 1)])
+def test_an_utterance_with_few_frames_left_is_not_hot(hot_frames, launches):
+    """Lanes are looked at after frames 7, 15 and so on: one of 60 has less than 60 left then."""
+    shape = Shape(lanes=2, block=32, hot_tokens=1, hot_lanes=2)
+    batch = [graphs.random_log_probs(seed, 60, 12, sharpness=4.0) for seed in range(2)]
+    seen = [
+        check(GRAPH, batch, beam=2.0, max_active=20, room=ROOMY, shape=shape, schedule=one,
+              figures={"HOT_FRAMES": hot_frames}).launches
+        for one in schedules(4)
+    ]  # fmt: skip
+    assert set(seen) == {launches}
+
+
 def test_float16():
     check(GRAPH, [logp.astype(np.float16) for logp in BATCH], beam=4.0, acoustic_scale=0.5, blank_penalty=0.25)
 

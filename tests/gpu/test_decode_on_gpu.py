@@ -109,6 +109,7 @@ def test_clusters_are_those_of_the_code(gpu, name):
 def test_hot_utterances_go_on_in_clusters(graph, batch, wanted, monkeypatch):
     monkeypatch.setattr(search_plan, "launch_shapes", lambda *_: (search_plan.DENSE,))
     monkeypatch.setattr(search_plan, "hot_tokens", lambda *_: 1)
+    monkeypatch.setattr(search_plan, "HOT_FRAMES", 0)
     monkeypatch.setattr(search_plan, "TEAM_TOKENS", 1)
     decoder = CtcDecoder(graph, device="cuda", **SEARCHES[0])
     for _ in range(5):

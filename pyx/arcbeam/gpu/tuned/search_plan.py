@@ -75,9 +75,11 @@ SMALL_FRAME = 32
 CLUSTER = LaunchShape("cluster", threads=512, blocks_per_multiprocessor=1, cluster=8)
 TEAM_TOKENS = 256
 """The number of tokens from which on the whole cluster works on a frame."""
-HOT_TOKENS, HOT_AMONG_MANY = 512, 2048
+HOT_TOKENS, HOT_AMONG_MANY = 512, 64
 """The average number of tokens in a frame from which on an utterance is worth a cluster: in a batch of few utterances,
-and in one of many."""
+and in one of many, whose blocks are smaller."""
+HOT_FRAMES = 32
+"""The number of frames that it has to have left: the stop of all lanes and another launch take as long as some."""
 HOT_LANES = 8
 """Utterances get clusters once at most this many are left."""
 RESCORING_CLUSTER = LaunchShape("cluster", threads=512, blocks_per_multiprocessor=1, cluster=4)
@@ -93,8 +95,8 @@ def shared_bytes(has_histories: bool, has_model: bool) -> int:
 
 
 def hot_tokens(utterances: int, multiprocessors: int) -> int:
-    """Tokens from which on an utterance is worth a cluster: where many work, the stop for clusters costs them all."""
-    return HOT_TOKENS if 4 * utterances <= multiprocessors else max(HOT_TOKENS, HOT_AMONG_MANY)
+    """Tokens from which on an utterance is worth a cluster."""
+    return HOT_TOKENS if 4 * utterances <= multiprocessors else HOT_AMONG_MANY
 
 
 def launch_shapes(utterances: int, multiprocessors: int, tokens: float | None = None) -> tuple[LaunchShape, ...]:

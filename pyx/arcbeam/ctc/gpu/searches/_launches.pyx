@@ -41,11 +41,13 @@ cdef class Launches:
         params.shared_table_size = 2 * capacity
         params.team_tokens = search_plan.RESCORING_TEAM_TOKENS if self.kind.rescores else search_plan.TEAM_TOKENS
         params.hot_tokens = search_plan.hot_tokens(lanes, self.context.state.multiprocessors)
+        params.hot_frames = search_plan.HOT_FRAMES
         params.small_frame = search_plan.SMALL_FRAME
         params.hot_lanes = 0
         hot_lanes = search_plan.HOT_LANES
         if self.kind.rescores:
             params.hot_tokens, hot_lanes = search_plan.RESCORING_HOT_TOKENS, search_plan.RESCORING_HOT_LANES
+            params.hot_frames = 0
         if shape.cluster == 1:
             params.hot_lanes = min(hot_lanes, self.lanes_of(self.cluster(), columns, room))
         self.shape.blocks, self.shape.cluster = lanes * shape.cluster, shape.cluster

@@ -168,6 +168,7 @@ cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
         uint32_t hot_tokens
         uint32_t small_frame
         uint32_t hot_lanes
+        uint32_t hot_frames
         const LatticeParams* lattice
         const StreamView* streams
 
