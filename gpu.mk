@@ -69,7 +69,8 @@ TESTS_decode := tests/gpu/test_decode_on_gpu.py tests/gpu/test_host_arrays_on_gp
 # With the graph of 512 pieces where it has been built; the rest needs kaldifst for the demo's.
 TESTS_rescore := tests/gpu/test_rescoring_on_gpu.py tests/gpu/test_stages_on_gpu.py \
 	tests/gpu/test_rescored_streams_on_gpu.py
-TESTS_transducer := tests/gpu/test_transducer_on_gpu.py tests/gpu/test_transducer_sentences_on_gpu.py
+TESTS_transducer := tests/gpu/test_transducer_on_gpu.py tests/gpu/test_transducer_sentences_on_gpu.py \
+	tests/gpu/test_transducer_beam_on_gpu.py tests/gpu/test_transducer_beam_streams_on_gpu.py
 
 gpu-driver gpu-decode gpu-rescore gpu-transducer: gpu-%: gpu-build
 	$(call timed,$*,$(GPU_TESTS) $(TESTS_$*) $(PYTEST_ARGS))

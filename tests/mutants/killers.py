@@ -34,6 +34,7 @@ from tests.rescore import test_ties_emulated as ties_emulated
 from tests.simt import test_emulator as emulator
 from tests.simt.build import HERE, load, schedules
 from tests.transducer import test_beam_emulated as beam_emulated
+from tests.transducer import test_beam_streams_emulated as beam_streams_emulated
 from tests.transducer import test_fusion_emulated as fusion_emulated
 from tests.transducer.arpas import random_arpa
 
@@ -377,6 +378,22 @@ def internal_language_model():
     """Subtracted once in a beam of an RNN-T that is so small that the next frame mostly has the same hypothesis."""
     options = beam_emulated.options_of("rnnt", beam=0.5, ilm_scale=0.25)
     beam_emulated.check(beam_emulated.small("rnnt"), beam_emulated.BATCH, beam_emulated.Shape("kept"), **options)
+
+
+def streams_of_a_beam():
+    """Chunks, whose states are compared: labels that settle by age, rooms that grow, the internal language model."""
+    for kind, more in (
+        ("tdt", {"settle_frames": 2}),
+        ("rnnt", {"settle_frames": 1, "max_hypotheses": 8}),
+        ("stateless tdt", {"ilm_scale": 0.25, "max_hypotheses": 2}),
+    ):
+        options = beam_emulated.options_of(kind, **{"beam": 6.0, **more})
+        shape = beam_emulated.Shape("many", most_tests=1)
+        for seed in (3, 4):
+            beam_streams_emulated.check_streams(
+                beam_emulated.small(kind), beam_emulated.BATCH, seed, shape, figures=beam_emulated.TIGHT, **options
+            )
+    beam_streams_emulated.test_labels_of_whole_utterances_settle_by_age("tdt", 1)
 
 
 def small_frames():

@@ -1,4 +1,4 @@
-"""Streams with a beam on a GPU: states, lists and errors have the bytes of the CPU, whatever the batch and the launch."""
+"""Streams with a beam on a GPU: states, lists and errors have the bytes of the CPU, in any batch and launch."""
 
 import math
 from dataclasses import replace
@@ -13,7 +13,7 @@ from arcbeam.gpu.tuned import transducer_plan
 from tests.hypothesis_examples import examples
 from tests.simt.build import POLICIES, schedules
 from tests.transducer.beam_searches import DURATIONS, PREDICTIONS
-from tests.transducer.beam_streams import Streams, assert_same_state, check_chunks, joined_chunks
+from tests.transducer.beam_streams import Streams, assert_same_state, check_chunks, joined_chunks, state_bytes
 from tests.transducer.emulated_gpu import Shape, scheduled
 from tests.transducer.equality import as_bytes, lists_as_bytes
 from tests.transducer.networks import NETWORKS, random_arrays, random_frames
@@ -135,34 +135,40 @@ def test_bfloat16_in_any_batch_and_launch(kind):
         assert_same_state(state, other, f"stream {i}")
 
 
+def after_a_bad_chunk(arrays, chunk, errors, device, **options):
+    """The error, and all that is known of two streams, of which the first was given such a chunk."""
+    one = TransducerDecoder.from_arrays(arrays, device=device, **options)
+    streams = [one.stream(nbest=3) for _ in range(2)]
+    zeros = np.zeros((3, 7), np.float32)
+    one.decode_chunks(streams, [zeros, zeros[:1]])
+    before = streams[0].save()
+    if errors == "raise":
+        with pytest.raises(InputError) as raised:
+            one.decode_chunks(streams, [chunk, zeros])
+        said = str(raised.value)
+    else:
+        said = str(one.decode_chunks(streams, [chunk, zeros], errors="return")[0].error)
+    assert streams[0].save() == before
+    one.decode_chunks(streams, [zeros, zeros])
+    return said, [stream.save() for stream in streams], as_bytes([stream.finish() for stream in streams])
+
+
 @pytest.mark.parametrize("errors", ["raise", "return"])
 def test_chunks_that_are_not_finite(errors):
     """The stream and the others of its batch go on as before, with the error of the CPU."""
-    bad, logits = BATCH[0][:4].copy(), small("rnnt")
+    bad = BATCH[0][:4].copy()
     bad[2, 1] = np.nan
-    logits["output_weight"][5] = 3e38
-    for arrays, chunk, options in (
-        (small("tdt"), bad, options_of("tdt")),
-        (logits, BATCH[3][:4], options_of("rnnt", activation="relu")),
-    ):
-        said = []
-        for device in ("cpu", "cuda"):
-            with scheduled():
-                one = TransducerDecoder.from_arrays(arrays, device=device, **options)
-                streams = [one.stream(nbest=3) for _ in range(2)]
-                zeros = np.zeros((3, 7), np.float32)
-                one.decode_chunks(streams, [zeros[:0], zeros[:0]])
-                before = streams[0].save()
-                if errors == "raise":
-                    with pytest.raises(InputError) as raised:
-                        one.decode_chunks(streams, [chunk, zeros[:0]])
-                    error = raised.value
-                else:
-                    error = one.decode_chunks(streams, [chunk, zeros[:0]], errors="return")[0].error
-                assert streams[0].save() == before
-                said.append([str(error), *(stream.save() for stream in streams), as_bytes([streams[1].finish()])])
-                del one, streams
-        assert said[0] == said[1] and "finite" in said[0][0]
+    large = np.full((2, 7), 3e38, np.float32)
+    for chunk, kind, more in ((bad, "tdt", {}), (large, "rnnt", {"activation": "relu"})):
+        options = options_of(kind, **more)
+        wanted = after_a_bad_chunk(small(kind), chunk, errors, "cpu", **options)
+        with scheduled():
+            found = after_a_bad_chunk(small(kind), chunk, errors, "cuda", **options)
+        assert found == wanted and "finite" in found[0]
+
+
+def of_two(arrays, device, **options):
+    return Streams(TransducerDecoder.from_arrays(arrays, device=device, **options), 2)
 
 
 def test_an_internal_language_model_that_overflows():
@@ -172,28 +178,30 @@ def test_an_internal_language_model_that_overflows():
     arrays["prediction_bias"] = np.full(1, 3e38, np.float32)
     arrays["output_weight"][:] = 2.0
     options = {"activation": "relu", "blank_id": 0, "beam": 4.0}
-    plain = Streams(TransducerDecoder.from_arrays(arrays, device="cpu", **options), 2)
+    plain = of_two(arrays, "cpu", **options)
     rows = np.full((2, 1), 3e38, np.float32)
     states, _ = plain.decode([rows, rows[:0]], plain.begun, [0, 1])
     assert len(states[0].arrays()["predicted"]) > 0
     told = []
     for device in ("cpu", "cuda"):
         with scheduled():
-            fused = Streams(TransducerDecoder.from_arrays(arrays, device=device, ilm_scale=0.5, **options), 2)
-            left, found = fused.decode([rows, rows[:0]], states, [0, 1])
-            told.append([found, *(state.nbytes for state in left)])
-            del fused
+            left, found = of_two(arrays, device, ilm_scale=0.5, **options).decode([rows, rows[:0]], states, [0, 1])
+            told.append([found, *map(state_bytes, left)])
     assert told[0] == told[1] and len(told[0][0][0][2]) == 1
 
 
+def is_refused(one, state):
+    with pytest.raises(ValueError, match=r"state: expected hypotheses up to frame 4 .*, got one on frame 5"):
+        one.decode([BATCH[0]], [state], [0])
+
+
 def test_a_state_whose_hypotheses_no_duration_has_brought():
+    """Nor does a GPU have a place for them; it decodes other states afterwards."""
     with scheduled():
         one = Streams(TransducerDecoder.from_arrays(small("tdt"), device="cuda", **options_of("tdt")), 1)
         arrays = one.begun[0].arrays()
         arrays["arrivals"]["frame"] += 5
-        far = type(one.begun[0]).of_arrays(0, 0.0, 0, arrays)
-        with pytest.raises(ValueError, match=r"state: expected hypotheses up to frame 4 .*, got one on frame 5"):
-            one.decode([BATCH[0]], [far], [0])
+        is_refused(one, type(one.begun[0]).of_arrays(0, 0.0, 0, arrays))
         check_chunks(one, one, BATCH[:1], 1)
         del one
 
@@ -205,16 +213,15 @@ def test_blocks_of_as_many_threads_as_are_launched(kernel):
     check_streams(small("tdt"), [BATCH[0][:5], BATCH[2]], 3, shape, **options)
 
 
+def of_a_batcher(device):
+    one = TransducerDecoder.from_arrays(small("tdt"), device=device, **options_of("tdt", settle_frames=4))
+    streams = [one.stream(nbest=4) for _ in BATCH]
+    with Batcher(one, max_wait_ms=1) as batcher:
+        futures = [batcher.submit(s, rows, last=True) for s, rows in zip(streams, BATCH, strict=True)]
+        return as_bytes([future.result(60) for future in futures]), [stream.save() for stream in streams]
+
+
 def test_streams_of_a_batcher():
-    """Public calls: chunks of clients, endpoints aside; results and saved streams are those of the CPU."""
-    found = []
-    for device in ("cpu", "cuda"):
-        with scheduled(shape=Shape("many")):
-            one = TransducerDecoder.from_arrays(small("tdt"), device=device, **options_of("tdt", settle_frames=4))
-            streams = [one.stream(nbest=4) for _ in BATCH]
-            with Batcher(one, max_wait_ms=1) as batcher:
-                futures = [batcher.submit(s, rows, last=True) for s, rows in zip(streams, BATCH, strict=True)]
-                partials = [future.result(60) for future in futures]
-            found.append([as_bytes(partials), [stream.save() for stream in streams]])
-            del one, streams, partials, futures
-    assert found[0] == found[1]
+    with scheduled(shape=Shape("many")):
+        found = of_a_batcher("cuda")
+    assert found == of_a_batcher("cpu")

@@ -19,7 +19,7 @@ class States {
     ARCBEAM_DEVICE explicit States(const Utterance& of) : of_(of) {}
 
     // Fills the arrays of an utterance, which have room, by one warp.
-    ARCBEAM_DEVICE void restore() const {
+    ARCBEAM_DEVICE_NOINLINE void restore() const {
         PackedLane* const from = packed_lane();
         const PackedArrays arrays =
             at(simt::load(&from->at), simt::load(&from->arrivals), simt::load(&from->lane.nodes),
@@ -59,7 +59,7 @@ class States {
     }
 
     // Packs what an utterance has at the end of its chunk, by one warp.
-    ARCBEAM_DEVICE void leave() const {
+    ARCBEAM_DEVICE_NOINLINE void leave() const {
         PackedLane* const to = packed_lane();
         Lane& lane = of_.state();
         copy_words(&lane, &to->lane, 1U);
