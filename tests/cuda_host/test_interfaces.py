@@ -170,3 +170,46 @@ def test_lists_of_all_kinds(reader, fake):
     for bad, said in ((np.zeros((3, 4), np.float32), "got one in CPU memory"), (None, "got NoneType")):
         with pytest.raises(TypeError, match=rf"log_probs\[7\]: expected an array on cuda:0, {said}"):
             import_all([*items, bad], reader)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"shape": (50, 3, 4)},
+        {"strides": (48, 16, 4)},
+        {"strides": (256, 32, 4), "typestr": "<f4"},
+        {"strides": (16, 48, 4)},  # [frames, batch, columns], turned
+        {"typestr": "<f2"},
+        {"strides": (-48, 16, 4), "data": (0x20000 + 48, True)},
+        {"strides": (48, -16, 4), "data": (0x20000 + 32, True)},
+        {"strides": (0, 16, 4)},
+        {"shape": (0, 3, 4)},
+        {"shape": (2, 0, 4)},
+        {"shape": (1, 3, 4), "strides": (1 << 40, 16, 4)},
+        {"stream": 2},
+        {"stream": 0x77},
+        {"shape": (100, 3, 4)},
+        {"data": (0x10000, True), "strides": (0x10000, 16, 4)},  # of two allocations
+        {"strides": (1 << 40, 16, 4)},
+        {"data": (0x1FFF0, True)},
+        {"data": (0x20002, True)},
+        {"strides": (48, 16, 8)},
+        {"strides": (49, 16, 4)},
+        {"shape": (2, 3, 5)},
+        {"shape": (3, 4)},
+        {"typestr": "<f8"},
+    ],
+)
+def test_an_array_of_a_whole_batch_is_taken_as_one_that_is_checked_in_python(reader, fake, said):
+    outcomes = []
+    for make in (InterfaceOnly, Checked):
+        before = len(fake.journal())
+        try:
+            found = import_all(make(**said), reader)
+            outcome = found.table.tolist(), found.columns, found.on_host
+        except (TypeError, ValueError) as error:
+            outcome = type(error), str(error)
+        waits = [line[0] for line in fake.journal()[before:]]
+        outcomes.append((outcome, waits))
+    assert outcomes[0] == outcomes[1]

@@ -36,7 +36,7 @@ PYTHON = {
     "guide/front-door.md": 3, "guide/gpu.md": 2, "guide/graphs.md": 2, "guide/install.md": 1,
     "guide/large-language-models.md": 3, "guide/lattice-rescoring.md": 2, "guide/lattices-of-kaldi.md": 2,
     "guide/lattices.md": 3, "guide/more-answers.md": 5, "guide/not-yet.md": 1, "guide/report.md": 1,
-    "guide/serving-streams.md": 5, "guide/streams.md": 4, "guide/transcribe.md": 4, "guide/transducer-streams.md": 4,
+    "guide/serving-streams.md": 5, "guide/streams.md": 5, "guide/transcribe.md": 4, "guide/transducer-streams.md": 4,
     "guide/transducer-boosting.md": 2, "guide/transducer-lattices.md": 2, "guide/transducer-weights.md": 1,
     "guide/transducers.md": 3,
     "guide/triton.md": 1, "guide/which-decoder.md": 1, "guide/word-times.md": 3, "index.md": 1,

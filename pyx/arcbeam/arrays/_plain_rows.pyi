@@ -9,6 +9,9 @@ from arcbeam.arrays._array_memory import DeviceMemory
 def even_rows(
     count: int, address: int, steps: tuple[int, int], frames: int, is_half: bool
 ) -> npt.NDArray[np.int64]: ...
+def plain_batch(
+    item: object, columns: int, exact: bool, memory: DeviceMemory
+) -> tuple[npt.NDArray[np.int64], int, dict[int, bool | None]] | None: ...
 def plain_rows(
     items: Sequence[object],
     columns: int,

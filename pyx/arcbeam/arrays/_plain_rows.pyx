@@ -16,9 +16,11 @@ from arcbeam.arrays._dlpack cimport FLOAT_CODE, ON_CPU, ON_CUDA, ON_CUDA_HOST, E
 cdef enum:
     NO_STREAM = 0
 
-# An array [frames, columns] as its maker describes it; strides in values.
+# An array [frames, columns], or so many of them, as its maker describes it; strides in values.
 cdef struct Rows:
     uint64_t address
+    int64_t count
+    int64_t stride  # from one to the next
     int64_t frames
     int64_t columns
     int64_t row_stride
@@ -44,6 +46,24 @@ def even_rows(Py_ssize_t count, int64_t address, tuple steps, int64_t frames, bi
     return found
 
 
+def plain_batch(item, Py_ssize_t columns, bint exact, DeviceMemory memory not None):
+    """The table of an array [batch, frames, columns] on a device, its width, and streams with whether it names them."""
+    # None: it is empty or not plain, as of `plain_rows`, or something is wrong with it.
+    cdef Maker maker
+    cdef Rows rows
+    cdef int64_t stream = NO_STREAM
+    cdef dict streams = {}
+    _meet(item, &maker, streams, memory)
+    if not _describe(item, &maker, &rows, 3, &stream, memory) or not _fits(&rows, columns, exact):
+        return None
+    if rows.count == 0:
+        return None
+    if stream != NO_STREAM:
+        streams.setdefault(stream, True)
+    steps = (rows.stride * rows.value_bytes, rows.row_stride)
+    return even_rows(rows.count, rows.address, steps, rows.frames, rows.value_bytes == 2), rows.columns, streams
+
+
 def plain_rows(items, Py_ssize_t columns, bint exact, take, DeviceMemory memory=None):
     """The table of a list, int64[items, 4], the arrays, all widths, and the streams by handle, each with its place."""
     # Plain are arrays of numpy in host memory, and there or, with `memory`, on a device those of libraries with the C
@@ -64,7 +84,7 @@ def plain_rows(items, Py_ssize_t columns, bint exact, take, DeviceMemory memory=
         if type(item) is not kind:
             kind = type(item)
             _meet(item, &maker, streams, memory)
-        if not _describe(item, &maker, &rows, &stream, memory) or not _fits(&rows, columns, exact):
+        if not _describe(item, &maker, &rows, 2, &stream, memory) or not _fits(&rows, columns, exact):
             table[i, 0], table[i, 1], table[i, 2], table[i, 3], other, kept[i] = take(item, i)
             widths.add(other)
             continue
@@ -98,14 +118,14 @@ cdef int _meet(item, Maker* maker, dict streams, DeviceMemory memory) except -1:
     return 0
 
 
-cdef bint _describe(item, Maker* maker, Rows* rows, int64_t* stream, DeviceMemory memory) except -1:
+cdef bint _describe(item, Maker* maker, Rows* rows, int ndim, int64_t* stream, DeviceMemory memory) except -1:
     """Whether an array is plain, and in the memory of the host or, all of it, in that of the device."""
     cdef Tensor tensor
     if maker.exchange != NULL:
         if maker.exchange.describe(<void*> item, &tensor) != 0:
             PyErr_Clear()
             return False
-        if not _by_tensor(&tensor, rows):
+        if not _by_tensor(&tensor, rows, ndim):
             return False
         if memory is None:
             return tensor.device_type == ON_CPU or tensor.device_type == ON_CUDA_HOST
@@ -115,7 +135,7 @@ cdef bint _describe(item, Maker* maker, Rows* rows, int64_t* stream, DeviceMemor
     if not maker.has_interface:
         return False
     try:
-        maker.has_interface = _by_interface(item.__cuda_array_interface__, maker.has_dlpack, rows, stream)
+        maker.has_interface = _by_interface(item.__cuda_array_interface__, maker.has_dlpack, rows, ndim, stream)
     except Exception:  # `take` says it again
         maker.has_interface = False
     return maker.has_interface and _is_within(rows, memory)
@@ -131,31 +151,35 @@ cdef bint _by_buffer(item, Rows* rows) except -1:
             and view.strides[0] % view.itemsize == 0 and view.strides[1] % view.itemsize == 0)
     if fits:
         rows.address, rows.value_bytes = <uintptr_t> view.buf, <int> view.itemsize
-        rows.frames, rows.columns = view.shape[0], view.shape[1]
+        rows.count, rows.frames, rows.columns = 1, view.shape[0], view.shape[1]
         rows.row_stride, rows.column_stride = view.strides[0] // view.itemsize, view.strides[1] // view.itemsize
     PyBuffer_Release(&view)
     return fits
 
 
-cdef bint _by_tensor(const Tensor* tensor, Rows* rows) noexcept:
-    if tensor.ndim != 2 or tensor.code != FLOAT_CODE or tensor.lanes != 1 or tensor.bits not in (16, 32):
+cdef bint _by_tensor(const Tensor* tensor, Rows* rows, int ndim) noexcept:
+    cdef int axis = ndim - 2  # of the frames
+    if tensor.ndim != ndim or tensor.code != FLOAT_CODE or tensor.lanes != 1 or tensor.bits not in (16, 32):
         return False
     rows.address, rows.value_bytes = <uintptr_t> tensor.data + tensor.byte_offset, tensor.bits // 8
-    rows.frames, rows.columns = tensor.shape[0], tensor.shape[1]
-    rows.row_stride, rows.column_stride = rows.columns, 1
+    rows.count, rows.frames, rows.columns = tensor.shape[0] if axis else 1, tensor.shape[axis], tensor.shape[axis + 1]
+    rows.row_stride, rows.column_stride, rows.stride = rows.columns, 1, rows.frames * rows.columns
     if tensor.strides != NULL:
-        rows.row_stride, rows.column_stride = tensor.strides[0], tensor.strides[1]
+        rows.row_stride, rows.column_stride = tensor.strides[axis], tensor.strides[axis + 1]
+        rows.stride = tensor.strides[0] if axis else 0
     return True
 
 
-cdef bint _by_interface(said, bint names_stream, Rows* rows, int64_t* stream) except -1:
+cdef bint _by_interface(said, bint names_stream, Rows* rows, int ndim, int64_t* stream) except -1:
     """Reads what an array says in ``__cuda_array_interface__``; where `names_stream`, only if it names a stream."""
     # An array that has DLPack, too, is ordered by that unless it says here which stream writes it, as CuPy's do.
+    cdef int64_t[3] lengths, strides
+    cdef int axis = ndim - 2, i  # of the frames
     if type(said) is not dict or _entry(said, "mask") is not None:
         return False
     typestr, data, shape = _entry(said, "typestr"), _entry(said, "data"), _entry(said, "shape")
     steps, handle = _entry(said, "strides"), _entry(said, "stream")
-    if type(typestr) is not str or not (_is_pair(data) and _is_pair(shape) and (steps is None or _is_pair(steps))):
+    if type(typestr) is not str or not (_has(data, 2) and _has(shape, ndim) and (steps is None or _has(steps, ndim))):
         return False
     if typestr == "<f4":
         rows.value_bytes = 4
@@ -164,23 +188,28 @@ cdef bint _by_interface(said, bint names_stream, Rows* rows, int64_t* stream) ex
     else:
         return False
     rows.address = <uint64_t> PyLong_AsLongLong((<tuple> data)[0])
-    rows.frames, rows.columns = PyLong_AsLongLong((<tuple> shape)[0]), PyLong_AsLongLong((<tuple> shape)[1])
-    rows.row_stride, rows.column_stride = rows.columns, 1
+    for i in range(ndim):
+        lengths[i] = PyLong_AsLongLong((<tuple> shape)[i])
+        if steps is not None:
+            strides[i] = PyLong_AsLongLong((<tuple> steps)[i])
+            if strides[i] % rows.value_bytes != 0:
+                return False
+            strides[i] //= rows.value_bytes
+    rows.count, rows.frames, rows.columns = lengths[0] if axis else 1, lengths[axis], lengths[axis + 1]
+    rows.row_stride, rows.column_stride, rows.stride = rows.columns, 1, 0
     if steps is not None:
-        rows.row_stride = PyLong_AsLongLong((<tuple> steps)[0])
-        rows.column_stride = PyLong_AsLongLong((<tuple> steps)[1])
-        if rows.row_stride % rows.value_bytes != 0 or rows.column_stride % rows.value_bytes != 0:
-            return False
-        rows.row_stride //= rows.value_bytes
-        rows.column_stride //= rows.value_bytes
+        rows.row_stride, rows.column_stride = strides[axis], strides[axis + 1]
+    if axis:
+        rows.stride = strides[0] if steps is not None else rows.frames * rows.columns
     if handle is not None:
         stream[0] = PyLong_AsLongLong(handle) if type(handle) is int else -1
         return stream[0] > 0
     return not names_stream or "stream" in <dict> said
 
 
-cdef bint _is_pair(said) noexcept:
-    return type(said) is tuple and len(<tuple> said) == 2
+cdef bint _has(said, Py_ssize_t length) noexcept:
+    """Whether it is a tuple of so many."""
+    return type(said) is tuple and len(<tuple> said) == length
 
 
 cdef object _entry(dict said, str key):
@@ -190,14 +219,24 @@ cdef object _entry(dict said, str key):
 
 cdef bint _is_within(const Rows* rows, DeviceMemory memory) except -1:
     """Whether all of an array is in one allocation of the device."""
-    return memory.has_rows(<int64_t> rows.address, rows.frames, rows.columns, rows.row_stride, rows.value_bytes)
+    cdef int64_t address = <int64_t> rows.address, last, last_row
+    if not memory.has_rows(address, rows.frames, rows.columns, rows.row_stride, rows.value_bytes):
+        return False
+    if rows.count <= 1 or rows.frames == 0 or rows.columns == 0:
+        return True
+    if not (0 <= rows.stride < 1LL << 28 and rows.count < 1LL << 31):
+        return False
+    last = (rows.count - 1) * rows.stride * rows.value_bytes
+    last_row = (rows.frames - 1) * rows.row_stride * rows.value_bytes
+    return memory.has(address, address + min(last_row, 0),
+                      address + last + max(last_row, 0) + rows.columns * rows.value_bytes)
 
 
 cdef bint _fits(const Rows* rows, int64_t columns, bint exact) noexcept:
     """Whether there are columns enough, the values of a row lie together and are aligned, and frames are few enough."""
-    if rows.columns < columns or (exact and rows.columns != columns):
+    if rows.count < 0 or rows.columns < columns or (exact and rows.columns != columns):
         return False
-    return rows.frames == 0 or (
+    return rows.count == 0 or rows.frames == 0 or (
         0 < rows.frames < 1LL << 31
         and (rows.columns <= 1 or rows.column_stride == 1)
         and rows.address % <uint64_t> rows.value_bytes == 0

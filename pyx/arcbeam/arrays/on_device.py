@@ -12,7 +12,7 @@ import numpy as np
 
 from arcbeam.arrays._array_memory import DeviceMemory
 from arcbeam.arrays._dlpack import Import
-from arcbeam.arrays._plain_rows import plain_rows
+from arcbeam.arrays._plain_rows import plain_batch, plain_rows
 from arcbeam.arrays.batches import Inputs, InputSpec, check_shape, one_width, rounded, table_of, table_of_batch
 from arcbeam.core.errors import CudaError
 
@@ -61,15 +61,24 @@ def as_device_inputs(log_probs: Any, lengths: Any, spec: InputSpec, *, reader: A
         _check_device_of(cuda_stream, reader.context.ordinal)
         _wait_for(reader, handle, "cuda_stream")
     ordered = cuda_stream is None
-    if not isinstance(log_probs, (list, tuple)):
-        batch = import_array(log_probs, name, reader, ordered, values)
-        check_shape(batch.shape, name, ("batch", "frames", axis), columns, exact)
-        _check_values_together(batch.shape, batch.strides, name)
-        reader.refuse_capture()
-        steps = (batch.strides[0] * _VALUE_BYTES[batch.dtype], batch.strides[1])
-        table = table_of_batch(batch.address, batch.shape, steps, batch.dtype == "float16", lengths)
-        return Inputs(table, batch.shape[2], batch, reader)
     producers = _Producers(name, reader, ordered, values)
+    if not isinstance(log_probs, (list, tuple)):
+        with reader.context:
+            plain = plain_batch(log_probs, columns, exact, producers.memory)
+            if plain is not None:
+                producers.add_of_batch(plain[2])
+            else:
+                address, shape, strides, dtype, owner = producers.take(log_probs)
+            producers.finish()
+        if plain is not None:
+            reader.refuse_capture()
+            return Inputs(table_of(plain[0], lengths), plain[1], log_probs, reader)
+        check_shape(shape, name, ("batch", "frames", axis), columns, exact)
+        _check_values_together(shape, strides, name)
+        reader.refuse_capture()
+        steps = (strides[0] * _VALUE_BYTES[dtype], strides[1])
+        table = table_of_batch(address, shape, steps, dtype == "float16", lengths)
+        return Inputs(table, shape[2], owner, reader)
 
     def take(item: Any, i: int) -> tuple[int, int, int, bool, int, Any]:
         address, shape, strides, dtype, owner = producers.take(item, i)
@@ -234,6 +243,11 @@ class _Producers:
         for stream, index in streams.items() if self.ordered else ():
             said = f"{self.name}: {_CURRENT}" if index is None else f"{self.name_of(index)}: {_NAMED}"
             self.streams.setdefault(stream, said)
+
+    def add_of_batch(self, streams: dict[int, bool | None]) -> None:
+        """Adds the streams of `plain_batch`, likewise."""
+        for stream, is_named in streams.items() if self.ordered else ():
+            self.streams.setdefault(stream, f"{self.name}: {_NAMED if is_named else _CURRENT}")
 
     def finish(self) -> None:
         """Makes the reader wait for the streams of the arrays."""
