@@ -156,7 +156,7 @@ def test_which_shapes():
 def test_small_blocks_where_frames_have_few_tokens(planned_gpu):
     """Which is known from the second batch on."""
     decoder = CtcDecoder(GRAPH, device="cuda", beam=1.0)
-    batch = [BATCH[2]] * 133
+    batch = [BATCH[2][:3]] * 133
     for _ in range(2):
         same(decoder.decode(batch), on_cpu(batch, beam=1.0))
     assert planned_gpu.launched == [("wide", 1), ("dense", 1)]

@@ -207,15 +207,15 @@ def test_ctrl_c_at_any_time(monkeypatch, options):
     seen = set()
     try:
         for _ in range(150):
-            stream, taken = decoder.stream(endpoint=rule(7.0), **options), 0
-            for begin in range(0, 700, 100):
-                if begin == 200:
+            stream, taken = decoder.stream(endpoint=rule(3.5), **options), 0
+            for begin in range(0, 350, 50):
+                if begin == 100:
                     signal.setitimer(signal.ITIMER_REAL, chances.uniform(0.0002, 0.003 if not options else 0.03))
                 try:
                     listens.append(True)
-                    stream.decode_chunk(SPEECH[begin : begin + 100])
+                    stream.decode_chunk(SPEECH[begin : begin + 50])
                     listens.clear()
-                    taken += 100
+                    taken += 50
                 except KeyboardInterrupt:
                     listens.clear()
                     if stream._fault() is not None:
@@ -229,7 +229,7 @@ def test_ctrl_c_at_any_time(monkeypatch, options):
                         break
                     was_taken = stream.num_frames + stream.num_waiting != taken
                     seen.add("taken" if was_taken else "as before")
-                    taken += 100 * was_taken
+                    taken += 50 * was_taken
                 assert stream.num_frames + stream.num_waiting == taken
             signal.setitimer(signal.ITIMER_REAL, 0)
     finally:

@@ -340,7 +340,7 @@ def test_the_list_is_in_the_lattice(merge_context):
         arrays, 0, device="cpu", beam=INF, max_hypotheses=16, merge_context=merge_context, tokenizer=PIECES
     )
     found = decoder.decode(random_frames(11, 10), nbest=16, lattice=True)
-    texts = {entry.word_ids.tobytes() for entry in found.lattice.nbest(100_000)}
+    texts = {entry.word_ids.tobytes() for entry in found.lattice.nbest(2_000)}
     for entry in found.nbest:
         assert (entry.tokens + 1).astype(np.uint32).tobytes() in texts
     assert (len(texts) > len(found.nbest)) == (merge_context is not None)
