@@ -95,7 +95,7 @@ class BeamLoop {
             }
             const Advance<Models> advance(one, models_);
             if (beam_.from_states != 0U) {
-                States(one).restore();
+                restore_apart(one);
                 advance.go_on();
             } else {
                 advance.begin();
@@ -130,7 +130,7 @@ class BeamLoop {
             expand(round);
         }
         if (ending == Ending::done && beam_.packed != nullptr) {
-            each_own([](const Utterance& one) { States(one).leave(); });
+            each_own([](const Utterance& one) { leave_apart(one); });
         }
         if (simt::block_rank() == 0U && simt::thread_rank() == 0U) {
             simt::store(loop_.ending, static_cast<std::uint32_t>(ending));
