@@ -42,6 +42,9 @@ class States {
         copy_words(arrays.cell, cell(0U), static_cast<std::size_t>(predictions) * values());
         copy_words(arrays.hidden, hidden(0U), static_cast<std::size_t>(predictions) * hidden_bytes());
         simt::warp_sync(simt::kAllThreads);
+        if (simt::warp_thread() == 0U) {
+            simt::store(&of_.node(kRoot)->token, of_.loop.blank);  // with which a sentence begins
+        }
         std::uint32_t before = 0U;
         for (std::uint32_t b = 0U; b < of_.beam.sizes.frames; ++b) {
             const std::uint32_t count = simt::load(arrays.counts + b);
