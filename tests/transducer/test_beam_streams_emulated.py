@@ -114,10 +114,10 @@ def test_labels_of_whole_utterances_settle_by_age(kind, settle_frames):
 
 def test_states_of_which_more_comes_back_than_was_expected():
     """The states are larger than the first guess, and are fetched once more."""
-    arrays = random_arrays(2, units=300, layers=2, tokens=5, blank_bias=-1.0)
+    arrays = random_arrays(2, units=150, tokens=5, blank_bias=-1.0)
     options = {"blank_id": 0, "beam": math.inf, "max_hypotheses": 4, "max_symbols": 2}
-    states, _ = check_streams(arrays, [random_frames(1, 5)], 1, Shape("many", threads=256), **options)
-    assert states[0].nbytes > 1 << 14
+    states, _ = check_streams(arrays, [random_frames(1, 4)], 1, Shape("many"), **options)
+    assert states[0].nbytes > 6000
 
 
 @pytest.mark.parametrize("kind", ["rnnt", "tdt", "stateless"])
