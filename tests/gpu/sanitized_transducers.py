@@ -14,6 +14,7 @@ from arcbeam.gpu.tuned import transducer_plan
 from arcbeam.transducer.decoder import FrameLoopingDecoder
 from tests.gpu.sanitized import SHARE, step
 from tests.transducer.arpas import random_arpa
+from tests.transducer.beam_streams import Streams, check_chunks
 from tests.transducer.equality import lists_as_bytes, same
 from tests.transducer.networks import random_arrays, random_frames
 
@@ -27,6 +28,15 @@ def lists(arrays, batch, boost=None, **options):
     """What a beam finds, as bytes."""
     decoder = TransducerDecoder.from_arrays(arrays, 0, beam=4.0, **options)
     return lists_as_bytes(decoder.decode(batch, nbest=8, boost=boost))
+
+
+def chunks(arrays, batch, boost=None, **options):
+    """Streams with a beam, whose states are those of the CPU."""
+    both = [
+        Streams(TransducerDecoder.from_arrays(arrays, 0, beam=4.0, device=device, **options), len(batch), boost)
+        for device in ("cpu", "cuda")
+    ]
+    check_chunks(*both, batch, 1)
 
 
 def models(folder):
@@ -66,6 +76,8 @@ def decode_all(fused) -> None:
                     same(found, wanted)
                     assert lists(arrays, batch, device="cuda", **options) == searched
                     assert lists(arrays, batch, TREES, device="cuda", **options, **fused) == with_models
+                    chunks(arrays, batch, settle_frames=4, **options)
+                    chunks(arrays, batch, TREES, **options, **fused)
                 else:
                     lists(arrays, batch, device="cuda", precision=precision, **options)
                     lists(arrays, batch, TREES, device="cuda", precision=precision, **options, **fused)

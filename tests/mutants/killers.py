@@ -385,7 +385,6 @@ def streams_of_a_beam():
     for kind, more in (
         ("tdt", {"settle_frames": 2}),
         ("rnnt", {"settle_frames": 1, "max_hypotheses": 8}),
-        ("stateless tdt", {"ilm_scale": 0.25, "max_hypotheses": 2}),
     ):
         options = beam_emulated.options_of(kind, **{"beam": 6.0, **more})
         shape = beam_emulated.Shape("many", most_tests=1)
@@ -394,6 +393,7 @@ def streams_of_a_beam():
                 beam_emulated.small(kind), beam_emulated.BATCH, seed, shape, figures=beam_emulated.TIGHT, **options
             )
     beam_streams_emulated.test_labels_of_whole_utterances_settle_by_age("tdt", 1)
+    beam_streams_emulated.test_more_restored_predictions_than_tests_of_a_round("many")
 
 
 def small_frames():

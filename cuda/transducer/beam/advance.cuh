@@ -342,13 +342,13 @@ class Advance {
                 }
                 offset = offset + static_cast<double>(buckets_.rescale(bucket, later));
                 if (of_.beam.settle_frames > 0U && frame < frames) {
-                    later = Settling(of_).settle(frame);
+                    later = settle_apart(of_, frame);
                 }
                 live = buckets_.cut_off(bucket, -of_.beam.beam);
             }
         }
         if (of_.is_stream()) {
-            Settling(of_).keep_predictions(live);
+            keep_predictions_apart(of_, live);
         }
         if (simt::warp_thread() == 0U) {
             simt::store(&of_.state().offset, offset);

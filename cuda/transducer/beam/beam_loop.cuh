@@ -61,6 +61,36 @@ struct SlotSteps {
     }
 };
 
+// Steps that have been taken: the state after them is the last one.
+template <Precision kPrecision>
+struct AfterSteps {
+    using Input = Value<kPrecision>;
+    SlotSteps<kPrecision> steps;
+    [[nodiscard]] ARCBEAM_DEVICE Input* hidden(std::uint32_t column, std::uint32_t layer, std::uint32_t) const {
+        return steps.hidden(column, layer, 1U);
+    }
+    [[nodiscard]] ARCBEAM_DEVICE float* prediction(std::uint32_t column) const { return steps.prediction(column); }
+};
+
+// The part of hidden layers that predictions give, from the last layer of their states.
+template <Precision kPrecision, bool kKept>
+ARCBEAM_DEVICE void project(const SlotSteps<kPrecision>& steps, std::uint32_t rows, std::uint32_t layer,
+                            const Weights<kPrecision, kKept>& weights, float* scratch) {
+    using Rows = typename Weights<kPrecision, kKept>::Rows;
+    const Share share = weights.share_of_rows(rows);
+    const PredictionStage<Rows, AfterSteps<kPrecision>> stage{
+        {steps}, layer, weights.prediction(), share.first, share.count, steps.num_steps, scratch};
+    run_stage<kPrecision, kKept>(stage, share.count, steps.num_steps, weights.tiles());
+}
+
+// A call, so that whole utterances keep their registers.
+template <Precision kPrecision, bool kKept>
+ARCBEAM_DEVICE_NOINLINE void project_apart(const SlotSteps<kPrecision> steps, std::uint32_t rows,
+                                           std::uint32_t layer, const Weights<kPrecision, kKept> weights,
+                                           float* scratch) {
+    project(steps, rows, layer, weights, scratch);
+}
+
 // The tests of a round: whose prediction is joined with which frame.
 struct Tests {
     simt::Array<const std::uint32_t> test_lane;
@@ -97,7 +127,7 @@ class BeamLoop {
             }
             const Advance<Models> advance(one, models_);
             if (beam_.from_states != 0U) {
-                States(one).restore();
+                restore_apart(one);
                 advance.go_on();
             } else {
                 advance.begin();
@@ -132,7 +162,7 @@ class BeamLoop {
             expand(round);
         }
         if (ending == Ending::done && beam_.packed != nullptr) {
-            each_own([](const Utterance& one) { States(one).leave(); });
+            each_own([](const Utterance& one) { leave_apart(one); });
         }
         if (simt::block_rank() == 0U && simt::thread_rank() == 0U) {
             simt::store(loop_.ending, static_cast<std::uint32_t>(ending));
@@ -202,16 +232,7 @@ class BeamLoop {
                 return false;
             }
         }
-        return project(steps);
-    }
-
-    // The part of hidden layers that predictions give.
-    ARCBEAM_DEVICE bool project(const Steps& steps) {
-        const Share share = weights_.share_of_rows(loop_.network.prediction.rows);
-        const PredictionStage<Rows, AfterSteps> stage{
-            {steps}, beam_.sizes.layers - 1U, weights_.prediction(), share.first, share.count, steps.num_steps,
-            scratch_};
-        run_stage<kPrecision, kKept>(stage, share.count, steps.num_steps, weights_.tiles());
+        project(steps, network.prediction.rows, beam_.sizes.layers - 1U, weights_, scratch_);
         return barrier_.wait();
     }
 
@@ -236,7 +257,8 @@ class BeamLoop {
                 return false;
             }
         }
-        if (!project(steps)) {
+        project_apart(steps, loop_.network.prediction.rows, beam_.sizes.layers - 1U, weights_, scratch_);
+        if (!barrier_.wait()) {
             return false;
         }
         if constexpr (Models::kFused) {
@@ -261,18 +283,6 @@ class BeamLoop {
         }
         return true;
     }
-
-    // Steps that have been taken: the state after them is the last one.
-    struct AfterSteps {
-        using Input = Value<kPrecision>;
-        Steps steps;
-        [[nodiscard]] ARCBEAM_DEVICE Input* hidden(std::uint32_t column, std::uint32_t layer, std::uint32_t) const {
-            return steps.hidden(column, layer, 1U);
-        }
-        [[nodiscard]] ARCBEAM_DEVICE float* prediction(std::uint32_t column) const {
-            return steps.prediction(column);
-        }
-    };
 
     // Runs the tests; their results are in the logits and keys afterwards.
     ARCBEAM_DEVICE bool test(std::uint32_t round, const Tests& tests) {

@@ -12,7 +12,7 @@ class Settling {
 
     // Drops hypotheses whose histories begin otherwise than that of the best one does with its labels before so
     // many frames. Gives the best score that is left on frames after this one.
-    ARCBEAM_DEVICE_NOINLINE float settle(std::uint32_t frame) const {
+    ARCBEAM_DEVICE float settle(std::uint32_t frame) const {
         const std::uint32_t kept = kept_of(best(frame), std::int64_t{frame} - std::int64_t{of_.beam.settle_frames});
         float later = -INFINITY;
         for (std::uint32_t k = 0U; k < of_.beam.sizes.frames; ++k) {
@@ -24,7 +24,7 @@ class Settling {
 
     // Keeps the predictions of what is live or in a bucket, of their children, and of the parents of those that
     // have none. A state has these, so streams drop the others on each frame.
-    ARCBEAM_DEVICE_NOINLINE void keep_predictions(std::uint32_t live) const {
+    ARCBEAM_DEVICE void keep_predictions(std::uint32_t live) const {
         each(live, [this](std::uint32_t node) {
             simt::atomic_max<simt::Scope::block>(of_.best(owner_of_needed(node)), std::uint64_t{1});
             simt::atomic_max<simt::Scope::block>(of_.best(node), std::uint64_t{1});
@@ -155,5 +155,13 @@ class Settling {
 
     const Utterance& of_;
 };
+
+// Calls, so that utterances without them pay nothing.
+ARCBEAM_DEVICE_NOINLINE float settle_apart(const Utterance of, std::uint32_t frame) {
+    return Settling(of).settle(frame);
+}
+ARCBEAM_DEVICE_NOINLINE void keep_predictions_apart(const Utterance of, std::uint32_t live) {
+    Settling(of).keep_predictions(live);
+}
 
 }  // namespace arcbeam::transducer::beam

@@ -19,7 +19,7 @@ class States {
     ARCBEAM_DEVICE explicit States(const Utterance& of) : of_(of) {}
 
     // Fills the arrays of an utterance, which have room, by one warp.
-    ARCBEAM_DEVICE_NOINLINE void restore() const {
+    ARCBEAM_DEVICE void restore() const {
         PackedLane* const from = packed_lane();
         const PackedArrays arrays =
             at(simt::load(&from->at), simt::load(&from->arrivals), simt::load(&from->lane.nodes),
@@ -42,6 +42,9 @@ class States {
         copy_words(arrays.cell, cell(0U), static_cast<std::size_t>(predictions) * values());
         copy_words(arrays.hidden, hidden(0U), static_cast<std::size_t>(predictions) * hidden_bytes());
         simt::warp_sync(simt::kAllThreads);
+        if (simt::warp_thread() == 0U) {
+            simt::store(&of_.node(kRoot)->token, of_.loop.blank);  // with which a sentence begins
+        }
         std::uint32_t before = 0U;
         for (std::uint32_t b = 0U; b < of_.beam.sizes.frames; ++b) {
             const std::uint32_t count = simt::load(arrays.counts + b);
@@ -59,7 +62,7 @@ class States {
     }
 
     // Packs what an utterance has at the end of its chunk, by one warp.
-    ARCBEAM_DEVICE_NOINLINE void leave() const {
+    ARCBEAM_DEVICE void leave() const {
         PackedLane* const to = packed_lane();
         Lane& lane = of_.state();
         copy_words(&lane, &to->lane, 1U);
@@ -167,5 +170,9 @@ class States {
 
     const Utterance& of_;
 };
+
+// Calls, so that whole utterances pay nothing.
+ARCBEAM_DEVICE_NOINLINE void restore_apart(const Utterance of) { States(of).restore(); }
+ARCBEAM_DEVICE_NOINLINE void leave_apart(const Utterance of) { States(of).leave(); }
 
 }  // namespace arcbeam::transducer::beam
