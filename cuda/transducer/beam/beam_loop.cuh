@@ -62,17 +62,19 @@ struct Tests {
     [[nodiscard]] ARCBEAM_DEVICE std::uint32_t num_tests() const { return test_row.size; }
 };
 
-template <Precision kPrecision, bool kKept, class Models>
+template <Precision kPrecision, bool kKept, class Models, class Lattices>
 class BeamLoop {
   public:
     using Input = Value<kPrecision>;
     using Rows = typename Weights<kPrecision, kKept>::Rows;
     using Steps = SlotSteps<kPrecision>;
 
-    ARCBEAM_DEVICE BeamLoop(const BeamLoopParams& params, const Models& models, simt::Carver& carver)
+    ARCBEAM_DEVICE BeamLoop(const BeamLoopParams& params, const Models& models, const Lattices& lattices,
+                            simt::Carver& carver)
         : loop_(params.loop),
           beam_(params.beam),
           models_(models),
+          lattices_(lattices),
           barrier_(params.loop.arrived, params.loop.status, params.loop.patience,
                    carver.take<std::uint32_t>(BlockWord::kCount).at(BlockWord::kVerdict)),
           scratch_(carver.take<float>(kScratch * simt::num_warps()).at(kScratch * simt::warp())),
@@ -88,8 +90,11 @@ class BeamLoop {
             if (beam_.before.rooms.nodes > 0U) {
                 const Utterance old{loop_, beam_, beam_.before, one.lane};
                 take_over<Models::kFused>(old, one);
+                if constexpr (Lattices::kKept) {
+                    lattices_.take_over(old, one);
+                }
             }
-            const Advance<Models> advance(one, models_);
+            const Advance<Models, Lattices> advance(one, models_, lattices_);
             advance.begin();
             advance.request(requests(0U));
         });
@@ -257,7 +262,7 @@ class BeamLoop {
         simt::block_barrier();
         each_own([&](const Utterance& one) {
             if (one.is_tested()) {
-                const Advance<Models> advance(one, models_);
+                const Advance<Models, Lattices> advance(one, models_, lattices_);
                 advance.advance();
                 if (one.is_tested()) {
                     advance.request(requests(round + 1U));
@@ -269,16 +274,18 @@ class BeamLoop {
     const LoopParams& loop_;
     const BeamParams& beam_;
     const Models& models_;
+    const Lattices& lattices_;
     GridBarrier barrier_;
     float* scratch_;  // of this warp
     Weights<kPrecision, kKept> weights_;
     Input* own_joined_ = nullptr;  // in shared memory, if blocks join alone
 };
 
-template <Precision kPrecision, bool kKept, class Models>
-ARCBEAM_DEVICE void search(const BeamLoopParams& params, const Models& models) {
+template <Precision kPrecision, bool kKept, class Models, class Lattices = NoLattices>
+ARCBEAM_DEVICE void search(const BeamLoopParams& params, const Models& models,
+                           const Lattices& lattices = NoLattices{}) {
     simt::Carver carver;
-    BeamLoop<kPrecision, kKept, Models> loop(params, models, carver);
+    BeamLoop<kPrecision, kKept, Models, Lattices> loop(params, models, lattices, carver);
     loop.run();
 }
 
