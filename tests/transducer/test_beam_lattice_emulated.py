@@ -229,3 +229,14 @@ def test_the_demo_s_model(demo_data):
     assert as_bytes([found]) == as_bytes([wanted])
     words = [[(entry.text, entry.score) for entry in one.lattice.whole_words().nbest(4)] for one in (found, wanted)]
     assert words[0] == words[1] and words[0][0][0] == "ten of clubs"
+
+
+def test_a_log_that_is_shortened():
+    """More than 4,096 arcs, after which the log first drops those that lead nowhere."""
+    options = options_of("rnnt", beam=math.inf, max_hypotheses=32, merge_context=2, max_symbols=2)
+    frames = random_frames(9, 44)
+    rooms = {**ROOMY, "beam_rooms": lambda frames, hypotheses: (512, 1 << 14, 4096, 256)}
+    small_room = {**rooms, "lattice_rooms": lambda frames, hypotheses: (4096, 4096)}
+    found, launches = check(small("rnnt"), [frames], Shape("kept", blocks=1), figures=small_room, **options)
+    assert launches > 2
+    assert found[0].lattice.num_links > 1000
