@@ -29,6 +29,7 @@ KERNELS = (
     "transducer",
     "transducer_beam",
     "transducer_beam_fused",
+    "transducer_beam_lattice",
     "transducer_fused",
 )
 KEPT = CACHE / "proof"

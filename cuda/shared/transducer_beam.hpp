@@ -11,8 +11,13 @@
 
 namespace arcbeam::transducer {
 
-// The score of a path with one step more: a token, and the duration that goes with it (0 for an RNN-T).
-ARCBEAM_INLINED float score_after(float score, float token, float duration) { return score + (token + duration); }
+// The score of a step: of a token, and of the duration that goes with it (0 for an RNN-T).
+ARCBEAM_INLINED float step_score(float token, float duration) { return token + duration; }
+
+// The score of a path with one step more.
+ARCBEAM_INLINED float score_after(float score, float token, float duration) {
+    return score + step_score(token, duration);
+}
 
 // The score of two hypotheses that have become one: log(e^a + e^b), or the larger one.
 ARCBEAM_INLINED float merged_score(float a, float b, bool sums) {

@@ -34,6 +34,7 @@ from tests.rescore import test_ties_emulated as ties_emulated
 from tests.simt import test_emulator as emulator
 from tests.simt.build import HERE, load, schedules
 from tests.transducer import test_beam_emulated as beam_emulated
+from tests.transducer import test_beam_lattice_emulated as beam_lattice_emulated
 from tests.transducer import test_beam_streams_emulated as beam_streams_emulated
 from tests.transducer import test_fusion_emulated as fusion_emulated
 from tests.transducer.arpas import random_arpa
@@ -394,6 +395,19 @@ def streams_of_a_beam():
             )
     beam_streams_emulated.test_labels_of_whole_utterances_settle_by_age("tdt", 1)
     beam_streams_emulated.test_more_restored_predictions_than_tests_of_a_round("many")
+
+
+def lattices_of_a_transducer():
+    """Of an RNN-T with a tree, and of a TDT, whose durations lead beyond the end; and rooms that grow."""
+    tree = beam_lattice_emulated.BoostingTree({(1, 2, 3): 2.0, (3, 3): 1.0}, vocab_size=6)
+    for kind, boost in (("rnnt", tree), ("tdt", None)):
+        for figures in (beam_lattice_emulated.TIGHT, beam_lattice_emulated.ROOMY):
+            for labels in (1, 3):
+                options = beam_emulated.options_of(kind, beam=6.0, max_symbols=2, merge_context=labels, boost=boost)
+                arrays = beam_emulated.small(kind)
+                beam_lattice_emulated.check(arrays, beam_emulated.BATCH[2:], figures=figures, **options)
+    beam_lattice_emulated.test_the_room_of_lattices_grows_alone("arcs")
+    beam_lattice_emulated.test_the_room_of_lattices_grows_alone("tokens")
 
 
 def small_frames():

@@ -14,10 +14,12 @@ from tests.cuda_host.emulated_gpu import Entry
 
 PLAIN, FUSED = "cuda/transducer/transducer.cu", "cuda/transducer/transducer_fused.cu"
 BEAM, FUSED_BEAM = "cuda/transducer/transducer_beam.cu", "cuda/transducer/transducer_beam_fused.cu"
+LATTICE_BEAM = "cuda/transducer/transducer_beam_lattice.cu"
 KERNELS = {"project": (PLAIN, 544), "kept": (PLAIN, 736), "many": (PLAIN, 736)}
 KERNELS |= {"kept_fused": (FUSED, 792), "many_fused": (FUSED, 792)}
 KERNELS |= {"kept_beam": (BEAM, 1352), "many_beam": (BEAM, 1352)}
 KERNELS |= {"kept_fused_beam": (FUSED_BEAM, 1392), "many_fused_beam": (FUSED_BEAM, 1392)}
+KERNELS |= {"kept_lattice_beam": (LATTICE_BEAM, 1512), "many_lattice_beam": (LATTICE_BEAM, 1512)}
 PROJECTED_AT = 520  # in the parameters of "project", the address of what it writes
 
 

@@ -46,3 +46,13 @@ def same(found, wanted):
     assert len(found) == len(wanted)
     for i, (one, other) in enumerate(zip(as_bytes(found), as_bytes(wanted), strict=True)):
         assert one == other, f"utterance {i}"
+
+
+def lattices_as_bytes(hypotheses):
+    """What engines have kept for lattices, as bytes: frames and depths of tokens, and arcs."""
+    return [[array.tobytes() for array in kept_for_lattice(one)] for one in hypotheses if one.error is None]
+
+
+def kept_for_lattice(hypothesis):
+    """(frames, depths, arcs) of an utterance that was decoded with ``lattice=True``."""
+    return hypothesis._make_lattice.args[1].__self__.lattice(hypothesis._place)

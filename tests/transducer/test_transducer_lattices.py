@@ -12,7 +12,6 @@ import arcbeam
 from arcbeam import CapacityError, GraphError, InputError, LanguageModel, TransducerDecoder, UnsupportedError
 from arcbeam.core.pieces import join_pieces
 from arcbeam.ctc.lattice import word_lattice
-from arcbeam.transducer.beam.search import check_lattice
 from tests.transducer import beam_oracle
 from tests.transducer.beam_searches import DURATIONS, INF, PREDICTIONS
 from tests.transducer.networks import random_arrays, random_frames
@@ -303,13 +302,6 @@ def test_what_is_refused():
     ]:
         with pytest.raises(error, match=message):
             TransducerDecoder.from_arrays(arrays, 0, device="cpu", beam=4.0, merge_context=value)
-    with pytest.raises(UnsupportedError, match='device: expected "cpu", because on a GPU a beam does not merge'):
-        TransducerDecoder.from_arrays(arrays, 0, device="cuda", beam=4.0, merge_context=3)
-    with pytest.raises(
-        UnsupportedError, match='lattice: on a GPU a beam does not keep lattices yet; give device="cpu"'
-    ):
-        check_lattice(decoder.options, True, "cuda:0")
-    check_lattice(decoder.options, False, "cuda:0")
     merging = TransducerDecoder.from_arrays(arrays, 0, device="cpu", beam=4.0, merge_context=3)
     for what, call in {
         "stream": merging.stream,

@@ -15,6 +15,7 @@ ENTRIES = {
         "transducer": ("project", "kept", "many"),
         "transducer_beam": ("kept_beam", "many_beam"),
         "transducer_beam_fused": ("kept_fused_beam", "many_fused_beam"),
+        "transducer_beam_lattice": ("kept_lattice_beam", "many_lattice_beam"),
         "transducer_fused": ("kept_fused", "many_fused"),
     }.items()
 }

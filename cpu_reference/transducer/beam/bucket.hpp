@@ -42,12 +42,6 @@ struct Hypothesis {
     Label label;
 };
 
-// Of a lattice: an admitted candidate, whose target is not known yet.
-struct Arrival {
-    std::uint32_t node;
-    LatticeArc arc;
-};
-
 struct Bucket {
     void add(const Hypothesis& one, bool sums) {
         const auto [place, is_new] = places.try_emplace(one.node, hypotheses.size());

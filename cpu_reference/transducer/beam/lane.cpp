@@ -112,7 +112,7 @@ void Lane::advance(AlignedFloats& scratch) {
 void Lane::live_from(Bucket& bucket, float bound) {
     contexts_.merge(bucket, tree_);
     live_ = cut_off(bucket, bound, options_->beam.max_hypotheses);
-    lattice_.add(bucket, live_, place_, tree_, contexts_);
+    lattice_.add(bucket.arrivals, live_, place_, [this](std::uint32_t node) { return contexts_.of(node, tree_); });
 }
 
 float Lane::overtaken() {
@@ -156,7 +156,7 @@ void Lane::add(Bucket& deeper, const Row& row, const Candidate& candidate) {
         const float more = row.durations[candidate.duration];
         bucket.arrivals.push_back({made.node,
                                    {lattice_.live(candidate.rank), 0U, candidate.token, candidate.duration,
-                                    token + more, row.scores[candidate.token] + more}});
+                                    step_score(token, more), step_score(row.scores[candidate.token], more)}});
     }
 }
 

@@ -16,6 +16,12 @@ struct LatticeArc {
     float score;             // the same with what models make of it
 };
 
+// An admitted candidate, whose target is not known yet.
+struct Arrival {
+    std::uint32_t node;  // its history
+    LatticeArc arc;
+};
+
 // Tokens by (frame, depth, rank); an arc leads to a larger one. Arcs by (target, order of arrival).
 struct Lattice {
     std::vector<std::int64_t> frames;   // [tokens]

@@ -1,4 +1,4 @@
-// The log of a lattice while its utterance is searched.
+// The log of a lattice while its utterance is searched; of one that a GPU has searched, once its records are here.
 //
 // in    the hypotheses that have become live on a place, and the candidates that were admitted there
 // out   the tokens and arcs that lead to the end
@@ -11,13 +11,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "shared/transducer_rules.hpp"
-#include "transducer/beam/bucket.hpp"
-#include "transducer/beam/contexts.hpp"
 #include "transducer/beam/lattice.hpp"
 
 namespace arcbeam::transducer::beam {
@@ -36,21 +34,23 @@ class LatticeLog {
     // The token of a live hypothesis.
     [[nodiscard]] std::uint32_t live(std::uint32_t rank) const { return first_live_ + rank; }
 
-    // Makes tokens of the hypotheses that are live on a place.
-    void add(const Bucket& bucket, const std::vector<Hypothesis>& live, const Place& place, const PrefixTree& tree,
-             Contexts& contexts) {
+    // Makes tokens of the hypotheses that are live on a place. `arrivals`: those of their bucket. context_of(node)
+    // numbers the context of a history.
+    template <class Live, class ContextOf>
+    void add(const std::vector<Arrival>& arrivals, const Live& live, const Place& place,
+             const ContextOf& context_of) {
         if (!is_kept_) {
             return;
         }
         first_live_ = static_cast<std::uint32_t>(found_.frames.size());
         std::unordered_map<std::uint32_t, std::uint32_t> tokens;  // by context
-        for (const Hypothesis& one : live) {
-            tokens.emplace(contexts.of(one.node, tree), static_cast<std::uint32_t>(found_.frames.size()));
+        for (const auto& one : live) {
+            tokens.emplace(context_of(one.node), static_cast<std::uint32_t>(found_.frames.size()));
             found_.frames.push_back(place.frame);
             found_.depths.push_back(place.symbols);
         }
-        for (const Arrival& one : bucket.arrivals) {
-            const auto token = tokens.find(contexts.of(one.node, tree));
+        for (const Arrival& one : arrivals) {
+            const auto token = tokens.find(context_of(one.node));
             if (token != tokens.end()) {
                 found_.arcs.push_back(one.arc);
                 found_.arcs.back().target = token->second;
@@ -59,7 +59,8 @@ class LatticeLog {
     }
 
     // Drops what leads neither to the live tokens nor to arrivals on later frames, if the log has doubled.
-    void shorten(std::map<std::int64_t, Bucket>& buckets) {
+    template <class Buckets>  // by frame
+    void shorten(Buckets& buckets) {
         if (found_.arcs.size() < longest_) {
             return;
         }

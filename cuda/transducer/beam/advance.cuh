@@ -21,11 +21,16 @@ struct Round {
     std::uint32_t* steps;
 };
 
-template <class Models>
+template <class Models, class Lattices>
 class Advance {
   public:
-    ARCBEAM_DEVICE Advance(const Utterance& of, const Models& models)
-        : of_(of), models_(models), buckets_{of}, histories_{of}, expansion_{of, models} {}
+    ARCBEAM_DEVICE Advance(const Utterance& of, const Models& models, const Lattices& lattices)
+        : of_(of),
+          models_(models),
+          lattices_(lattices),
+          buckets_{of, lattices},
+          histories_{of},
+          expansion_{of, models} {}
 
     // Before the first round of a launch.
     ARCBEAM_DEVICE void begin() const {
@@ -61,6 +66,9 @@ class Advance {
             refuse(bad);
         }
         simt::warp_sync(simt::kAllThreads);
+        if constexpr (Lattices::kKept) {
+            lattices_.log.add_tokens(of_, 0U, 0U, is_fresh ? 1U : 0U);
+        }
     }
 
     // Expands what has been tested in this round.
@@ -221,6 +229,9 @@ class Advance {
             }
             fits = fits && all <= rooms.bucket;
         }
+        if constexpr (Lattices::kKept) {
+            fits = fits && lattices_.log.has_room(of_, arrivals);
+        }
         return simt::all(simt::kAllThreads, fits);
     }
 
@@ -255,14 +266,22 @@ class Advance {
         const bool writes = me < arrivals && token != of_.loop.blank;
         const std::uint64_t history = writes ? std::uint64_t{source} << 32U | token : ~std::uint64_t{0};
         const std::uint32_t same = simt::match_any(simt::kAllThreads, history);
+        [[maybe_unused]] bool is_new = false;
         const std::uint32_t child =
             histories_.child(writes && simt::is_leader(same), source, token, [&](std::uint32_t made) {
+                is_new = true;
                 if constexpr (Models::kFused) {
                     models_.follow(of_, source, token, made);
                 }
             });
         const std::uint32_t of_leader = simt::shuffle(simt::kAllThreads, child, simt::lowest_bit(same));
         const std::uint32_t node = writes ? of_leader : source;
+        if constexpr (Lattices::kKept) {
+            lattices_.contexts.add(of_, is_new, child);
+            if (lattices_.log.is_kept()) {
+                lattices_.log.add_arcs(of_, arrivals, me < arrivals ? arc(first + me, node) : ArcRecord{});
+            }
+        }
         simt::warp_sync(simt::kAllThreads);
         // Of another thread it is the history that they share.
         const float later = buckets_.add(arrivals, bucket, node, [&](std::uint32_t thread) {
@@ -308,6 +327,21 @@ class Advance {
         return made;
     }
 
+    // The arc that a candidate is, from the rank of its source.
+    [[nodiscard]] ARCBEAM_DEVICE ArcRecord arc(std::uint32_t i, std::uint32_t node) const {
+        const std::uint32_t index = index_of(simt::load(&of_.candidate(1U, i)->key));
+        const std::uint32_t rank = index / of_.loop.network.tokens;
+        const std::uint32_t token = index - rank * of_.loop.network.tokens;
+        const RowSums sums = expansion_.sums_of(rank);
+        const float duration = simt::load(of_.durations(rank) + place_of_duration(i));
+        return {rank,
+                node,
+                token,
+                place_of_duration(i),
+                step_score(PlainModels{}.scores(of_, rank, sums).of(token), duration),
+                step_score(models_.scores(of_, rank, sums).of(token), duration)};
+    }
+
     ARCBEAM_DEVICE void go_to(std::uint32_t frame, std::uint32_t symbols, std::uint32_t live) const {
         simt::warp_sync(simt::kAllThreads);
         if (simt::warp_thread() == 0U) {
@@ -316,6 +350,9 @@ class Advance {
             simt::store(&of_.state().live, live);
         }
         write_labels(live);
+        if constexpr (Lattices::kKept) {
+            lattices_.log.add_tokens(of_, frame, symbols, live);
+        }
         if constexpr (Models::kFused) {
             if (!of_.is_active()) {
                 models_.end(of_, live);
@@ -427,7 +464,8 @@ class Advance {
 
     const Utterance& of_;
     const Models& models_;
-    Buckets buckets_;
+    const Lattices& lattices_;
+    Buckets<Lattices> buckets_;
     Histories histories_;
     Expansion<Models> expansion_;
 };

@@ -98,17 +98,19 @@ struct Tests {
     [[nodiscard]] ARCBEAM_DEVICE std::uint32_t num_tests() const { return test_row.size; }
 };
 
-template <Precision kPrecision, bool kKept, class Models>
+template <Precision kPrecision, bool kKept, class Models, class Lattices>
 class BeamLoop {
   public:
     using Input = Value<kPrecision>;
     using Rows = typename Weights<kPrecision, kKept>::Rows;
     using Steps = SlotSteps<kPrecision>;
 
-    ARCBEAM_DEVICE BeamLoop(const BeamLoopParams& params, const Models& models, simt::Carver& carver)
+    ARCBEAM_DEVICE BeamLoop(const BeamLoopParams& params, const Models& models, const Lattices& lattices,
+                            simt::Carver& carver)
         : loop_(params.loop),
           beam_(params.beam),
           models_(models),
+          lattices_(lattices),
           barrier_(params.loop.arrived, params.loop.status, params.loop.patience,
                    carver.take<std::uint32_t>(BlockWord::kCount).at(BlockWord::kVerdict)),
           scratch_(carver.take<float>(kScratch * simt::num_warps()).at(kScratch * simt::warp())),
@@ -124,9 +126,12 @@ class BeamLoop {
             if (beam_.before.rooms.nodes > 0U) {
                 const Utterance old{loop_, beam_, beam_.before, one.lane};
                 take_over<Models::kFused>(old, one);
+                if constexpr (Lattices::kKept) {
+                    lattices_.take_over(old, one);
+                }
             }
-            const Advance<Models> advance(one, models_);
-            if (beam_.from_states != 0U) {
+            const Advance<Models, Lattices> advance(one, models_, lattices_);
+            if (!Lattices::kKept && beam_.from_states != 0U) {
                 restore_apart(one);
                 advance.go_on();
             } else {
@@ -134,10 +139,12 @@ class BeamLoop {
             }
         });
         std::uint32_t first_round = 0U;
-        if (beam_.num_restored > 0U && !restore(first_round)) {
+        if (!Lattices::kKept && beam_.num_restored > 0U && !restore(first_round)) {
             return;
         }
-        each_own([&](const Utterance& one) { Advance<Models>(one, models_).request(requests(first_round)); });
+        each_own([&](const Utterance& one) {
+            Advance<Models, Lattices>(one, models_, lattices_).request(requests(first_round));
+        });
         Ending ending = Ending::done;
         for (std::uint32_t round = first_round;; ++round) {
             if (!barrier_.wait()) {
@@ -161,7 +168,7 @@ class BeamLoop {
             }
             expand(round);
         }
-        if (ending == Ending::done && beam_.packed != nullptr) {
+        if (!Lattices::kKept && ending == Ending::done && beam_.packed != nullptr) {
             each_own([](const Utterance& one) { leave_apart(one); });
         }
         if (simt::block_rank() == 0U && simt::thread_rank() == 0U) {
@@ -343,7 +350,7 @@ class BeamLoop {
                 if (one.tested(round) == 0U) {
                     return;
                 }
-                const Advance<Models> advance(one, models_);
+                const Advance<Models, Lattices> advance(one, models_, lattices_);
                 advance.advance();
                 if (one.tested(round) == 0U) {
                     return;  // it waits for room
@@ -361,16 +368,18 @@ class BeamLoop {
     const LoopParams& loop_;
     const BeamParams& beam_;
     const Models& models_;
+    const Lattices& lattices_;
     GridBarrier barrier_;
     float* scratch_;  // of this warp
     Weights<kPrecision, kKept> weights_;
     Input* own_joined_ = nullptr;  // in shared memory, if blocks join alone
 };
 
-template <Precision kPrecision, bool kKept, class Models>
-ARCBEAM_DEVICE void search(const BeamLoopParams& params, const Models& models) {
+template <Precision kPrecision, bool kKept, class Models, class Lattices = NoLattices>
+ARCBEAM_DEVICE void search(const BeamLoopParams& params, const Models& models,
+                           const Lattices& lattices = NoLattices{}) {
     simt::Carver carver;
-    BeamLoop<kPrecision, kKept, Models> loop(params, models, carver);
+    BeamLoop<kPrecision, kKept, Models, Lattices> loop(params, models, lattices, carver);
     loop.run();
 }
 

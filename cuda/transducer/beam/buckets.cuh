@@ -7,12 +7,15 @@
 #pragma once
 
 #include "transducer/beam/best_keys.cuh"
+#include "transducer/beam/lattices.cuh"
 #include "transducer/beam/utterance.cuh"
 
 namespace arcbeam::transducer::beam {
 
+template <class Lattices>
 struct Buckets {
     const Utterance& of;
+    const Lattices& lattices;
 
     // Adds the arrival of each thread below `arrivals` to its bucket; made(thread) is that of a thread. Gives the
     // best score among those of later frames.
@@ -47,15 +50,32 @@ struct Buckets {
         return largest_of(score);
     }
 
-    // Cut-off: the hypotheses of a bucket that score at least `bound`, of these the first by (score, first
-    // arrival), become the live ones. Gives their number. The bucket is empty then.
+    // Cut-off: the hypotheses of a bucket that score at least `bound`, of each context the first by (score, first
+    // arrival), and of these the first, become the live ones. Gives their number. The bucket is empty then.
     ARCBEAM_DEVICE std::uint32_t cut_off(std::uint32_t bucket, float bound) const {
         const std::uint32_t count = simt::load(of.count(bucket));
+        const auto key_of = [&](std::uint32_t i) {
+            const float score = i < count ? simt::load(&of.bucket(bucket, i)->score) : -INFINITY;
+            return i < count && score >= bound ? rank_key(score, i) : 0U;
+        };
+        if constexpr (Lattices::kKept) {
+            if (lattices.contexts.merges()) {
+                for (std::uint32_t i = simt::warp_thread(); i < count; i += simt::kWarpSize) {
+                    put_best(simt::load(&of.bucket(bucket, i)->node), key_of(i));
+                }
+                simt::warp_sync(simt::kAllThreads);
+            }
+        }
         BestKeys best(of.most());
         for (std::uint32_t first = 0U; first < count; first += simt::kWarpSize) {
             const std::uint32_t i = first + simt::warp_thread();
-            const float score = i < count ? simt::load(&of.bucket(bucket, i)->score) : -INFINITY;
-            best.take(i < count && score >= bound ? rank_key(score, i) : 0U);
+            std::uint64_t key = key_of(i);
+            if constexpr (Lattices::kKept) {
+                if (key != 0U && lattices.contexts.merges()) {
+                    key = take_best(simt::load(&of.bucket(bucket, i)->node), key);
+                }
+            }
+            best.take(key);
         }
         if (best.key() != 0U) {
             store_hypothesis(of.live(simt::warp_thread()),
@@ -101,8 +121,7 @@ struct Buckets {
         }
         each([&](std::uint32_t b, std::uint32_t i, std::uint32_t number) {
             const Piece first = simt::load(reinterpret_cast<const Piece*>(of.bucket(b, i)));
-            simt::atomic_max<simt::Scope::block>(of.best(first.words[0]),
-                                                 rank_key(from_bits(first.words[1]), number));
+            put_best(first.words[0], rank_key(from_bits(first.words[1]), number));
         });
         simt::warp_sync(simt::kAllThreads);
         BestKeys best(of.most());
@@ -114,8 +133,7 @@ struct Buckets {
                 std::uint64_t key = 0U;
                 if (i < count) {
                     const Piece one = simt::load(reinterpret_cast<const Piece*>(of.bucket(b, i)));
-                    key = rank_key(from_bits(one.words[1]), before + i);
-                    key = simt::atomic_cas(of.best(one.words[0]), key, std::uint64_t{0}) == key ? key : 0U;
+                    key = take_best(one.words[0], rank_key(from_bits(one.words[1]), before + i));
                 }
                 best.take(key);
             }
@@ -126,6 +144,22 @@ struct Buckets {
     }
 
   private:
+    // The best key of a history's context, 0 if there is none; it is 0 outside a cut-off.
+    [[nodiscard]] ARCBEAM_DEVICE std::uint64_t* best_of_context(std::uint32_t node) const {
+        if constexpr (Lattices::kKept) {
+            return of.best(lattices.contexts.number(of, node));
+        } else {
+            return of.best(node);
+        }
+    }
+    // All keys are put there, and then each is taken again: 0 but for the best one.
+    ARCBEAM_DEVICE void put_best(std::uint32_t node, std::uint64_t key) const {
+        simt::atomic_max<simt::Scope::block>(best_of_context(node), key);
+    }
+    [[nodiscard]] ARCBEAM_DEVICE std::uint64_t take_best(std::uint32_t node, std::uint64_t key) const {
+        return simt::atomic_cas(best_of_context(node), key, std::uint64_t{0}) == key ? key : 0U;
+    }
+
     // Calls take(bucket, place in it, number) for all in the buckets of later frames.
     template <class Take>
     ARCBEAM_DEVICE void each(const Take& take) const {

@@ -1,20 +1,11 @@
 // An utterance's arrays, taken over from the memory of the launch before, which had less room.
 #pragma once
 
+#include "transducer/beam/copy_words.cuh"
 #include "transducer/beam/histories.cuh"
 #include "transducer/beam/utterance.cuh"
 
 namespace arcbeam::transducer::beam {
-
-// By one warp, piece by piece of 4 bytes.
-template <class T>
-ARCBEAM_DEVICE void copy_words(const T* from, T* to, std::size_t count) {
-    const auto* const source = reinterpret_cast<const std::uint32_t*>(from);
-    auto* const target = reinterpret_cast<std::uint32_t*>(to);
-    for (std::size_t i = simt::warp_thread(); i < count * sizeof(T) / 4U; i += simt::kWarpSize) {
-        simt::store(target + i, simt::load(source + i));
-    }
-}
 
 template <bool kFused>
 ARCBEAM_DEVICE void take_over(const Utterance& old, const Utterance& of) {

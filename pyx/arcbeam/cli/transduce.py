@@ -97,7 +97,7 @@ def transduce(
     merge_context: Annotated[int | None, typer.Option(
         "--merge-context", metavar="TOKENS", min=1, show_default="none", rich_help_panel=opt.SEARCH,
         help="Also make one hypothesis of those whose last so many tokens are equal, such as 2, so that lattices hold "
-        "more texts. On the CPU only.")] = None,
+        "more texts.")] = None,
     nbest: Annotated[int, typer.Option(
         "--nbest", metavar="N", min=0, rich_help_panel=opt.ANSWERS, help="Also give the N best distinct sequences of "
         "tokens, with their posteriors; needs --format json. 0 for none.")] = 0,

@@ -164,7 +164,7 @@ class SearchingDecoder(HasStreams):
             they are aligned with the fewest word errors. Otherwise it is made of the confidences of tokens, where the
             decoder has the option of that name.
         lattice : bool
-            With a beam, on the CPU: whether hypotheses have a ``lattice``, an :class:`arcbeam.Lattice` of the paths
+            With a beam: whether hypotheses have a ``lattice``, an :class:`arcbeam.Lattice` of the paths
             that the search has kept. Its links write tokens, named by the tokenizer, of which
             :meth:`arcbeam.Lattice.whole_words` makes words. With ``merge_context`` it holds more texts than ``nbest``.
 
@@ -185,7 +185,6 @@ class SearchingDecoder(HasStreams):
             beam, or above ``max_hypotheses``; `confidence` or `lattice` without a beam.
         UnsupportedError
             A state, with a beam: its chunks are decoded as a :meth:`stream`, because later ones may take tokens back.
-            `lattice` on a GPU.
         MemoryError, CudaOutOfMemoryError
             The batch does not fit; the decoder can still be used.
         CudaError
@@ -199,7 +198,7 @@ class SearchingDecoder(HasStreams):
         check_errors(errors)
         check_nbest(self.options, nbest)
         check_confidence(self.options, confidence)
-        check_lattice(self.options, lattice, self.device)
+        check_lattice(self.options, lattice)
         check_state(self.options, state)
         encoder_output, lengths, is_one = one_or_many(encoder_output, lengths)
         inputs = take_batch(encoder_output, lengths, self._search.spec, self._search.engine, cuda_stream)

@@ -31,8 +31,8 @@ class TransducerMemory:
     projected : int
         The encoder's part of the joint network, for each frame of a group of utterances.
     hypotheses, batch : int
-        The tokens that utterances have written, and with a beam their histories; their states, and the activations of
-        a round.
+        The tokens that utterances have written, and with a beam their histories and lattices; their states, and the
+        activations of a round.
     pinned : int
         Memory of the host: encoder output on its way to the device, results on their way back.
     automata : int
@@ -81,8 +81,6 @@ def _why_no_gpu(options: TransducerOptions, prediction: LstmPrediction | Statele
         return None
     if options.max_hypotheses > MOST_HYPOTHESES:
         return f"a GPU takes max_hypotheses up to {MOST_HYPOTHESES}, and it is {options.max_hypotheses}"
-    if options.merge_context is not None:
-        return "on a GPU a beam does not merge hypotheses by merge_context yet"
     longest = max(options.durations or (0,))
     if longest > LONGEST_DURATION:
         return f"with a beam a GPU takes durations up to {LONGEST_DURATION} frames, and the longest is {longest}"

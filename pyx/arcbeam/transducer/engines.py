@@ -13,8 +13,8 @@ from arcbeam.transducer.options import TransducerOptions
 from arcbeam.transducer.token_automaton import Fusions, TokenAutomaton
 from arcbeam.transducer.weights import device_weights, rounded
 
-TransducerEngine: TypeAlias = Engine[[Table, list[Any], bool, Fusions], tuple[list[Any], list[Bad]]]
-"""Its states are `State` or None, with a beam `BeamState` or None."""
+TransducerEngine: TypeAlias = Engine[[Table, list[Any], bool, Fusions, bool], tuple[list[Any], list[Bad]]]
+"""Its states are `State` or None, with a beam `BeamState` or None. The last argument says whether lattices are kept."""
 
 
 def make_engine(

@@ -106,7 +106,7 @@ class TransducerOptions:
     merge_context : int or None
         With a beam: hypotheses on the same frame whose last so many tokens are equal become one, the one with the
         larger score, although older tokens differ; a lattice keeps the paths of both (Prabhavalkar et al. 2021). None:
-        only those with the same tokens become one. On the CPU only, of whole utterances, and without `settle_frames`.
+        only those with the same tokens become one. Of whole utterances, and without `settle_frames`.
     """
 
     blank_id: int

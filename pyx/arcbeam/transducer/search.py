@@ -84,7 +84,7 @@ class GreedySearch(TransducerSearch):
         states = states_of(state, batch, self.form.state_shapes, self.tokens)
         trees = trees_of(boost, batch, self.tokens, self.options.blank_id, self.form.detokenize)
         fusions, digests = fusions_of(trees, self.ngram_lm, [None] * batch if state is None else state)
-        results, bad = self.engine.decode(inputs.table, states, inputs.on_host, fusions)
+        results, bad = self.engine.decode(inputs.table, states, inputs.on_host, fusions, False)
         refused = encoder_output_errors(bad, inputs, errors)
         for i in refused:
             hidden, cell, context, *passed = states[i] or self.fresh
@@ -99,7 +99,7 @@ class GreedySearch(TransducerSearch):
     @cached_property
     def fresh(self) -> State:
         """The networks' state before the first frame of a stream."""
-        [(take, place)], _ = self.engine.decode(self.no_frames().table, [None], True, None)
+        [(take, place)], _ = self.engine.decode(self.no_frames().table, [None], True, None, False)
         *_, (hidden, cell, context, skip, frames, _) = take(place)
         return hidden, cell, context, skip, frames
 

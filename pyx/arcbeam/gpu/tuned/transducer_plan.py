@@ -109,6 +109,11 @@ def beam_rooms(frames: int, hypotheses: int) -> tuple[int, int, int, int]:
     return 8 * hypotheses, nodes, 2 * frames + 16 * hypotheses, 4 * hypotheses
 
 
+def lattice_rooms(frames: int, hypotheses: int) -> tuple[int, int]:
+    """What there is room for at first in the lattice of an utterance whose frames are so many: tokens, arcs."""
+    return 8 * frames + 32 * hypotheses, 16 * frames + 64 * hypotheses
+
+
 def blocks(multiprocessors: int) -> int:
     """The number of blocks of a launch; they wait for each other, so all have to run at the same time."""
     return multiprocessors

@@ -49,8 +49,7 @@ class BeamSearch(TransducerSearch):
             one or self.start(tree, 0) for one, tree in zip(state, trees, strict=True)
         ]  # fmt: skip
         form = self._lattice_form if lattice else None
-        kept = {"lattice": True} if lattice else {}  # an option of the CPU's engine alone
-        results, bad = self.engine.decode(inputs.table, states, inputs.on_host, fusions, **kept)
+        results, bad = self.engine.decode(inputs.table, states, inputs.on_host, fusions, lattice)
         refused = encoder_output_errors(bad, inputs, errors)
         found = []
         for i, (take, place, leaves) in enumerate(results):
@@ -92,18 +91,13 @@ def check_confidence(options: TransducerOptions, confidence: bool) -> None:
         )
 
 
-def check_lattice(options: TransducerOptions, lattice: bool, device: str) -> None:
+def check_lattice(options: TransducerOptions, lattice: bool) -> None:
     """Raises an error unless lattices can be had."""
     check_bool("lattice", lattice)
     if lattice and options.beam is None:
         raise ValueError(
             "lattice: expected a decoder with a beam, got a greedy one, which follows one path; "
             "give beam=4 when the decoder is made"
-        )
-    if lattice and device != "cpu":
-        raise UnsupportedError(
-            f'lattice: on a GPU a beam does not keep lattices yet; give device="cpu" when the decoder is made, whose '
-            f"device is {device!r}"
         )
 
 

@@ -4,16 +4,21 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from arcbeam.gpu._memory cimport DeviceBuffer
 from arcbeam.transducer.beam._lists cimport Lists
-from arcbeam.transducer.gpu._beam_memory cimport BeamLoopParams, FusedBeamLoopParams
+from arcbeam.transducer.gpu._beam_memory cimport BeamLoopParams, FusionOfBeam
 from arcbeam.transducer.gpu._beam_states cimport PackedStates
 from arcbeam.transducer.gpu._fusion cimport BeamFusionMemory
 from arcbeam.transducer.gpu._group cimport Group
+from arcbeam.transducer.gpu._lattices cimport LatticeBeamLoopParams, Lattices
 
 
 cdef class BeamGroup(Group):
-    cdef FusedBeamLoopParams launched  # where nothing is fused, the first part
+    cdef LatticeBeamLoopParams launched  # the first part where nothing is fused, the first two without lattices
     cdef BeamLoopParams* beam  # the first part
+    cdef FusionOfBeam* fused  # the second part
     cdef BeamFusionMemory fusion  # of the batch, None if nothing is fused
+    cdef Lattices lattices
+    cdef bint keeps_lattices  # of the batch
+    cdef bint has_contexts  # whether the batch needs the third part: for lattices, or because hypotheses merge
     cdef DeviceBuffer arena, arena_before  # the latter of the launch before, which had less room
     cdef PackedStates states  # of a batch of chunks
     cdef DeviceBuffer packed

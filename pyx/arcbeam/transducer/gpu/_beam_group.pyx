@@ -25,8 +25,9 @@ cdef class BeamGroup(Group):
 
     def __init__(self, pool, stream, precision, options):
         memset(&self.launched, 0, sizeof(self.launched))
-        self.beam = &self.launched.search
+        self.beam, self.fused = &self.launched.search.search, &self.launched.search.fusion
         self.options = options
+        self.lattices = Lattices(self.pool, self.stream, options)
         self.arena = DeviceBuffer(self.pool, self.stream, "the hypotheses")
         self.arena_before = DeviceBuffer(self.pool, self.stream, "the hypotheses")
         self.packed = DeviceBuffer(self.pool, self.stream, "the states of streams")
@@ -35,6 +36,7 @@ cdef class BeamGroup(Group):
     cdef dict memory(self):
         found = Group.memory(self)
         found["hypotheses"] += self.arena.capacity + self.arena_before.capacity + self.packed.capacity
+        found["hypotheses"] += self.lattices.capacity()
         found["pinned"] += self.states.host.pinned_bytes()
         return found
 
@@ -43,6 +45,7 @@ cdef class BeamGroup(Group):
         self.arena.clear()
         self.arena_before.clear()
         self.packed.clear()
+        self.lattices.clear()
 
     cdef int release(self) except -1:
         self.states.host = HostBuffer(self.pool.context)
@@ -73,6 +76,8 @@ cdef class BeamGroup(Group):
         self.arena_before.clear()
         memset(&self.beam.beam.before, 0, sizeof(self.beam.beam.before))
         self._lay_out(self.arena)
+        if self.has_contexts:
+            self.lattices.begin(&self.launched.lattices, n, <uint32_t> utterances[0, 2], nodes, self.keeps_lattices)
         # counters and keys | requests | hidden layers and logits
         self.cleared = COUNTER_BYTES + 2 * kKeyBuffers * 8 * <uint64_t> most
         self.predictions_at = self.cleared + padded16(5 * 4 * <uint64_t> most)
@@ -134,10 +139,10 @@ cdef class BeamGroup(Group):
         """Room for the projected frames; for an internal language model, also one of zeros."""
         cdef bint fuses = self.fusion is not None
         if fuses:
-            self.launched.fusion = self.fusion.beam
-            self.launched.fusion.no_encoder_row = <uint32_t> frames
+            self.fused[0] = self.fusion.beam
+            self.fused.no_encoder_row = <uint32_t> frames
         self.beam.beam.sizes.addends = self.params.network.tokens if fuses else 0
-        self.beam.beam.sizes.has_ilm = self.launched.fusion.has_ilm if fuses else 0
+        self.beam.beam.sizes.has_ilm = self.fused.has_ilm if fuses else 0
         self._reserve_projected(frames + self.beam.beam.sizes.has_ilm)
         if self.beam.beam.sizes.has_ilm:
             set_bytes(self.projected.address + 4 * frames * self.joint_stride, 0, 4 * self.joint_stride, self.stream)
@@ -199,6 +204,8 @@ cdef class BeamGroup(Group):
         rooms.bucket, rooms.nodes, rooms.labels, rooms.slots = 2 * rooms.bucket, 2 * rooms.nodes, 2 * rooms.labels, 2 * rooms.slots
         self._lay_out(larger)
         self.arena_before, self.arena = self.arena, larger
+        if self.has_contexts:
+            self.lattices.grow(rooms.nodes)
         copy_on_device(<uint64_t> <uintptr_t> self.beam.beam.memory.lanes, <uint64_t> <uintptr_t> self.beam.beam.before.lanes,
                        self.beam.beam.sizes.lanes * sizeof(Lane), self.stream)
         set_bytes(self.control.address, 0, WORD_BYTES, self.stream)
@@ -243,6 +250,8 @@ cdef class BeamGroup(Group):
                 ended.push_back(one)
             with nogil:
                 list_ended(options, lanes[i].offset, ended, log + <size_t> i * memory.rooms.labels, found.of[i])
+        if self.keeps_lattices:
+            self.lattices.collect(lanes, self.params.blank, found.lattices)
         for i, member in enumerate(members):
             results[member] = (found.take, i, None)
         return 0

@@ -24,6 +24,7 @@ cdef extern from "transducer/beam/beam_memory.hpp" namespace "arcbeam::transduce
         uint32_t frames
         uint32_t first_row
         uint32_t live
+        uint32_t nodes
         LaneOutcome outcome
         uint32_t bad_frame
         uint32_t bad_feature

@@ -41,7 +41,12 @@ class CudaEngine:
         lodr: TokenAutomaton | None = None,
     ) -> None: ...
     def decode(
-        self, utterances: npt.NDArray[np.int64], states: list[State | None], on_host: bool, fusions: Fusions = None
+        self,
+        utterances: npt.NDArray[np.int64],
+        states: list[State | None],
+        on_host: bool,
+        fusions: Fusions = None,
+        lattice: bool = False,
     ) -> tuple[list[tuple[Callable[[int], tuple[Any, ...]], int]], list[tuple[int, ...]]]: ...
     def decoding_lock(self) -> AbstractContextManager[Any]: ...
     def finished(self) -> int: ...

@@ -42,14 +42,16 @@ cdef class CudaEngine(BatchEngine):
     cdef Group group
     cdef FusionMemory fusion
     cdef bint fuses  # the batch that is being decoded
+    cdef bint keeps_lattices  # of the batch
     cdef bint always_fuses  # with models of the decoder itself
+    cdef bint merges  # hypotheses by context
     cdef uint32_t hypotheses  # of a beam search, 0 of a greedy one
     cdef uint32_t least_tests  # of an utterance in a round
     cdef LoopParams* params  # of the group
     cdef Precision precision
     cdef bint in_flight
     cdef object precision_name
-    cdef dict kernels, fused_kernels  # the latter are loaded when a batch first needs them
+    cdef dict kernels, fused_kernels, lattice_kernels  # all but the first are loaded when a batch first needs them
 
     def __init__(self, dict weights, int ordinal, *, str precision, uint32_t tokens, uint32_t units, uint32_t features,
                  uint32_t joint, uint32_t layers, uint32_t context, bint relu, str activation, uint32_t blank,
@@ -77,8 +79,9 @@ cdef class CudaEngine(BatchEngine):
             self.group = BeamGroup(self.pool, self.stream, self.precision, beam)
             self.fusion = BeamFusionMemory(self.pool, self.stream, alphas, beam, lodr)
             self.always_fuses = lodr is not None or beam.ilm_scale > 0
+            self.merges = beam.merge_context is not None
             self.least_tests *= 2 if beam.ilm_scale > 0 else 1  # that of a history without an encoder
-        self.fused_kernels = {}
+        self.fused_kernels, self.lattice_kernels = {}, {}
         self.params = &self.group.params
         memset(&self.shape, 0, sizeof(self.shape))
         cdef DeviceNetwork* network = &self.params.network
@@ -148,20 +151,21 @@ cdef class CudaEngine(BatchEngine):
             found["pinned"] += fused["pinned"]
             return found
 
-    def decode(self, utterances, list states, bint on_host, list fusions=None):
-        """Decodes a batch: (found, bad)."""
+    def decode(self, utterances, list states, bint on_host, list fusions=None, bint lattice=False):
+        """Decodes a batch: (found, bad); with `lattice` what is found has lattices, too (``Lists.lattice``)."""
         # utterances: address, row stride in values, frames, whether float16; device memory is read on the stream.
         # states: None or (hidden, cell, context, skip, frames).
         # found: (take, i); take(i) is (tokens, frames, durations, log_probs, confidences, state).
         # bad, values that are not finite: (utterance, frame, column, value), or (utterance, frame) of the network's.
         with self.decoding_lock():
-            return self.decode_with_retry((utterances, states, on_host, fusions))
+            return self.decode_with_retry((utterances, states, on_host, fusions, lattice))
 
     # A batch
 
     cdef object attempt(self, tuple batch):
         fusions = batch[3]
-        if fusions is None and self.always_fuses:
+        self.keeps_lattices = batch[4]
+        if fusions is None and (self.always_fuses or self._has_contexts()):
             fusions = [NO_AUTOMATA] * len(batch[0])
         self._fuse(fusions is not None)
         return self._decode(batch[0], batch[1], batch[2], fusions)
@@ -176,17 +180,32 @@ cdef class CudaEngine(BatchEngine):
         self.halvings += 1
         return True
 
+    cdef bint _has_contexts(self) noexcept:
+        """Whether the batch needs the kernels that keep lattices and merge by context; they fuse, too."""
+        return self.keeps_lattices or self.merges
+
     cdef int _fuse(self, bint wanted) except -1:
         self.fuses = wanted
-        if wanted and not self.fused_kernels:
-            module = load_module(self.context, "transducer_beam_fused" if self.hypotheses else "transducer_fused")
+        if self._has_contexts():
+            if not self.lattice_kernels:
+                self.lattice_kernels = self._loaded("transducer_beam_lattice", "lattice_beam_")
+        elif wanted and not self.fused_kernels:
             search = "beam_" if self.hypotheses else ""
-            found = {kernel: module.function(f"arcbeam_transducer_{kernel}_fused_{search}{self.precision_name}")
-                     for kernel in transducer_plan.KERNELS}
-            for kernel in found.values():
-                (<Function> kernel).allow_shared(self.context.state.shared_per_block)
-            self.fused_kernels = found
+            self.fused_kernels = self._loaded(f"transducer_{search}fused", f"fused_{search}")
         return 0
+
+    cdef dict _loaded(self, str name, str search):
+        """Kernels of a module."""
+        module = load_module(self.context, name)
+        found = {kernel: module.function(f"arcbeam_transducer_{kernel}_{search}{self.precision_name}")
+                 for kernel in transducer_plan.KERNELS}
+        for kernel in found.values():
+            (<Function> kernel).allow_shared(self.context.state.shared_per_block)
+        return found
+
+    cdef dict _kernels(self):
+        """Those for the batch."""
+        return self.lattice_kernels if self._has_contexts() else self.fused_kernels if self.fuses else self.kernels
 
     cdef _decode(self, const int64_t[:, ::1] utterances, list states, bint on_host, list fusions):
         cdef Py_ssize_t n = utterances.shape[0], i
@@ -282,7 +301,7 @@ cdef class CudaEngine(BatchEngine):
         cdef uint64_t bytes
         for shape in self._shapes(lanes):
             bytes = self._shared_bytes(shape, lanes)
-            self.kernel = (self.fused_kernels if self.fuses else self.kernels)[shape.kernel]
+            self.kernel = self._kernels()[shape.kernel]
             if bytes > self.context.state.shared_per_block:
                 continue
             if self.kernel.blocks_per_multiprocessor(shape.threads, bytes) < 1:
@@ -307,6 +326,8 @@ cdef class CudaEngine(BatchEngine):
             self.fusion.begin(fusions, self.params.network.tokens, self.params.most_tests)
         if self.hypotheses:
             (<BeamGroup> self.group).fusion = <BeamFusionMemory> self.fusion if self.fuses else None
+            (<BeamGroup> self.group).keeps_lattices = self.keeps_lattices
+            (<BeamGroup> self.group).has_contexts = self._has_contexts()
         self.group.begin(utterances, states, on_host)
         self._launch_project()
         self._launch()
