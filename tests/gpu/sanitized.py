@@ -9,7 +9,6 @@ was cut off tells where it was.
 import itertools
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -97,7 +96,7 @@ def main() -> None:
     shapes = (
         search_plan.WIDE,
         search_plan.DENSE,
-        *(replace(search_plan.CLUSTER, cluster=blocks) for blocks in (8, 4, 2)),
+        *(search_plan.CLUSTER._replace(cluster=blocks) for blocks in (8, 4, 2)),
     )
     for shape in shapes:
         search_plan.launch_shapes = lambda *_, shape=shape: (shape, search_plan.WIDE)

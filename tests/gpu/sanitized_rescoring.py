@@ -7,7 +7,6 @@ racecheck ten seconds and more. KenLM's placement needs the package kenlm.
 
 import sys
 import tempfile
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ SHAPES = {
     "wide": search_plan.WIDE,
     "dense": search_plan.DENSE,
     "four": search_plan.RESCORING_CLUSTER,
-    "two": replace(search_plan.RESCORING_CLUSTER, cluster=2),
+    "two": search_plan.RESCORING_CLUSTER._replace(cluster=2),
 }
 # The shape; hypotheses a state; where the model lives, the cache, and the budget, which leaves no room for the index if
 # it is one. Lanes that send requests to the host have no clusters.

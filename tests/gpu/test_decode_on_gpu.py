@@ -9,7 +9,6 @@ import gc
 import os
 import re
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -83,7 +82,7 @@ def test_shapes_of_launches(graph, batch, wanted, monkeypatch, threads, blocks):
     same(on_gpu(graph, batch, **SEARCHES[0]), wanted)
 
 
-@pytest.mark.parametrize("shape", [replace(search_plan.CLUSTER, cluster=blocks) for blocks in (8, 4, 2)], ids=repr)
+@pytest.mark.parametrize("shape", [search_plan.CLUSTER._replace(cluster=blocks) for blocks in (8, 4, 2)], ids=repr)
 @pytest.mark.parametrize("team_tokens", [1, 64, 1 << 30])
 def test_clusters(graph, batch, wanted, monkeypatch, shape, team_tokens):
     monkeypatch.setattr(search_plan, "launch_shapes", lambda *_: (shape, search_plan.WIDE))

@@ -9,7 +9,6 @@ import gc
 import mmap
 import re
 import warnings
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -87,7 +86,7 @@ def test_placements(place, n):
     assert decoder._search.engine.placement == place[0]
 
 
-@pytest.mark.parametrize("shape", [replace(search_plan.CLUSTER, cluster=blocks) for blocks in (8, 4, 2)], ids=repr)
+@pytest.mark.parametrize("shape", [search_plan.CLUSTER._replace(cluster=blocks) for blocks in (8, 4, 2)], ids=repr)
 @pytest.mark.parametrize("team_tokens", [1, 64, 1 << 30])
 def test_clusters(monkeypatch, shape, team_tokens):
     monkeypatch.setattr(search_plan, "launch_shapes", lambda *_: (shape, search_plan.WIDE))
