@@ -53,6 +53,9 @@ class Advance {
             refuse(bad);
         }
         simt::warp_sync(simt::kAllThreads);
+        if constexpr (Lattices::kKept) {
+            lattices_.log.add_tokens(of_, 0U, 0U, is_fresh ? 1U : 0U);
+        }
     }
 
     // After a state has been restored.
@@ -66,9 +69,6 @@ class Advance {
             refuse(bad);
         }
         simt::warp_sync(simt::kAllThreads);
-        if constexpr (Lattices::kKept) {
-            lattices_.log.add_tokens(of_, 0U, 0U, is_fresh ? 1U : 0U);
-        }
     }
 
     // Expands what has been tested in this round.
