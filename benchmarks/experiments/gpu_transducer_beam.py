@@ -16,7 +16,7 @@ those of the first utterance are the same in all batches, in bfloat16 as well.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -112,24 +112,38 @@ class Peer:
         }
 
 
-def rows_of(context: Context, model: str, precision: str) -> Iterator[Row]:
+class Setting(NamedTuple):
+    """A network, as arrays, blank and durations, and its utterances [batch, frames, features]."""
+
+    network: tuple[dict[str, npt.NDArray[np.float32]], int, Sequence[int] | None]
+    batches: list[int]
+    frames: npt.NDArray[np.float32]
+
+    def decoder(self, **options: Any) -> TransducerDecoder:
+        arrays, blank, durations = self.network
+        return TransducerDecoder.from_arrays(arrays, blank, durations=durations, activation="relu", **options)
+
+
+def setting(context: Context, model: str, usual: Sequence[int], least: int = 1) -> Setting:
+    """Of a model, for the batches that are wanted; with at least so many utterances."""
     gpu.require()
     sizes = synthetic.Sizes()
     seed = seeds.used("network and utterances", 0)
     durations = synthetic.DURATIONS if model == "TDT" else None
     arrays = synthetic.weights(sizes, tdt=durations is not None, seed=seed, sharpness=SHARPNESS)
-    wanted = [int(n) for n in context.options["batches"].split(",")] if "batches" in context.options else BATCHES
+    wanted = [int(n) for n in context.options["batches"].split(",")] if "batches" in context.options else usual
     batches = [batch for batch in wanted if batch <= (context.utterances or max(wanted))]
-    frames, _, _ = synthetic.utterances(max(batches), FRAMES, sizes, seed=seed, ambiguity=AMBIGUITY)
+    frames, _, _ = synthetic.utterances(max([*batches, least]), FRAMES, sizes, seed=seed, ambiguity=AMBIGUITY)
+    return Setting((arrays, sizes.blank, durations), batches, frames)
+
+
+def rows_of(context: Context, model: str, precision: str) -> Iterator[Row]:
+    network, batches, frames = chosen = setting(context, model, BATCHES)
     sent = {batch: gpu.send([frames[:batch]])[0] for batch in batches}
-    precisions = (precision,)
-
-    def decoder(**options: Any) -> TransducerDecoder:
-        return TransducerDecoder.from_arrays(arrays, sizes.blank, durations=durations, activation="relu", **options)
-
+    precisions, decoder = (precision,), chosen.decoder
     greedy = {precision: decoder(device="cuda", precision=precision) for precision in precisions}
-    network = (context.options.get("peer") != "none", arrays, sizes.blank, durations)
-    peers = {precision: Peer(*network, precision=precision) for precision in precisions}
+    has_peer = context.options.get("peer") != "none"
+    peers = {precision: Peer(has_peer, *network, precision=precision) for precision in precisions}
     for beam, usual in BEAMS.items():
         context.progress(f"{model}, beam {beam:g}: the answers")
         search = {"beam": beam, "max_hypotheses": NBEST}

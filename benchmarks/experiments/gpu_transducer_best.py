@@ -23,10 +23,9 @@ from arcbeam import TransducerDecoder
 from benchmarks import adapters
 from benchmarks.adapters import gpu
 from benchmarks.experiments.gpu_ll24 import FRAME_SHIFT, FRAMES, PRECISIONS
-from benchmarks.experiments.gpu_transducer_beam import AMBIGUITY, CHECKED, SHARPNESS, compare
-from benchmarks.harness import seeds, timing
+from benchmarks.experiments.gpu_transducer_beam import CHECKED, compare, setting
+from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
-from data import synthetic_transducer as synthetic
 
 ON_GPU = True
 KERNELS = ("transducer", "transducer_beam")
@@ -95,21 +94,9 @@ class Peer:
 
 
 def rows_of(context: Context, model: str, precision: str) -> Iterator[Row]:
-    gpu.require()
-    sizes = synthetic.Sizes()
-    seed = seeds.used("network and utterances", 0)
-    durations = synthetic.DURATIONS if model == "TDT" else None
-    arrays = synthetic.weights(sizes, tdt=durations is not None, seed=seed, sharpness=SHARPNESS)
-    wanted = [int(n) for n in context.options["batches"].split(",")] if "batches" in context.options else BATCHES
-    batches = [batch for batch in wanted if batch <= (context.utterances or max(wanted))]
-    frames, _, _ = synthetic.utterances(max([*batches, CHECKED]), FRAMES, sizes, seed=seed, ambiguity=AMBIGUITY)
-    checked = frames[:CHECKED]
-
-    def decoder(**options: Any) -> TransducerDecoder:
-        return TransducerDecoder.from_arrays(arrays, sizes.blank, durations=durations, activation="relu", **options)
-
+    network, batches, frames = chosen = setting(context, model, BATCHES, CHECKED)
+    checked, decoder = frames[:CHECKED], chosen.decoder
     context.progress(f"{model}, {precision}: the answers")
-    network = (arrays, sizes.blank, durations)
     peer = Peer(*network, precision=precision)
     options = {most: {"beam": BEAM, "max_hypotheses": most, "length_power": POWER} for most in NUMBERS}
     ours = {most: decoder(device="cuda", precision=precision, **options[most]) for most in NUMBERS}
