@@ -142,9 +142,7 @@ class BeamLoop {
         if (!Lattices::kKept && beam_.num_restored > 0U && !restore(first_round)) {
             return;
         }
-        each_own([&](const Utterance& one) {
-            Advance<Models, Lattices>(one, models_, lattices_).request(requests(first_round));
-        });
+        each_own([&](const Utterance& one) { Requests<Models>(one, models_).request(requests(first_round)); });
         Ending ending = Ending::done;
         for (std::uint32_t round = first_round;; ++round) {
             if (!barrier_.wait()) {
@@ -355,10 +353,11 @@ class BeamLoop {
                 if (one.tested(round) == 0U) {
                     return;  // it waits for room
                 }
-                if (advance.find_tests()) {
+                const Requests<Models> next(one, models_);
+                if (next.find_tests()) {
                     has_tests = true;
                 } else {
-                    advance.request(requests(round + 1U));
+                    next.request(requests(round + 1U));
                 }
             });
             goes_on = simt::block_barrier_or(has_tests);

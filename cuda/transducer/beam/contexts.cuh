@@ -3,9 +3,9 @@
 //
 // in    new histories, one of each thread, with their labels and the states of automata after them
 // out   the number of each one's context: the first history that has it
-// rule  two histories have one context if their last labels are equal, as many as the search compares, and so is
-// the
-//       state of each automaton; a history with fewer labels is alone
+// rule  two histories have one context if their last labels are equal, as many as the search compares, and the
+// state
+//       of each automaton; a history with fewer labels is alone
 //
 // Contexts are found in a table by a hash, and compared label by label.
 #pragma once

@@ -41,6 +41,14 @@ cdef tuple labels_of(const Labels& labels)
 cdef copied(const void* data, size_t size, dtype)
 
 
+cdef class Entries:
+    cdef tuple arrays  # of all of them, one after the other
+    cdef vector[uint64_t] ends
+    cdef vector[double] scores
+    cdef vector[double] posteriors
+    cdef vector[Shares] shares
+
+
 cdef class Lists:
     cdef vector[NBest] of
     cdef vector[Lattice] lattices  # if they are kept

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from libc.stdint cimport uint8_t
-from libc.string cimport memcpy
+from cpython.bytearray cimport PyByteArray_FromStringAndSize
 
 LATTICE_ARC = np.dtype([("source", np.uint32), ("target", np.uint32), ("label", np.uint32), ("duration", np.uint32),
                         ("log_prob", np.float32), ("score", np.float32)])
@@ -12,29 +11,35 @@ LATTICE_ARC = np.dtype([("source", np.uint32), ("target", np.uint32), ("label", 
 cdef tuple labels_of(const Labels& labels):
     """(tokens, frames, durations, log_probs, confidences), arrays of their own."""
     return (
-        copied(labels.tokens.data(), labels.tokens.size(), np.uint32).astype(np.int32),
+        copied(labels.tokens.data(), labels.tokens.size(), np.int32),
         copied(labels.frames.data(), labels.frames.size(), np.int64),
-        copied(labels.durations.data(), labels.durations.size(), np.uint32).astype(np.int32),
+        copied(labels.durations.data(), labels.durations.size(), np.int32),
         copied(labels.log_probs.data(), labels.log_probs.size(), np.float32),
         copied(labels.confidences.data(), labels.confidences.size(), np.float32),
     )
+
+
+cdef class Entries:
+    """The entries of a list, each made when it is read: its labels, score, posterior and the shares of the models."""
+
+    def __getitem__(self, size_t n):
+        if n >= self.scores.size():
+            raise IndexError
+        first, last = self.ends[n - 1] if n > 0 else 0, self.ends[n]
+        labels = tuple([array[first:last] for array in self.arrays])
+        return labels, self.scores[n], self.posteriors[n], tuple([self.shares[n][k] for k in range(4)])
 
 
 cdef class Lists:
     """The n-best lists of the utterances of a batch."""
 
     def take(self, size_t i):
-        """The list of an utterance: of each entry its labels, score, posterior and the shares of the models in it."""
+        """The list of an utterance, in a tuple of its own."""
+        cdef Entries found = Entries()
         cdef const NBest* one = &self.of[i]
-        arrays = labels_of(one[0])
-        entries, first = [], 0
-        for n in range(one.scores.size()):
-            last = one.ends[n]
-            labels = tuple([array[first:last] for array in arrays])
-            shares = tuple([one.shares[n][k] for k in range(4)])
-            entries.append((labels, one.scores[n], one.posteriors[n], shares))
-            first = last
-        return tuple(entries)
+        found.arrays = labels_of(one[0])
+        found.ends, found.scores, found.posteriors, found.shares = one.ends, one.scores, one.posteriors, one.shares
+        return (found,)
 
     def lattice(self, size_t i):
         """Of an utterance: the frames and depths of tokens, and arcs, which have the dtype `LATTICE_ARC`."""
@@ -47,8 +52,5 @@ cdef class Lists:
 
 
 cdef copied(const void* data, size_t size, dtype):
-    array = np.empty(size, dtype=dtype)
-    cdef uint8_t[::1] into = array.view(np.uint8)
-    if size > 0:
-        memcpy(&into[0], data, into.shape[0])
-    return array
+    kind = np.dtype(dtype)
+    return np.frombuffer(PyByteArray_FromStringAndSize(<const char*> data, size * <size_t> kind.itemsize), kind)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -33,7 +34,7 @@ class BeamHypothesis(TransducerHypothesis):
 
     def __init__(
         self,
-        take: Callable[[int], tuple[Entry, ...]],
+        take: Callable[[int], tuple[Iterable[Entry]]],
         place: int,
         form: HypothesisForm,
         nbest: int | None = None,
@@ -46,15 +47,15 @@ class BeamHypothesis(TransducerHypothesis):
         self._wanted, self._leaves, self._make_lattice = nbest, left, make_lattice
         self._has_posteriors = has_posteriors  # of words
 
-    def _fill(self, *entries: Entry) -> None:  # type: ignore[override]
-        labels, self._score, self._posterior, self._shares = entries[0]
+    def _fill(self, entries: Iterable[Entry]) -> None:  # type: ignore[override]
+        labels, self._score, self._posterior, self._shares = next(iter(entries))
         tokens, self.frames, durations, self.log_probs, confidence = labels
         self.durations = durations if self._form.has_durations else None
         self.confidence = confidence if self._form.has_confidence else None
-        found = [] if self.error is not None else entries[: self._wanted]
-        one = [BeamHypothesis([(entry,)].__getitem__, 0, self._form) for entry in found]
-        self._nbest = None if self._wanted is None else one
-        self._found = entries if self._leaves is not None or self._has_posteriors else ()
+        self._nbest: list[BeamHypothesis] | None = None if self._wanted is None else []
+        if self._nbest is not None and self.error is None:
+            self._nbest += (_one(entry, self._form) for entry in islice(entries, self._wanted))
+        self._found = tuple(entries) if self._leaves is not None or self._has_posteriors else ()
         self.tokens = tokens  # the last, by which `_filled` knows that all is there, in any thread
         self._take = None
 
@@ -88,10 +89,7 @@ class BeamHypothesis(TransducerHypothesis):
         words = super().words
         if not self._has_posteriors or self.error is not None:
             return words
-        all_words = [
-            ([word.word for word in BeamHypothesis([(entry,)].__getitem__, 0, self._form).words], entry[2])
-            for entry in self._entries()
-        ]
+        all_words = [([word.word for word in _one(entry, self._form).words], entry[2]) for entry in self._entries()]
         confidences = word_posteriors([word.word for word in words], all_words)
         return [word._replace(confidence=one) for word, one in zip(words, confidences, strict=True)]
 
@@ -154,4 +152,9 @@ def failed(
     make_lattice: Callable[[], Lattice] | None,
 ) -> BeamHypothesis:
     """The hypothesis of an utterance that could not be decoded."""
-    return BeamHypothesis([(FAILED,)].__getitem__, 0, form, nbest, error, left, make_lattice)
+    return BeamHypothesis([((FAILED,),)].__getitem__, 0, form, nbest, error, left, make_lattice)
+
+
+def _one(entry: Entry, form: HypothesisForm) -> BeamHypothesis:
+    """An entry of a list."""
+    return BeamHypothesis([((entry,),)].__getitem__, 0, form)

@@ -52,13 +52,13 @@ def _entries(
     nbest: int | None,
     error: Fault | None,
     _: int,
-) -> tuple[Entry, ...]:
-    """The entries with all tokens of the sentence: one, if there is to be no list."""
+) -> tuple[tuple[Entry, ...]]:
+    """The entries with all tokens of the sentence, in a tuple of their own: one, if there is to be no list."""
     if error is not None:
-        return (FAILED,)
+        return ((FAILED,),)
     entries, taken = ((BEGINNING,), 0) if after is None else (after[0]._entries(), after[1])
     before = [settled.get(name, np.empty(0, dtype)) for name, dtype in FIELDS.items()]
-    return tuple(
+    found = tuple(
         (
             tuple(np.concatenate([one, array[taken:]]) for one, array in zip(before, labels, strict=True)),
             score,
@@ -67,3 +67,4 @@ def _entries(
         )
         for labels, score, posterior, parts in (entries if nbest is not None else entries[:1])
     )
+    return (found,)
