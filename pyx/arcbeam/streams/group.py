@@ -24,16 +24,6 @@ class StreamGroup(Sequence[Kind]):
     def __init__(self, decoder: Any, streams: Any) -> None:
         self._decoder, self._streams = decoder, check_streams(decoder, streams, decoder.kind, "raise")[0]
 
-    def _taken_by(self, decoder: Any, errors: str) -> tuple[list[Kind], dict[int, Fault]]:
-        """Its streams for a call of a decoder, and the faults of some by place, as `check_streams` returns them."""
-        if decoder is not self._decoder:
-            raise InputError(
-                "stream", "expected a group of this decoder, got one of another; decoder.group() makes one"
-            )
-        if are_held(self._streams, threading.get_ident()):
-            return check_streams(decoder, self._streams, decoder.kind, errors)
-        return self._streams, {}
-
     @overload
     def __getitem__(self, index: SupportsIndex) -> Kind: ...
     @overload
@@ -54,3 +44,12 @@ class StreamGroup(Sequence[Kind]):
 
     def __repr__(self) -> str:
         return f"StreamGroup({len(self)} streams)"
+
+
+def members_of(group: StreamGroup[Any], decoder: Any, errors: str) -> tuple[list[Any], dict[int, Fault]]:
+    """The streams of a group for a call of a decoder, and the faults of some by place, as `check_streams` has them."""
+    if decoder is not group._decoder:
+        raise InputError("stream", "expected a group of this decoder, got one of another; decoder.group() makes one")
+    if are_held(group._streams, threading.get_ident()):
+        return check_streams(decoder, group._streams, decoder.kind, errors)
+    return group._streams, {}

@@ -21,7 +21,7 @@ from arcbeam.core.errors import Fault
 from arcbeam.core.warn import warn
 from arcbeam.streams._any_stream import AnyStream
 from arcbeam.streams.endpoints import Endpoint
-from arcbeam.streams.group import StreamGroup
+from arcbeam.streams.group import StreamGroup, members_of
 from arcbeam.streams.partials import HasText, Partials, check_last, check_streams
 from arcbeam.streams.waiting import Waiting
 
@@ -74,7 +74,7 @@ class ChunkDecoder(ABC, Generic[Kind, Result]):
         check_errors(errors)
         members: list[Any]
         if isinstance(streams, StreamGroup):
-            members, wrong = streams._taken_by(self, errors)
+            members, wrong = members_of(streams, self, errors)
         else:
             members, wrong = check_streams(self, streams, self.kind, errors)
         ends = check_last(last, len(members))
