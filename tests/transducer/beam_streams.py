@@ -24,7 +24,7 @@ class Streams:
         fusions = None if self.fusions is None else [self.fusions[i] for i in members]
         found, bad = self.search.engine.decode(inputs.table, states, inputs.on_host, fusions)
         wrong = {i for i, *_ in bad}
-        lists = [None if i in wrong else lists_bytes(take(place)) for i, (take, place, _) in enumerate(found)]
+        lists = [None if i in wrong else lists_bytes(*take(place)) for i, (take, place, _) in enumerate(found)]
         left = [one[2] for one in found]
         return [state for state, *_ in left], [(lists, [rest for _, *rest in left], [*map(repr, bad)])]
 

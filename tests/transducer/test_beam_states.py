@@ -37,7 +37,8 @@ class Search:
         inputs = as_inputs([rows], None, self.search.spec)
         [(take, place, left)], bad = self.search.engine.decode(inputs.table, [state], True, self.fusions)
         assert not bad
-        return take(place), left
+        [entries] = take(place)
+        return tuple(entries), left
 
 
 def joined(parts):
