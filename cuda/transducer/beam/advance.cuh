@@ -1,5 +1,5 @@
-// What one warp does for an utterance between two rounds: it takes over what was found, and goes on to the next depth
-// or to a later frame. Its twin is cpu_reference/transducer/beam/lane.cpp.
+// What one warp does for an utterance between two rounds: it takes over what was found, and goes on to the next
+// depth or to a later frame. Its twin is cpu_reference/transducer/beam/lane.cpp.
 //
 // in    the candidates' sums and best labels
 // out   live hypotheses; labels in the log
