@@ -184,12 +184,12 @@ cdef class CudaEngine(BatchEngine):
         """Whether the batch needs the kernels that keep lattices and merge by context; they fuse, too."""
         return self.keeps_lattices or self.merges
 
-    cdef int _fuse(self, bint wanted) except -1:
-        self.fuses = wanted
+    cdef int _fuse(self, bint fuses) except -1:
+        self.fuses = fuses
         if self._has_contexts():
             if not self.lattice_kernels:
                 self.lattice_kernels = self._loaded("transducer_beam_lattice", "lattice_beam_")
-        elif wanted and not self.fused_kernels:
+        elif fuses and not self.fused_kernels:
             search = "beam_" if self.hypotheses else ""
             self.fused_kernels = self._loaded(f"transducer_{search}fused", f"fused_{search}")
         return 0
