@@ -12,7 +12,7 @@ from libc.string cimport memcpy
 from libcpp.vector cimport vector
 
 from arcbeam.core._fetch cimport AHEAD, fetch, fetch_item
-from arcbeam.graph._words cimport GrowingPath, PathPlace, texts_of
+from arcbeam.graph._words cimport GrowingPath, PathPlace, read_paths
 from arcbeam.streams.stream import fault_of
 from arcbeam.streams.waiting import Waiting
 
@@ -242,35 +242,28 @@ cdef class Round:
         # A text is known where nothing was decoded since it was made: the sentence is as it was.
         cdef const uint32_t[::1] arcs
         cdef const int64_t[::1] begins, lengths
-        cdef vector[PathPlace] places
-        cdef vector[size_t] unknown
-        cdef PathPlace place
+        cdef vector[PathPlace] unknown
+        cdef PathPlace one
         cdef Sentence sentence
-        cdef size_t i, k, n = self.places.size()
-        cdef list found = [None] * n, sentences = []
+        cdef const Place* place
+        cdef size_t i, n = self.places.size()
+        cdef list found = [None] * n
         arcs, begins, lengths = self.results.paths[:3]
+        unknown.reserve(n)
         for i in range(n):
-            one = self.items[i]
-            if one is not None:
-                found[i] = one.text
-                continue
-            sentence = <Sentence> self.sentences[i]
             fetch_item(self.sentences, i + AHEAD)
-            if sentence.text_at != 0 and sentence.text_at == number_of(self.places[i]):
+            if self.items[i] is not None:
+                found[i] = self.items[i].text
+                continue
+            sentence, place = <Sentence> self.sentences[i], &self.places[i]
+            one.at = number_of(place[0])
+            if sentence.text_at == one.at:
                 found[i] = sentence.text_before
                 continue
-            unknown.push_back(i)
-            sentences.append(sentence)
-            place.settled, place.size = self.places[i].settled, lengths[i]
-            place.arcs = &arcs[begins[i]] if place.size else NULL
-            places.push_back(place)
-        cdef list texts = texts_of(sentences, places)
-        for k in range(unknown.size()):
-            i = unknown[k]
-            text, sentence = texts[k], <Sentence> sentences[k]
-            found[i] = text
-            if sentence.text_before is text:
-                sentence.text_at = number_of(self.places[i])
+            one.path, one.settled, one.size, one.index = <void*> sentence, place.settled, lengths[i], i
+            one.arcs = &arcs[begins[i]] if one.size else NULL
+            unknown.push_back(one)
+        read_paths(unknown, found)
         return found
 
 
