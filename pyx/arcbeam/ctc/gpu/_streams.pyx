@@ -4,6 +4,7 @@ import numpy as np
 
 cimport cython
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.string cimport memset
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
@@ -90,6 +91,7 @@ cdef class CudaStream(SearchState):
                   BoostList boost, rules, lm_context, saved, lattice_beam=None):
         self.graph, self.rescoring, self.boost, self.saved = graph, rescoring, boost, saved
         take_rules(rules, &self.rules)
+        self.has_rules = self.rules.num_rules != 0
         take_lm_context(lm_context, self.lm_context)
         self.models = StreamModels(NULL, NULL, SharedBits(0, 0), (<BoostList> (NOTHING if boost is None else boost)).view)
         self.even, self.odd = [DeviceBuffer(pool, stream, "the state of a stream") for _ in range(2)]
@@ -128,9 +130,9 @@ cdef class CudaStream(SearchState):
         return self.fired
 
     cdef uint32_t hand_over(self, GrowingPath path) except? 0xffffffff:
-        if self.settled.size() > 0:
-            path.add(self.settled.data(), self.settled.size())
-            self.settled.clear()
+        if self.settled_by is not None:
+            path.add(self.settled, self.num_settled)
+            self.settled_by = None
         return self.fired
 
     cdef DeviceBuffer _memory(self, const StateRoom& room):
@@ -248,10 +250,13 @@ cdef class CudaStream(SearchState):
         view.before_tokens, view.before_entries = self.state.tokens, self.state.entries
         view.is_last, view.shows_lattice, view.fired, view.frames = last, self.shows_lattice, self.fired, self.frames
         view.large_start = self.large_start
-        view.columns = <const uint16_t*> <uintptr_t> (columns if self.rules.num_rules != 0 else 0)
-        view.rules, view.next_check = self.rules, kNoIndex
-        if self.rules.num_rules != 0 and self.fired == 0:
-            view.next_check = self.rules.every - <uint32_t> (self.frames % self.rules.every)
+        view.columns, view.next_check = <const uint16_t*> NULL, kNoIndex
+        if self.has_rules:
+            view.columns, view.rules = <const uint16_t*> <uintptr_t> columns, self.rules
+            if self.fired == 0:
+                view.next_check = self.rules.every - <uint32_t> (self.frames % self.rules.every)
+        else:
+            memset(&view.rules, 0, sizeof(EndpointRules))
         return self._describe_next(view)
 
     cdef int _describe_next(self, StreamView* view) except -1:
@@ -281,12 +286,14 @@ cdef class CudaStream(SearchState):
         self.spare_links.reserve(max(2 * links, self.spare_links.links), self.spare_links.steps, self.spare.entries)
         return self._describe_next_links(view)
 
-    cdef int take(self, const uint32_t* arcs, size_t count, uint64_t frames, uint64_t lived, uint32_t fired,
+    cdef int take(self, owner, const uint32_t* arcs, size_t count, uint64_t frames, uint64_t lived, uint32_t fired,
                   bint last) except -1:
         """Takes over the new state and the settled arcs of a decoded chunk; `lived`: frames before the search died."""
+        # `owner` keeps the arcs until they are handed over, before the next chunk.
         if self.gave_lattice:
             return self._forget()  # the sentence has ended before
-        self.settled.insert(self.settled.end(), arcs, arcs + count)
+        if count > 0:
+            self.settled_by, self.settled, self.num_settled = owner, arcs, count
         self.frames += frames
         self.lived += lived
         self.fired = fired

@@ -7,7 +7,7 @@ import numpy as np
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from arcbeam.core._fetch cimport AHEAD, fetch_item
+from arcbeam.core._fetch cimport fetch_ahead
 from arcbeam.gpu._engine cimport BatchEngine
 from arcbeam.gpu._memory cimport MemoryPool
 from arcbeam.ctc.gpu.engine._batch_options cimport BatchOptions
@@ -119,8 +119,8 @@ cdef class CudaEngine(BatchEngine):
             self.lean = True
         return True
 
-    cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, InputChecks checks,
-                 BatchOptions options, logits):
+    cdef _decode(self, table, uint32_t columns, bint on_host, InputChecks checks, BatchOptions options, logits):
+        cdef const int64_t[:, ::1] utterances = table
         cdef Paths found = Paths(utterances.shape[0])
         cdef Lattices lattices = Lattices()
         cdef const int64_t[:, ::1] checked = utterances
@@ -128,9 +128,11 @@ cdef class CudaEngine(BatchEngine):
         order = options.order(utterances)
         if options.lattice_beam >= 0:
             lattices.found.resize(utterances.shape[0])
-        table = np.asarray(utterances)[order]
+        if order is None:
+            order = np.arange(utterances.shape[0])
+        else:
+            table, logits = table[order], None if logits is None else logits[order]
         if logits is not None:
-            logits = logits[order]
             self.log_softmax = self.log_softmax or DeviceLogSoftmax(self.pool, self.stream)
         room = search_plan.LEAN if self.lean else self.room
         self.window.num_lanes = max(1, <uint32_t> len(table) >> self.halvings)  # until it has been planned
@@ -189,18 +191,19 @@ cdef class CudaEngine(BatchEngine):
         cdef Py_ssize_t i
         cdef uint64_t frames
         cdef uint32_t rule
+        cdef CudaStream stream
         cdef dict ended = {utterance: (taken, fired) for utterance, taken, fired in found.ended}
         cdef set refused = {one[0] for one in found.bad}
         for i in range(utterances.shape[0]):
-            fetch_item(options.streams, i + AHEAD)
+            fetch_ahead(options.states, i)
             if refused and i in refused:
                 continue
             frames, rule = <uint64_t> utterances[i, 2], 0
             if ended and i in ended:
                 frames, rule = ended[i]
-            (<CudaStream> options.streams[i]).take(found.settled.data() + found.settled_begins[i],
-                                                   found.settled_counts[i], frames, found.lived[i], rule,
-                                                   options.last[i])
+            stream = <CudaStream> options.states[i]
+            stream.take(found, found.settled.data() + found.settled_begins[i], found.settled_counts[i], frames,
+                        found.lived[i], rule, options.last[i])
         return 0
 
     cdef int give_back(self) except -1:
