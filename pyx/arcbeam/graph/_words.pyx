@@ -256,6 +256,8 @@ cdef int read_paths(const vector[PathPlace]& places, list texts) except -1:
     later.reserve(n)
     for i in range(n):
         place = &places[i]
+        if i + AHEAD < n:
+            fetch(places[i + AHEAD].path)
         path = <GrowingPath> place.path
         if path.kept.arcs > place.settled:  # another thread has read more of the path meanwhile
             texts[place.index] = path.written(place.settled, place.arcs, place.size)
@@ -267,8 +269,12 @@ cdef int read_paths(const vector[PathPlace]& places, list texts) except -1:
     read_texts(later)
     for i in range(n):
         place = &places[i]
+        if i + 2 * AHEAD < n:
+            fetch(places[i + 2 * AHEAD].path)
         if i + AHEAD < n:
-            fetch(places[i + AHEAD].path)
+            path = <GrowingPath> places[i + AHEAD].path
+            fetch(<void*> path.text_before)
+            fetch(path.kept.text.data())
         path = <GrowingPath> place.path
         if path.kept.arcs != place.settled:
             continue
