@@ -1,5 +1,7 @@
 """Loops over thousands of objects: their addresses, and fetching what will be read, because no cache holds them all."""
 
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
 from libcpp.vector cimport vector
 
 cdef extern from *:
@@ -17,6 +19,14 @@ cdef enum:
 
 cdef extern from "Python.h":
     void* item_of "PyList_GetItem"(object objects, Py_ssize_t i) except NULL  # to which the list refers
+    int give_item "PyList_SetItem"(object objects, Py_ssize_t i, PyObject* item) except -1  # with its reference
+    object new_list "PyList_New"(Py_ssize_t count)  # without items: each must be put
+
+
+cdef inline int put_item(list objects, size_t i, object item) except -1:
+    """Puts an object into a list, without a number of Python for its place."""
+    Py_INCREF(item)
+    return give_item(objects, i, <PyObject*> item)
 
 
 cdef inline int addresses_of(list objects, vector[void*]& into) except -1:

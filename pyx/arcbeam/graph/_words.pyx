@@ -9,8 +9,12 @@ from libcpp.string cimport string
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
-from arcbeam.core._fetch cimport AHEAD, fetch
+from arcbeam.core._fetch cimport AHEAD, fetch, put_item
 from arcbeam.graph._graph_view cimport open_view_of
+
+
+cdef enum:
+    FEW_ARCS = 256  # of a path that has begun to grow: memory is not moved in each of its first chunks
 
 
 cdef class WordReader:
@@ -222,6 +226,9 @@ cdef class GrowingPath:
         return self.stable_words.begin()
 
     cdef int add(self, const uint32_t* arcs, size_t count) except -1:
+        cdef size_t size = self.settled.size() + count
+        if size > self.settled.capacity():
+            self.settled.reserve(2 * size if size > FEW_ARCS else FEW_ARCS)
         self.settled.insert(self.settled.end(), arcs, arcs + count)
         return 0
 
@@ -260,7 +267,7 @@ cdef int read_paths(const vector[PathPlace]& places, list texts) except -1:
             fetch(places[i + AHEAD].path)
         path = <GrowingPath> place.path
         if path.kept.arcs > place.settled:  # another thread has read more of the path meanwhile
-            texts[place.index] = path.written(place.settled, place.arcs, place.size)
+            put_item(texts, place.index, path.written(place.settled, place.arcs, place.size))
             continue
         one.to, one.source = &path.kept, &path.reader.source
         one.settled.arcs, one.settled.size = path.settled.data() + path.kept.arcs, place.settled - path.kept.arcs
@@ -283,5 +290,5 @@ cdef int read_paths(const vector[PathPlace]& places, list texts) except -1:
             path.kept.is_new, path.text_at = False, place.at
         elif place.at != 0:
             path.text_at = place.at
-        texts[place.index] = path.text_before
+        put_item(texts, place.index, path.text_before)
     return 0

@@ -11,7 +11,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from libcpp.vector cimport vector
 
-from arcbeam.core._fetch cimport AHEAD, addresses_of, fetch, fetch_ahead
+from arcbeam.core._fetch cimport AHEAD, addresses_of, fetch, fetch_ahead, new_list, put_item
 from arcbeam.graph._words cimport GrowingPath, PathPlace, read_paths
 from arcbeam.streams.stream import fault_of
 from arcbeam.streams.waiting import Waiting
@@ -269,7 +269,7 @@ cdef class Round:
             sentence = <Sentence> paths[i]
             one.at = number_of(place[0])
             if sentence.text_at == one.at:
-                found[i] = sentence.text_before
+                put_item(found, i, sentence.text_before)
                 continue
             one.path, one.settled, one.size, one.index = paths[i], place.settled, lengths[i], i
             one.arcs = &arcs[begins[i]] if one.size else NULL
@@ -308,7 +308,7 @@ def taking(list streams):
     cdef size_t i, n = len(streams)
     cdef SentenceStream stream
     cdef bint has_outputs = False
-    cdef list states = [], sentences = []
+    cdef list states = new_list(n), sentences = new_list(n)
     cdef dict methods = {}, stopped = {}
     cdef list of_method = None, logits = []
     cdef object method = None
@@ -317,8 +317,8 @@ def taking(list streams):
     for i in range(n):
         fetch_parts(at, i)
         stream = <SentenceStream?> <object> at[i]
-        states.append(stream._state)
-        sentences.append(stream._sentence)
+        put_item(states, i, stream._state)
+        put_item(sentences, i, stream._sentence)
         stream._state.shows_lattice = stream._interim_answers
         if stream._last_came or not stream.is_whole():
             stopped[i] = fault_of(stream)
