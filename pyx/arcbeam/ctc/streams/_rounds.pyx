@@ -86,6 +86,11 @@ cdef class SentenceStream(AnyStream):
         """Frames that have been decoded so far: of all chunks, but for those that wait."""
         return self._sentence.first_frame + self.place.frames
 
+    @property
+    def _is_stopped(self):
+        """Whether the sentence has ended at an endpoint."""
+        return self.place.fired != 0
+
     cdef bint is_whole(self) except -1:
         """False once something was raised between the search's first step with a chunk and the stream's result."""
         return self._state.is_at(self.place.frames, self.place.is_final)

@@ -37,6 +37,8 @@ class CtcChunkDecoder(ChunkDecoder[SentenceStream, Partial]):
 
     def __init__(self, search: BeamSearch) -> None:
         self.search, self.engine, self.columns = search, search.engine, search.columns
+        self.nothing = search.results(NO_PATH, {})  # of sentences that begin
+        self.open_reader = lambda: search.graph.word_reader
 
     def keep(self, chunk: Any, cuda_stream: Any, max_frames: int) -> KeptChunk:
         """A chunk, checked, that will be decoded later, in pieces if it has more frames than that."""
