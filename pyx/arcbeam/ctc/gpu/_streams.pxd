@@ -34,6 +34,14 @@ cdef struct StateRoom:
     uint32_t buffer
 
 
+cdef class SpareRooms:
+    cdef list rooms  # of (DeviceBuffer, tokens, entries)
+    cdef readonly size_t nbytes
+    cdef int give(self, DeviceBuffer memory, const StateRoom& room) except -1
+    cdef DeviceBuffer take(self, StateRoom* room)
+    cdef int clear(self) except -1
+
+
 cdef class LinkRoom:
     cdef DeviceBuffer memory
     cdef uint32_t links, steps, entries
@@ -61,6 +69,7 @@ cdef class CudaStream(SearchState):
     cdef size_t num_settled
     cdef EndpointRules rules
     cdef DeviceBuffer even, odd  # the memory of both states
+    cdef SpareRooms spares  # from which it comes, and to which it goes; None: it may have histories
     cdef object graph  # on the host
     cdef DeviceRescoring rescoring  # None: no language model
     cdef LmContext lm_context

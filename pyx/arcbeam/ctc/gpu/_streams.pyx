@@ -51,10 +51,44 @@ cdef extern from "arcbeam/ctc/gpu/_streams/state.hpp" namespace "arcbeam" nogil:
 
 cdef BoostList NOTHING = no_phrases()
 
+cdef enum:
+    SPARE_BYTES = 1 << 25  # of rooms without streams
+
 
 cdef uint64_t bytes_of(const StateRoom& room) noexcept:
     """The bytes of a room; tokens have room for histories, which stay those of no boost without boosts and models."""
     return stream_bytes(rescoring_tokens_bytes(room.tokens), room.entries)
+
+
+@cython.final
+@cython.no_gc
+cdef class SpareRooms:
+    """Rooms of streams that have ended, for those that begin: the driver takes microseconds for each allocation."""
+    # Only of streams without boosts and models, whose rooms have been set to 0 and have no histories.
+
+    def __cinit__(self):
+        self.rooms = []
+
+    cdef int give(self, DeviceBuffer memory, const StateRoom& room) except -1:
+        if room.tokens != 0 and self.nbytes + memory.capacity <= SPARE_BYTES:
+            self.rooms.append((memory, room.tokens, room.entries))
+            self.nbytes += memory.capacity
+        return 0
+
+    cdef DeviceBuffer take(self, StateRoom* room):
+        """The memory of a room, or None."""
+        cdef DeviceBuffer memory
+        if not self.rooms:
+            return None
+        memory, room.tokens, room.entries = self.rooms.pop()
+        room.address = memory.address
+        self.nbytes -= memory.capacity
+        return memory
+
+    cdef int clear(self) except -1:
+        """Frees them all."""
+        self.rooms, self.nbytes = [], 0
+        return 0
 
 
 @cython.final
@@ -88,14 +122,18 @@ cdef class CudaStream(SearchState):
     """A sentence of a stream between two chunks; takes no frame after an endpoint. `saved` must have been checked."""
 
     def __cinit__(self, MemoryPool pool not None, Stream stream not None, graph, DeviceRescoring rescoring,
-                  BoostList boost, rules, lm_context, saved, lattice_beam=None):
+                  SpareRooms spares not None, BoostList boost, rules, lm_context, saved, lattice_beam=None):
         self.graph, self.rescoring, self.boost, self.saved = graph, rescoring, boost, saved
         take_rules(rules, &self.rules)
         self.has_rules = self.rules.num_rules != 0
         take_lm_context(lm_context, self.lm_context)
         self.models = StreamModels(NULL, NULL, SharedBits(0, 0), (<BoostList> (NOTHING if boost is None else boost)).view)
-        self.even, self.odd = [DeviceBuffer(pool, stream, "the state of a stream") for _ in range(2)]
         self.state, self.spare = StateRoom(0, 0, 0, 0), StateRoom(0, 0, 0, 1)
+        if boost is None and rescoring is None:
+            self.spares = spares
+            self.even, self.odd = spares.take(&self.state), spares.take(&self.spare)
+        self.even = self.even or DeviceBuffer(pool, stream, "the state of a stream")
+        self.odd = self.odd or DeviceBuffer(pool, stream, "the state of a stream")
         self.keeps_links = lattice_beam is not None
         if self.keeps_links:
             self.lattice_beam = lattice_beam
@@ -113,6 +151,11 @@ cdef class CudaStream(SearchState):
         else:
             self.models.kenlm, self.numbers = &rescoring.host_view, rescoring.requests
             self.numbers.numbered[id(self)] = self
+
+    def __dealloc__(self):
+        if self.spares is not None:
+            self.spares.give(self._memory(self.state), self.state)
+            self.spares.give(self._memory(self.spare), self.spare)
 
     @property
     def nbytes(self):

@@ -20,7 +20,7 @@ from arcbeam.ctc.gpu.models._request_buffers cimport LaneRequests
 from arcbeam.ctc.gpu.engine._paths cimport Paths
 from arcbeam.ctc.gpu.searches._search cimport DeviceGraph, device_graph
 from arcbeam.ctc.gpu.searches._searches cimport Searches
-from arcbeam.ctc.gpu._streams cimport CudaStream
+from arcbeam.ctc.gpu._streams cimport CudaStream, SpareRooms
 from arcbeam.ctc.gpu.engine._window cimport Window
 
 from arcbeam.arrays.batches import start_states
@@ -41,6 +41,7 @@ cdef class CudaEngine(BatchEngine):
     cdef DeviceInputChecks device_input_checks
     cdef DeviceLogSoftmax log_softmax  # None until a batch on the device has logits
     cdef object all_streams  # that are alive
+    cdef SpareRooms spares
     cdef object room
     cdef object tokens  # average tokens of a frame in the last batch; None: not known
     cdef bint lean  # one lane did not have room: the next attempt takes the least memory
@@ -48,7 +49,7 @@ cdef class CudaEngine(BatchEngine):
     def __init__(self, graph, int ordinal, options, *, size_t threads, size_t lookup_threads, rescoring=None):
         cdef size_t memory_limit = options.memory_limit or 0, taken
         self.open(ordinal)
-        self.all_streams = weakref.WeakSet()
+        self.all_streams, self.spares = weakref.WeakSet(), SpareRooms()
         self.graph = device_graph(graph, self.context)
         if memory_limit and self.graph.bytes > memory_limit:
             raise CapacityError(f"memory_limit: the graph alone needs {self.graph.bytes:,} bytes on cuda:{ordinal}, "
@@ -96,8 +97,8 @@ cdef class CudaEngine(BatchEngine):
         """A CudaStream, new or from `saved`; with a `lattice_beam` it keeps links. UnsupportedError for some boosts."""
         if boost is not None and self.rescoring is not None:
             self.rescoring.check_boosts([boost])
-        stream = CudaStream(self.pool, self.stream, self.graph.source, self.rescoring, boost, rules, lm_context, saved,
-                            lattice_beam)
+        stream = CudaStream(self.pool, self.stream, self.graph.source, self.rescoring, self.spares, boost, rules, lm_context,
+                            saved, lattice_beam)
         self.all_streams.add(stream)
         return stream
 
@@ -211,6 +212,7 @@ cdef class CudaEngine(BatchEngine):
         return BatchEngine.give_back(self)
 
     cdef int free(self) except -1:
+        self.spares.clear()
         if self.log_softmax is not None:
             self.log_softmax.clear()
         return self.window.clear()
@@ -245,7 +247,7 @@ cdef class CudaEngine(BatchEngine):
             return {"graph": self.graph.bytes + window.graph_columns.capacity, "language_models": models,
                     "lanes": self.searches.room_bytes(), "token_log": self.searches.log_bytes(), "boosts": boosts,
                     "paths": window.batch.path_bytes(), "log_probs": self._log_prob_bytes(),
-                    "batch": window.batch.other_bytes() + window.lattices.device_bytes(), "pinned": host,
+                    "batch": window.batch.other_bytes() + window.lattices.device_bytes() + self.spares.nbytes, "pinned": host,
                     "bucketed": bucketed, "streams": sum([stream.nbytes for stream in self.all_streams])}
 
     @property
