@@ -147,8 +147,8 @@ cdef class Round:
     cdef const float[::1] of_frames  # confidences
     cdef const int64_t[::1] begins  # of each chunk among them
 
-    def __init__(self, list streams, list sentences, kind, results, set later, lattices, dict refused, list last, inputs,
-                 size_t columns, confidences):
+    def __init__(self, list streams, list sentences, kind, results, set later, lattices, dict refused, list last,
+                 inputs, size_t columns, confidences):
         cdef size_t i, n = len(streams)
         self.kind, self.results, self.with_outputs = kind, results, {}
         self.items, self.sentences = refused, sentences

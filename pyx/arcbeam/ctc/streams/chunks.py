@@ -91,7 +91,17 @@ class CtcChunkDecoder(ChunkDecoder[SentenceStream, Partial]):
             later = {at for places in groups.values() for at in places}
             results = search.results(paths._replace(lattices=None), wrong)
             round_ = Round(
-                streams, sentences, Partial, results, later, paths.lattices, nothing, call.last, inputs, self.columns, known
+                streams,
+                sentences,
+                Partial,
+                results,
+                later,
+                paths.lattices,
+                nothing,
+                call.last,
+                inputs,
+                self.columns,
+                known,
             )
             with_lattices = replace(results, paths=paths) if groups else results
             round_.take_later(self.outputs(with_lattices, groups, sentences))

@@ -31,8 +31,8 @@ std::vector<TextRange> write_words(const WordSource& source, const std::uint32_t
 // Appends the text of a path that goes on from `end`, and leaves there where it ends.
 void write_text(const WordSource& source, const PathView& path, TextEnd& end, std::string& text);
 
-// The text of the first arcs of a path, to which arcs are added: what is written of these stays. After it stands the
-// text of arcs that may change.
+// The text of the first arcs of a path, to which arcs are added: what is written of these stays. After it stands
+// the text of arcs that may change.
 struct KeptText {
     std::size_t arcs = 0;
     std::size_t size = 0;  // bytes that stay

@@ -97,8 +97,8 @@ cdef class CudaEngine(BatchEngine):
         """A CudaStream, new or from `saved`; with a `lattice_beam` it keeps links. UnsupportedError for some boosts."""
         if boost is not None and self.rescoring is not None:
             self.rescoring.check_boosts([boost])
-        stream = CudaStream(self.pool, self.stream, self.graph.source, self.rescoring, self.spares, boost, rules, lm_context,
-                            saved, lattice_beam)
+        stream = CudaStream(self.pool, self.stream, self.graph.source, self.rescoring, self.spares, boost, rules,
+                            lm_context, saved, lattice_beam)
         self.all_streams.add(stream)
         return stream
 
@@ -247,8 +247,8 @@ cdef class CudaEngine(BatchEngine):
             return {"graph": self.graph.bytes + window.graph_columns.capacity, "language_models": models,
                     "lanes": self.searches.room_bytes(), "token_log": self.searches.log_bytes(), "boosts": boosts,
                     "paths": window.batch.path_bytes(), "log_probs": self._log_prob_bytes(),
-                    "batch": window.batch.other_bytes() + window.lattices.device_bytes() + self.spares.nbytes, "pinned": host,
-                    "bucketed": bucketed, "streams": sum([stream.nbytes for stream in self.all_streams])}
+                    "batch": window.batch.other_bytes() + window.lattices.device_bytes() + self.spares.nbytes,
+                    "pinned": host, "bucketed": bucketed, "streams": sum([stream.nbytes for stream in self.all_streams])}
 
     @property
     def placement(self):
