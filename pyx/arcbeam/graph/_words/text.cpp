@@ -26,6 +26,7 @@ enum class Added { kNothing, kWord, kPiece };  // kPiece: to the last word
 
 // Of many short paths, what one reads is fetched while those before it are read.
 constexpr std::size_t kPathsAhead = 4;
+constexpr std::size_t kArcPathsAhead = 8;  // of a step that reads little of each
 
 // Writes the arcs that may write a word to `found`, which has room for all; their number.
 std::size_t writing_arcs(const WordSource& source, const PathView& path, std::uint32_t* found) {
@@ -71,17 +72,18 @@ PathsLabels labels_of(const std::vector<ReadPath>& paths) {
         if (const std::size_t most = count + path.settled.size + path.rest.size; most > labels.size()) {
             labels.resize(2U * most);
         }
-        const std::size_t first = count;
         count += writing_arcs(*path.source, path.settled, labels.data() + count);
         const std::size_t settled = count;
         count += writing_arcs(*path.source, path.rest, labels.data() + count);
-        for (std::size_t at = first; at < count; ++at) {
-            __builtin_prefetch(path.source->graph.words + labels[at]);
-        }
         found.ends.push_back({settled, count});
     }
-    std::size_t at = 0, written = 0;
+    std::size_t at = 0, written = 0, fetched = 0, next = 0;
     for (std::size_t i = 0; i < paths.size(); ++i) {
+        for (; next < std::min(i + kArcPathsAhead, paths.size()); ++next) {
+            for (; fetched < found.ends[next].all; ++fetched) {
+                __builtin_prefetch(paths[next].source->graph.words + labels[fetched]);
+            }
+        }
         const WordSource& source = *paths[i].source;
         const auto write_until = [&](std::size_t& end) {
             for (; at < end; ++at) {
