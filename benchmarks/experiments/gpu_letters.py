@@ -155,6 +155,7 @@ def one(
     }
     if theirs is not None:
         row["peer_ms"], row["peer_wall"] = 1e3 * timings["riva"].seconds, timings["riva"].wall
+        row["peer_rtfx"] = dataset.seconds / timings["riva"].seconds
         row["ratio"], row["ratio_spread"] = timing.ratio(timings["riva"], timings["ours"])
     if work.measure == LISTS:
         row["share"] = 100 * timing.ratio(timings["plain"], timings["ours"])[0]
