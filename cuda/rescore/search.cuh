@@ -4,6 +4,7 @@
 
 #include "decode/launch/work.cuh"
 #include "rescore/end.cuh"
+#include "rescore/small_keys.cuh"
 
 namespace arcbeam {
 
@@ -27,7 +28,9 @@ struct RescoringSearch {
     using Lane = RescoringLane;
     static constexpr bool kLattices = Variant::kLattices;
     static constexpr bool kStreams = true;
-    static constexpr bool kSmallFrames = false;
+    static constexpr bool kSmallFrames =
+        Variant::kBoostsAlone && !Variant::kLattices && !Variant::kHasNewWords && !Variant::kIsOpened;
+    using SmallKeys = PhraseKeys<Variant>;
     struct Counted {
         Counts counts;
         LookupCounts lookups;
