@@ -25,6 +25,9 @@ struct StateKeys {
     ARCBEAM_DEVICE static History load(const Lane&, std::uint32_t) { return {}; }
     ARCBEAM_DEVICE static void store(const Lane&, std::uint32_t, History) {}
     ARCBEAM_DEVICE static bool are_equal(History, History) { return true; }
+    ARCBEAM_DEVICE static bool fit(bool, std::uint32_t) { return true; }
+    ARCBEAM_DEVICE static void begin() {}
+    ARCBEAM_DEVICE static void commit() {}
     // The threads whose key is this thread's, if it has one.
     ARCBEAM_DEVICE static std::uint32_t match(bool has, std::uint32_t state, History) {
         return simt::match_any(simt::kAllThreads, has ? state : std::uint64_t{1} << 32U | simt::warp_thread());
@@ -85,12 +88,15 @@ class SmallFrames {
         if (!expand_small(params_, labels_, lane_.acoustic, own_, arcs, candidates_, count, bound)) {
             return false;
         }
+        keys_.begin();
         New made = recombine(count, bound);
-        if (!close(bound, made) || popcount(made.alive) > lane_.shared_capacity ||
+        if (!close(bound, made) || !keys_.fit(is_in(made.alive), made.state) ||
+            popcount(made.alive) > lane_.shared_capacity ||
             popcount(made.alive) > lane_.state.log_capacity - lane_.state.log_size) {
             return false;
         }
         lane_.counts.leaving_arcs += arcs;
+        keys_.commit();
         lane_.counts.admitted += made.is_admitted ? 1U : 0U;
         commit(made);
         store_row(row);
@@ -172,7 +178,7 @@ class SmallFrames {
 
     // Of the candidates of a key, the first in the order of law 2 stays, in its thread. Where words change costs,
     // they do so first, and the bound becomes that of the changed costs.
-    ARCBEAM_DEVICE New recombine(std::uint32_t count, float& bound) const {
+    ARCBEAM_DEVICE New recombine(std::uint32_t count, float& bound) {
         const std::uint32_t me = simt::warp_thread();
         New made{};
         made.packed = kNoPacked;
@@ -205,7 +211,7 @@ class SmallFrames {
     }
 
     // Adds what words add to the candidates, of which those within the bound of the sums stay.
-    ARCBEAM_DEVICE void add_words(New& made, float& bound) const {
+    ARCBEAM_DEVICE void add_words(New& made, float& bound) {
         made.history = simt::shuffle(simt::kAllThreads, own_.history, made.source);
         float cost = kInfiniteCost;
         if (made.is_admitted) {
@@ -235,7 +241,7 @@ class SmallFrames {
     }
 
     // Follows epsilon arcs, by the depth of the states that they leave; false: there are too many states.
-    ARCBEAM_DEVICE bool close(float bound, New& made) const {
+    ARCBEAM_DEVICE bool close(float bound, New& made) {
         std::uint32_t followed = 0U;  // threads whose states have been
         for (;;) {
             const bool is_open = is_in(made.alive & ~followed);
@@ -259,7 +265,7 @@ class SmallFrames {
     }
 
     // Follows the epsilon arcs of one thread's state. `found` gets the threads of states that were not there.
-    ARCBEAM_DEVICE bool follow(std::uint32_t source, float bound, New& made, std::uint32_t& found) const {
+    ARCBEAM_DEVICE bool follow(std::uint32_t source, float bound, New& made, std::uint32_t& found) {
         const std::uint32_t end = simt::shuffle(simt::kAllThreads, made.row.arcs.first_emitting, source);
         const std::uint32_t first = simt::shuffle(simt::kAllThreads, made.row.arcs.first_arc, source);
         const float cost = packed_cost(simt::shuffle(simt::kAllThreads, made.packed, source));
@@ -362,7 +368,7 @@ class SmallFrames {
 
     const SearchParams& params_;
     Lane& lane_;
-    const Keys keys_;
+    Keys keys_;
     SmallCandidate* const candidates_;
     const ArcLabels labels_;
     std::uint32_t alive_;  // threads that have a token
