@@ -78,10 +78,11 @@ def true_places(list items):
     cdef vector[void*] at
     cdef size_t i
     cdef list found = []
+    cdef object yes = True, no = False
     addresses_of(items, at)
     for i in range(at.size()):
-        if at[i] == <void*> True:
+        if at[i] == <void*> yes:
             found.append(i)
-        elif at[i] != <void*> False:
+        elif at[i] != <void*> no:
             return None
     return found
