@@ -427,7 +427,7 @@ MAY_INCLUDE = {
     PYX + "ctc/gpu/models/_requests": {PYX + "ctc/gpu/models/_requests", "common", "kenlm", "shared"},
     PYX + "ctc/gpu/_streams": {PYX + f"ctc/gpu/{name}" for name in ("_streams", "models/_requests")}
     | {"decode", "graph", "rescore", "shared"},
-    PYX + "transducer/gpu/_beam_states": {PYX + "transducer/gpu/_beam_states", "shared", "transducer"},
+    PYX + "transducer/gpu/_beam_states": {PYX + "transducer/gpu/_beam_states", "pool", "shared", "transducer"},
     PYX + "gpu": {PYX + "gpu"},
     PYX + "ctc/gpu": {PYX + "ctc/gpu", PYX + "ctc/gpu/models/_requests", PYX + "gpu"},
 }
