@@ -417,7 +417,7 @@ MAY_INCLUDE = {
     PYX + "lm/_language_model": {PYX + "lm/_language_model", "common", "shared"},
     PYX + "lm/_lm_buckets": {PYX + "lm/_lm_buckets", "common", "shared"},
     PYX + "transducer/_boosting_tree": {PYX + "transducer/_boosting_tree", "shared"},
-    PYX + "transducer/gpu/_lattices": {PYX + "transducer/gpu/_lattices", "shared", "transducer"},
+    PYX + "transducer/gpu/_lattices": {PYX + "transducer/gpu/_lattices", "pool", "shared", "transducer"},
     PYX + "transducer/_token_ngrams": {PYX + "transducer/_token_ngrams", "kenlm", "shared"},
     PYX + "ctc/align/_frame_costs": {PYX + "ctc/align/_frame_costs", "decode"},
     PYX + "ctc/gpu/_staging": {PYX + "ctc/gpu/_staging", "pool", "decode"},

@@ -45,7 +45,7 @@ cdef class BeamGroup(Group):
         found = Group.memory(self)
         found["hypotheses"] += self.arena.capacity + self.arena_before.capacity + self.packed.capacity
         found["hypotheses"] += self.lattices.capacity()
-        found["pinned"] += self.states.host.pinned_bytes()
+        found["pinned"] += self.states.host.pinned_bytes() + self.lattices.host.pinned_bytes()
         return found
 
     cdef void clear(self) noexcept nogil:
@@ -57,6 +57,7 @@ cdef class BeamGroup(Group):
 
     cdef int release(self) except -1:
         self.states.host = HostBuffer(self.pool.context)
+        self.lattices.release()
         return Group.release(self)
 
     cdef int begin(self, const int64_t[:, ::1] utterances, list states, bint on_host) except -1:
@@ -259,7 +260,7 @@ cdef class BeamGroup(Group):
             with nogil:
                 list_ended(options, lanes[i].offset, ended, log + <size_t> i * memory.rooms.labels, found.of[i])
         if self.keeps_lattices:
-            self.lattices.collect(lanes, self.params.blank, found.lattices)
+            self.lattices.collect(lanes, self.params.blank, self.threads[0], found.lattices)
         for i, member in enumerate(members):
             results[member] = (found.take, i, None)
         return 0
