@@ -16,9 +16,9 @@ class LazyPool {
   public:
     explicit LazyPool(std::size_t threads) : threads_(threads) {}
 
-    // Calls work(item) for all items, and throws what the first of those that threw has thrown. Fewer than `fewest`
-    // are left to the caller, and all of them where no threads can be started. These are calls of one thread at a
-    // time.
+    // Calls work(item) for all items. Fewer than `fewest` are done by the caller, which stops at an error, and all
+    // where no threads can be started. Threads do all items; then the error of the first that threw is thrown.
+    // These are calls of one thread at a time.
     template <class Work>
     void each(std::size_t items, std::size_t fewest, const Work& work) {
         if (items < fewest || !is_made()) {
