@@ -12,7 +12,7 @@
 #   make gpu-profile     ncu on one launch of the search (DECODE_ARGS="--batch 1 --beam 12 --max-active 5000")
 #                   For all of these: WHEELS=folder of wheels to use besides, CARRIED=folder filled by benchmarks.pack,
 #                   GPU_LIMIT=seconds (460) after which a command, be it a build or one on the GPU, is ended, so that a
-#                   kernel that hangs ends; 0: no limit
+#                   kernel that hangs ends; 0: no limit; GPU_WORKERS=12: so many tests at a time, by pytest-xdist
 
 .PHONY: gpu-site gpu-carried gpu-build gpu-graphs gpu-bench gpu-profile gpu-test
 .PHONY: gpu-driver gpu-decode gpu-rescore gpu-transducer gpu-ptx gpu-speech gpu-large gpu-riva gpu-sanitizer
@@ -22,7 +22,7 @@ GPU_PYTHON ?= python3
 GPU_LIMIT ?= 460
 GPU_PATH = PYTHONPATH=$(CURDIR)/pyx:$(CURDIR)/$(GPU_SITE)$(if $(PYTHONPATH),:$(PYTHONPATH))
 GPU_RUN = $(GPU_PATH) timeout -k 15 $(GPU_LIMIT)
-GPU_TESTS = $(GPU_RUN) $(GPU_PYTHON) -m pytest -q
+GPU_TESTS = $(GPU_RUN) $(GPU_PYTHON) -m pytest -q $(if $(GPU_WORKERS),-n $(GPU_WORKERS))
 GPU_SITE := build/gpu-site
 GPU_TEST_PARTS := $(or $(PART),driver decode rescore transducer ptx speech large riva sanitizer)
 # Not those of tests, nor that of another version.
@@ -70,7 +70,8 @@ TESTS_decode := tests/gpu/test_decode_on_gpu.py tests/gpu/test_host_arrays_on_gp
 TESTS_rescore := tests/gpu/test_rescoring_on_gpu.py tests/gpu/test_stages_on_gpu.py \
 	tests/gpu/test_rescored_streams_on_gpu.py
 TESTS_transducer := tests/gpu/test_transducer_on_gpu.py tests/gpu/test_transducer_sentences_on_gpu.py \
-	tests/gpu/test_transducer_beam_on_gpu.py tests/gpu/test_transducer_beam_streams_on_gpu.py
+	tests/gpu/test_transducer_beam_on_gpu.py tests/gpu/test_transducer_beam_streams_on_gpu.py \
+	tests/gpu/test_transducer_lattice_on_gpu.py
 
 gpu-driver gpu-decode gpu-rescore gpu-transducer: gpu-%: gpu-build
 	$(call timed,$*,$(GPU_TESTS) $(TESTS_$*) $(PYTEST_ARGS))
@@ -81,7 +82,7 @@ gpu-ptx: gpu-build
 	cd build_backend; ARCBEAM_CUDA_ARCHS=80 timeout -k 15 $(GPU_LIMIT) $(GPU_PYTHON) -c \
 		'import cuda_build; cuda_build.build_kernels("$(CURDIR)/build/ptx/arcbeam/kernels")'
 	$(call timed,ptx,PYTHONPATH=$(CURDIR)/build/ptx:$(CURDIR)/$(GPU_SITE)$(if $(PYTHONPATH),:$(PYTHONPATH)) timeout -k 15 $(GPU_LIMIT) \
-		$(GPU_PYTHON) -m pytest -q $(TESTS_driver) $(TESTS_decode) $(TESTS_rescore) $(TESTS_transducer) $(PYTEST_ARGS))
+		$(GPU_PYTHON) -m pytest -q $(if $(GPU_WORKERS),-n $(GPU_WORKERS)) $(TESTS_driver) $(TESTS_decode) $(TESTS_rescore) $(TESTS_transducer) $(PYTEST_ARGS))
 
 # Real speech and workloads; the CPU twin takes most of the time. "large": with the graph of 12 million states.
 gpu-speech: gpu-carried

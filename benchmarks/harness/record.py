@@ -107,8 +107,10 @@ def is_dirty() -> bool:
 
 
 def gpu() -> dict[str, object]:
-    """The first GPU as nvidia-smi describes it: name, driver, clocks in MHz, watts, degrees; empty without one."""
-    command = ["nvidia-smi", f"--query-gpu={','.join(GPU_FIELDS.values())}", "--format=csv,noheader,nounits", "-i", "0"]
+    """The first GPU in use as nvidia-smi says: name, driver, clocks in MHz, watts, degrees; empty without one."""
+    first = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0] or "0"
+    fields = ",".join(GPU_FIELDS.values())
+    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits", "-i", first]
     try:
         line = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
     except (OSError, subprocess.SubprocessError):

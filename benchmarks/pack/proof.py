@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from queue import SimpleQueue
 
 from arcbeam.ctc.gpu.searches.kernels import all_kernels
 from benchmarks.data.datasets import CACHE
@@ -39,6 +40,7 @@ OUTER = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "PART", "PYTEST_AR
 TAKES = {
     "again": "1: also what has passed with these kernels and this commit",
     "jobs": "parts that run side by side (1); seconds are then of a GPU that they share",
+    "gpus": "GPUs over which these are spread (1); each part still sees all, its own first",
 }
 ENDS = [
     Column("seconds", "seconds", "{:.1f}"),
@@ -143,8 +145,11 @@ def rows(
     if kernels != record.tree_kernels():
         raise RuntimeError("the kernels in use were not built from these sources: run make gpu-build first")
 
-    jobs = int(context.options.get("jobs") or 1)
+    jobs, gpus = (int(context.options.get(name) or 1) for name in ("jobs", "gpus"))
     as_built = {"AS_BUILT": "1"} if jobs > 1 else {}
+    free: SimpleQueue[int] = SimpleQueue()
+    for job in range(jobs):
+        free.put(job % gpus)
 
     def row_of(part: Part) -> Row:
         kept = Kept(KEPT / experiment / f"{part.name}.json", kernels)
@@ -153,7 +158,10 @@ def rows(
             return dict(part.what) | (known or {"status": NOT_RUN})
         context.progress(part.name)
         at, began = datetime.now(UTC), time.monotonic()
-        ended = make_gpu_test(part.variables | as_built)
+        gpu = free.get()
+        visible = {"CUDA_VISIBLE_DEVICES": ",".join(str((gpu + i) % gpus) for i in range(gpus))} if gpus > 1 else {}
+        ended = make_gpu_test(part.variables | as_built | visible)
+        free.put(gpu)
         row: Row = {"seconds": round(time.monotonic() - began, 1), "at": at.strftime("%Y-%m-%d %H:%M UTC")}
         row |= {"last": ended.last(), **counts(ended)}
         kept.put(row)

@@ -107,6 +107,8 @@ TASKS = (
          {"graph": "spm512-3gram", "search": WIDE}),
     Task("words", "letters, a 3-gram", "riva-asrlib-decoder", "gpu_riva", True,
          {"graph": "char-3gram", "search": WIDE}),
+    Task("words", "letters, 688 utterances of 4 s at once", "riva-asrlib-decoder", "gpu_letters", True,
+         {"measure": "best path", "utterances": 688, "search": WIDE}),
     Task("ten answers, with confidences", "512 pieces, a 3-gram", "riva-asrlib-decoder", "gpu_lattice", True,
          {"graph": "spm512-3gram", "search": WIDE}, _lists, "WER of the best of ten"),
     Task("pieces, no lexicon", "512 pieces, a 5-gram of them", "NeMo's CTC beam search", "gpu_nemo", True,

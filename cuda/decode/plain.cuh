@@ -18,8 +18,9 @@ struct PlainSearch {
     // of whole utterances spill more, so it is in kernels of its own there.
     static constexpr bool kStreams = streams;
 
-    // Whether one warp decodes small frames.
+    // Whether one warp decodes small frames, and the keys of their tokens, see StateKeys.
     static constexpr bool kSmallFrames = !lattices;
+    using SmallKeys = StateKeys;
 
     // The part of the parameter that all searches have.
     ARCBEAM_DEVICE static const SearchParams& common(const Params& params) { return params; }

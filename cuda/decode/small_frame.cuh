@@ -5,59 +5,70 @@
 // out   the same after some frames; a frame that a warp cannot decode is left to the block without a trace: it has
 //       too many arcs, candidates or states, has no room in the log, is dead, or its row is not there
 //
-// A thread has a token. The arcs of all tokens are numbered on, and each thread takes up to four at a time, whose
-// loads wait together; so the bound is nearly always final before a candidate is noted. Each candidate within it
-// gets a thread, and one for each state stays, where it is; so the tokens of a frame may be in any threads.
+// A thread has a token. Each candidate within the bound gets a thread, and one for each key stays, where it is; so
+// the tokens of a frame may be in any threads.
 #pragma once
 
 #include "decode/frame.cuh"
+#include "decode/small_arcs.cuh"
 
 namespace arcbeam {
 
-constexpr std::uint32_t kMostSmallArcs = 1024U;  // of the tokens of a frame
 constexpr std::uint32_t kMostSmallColumns = 128U;
-constexpr std::uint32_t kSmallCandidates = 64U;  // noted before the bound is final; 32 may be within it
 
-// A candidate in shared memory, on its way to a thread.
-struct alignas(16) SmallCandidate {
-    std::uint64_t packed;  // pack(cost, arc)
-    std::uint32_t state;
-    std::uint32_t source;  // the thread of its token
+// The keys of tokens in a thread each: graph states alone. rescore/small_keys.cuh has others.
+struct StateKeys {
+    struct History {};  // what a key has beside its state
+    static constexpr bool kHaveWords = false;
+
+    ARCBEAM_DEVICE StateKeys(const SearchParams&, const Lane&) {}
+    ARCBEAM_DEVICE static History load(const Lane&, std::uint32_t) { return {}; }
+    ARCBEAM_DEVICE static void store(const Lane&, std::uint32_t, History) {}
+    ARCBEAM_DEVICE static bool are_equal(History, History) { return true; }
+    ARCBEAM_DEVICE static bool fit(bool, std::uint32_t) { return true; }
+    ARCBEAM_DEVICE static void begin() {}
+    ARCBEAM_DEVICE static void commit() {}
+    // The threads whose key is this thread's, if it has one.
+    ARCBEAM_DEVICE static std::uint32_t match(bool has, std::uint32_t state, History) {
+        return simt::match_any(simt::kAllThreads, has ? state : std::uint64_t{1} << 32U | simt::warp_thread());
+    }
 };
 
-// A token, or a new one, of this thread.
-struct SmallToken {
-    float cost;
-    std::uint32_t first_emitting;
-    std::uint32_t arcs_end;
-    float smallest_weight;
-    std::uint32_t state;
-    std::uint32_t milestone;
-};
-
+template <class Search>
 class SmallFrames {
   public:
+    using Params = typename Search::Params;
+    using Lane = typename Search::Lane;
+    using Keys = typename Search::SmallKeys;
+    using History = typename Keys::History;
+
     // The lane's tokens, of which it has at most one for each thread. `candidates` are kSmallCandidates of the
     // warp.
-    ARCBEAM_DEVICE SmallFrames(const SearchParams& params, Lane& lane, SmallCandidate* candidates)
-        : params_(params), lane_(lane), candidates_(candidates), labels_(ArcLabels::of(params)) {
+    ARCBEAM_DEVICE SmallFrames(const Params& params, Lane& lane, SmallCandidate* candidates)
+        : params_(Search::common(params)),
+          lane_(lane),
+          keys_(params, lane),
+          candidates_(candidates),
+          labels_(ArcLabels::of(params_)) {
         const std::uint32_t me = simt::warp_thread();
         const std::uint32_t n = lane.state.num_tokens;
         alive_ = n < simt::kWarpSize ? (1U << n) - 1U : simt::kAllThreads;
-        own_ = SmallToken{kInfiniteCost, 0U, 0U, kInfiniteCost, 0U, kNoIndex};
+        own_ = SmallToken<History>{kInfiniteCost, 0U, 0U, kInfiniteCost, 0U, kNoIndex, History{}};
         if (me < n) {
             const Token token = lane.tokens.token[me];
-            own_ = SmallToken{token.cost,
-                              token.first_emitting,
-                              token.arcs_end,
-                              token.smallest_weight,
-                              static_cast<std::uint32_t>(lane.tokens.state[me]),
-                              static_cast<std::uint32_t>(lane.tokens.milestone[me])};
+            own_ = SmallToken<History>{token.cost,
+                                       token.first_emitting,
+                                       token.arcs_end,
+                                       token.smallest_weight,
+                                       static_cast<std::uint32_t>(lane.tokens.state[me]),
+                                       static_cast<std::uint32_t>(lane.tokens.milestone[me]),
+                                       keys_.load(lane, me)};
         }
     }
 
     // Whether a warp may decode the next frame, one before `until`.
-    ARCBEAM_DEVICE static bool may_try(const SearchParams& params, const Lane& lane, std::uint32_t until) {
+    ARCBEAM_DEVICE static bool may_try(const Params& given, const Lane& lane, std::uint32_t until) {
+        const SearchParams& params = Search::common(given);
         const std::uint32_t n = lane.state.num_tokens;
         const std::uint32_t next = lane.state.frame + 1U;
         return n <= params.small_frame && n <= lane.shared_capacity && params.columns <= kMostSmallColumns &&
@@ -72,18 +83,21 @@ class SmallFrames {
         load_row_of(lane_.state.frame + 1U, row);
         std::uint32_t count = 0U;
         float bound = kInfiniteCost;
-        const std::uint64_t leaving_before = lane_.counts.leaving_arcs;
-        if (!expand(count, bound)) {
-            lane_.counts.leaving_arcs = leaving_before;
+        const bool leaves = is_in(alive_) && own_.cost <= beam_bound(0.0F, params_.beam);
+        const std::uint32_t arcs = leaves ? own_.arcs_end - own_.first_emitting : 0U;
+        if (!expand_small(params_, labels_, lane_.acoustic, own_, arcs, candidates_, count, bound)) {
             return false;
         }
-        New made = recombine(count);
-        if (!close(bound, made) || popcount(made.alive) > lane_.shared_capacity ||
+        keys_.begin();
+        New made = recombine(count, bound);
+        if (!close(bound, made) || !keys_.fit(is_in(made.alive), made.state) ||
+            popcount(made.alive) > lane_.shared_capacity ||
             popcount(made.alive) > lane_.state.log_capacity - lane_.state.log_size) {
-            lane_.counts.leaving_arcs = leaving_before;
             return false;
         }
-        lane_.counts.admitted += simt::warp_thread() < count ? 1U : 0U;
+        lane_.counts.leaving_arcs += arcs;
+        keys_.commit();
+        lane_.counts.admitted += made.is_admitted ? 1U : 0U;
         commit(made);
         store_row(row);
         ++lane_.state.frame;
@@ -93,11 +107,12 @@ class SmallFrames {
     // Puts the tokens back, and what the next frame needs of the row.
     ARCBEAM_DEVICE void put_back() {
         const std::uint32_t at = simt::place_in(alive_);
-        lane_.tokens = room_for(lane_, lane_.state.num_tokens, lane_.state.frame);
+        Search::place_tokens(lane_, lane_.state.num_tokens, lane_.state.frame);
         if (is_in(alive_)) {
             lane_.tokens.token[at] = Token{own_.cost, own_.first_emitting, own_.arcs_end, own_.smallest_weight};
             lane_.tokens.state[at] = own_.state;
             lane_.tokens.milestone[at] = own_.milestone;
+            keys_.store(lane_, at, own_.history);
         }
         std::uint32_t smallest = kNoCost;
         for (std::uint32_t column = simt::warp_thread(); column < params_.columns; column += simt::kWarpSize) {
@@ -113,8 +128,6 @@ class SmallFrames {
     }
 
   private:
-    static constexpr std::uint32_t kEach = 4U;  // arcs of a thread at a time
-
     // The states of the frame that is being made.
     struct New {
         std::uint32_t alive;  // threads that have one
@@ -122,7 +135,9 @@ class SmallFrames {
         std::uint32_t state;
         std::uint32_t source;  // a thread's token, or where `is_closed` a thread's state of this frame
         bool is_closed;
+        bool is_admitted;  // the candidate of an emitting arc that this thread has got
         StateRow row;
+        History history;
     };
 
     [[nodiscard]] ARCBEAM_DEVICE static bool is_in(std::uint32_t threads) {
@@ -161,122 +176,26 @@ class SmallFrames {
         simt::warp_sync(simt::kAllThreads);
     }
 
-    // The token that arc number `at` leaves, where `ends` of a thread is the number of arcs up to its token.
-    [[nodiscard]] ARCBEAM_DEVICE static std::uint32_t source_of(std::uint32_t at, std::uint32_t ends) {
-        std::uint32_t before = 0U;  // threads whose arcs all come before
-        for (std::uint32_t step = simt::kWarpSize / 2U; step != 0U; step /= 2U) {
-            const std::uint32_t end = simt::shuffle(simt::kAllThreads, ends, before + step - 1U);
-            before += end <= at ? step : 0U;
-        }
-        return before;
-    }
-
-    // Notes the candidates within the bound, which is final then.
-    ARCBEAM_DEVICE bool expand(std::uint32_t& count, float& bound) {
-        const std::uint32_t me = simt::warp_thread();
-        const bool leaves = is_in(alive_) && own_.cost <= beam_bound(0.0F, params_.beam);
-        const std::uint32_t arcs = leaves ? own_.arcs_end - own_.first_emitting : 0U;
-        lane_.counts.leaving_arcs += arcs;
-        std::uint32_t ends = arcs;
-        for (std::uint32_t distance = 1U; distance < simt::kWarpSize; distance *= 2U) {
-            const std::uint32_t before = simt::shuffle_up(simt::kAllThreads, ends, distance);
-            ends += me >= distance ? before : 0U;
-        }
-        const std::uint32_t all = simt::shuffle(simt::kAllThreads, ends, simt::kWarpSize - 1U);
-        if (all > kMostSmallArcs) {
-            return false;
-        }
-        const std::uint32_t first_arc = own_.first_emitting - (ends - arcs);  // an arc's number added is the arc
-        std::uint32_t best = kNoCost;
-        for (std::uint32_t first = 0U; first < all; first += kEach * simt::kWarpSize) {
-            std::uint32_t source[kEach];
-            std::uint32_t arc[kEach];
-            float reached[kEach];
-            ArcTarget target[kEach];
-            for (std::uint32_t k = 0U; k < kEach; ++k) {
-                const std::uint32_t at = first + k * simt::kWarpSize + me;
-                source[k] = arc[k] = 0U;
-                reached[k] = kInfiniteCost;
-                target[k] = ArcTarget{0U, kInfiniteCost};
-                if (first + k * simt::kWarpSize < all) {
-                    source[k] = source_of(at, ends);
-                    const float cost = simt::shuffle(simt::kAllThreads, own_.cost, source[k]);
-                    arc[k] = simt::shuffle(simt::kAllThreads, first_arc, source[k]) + at;
-                    if (at < all) {
-                        const std::uint32_t label = simt::load_readonly(params_.graph.labels + arc[k]);
-                        target[k] = simt::load_readonly(params_.graph.targets + arc[k]);
-                        reached[k] = extend(cost, lane_.acoustic[labels_.column(label)], target[k].weight);
-                    }
-                }
-            }
-            for (std::uint32_t k = 0U; k < kEach; ++k) {
-                const std::uint32_t key = is_finite(reached[k]) ? ordered(reached[k]) : kNoCost;
-                best = key < best ? key : best;
-            }
-            best = simt::reduce_min(simt::kAllThreads, best);
-            bound = best == kNoCost ? bound : beam_bound(from_ordered(best), params_.beam);
-            for (std::uint32_t k = 0U; k < kEach; ++k) {
-                const bool is_noted = admits(bound, reached[k]);
-                const std::uint32_t noted = simt::ballot(simt::kAllThreads, is_noted);
-                const std::uint32_t into = count + simt::place_in(noted);
-                if (is_noted && into < kSmallCandidates) {
-                    simt::store(candidates_ + into,
-                                SmallCandidate{pack(reached[k], arc[k]), target[k].next_state, source[k]});
-                }
-                count += simt::popcount(noted);
-            }
-        }
-        simt::warp_sync(simt::kAllThreads);
-        if (best == kNoCost || count > kSmallCandidates) {
-            return false;
-        }
-        if (all > kEach * simt::kWarpSize) {
-            drop_above(bound, count);
-        }
-        return count <= simt::kWarpSize;
-    }
-
-    // Drops the candidates that were noted while the bound was loose.
-    ARCBEAM_DEVICE void drop_above(float bound, std::uint32_t& count) const {
-        constexpr std::uint32_t kNotedEach = kSmallCandidates / simt::kWarpSize;
-        SmallCandidate noted[kNotedEach];
-        std::uint32_t within = 0U;
-        for (std::uint32_t k = 0U; k < kNotedEach; ++k) {
-            const std::uint32_t at = k * simt::kWarpSize + simt::warp_thread();
-            noted[k] = SmallCandidate{kNoPacked, 0U, 0U};
-            if (at < count) {
-                noted[k] = simt::load(candidates_ + at);
-            }
-        }
-        simt::warp_sync(simt::kAllThreads);
-        for (std::uint32_t k = 0U; k < kNotedEach; ++k) {
-            const bool stays = noted[k].packed != kNoPacked && packed_cost(noted[k].packed) <= bound;
-            const std::uint32_t all = simt::ballot(simt::kAllThreads, stays);
-            if (stays) {
-                simt::store(candidates_ + within + simt::place_in(all), noted[k]);
-            }
-            within += simt::popcount(all);
-        }
-        count = within;
-        simt::warp_sync(simt::kAllThreads);
-    }
-
-    // Of the candidates of a state, the first in the order of law 2 stays, in its thread.
-    ARCBEAM_DEVICE New recombine(std::uint32_t count) const {
+    // Of the candidates of a key, the first in the order of law 2 stays, in its thread. Where words change costs,
+    // they do so first, and the bound becomes that of the changed costs.
+    ARCBEAM_DEVICE New recombine(std::uint32_t count, float& bound) {
         const std::uint32_t me = simt::warp_thread();
         New made{};
         made.packed = kNoPacked;
         made.row.epsilon.depth = kNoIndex;
-        const bool has = me < count;
-        if (has) {
+        made.is_admitted = me < count;
+        if (made.is_admitted) {
             const SmallCandidate candidate = simt::load(candidates_ + me);
             made.packed = candidate.packed;
             made.state = candidate.state;
             made.source = candidate.source;
             made.row = load_row(params_.graph, made.state);
         }
-        const std::uint64_t key = has ? made.state : std::uint64_t{1} << 32U | me;
-        const std::uint32_t same = simt::match_any(simt::kAllThreads, key);
+        if constexpr (Keys::kHaveWords) {
+            add_words(made, bound);
+        }
+        const bool has = made.is_admitted;
+        const std::uint32_t same = keys_.match(has, made.state, made.history);
         std::uint64_t least = made.packed;
         for (std::uint32_t others = same & ~(1U << me); simt::any(simt::kAllThreads, others != 0U);
              others &= others - 1U) {
@@ -285,11 +204,44 @@ class SmallFrames {
             least = other < least ? other : least;
         }
         made.alive = simt::ballot(simt::kAllThreads, has && least == made.packed);
+        if constexpr (Keys::kHaveWords) {
+            break_ties(same, made);
+        }
         return made;
     }
 
+    // Adds what words add to the candidates, of which those within the bound of the sums stay.
+    ARCBEAM_DEVICE void add_words(New& made, float& bound) {
+        made.history = simt::shuffle(simt::kAllThreads, own_.history, made.source);
+        float cost = kInfiniteCost;
+        if (made.is_admitted) {
+            cost = packed_cost(made.packed);
+        }
+        keys_.add_word(made.is_admitted, packed_arc(made.packed), cost, made.history);
+        made.packed = pack(cost, packed_arc(made.packed));
+        const std::uint32_t key = is_finite(cost) ? ordered(cost) : kNoCost;
+        bound = beam_bound(from_ordered(simt::reduce_min(simt::kAllThreads, key)), params_.beam);
+        made.is_admitted = admits(bound, cost);
+    }
+
+    // Of candidates of one key, cost and arc, the one whose source has the first history stays.
+    ARCBEAM_DEVICE void break_ties(std::uint32_t same, New& made) const {
+        std::uint32_t equals = is_in(made.alive) ? same & made.alive & ~(1U << simt::warp_thread()) : 0U;
+        if (!simt::any(simt::kAllThreads, equals != 0U)) {
+            return;
+        }
+        const History own = simt::shuffle(simt::kAllThreads, own_.history, made.source);
+        bool is_first = is_in(made.alive);
+        for (; simt::any(simt::kAllThreads, equals != 0U); equals &= equals - 1U) {
+            const History other = simt::shuffle(simt::kAllThreads, own,
+                                                equals != 0U ? simt::lowest_bit(equals) : simt::warp_thread());
+            is_first = is_first && !keys_.precedes(other, own);
+        }
+        made.alive = simt::ballot(simt::kAllThreads, is_first);
+    }
+
     // Follows epsilon arcs, by the depth of the states that they leave; false: there are too many states.
-    ARCBEAM_DEVICE bool close(float bound, New& made) const {
+    ARCBEAM_DEVICE bool close(float bound, New& made) {
         std::uint32_t followed = 0U;  // threads whose states have been
         for (;;) {
             const bool is_open = is_in(made.alive & ~followed);
@@ -313,23 +265,39 @@ class SmallFrames {
     }
 
     // Follows the epsilon arcs of one thread's state. `found` gets the threads of states that were not there.
-    ARCBEAM_DEVICE bool follow(std::uint32_t source, float bound, New& made, std::uint32_t& found) const {
+    ARCBEAM_DEVICE bool follow(std::uint32_t source, float bound, New& made, std::uint32_t& found) {
         const std::uint32_t end = simt::shuffle(simt::kAllThreads, made.row.arcs.first_emitting, source);
         const std::uint32_t first = simt::shuffle(simt::kAllThreads, made.row.arcs.first_arc, source);
         const float cost = packed_cost(simt::shuffle(simt::kAllThreads, made.packed, source));
         ArcTarget target{simt::shuffle(simt::kAllThreads, made.row.epsilon.next_state, source),
                          simt::shuffle(simt::kAllThreads, made.row.epsilon.weight, source)};
+        History before{};
+        bool writes = false;
+        if constexpr (Keys::kHaveWords) {
+            before = simt::shuffle(simt::kAllThreads, made.history, source);
+            writes = (simt::shuffle(simt::kAllThreads, made.row.epsilon.entrance, source) & kWritesWords) != 0U;
+        }
         for (std::uint32_t arc = first; arc < end; ++arc) {
             if (arc != first) {
                 target = simt::load_readonly(params_.graph.targets + arc);
             }
-            const float reached = extend_epsilon(cost, target.weight);
+            float reached = extend_epsilon(cost, target.weight);
             if (!admits(bound, reached)) {
                 continue;
             }
+            History history = before;
+            if constexpr (Keys::kHaveWords) {
+                if (writes) {
+                    keys_.add_word_of_all(arc, reached, history);
+                    if (!admits(bound, reached)) {
+                        continue;
+                    }
+                }
+            }
             const std::uint64_t packed = pack(reached, arc);
             std::uint32_t takers =
-                simt::ballot(simt::kAllThreads, is_in(made.alive) && made.state == target.next_state);
+                simt::ballot(simt::kAllThreads, is_in(made.alive) && made.state == target.next_state &&
+                                                    keys_.are_equal(made.history, history));
             if (takers == 0U) {
                 if (made.alive == simt::kAllThreads) {
                     return false;
@@ -340,10 +308,16 @@ class SmallFrames {
                 if (is_in(takers)) {
                     made.packed = kNoPacked;
                     made.state = target.next_state;
+                    made.history = history;
                     made.row.epsilon.depth = kNoIndex;  // until it is loaded
                 }
             }
-            if (is_in(takers) && packed < made.packed) {
+            bool is_first = packed < made.packed;
+            if constexpr (Keys::kHaveWords) {
+                const History winner = simt::shuffle(simt::kAllThreads, made.history, made.source);
+                is_first = is_first || (packed == made.packed && keys_.precedes(before, winner));
+            }
+            if (is_in(takers) && is_first) {
                 made.packed = packed;
                 made.source = source;
                 made.is_closed = true;
@@ -381,36 +355,41 @@ class SmallFrames {
                 milestone = at;
             }
         }
-        own_ = SmallToken{rescale(cost, best),
-                          made.row.arcs.first_emitting,
-                          made.row.arcs.arcs_end,
-                          made.row.arcs.smallest_weight,
-                          made.state,
-                          milestone};
+        own_ = SmallToken<History>{rescale(cost, best),
+                                   made.row.arcs.first_emitting,
+                                   made.row.arcs.arcs_end,
+                                   made.row.arcs.smallest_weight,
+                                   made.state,
+                                   milestone,
+                                   made.history};
         alive_ = made.alive;
         go_on_with(lane_, lane_.tokens, n, best);
     }
 
     const SearchParams& params_;
     Lane& lane_;
+    Keys keys_;
     SmallCandidate* const candidates_;
     const ArcLabels labels_;
     std::uint32_t alive_;  // threads that have a token
-    SmallToken own_;
+    SmallToken<History> own_;
 };
 
 // Decodes small frames, up to the next frame at which the lanes are checked. Gives whether there was any.
-ARCBEAM_DEVICE bool small_frames(const SearchParams& params, Lane& lane, std::uint32_t until) {
-    if (lane.state.started == 0U || !SmallFrames::may_try(params, lane, until)) {
+template <class Search>
+ARCBEAM_DEVICE bool small_frames(const typename Search::Params& params, typename Search::Lane& lane,
+                                 std::uint32_t until) {
+    using Frames = SmallFrames<Search>;
+    if (lane.state.started == 0U || !Frames::may_try(params, lane, until)) {
         return false;
     }
     const std::uint32_t first = lane.state.frame;
     lane.large_table_is_free = false;
     Control& control = *lane.control;
     if (simt::warp() == 0U) {
-        SmallFrames frames(params, lane, reinterpret_cast<SmallCandidate*>(lane.warp_room.tokens.data));
+        Frames frames(params, lane, reinterpret_cast<SmallCandidate*>(lane.warp_room.tokens.data));
         while (frames.advance() && lane.state.frame % kLookFrames != kLookFrames - 1U &&
-               SmallFrames::may_try(params, lane, until) && simt::load(&control.bad_column) == kNoIndex) {
+               Frames::may_try(params, lane, until) && simt::load(&control.bad_column) == kNoIndex) {
         }
         frames.put_back();
         if (simt::warp_thread() == 0U) {
@@ -431,7 +410,7 @@ ARCBEAM_DEVICE bool small_frames(const SearchParams& params, Lane& lane, std::ui
     lane.state.num_tokens = simt::load(&control.small.num_tokens);
     lane.state.log_size = simt::load(&control.small.log_size);
     lane.num_milestones = simt::load(&control.small.num_milestones);
-    lane.tokens = room_for(lane, lane.state.num_tokens, lane.state.frame);
+    Search::place_tokens(lane, lane.state.num_tokens, lane.state.frame);
     simt::block_barrier();
     return lane.state.frame != first;
 }

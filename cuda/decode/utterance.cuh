@@ -354,7 +354,7 @@ ARCBEAM_DEVICE Need decode_utterance(const typename Search::Params& params, type
             return Need::launch;
         }
         if constexpr (Search::kSmallFrames) {
-            if (small_frames(common, lane, until)) {
+            if (small_frames<Search>(params, lane, until)) {
                 continue;
             }
         }

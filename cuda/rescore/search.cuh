@@ -4,6 +4,7 @@
 
 #include "decode/launch/work.cuh"
 #include "rescore/end.cuh"
+#include "rescore/small_keys.cuh"
 
 namespace arcbeam {
 
@@ -27,7 +28,11 @@ struct RescoringSearch {
     using Lane = RescoringLane;
     static constexpr bool kLattices = Variant::kLattices;
     static constexpr bool kStreams = true;
-    static constexpr bool kSmallFrames = false;
+    // Not where the host answers, where models are in buckets or boosted, nor with new words
+    static constexpr bool kSmallFrames = !Variant::kLattices && !Variant::kHasNewWords && !Variant::kIsOpened &&
+                                         !Variant::kLanesRequest && Variant::kBoosts == Variant::kBoostsAlone &&
+                                         !Variant::kHasBuckets;
+    using SmallKeys = std::conditional_t<Variant::kBoosts, PhraseKeys<Variant>, ModelKeys<Variant>>;
     struct Counted {
         Counts counts;
         LookupCounts lookups;

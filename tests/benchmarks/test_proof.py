@@ -83,6 +83,17 @@ def test_parts_side_by_side(commands):
     assert "ifndef AS_BUILT" in MAKEFILE
 
 
+def test_parts_on_several_gpus(commands):
+    """Each sees all, its own first; no two have the same first at a time."""
+    commands.said["any"] = PASSED
+    rows_of_tests(jobs="4", gpus="2")
+    seen = {run["CUDA_VISIBLE_DEVICES"] for run in commands.ran}
+    assert seen <= {"0,1", "1,0"} and len(commands.ran) == 8
+    commands.ran.clear()
+    rows_of_tests(again="1")
+    assert not any("CUDA_VISIBLE_DEVICES" in run for run in commands.ran)
+
+
 def test_an_end_that_counts_nothing_has_failed():
     """Also where make was content."""
     assert record.failed(proof.pytest_counts(proof.Ended(0, BUILT)))

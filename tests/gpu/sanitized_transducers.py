@@ -15,7 +15,7 @@ from arcbeam.transducer.decoder import FrameLoopingDecoder
 from tests.gpu.sanitized import SHARE, step
 from tests.transducer.arpas import random_arpa
 from tests.transducer.beam_streams import Streams, check_chunks
-from tests.transducer.equality import lists_as_bytes, same
+from tests.transducer.equality import lattices_as_bytes, lists_as_bytes, same
 from tests.transducer.networks import random_arrays, random_frames
 
 KEPT = transducer_plan.LoopShape("kept", 128, 8, 2, 4)
@@ -28,6 +28,13 @@ def lists(arrays, batch, boost=None, **options):
     """What a beam finds, as bytes."""
     decoder = TransducerDecoder.from_arrays(arrays, 0, beam=4.0, **options)
     return lists_as_bytes(decoder.decode(batch, nbest=8, boost=boost))
+
+
+def lattices(arrays, batch, boost=None, **options):
+    """What a beam keeps for lattices where histories with the same two last tokens merge, and its lists, as bytes."""
+    decoder = TransducerDecoder.from_arrays(arrays, 0, beam=4.0, merge_context=2, **options)
+    found = decoder.decode(batch, nbest=8, boost=boost, lattice=True)
+    return lists_as_bytes(found), lattices_as_bytes(found)
 
 
 def chunks(arrays, batch, boost=None, **options):
@@ -56,6 +63,7 @@ def decode_all(fused) -> None:
     if "--grow" in sys.argv:
         transducer_plan.first_room = lambda frames: 1
         transducer_plan.beam_rooms = lambda frames, most: (8 * most, 64, 2 * most, most)
+        transducer_plan.lattice_rooms = lambda frames, most: (2 * most, 8 * most)
     batch = [random_frames(seed, frames) for seed, frames in enumerate((9, 0, 17, 1, 12))]
     batch[2] = batch[2].astype(np.float16)
     for network in NETWORKS:
@@ -64,6 +72,7 @@ def decode_all(fused) -> None:
         wanted = TransducerDecoder.from_arrays(arrays, 0, device="cpu", **options).decode(batch)
         searched = lists(arrays, batch, device="cpu", **options)
         with_models = lists(arrays, batch, TREES, device="cpu", **options, **fused)
+        merged = lattices(arrays, batch, TREES, device="cpu", **options, **fused)
         for precision in ("float32", "bfloat16"):
             for number, shape in enumerate(SHAPES):
                 transducer_plan.loop_shapes = transducer_plan.beam_shapes = lambda *_, shape=shape: (shape,)
@@ -76,11 +85,12 @@ def decode_all(fused) -> None:
                     same(found, wanted)
                     assert lists(arrays, batch, device="cuda", **options) == searched
                     assert lists(arrays, batch, TREES, device="cuda", **options, **fused) == with_models
+                    assert lattices(arrays, batch, TREES, device="cuda", **options, **fused) == merged
                     chunks(arrays, batch, settle_frames=4, **options)
                     chunks(arrays, batch, TREES, **options, **fused)
                 else:
                     lists(arrays, batch, device="cuda", precision=precision, **options)
-                    lists(arrays, batch, TREES, device="cuda", precision=precision, **options, **fused)
+                    lattices(arrays, batch, TREES, device="cuda", precision=precision, **options, **fused)
                 decoder.decode(batch, state=[one.state for one in found])
                 boosted = decoder.decode(batch, boost=TREES)
                 if precision == "float32":

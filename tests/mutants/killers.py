@@ -29,6 +29,8 @@ from tests.rescore import test_requests_emulated as requests_emulated
 from tests.rescore import test_rescore_emulated as rescore_emulated
 from tests.rescore import test_rescoring_stages_emulated as stages_emulated
 from tests.rescore import test_searches_emulated as searches_emulated
+from tests.rescore import test_small_boosts_emulated as small_boosts_emulated
+from tests.rescore import test_small_rescoring_emulated as small_rescoring_emulated
 from tests.rescore import test_streams_emulated as rescored_streams_emulated
 from tests.rescore import test_ties_emulated as ties_emulated
 from tests.simt import test_emulator as emulator
@@ -418,3 +420,21 @@ def small_frames():
     small_frames_emulated.test_closures_that_fill_the_warp()
     small_frames_emulated.test_ties()
     small_frames_emulated.test_milestones_and_collected_logs()
+
+
+def small_boosts():
+    """The same with phrases: ties of them, epsilon arcs with words, words that make paths dearer."""
+    for epsilon in (False, True):
+        small_boosts_emulated.test_ties_of_phrases(5, epsilon)
+    small_boosts_emulated.test_ties_of_costs(32)
+    small_boosts_emulated.test_closures_with_words()
+    small_boosts_emulated.test_phrases_that_begin_and_end_with_one_word()
+    small_boosts_emulated.test_few_words_that_become_dear()
+    small_boosts_emulated.test_arcs_and_states_around_what_a_warp_holds(32)
+
+
+def small_rescoring():
+    """The same with a large model: states with too many hypotheses, words that are looked up again, ties."""
+    for n in (None, 1, 2):
+        small_rescoring_emulated.test_a_frame_between_a_warp_and_the_block(ROOMY, 32, n)
+    small_rescoring_emulated.test_ties(32, 2)

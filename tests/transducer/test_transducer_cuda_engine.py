@@ -327,7 +327,7 @@ def test_a_round_that_a_batcher_ends(gpu):
 
 
 def test_what_runs_under_the_sanitizers(gpu, monkeypatch, capsys):
-    for name in ("loop_shapes", "beam_shapes", "first_room", "beam_rooms", "STAGED_GROUPS"):
+    for name in ("loop_shapes", "beam_shapes", "first_room", "beam_rooms", "lattice_rooms", "STAGED_GROUPS"):
         monkeypatch.setattr(transducer_plan, name, getattr(transducer_plan, name))  # which it changes
     monkeypatch.setattr(transducer_plan, "PATIENCE_CYCLES", 10**7)  # for the block that no team has a place for
     monkeypatch.setattr(sanitized_transducers, "NETWORKS", sanitized_transducers.NETWORKS[1:2])
