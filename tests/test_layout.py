@@ -417,7 +417,7 @@ MAY_INCLUDE = {
     PYX + "lm/_language_model": {PYX + "lm/_language_model", "common", "shared"},
     PYX + "lm/_lm_buckets": {PYX + "lm/_lm_buckets", "common", "shared"},
     PYX + "transducer/_boosting_tree": {PYX + "transducer/_boosting_tree", "shared"},
-    PYX + "transducer/gpu/_lattices": {PYX + "transducer/gpu/_lattices", "shared", "transducer"},
+    PYX + "transducer/gpu/_lattices": {PYX + "transducer/gpu/_lattices", "pool", "shared", "transducer"},
     PYX + "transducer/_token_ngrams": {PYX + "transducer/_token_ngrams", "kenlm", "shared"},
     PYX + "ctc/align/_frame_costs": {PYX + "ctc/align/_frame_costs", "decode"},
     PYX + "ctc/gpu/_staging": {PYX + "ctc/gpu/_staging", "pool", "decode"},
@@ -427,7 +427,7 @@ MAY_INCLUDE = {
     PYX + "ctc/gpu/models/_requests": {PYX + "ctc/gpu/models/_requests", "common", "kenlm", "shared"},
     PYX + "ctc/gpu/_streams": {PYX + f"ctc/gpu/{name}" for name in ("_streams", "models/_requests")}
     | {"decode", "graph", "rescore", "shared"},
-    PYX + "transducer/gpu/_beam_states": {PYX + "transducer/gpu/_beam_states", "shared", "transducer"},
+    PYX + "transducer/gpu/_beam_states": {PYX + "transducer/gpu/_beam_states", "pool", "shared", "transducer"},
     PYX + "gpu": {PYX + "gpu"},
     PYX + "ctc/gpu": {PYX + "ctc/gpu", PYX + "ctc/gpu/models/_requests", PYX + "gpu"},
 }

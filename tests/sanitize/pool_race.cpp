@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "decode/engine.hpp"
+#include "pool/lazy_pool.hpp"
 #include "pool/thread_pool.hpp"
 
 namespace {
@@ -230,6 +231,36 @@ void pool() {
     arcbeam::twin::ThreadPool idle(4);  // may end without ever having worked
 }
 
+// Every item once, by threads if there are enough; the error of the first of those that threw, after all are done.
+void lazy_pool() {
+    for (const std::size_t threads : {1U, 4U}) {
+        arcbeam::twin::LazyPool pool(threads);
+        for (std::size_t items = 0; items < 40; ++items) {
+            std::vector<int> plain(items, 0);
+            const std::size_t wrong = items % 7;
+            std::size_t caught = items;
+            try {
+                pool.each(items, 8, [&](std::size_t item) {
+                    std::this_thread::yield();
+                    ++plain[item];
+                    if (item >= wrong && item % 3 == wrong % 3 && items % 2 == 0) {
+                        throw item;
+                    }
+                });
+            } catch (std::size_t item) {
+                caught = item;
+            }
+            const bool is_error = wrong < items && items % 2 == 0;
+            expect(caught == (is_error ? wrong : items), "an error was lost, or is not that of the first item");
+            const bool by_caller = threads == 1U || items < 8U;
+            for (std::size_t item = 0; item < items; ++item) {
+                const bool is_done = !is_error || !by_caller || item <= wrong;
+                expect(plain[item] == (is_done ? 1 : 0), "an item was lost or repeated");
+            }
+        }
+    }
+}
+
 }  // namespace
 
 int main() {
@@ -239,6 +270,7 @@ int main() {
     expect(*lost == 99, "what is lost was never there");
 #endif
     pool();
+    lazy_pool();
     engines();
     std::puts("pool_race: all answers agree");
     return 0;

@@ -70,7 +70,8 @@ class TransducerOptions:
         ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"``: the first GPU if it can decode, else the CPU, with a warning
         if there is a GPU.
     threads : int or None
-        CPU threads; None for one per usable core.
+        CPU threads; None for one per usable core. If a GPU decodes with a beam, they work on states of streams and on
+        lattices; None for one per usable core, at most 16.
     frame_shift : float or None
         Seconds from one frame of the encoder output to the next; needed for times in seconds only.
     confidence : str, ConfidenceMethod or None

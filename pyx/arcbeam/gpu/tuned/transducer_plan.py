@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 KERNELS = ("kept", "many")
+HOST_THREADS = 16
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,11 @@ def beam_rooms(frames: int, hypotheses: int) -> tuple[int, int, int, int]:
 def lattice_rooms(frames: int, hypotheses: int) -> tuple[int, int]:
     """What there is room for at first in the lattice of an utterance whose frames are so many: tokens, arcs."""
     return 8 * frames + 32 * hypotheses, 16 * frames + 64 * hypotheses
+
+
+def host_threads(cores: int) -> int:
+    """Threads of the host for states of streams and lattices."""
+    return min(cores, HOST_THREADS)
 
 
 def blocks(multiprocessors: int) -> int:

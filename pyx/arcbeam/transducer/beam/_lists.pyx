@@ -4,6 +4,8 @@ import numpy as np
 
 from cpython.bytearray cimport PyByteArray_FromStringAndSize
 
+INT32, INT64, FLOAT32 = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.float32)
+NO_DURATIONS, NO_CONFIDENCES = np.empty(0, INT32), np.empty(0, FLOAT32)
 LATTICE_ARC = np.dtype([("source", np.uint32), ("target", np.uint32), ("label", np.uint32), ("duration", np.uint32),
                         ("log_prob", np.float32), ("score", np.float32)])
 
@@ -11,11 +13,12 @@ LATTICE_ARC = np.dtype([("source", np.uint32), ("target", np.uint32), ("label", 
 cdef tuple labels_of(const Labels& labels):
     """(tokens, frames, durations, log_probs, confidences), arrays of their own."""
     return (
-        copied(labels.tokens.data(), labels.tokens.size(), np.int32),
-        copied(labels.frames.data(), labels.frames.size(), np.int64),
-        copied(labels.durations.data(), labels.durations.size(), np.int32),
-        copied(labels.log_probs.data(), labels.log_probs.size(), np.float32),
-        copied(labels.confidences.data(), labels.confidences.size(), np.float32),
+        copied(labels.tokens.data(), labels.tokens.size(), INT32),
+        copied(labels.frames.data(), labels.frames.size(), INT64),
+        copied(labels.durations.data(), labels.durations.size(), INT32) if labels.durations.size() > 0 else NO_DURATIONS,
+        copied(labels.log_probs.data(), labels.log_probs.size(), FLOAT32),
+        copied(labels.confidences.data(), labels.confidences.size(), FLOAT32) if labels.confidences.size() > 0 else
+        NO_CONFIDENCES,
     )
 
 
@@ -53,4 +56,5 @@ cdef class Lists:
 
 cdef copied(const void* data, size_t size, dtype):
     kind = np.dtype(dtype)
-    return np.frombuffer(PyByteArray_FromStringAndSize(<const char*> data, size * <size_t> kind.itemsize), kind)
+    # np.frombuffer would add a memoryview, which the collector goes through.
+    return np.ndarray(size, kind, PyByteArray_FromStringAndSize(<const char*> data, size * <size_t> kind.itemsize))

@@ -55,7 +55,7 @@ class BeamHypothesis(TransducerHypothesis):
         self._nbest: list[BeamHypothesis] | None = None if self._wanted is None else []
         if self._nbest is not None and self.error is None:
             self._nbest += (_one(entry, self._form) for entry in islice(entries, self._wanted))
-        self._found = tuple(entries) if self._leaves is not None or self._has_posteriors else ()
+        self._found = entries if self._leaves is not None or self._has_posteriors else ()
         self.tokens = tokens  # the last, by which `_filled` knows that all is there, in any thread
         self._take = None
 
@@ -95,7 +95,7 @@ class BeamHypothesis(TransducerHypothesis):
 
     def __getstate__(self) -> dict[str, Any]:
         _ = self.lattice
-        return {**super().__getstate__(), "_make_lattice": None}
+        return {**super().__getstate__(), "_make_lattice": None, "_found": tuple(self._found)}
 
     @property
     def lm_score(self) -> float:  # type: ignore[override]
@@ -133,7 +133,7 @@ class BeamHypothesis(TransducerHypothesis):
         assert self._leaves is not None  # it is a chunk's
         return self._leaves
 
-    def _entries(self) -> tuple[Entry, ...]:
+    def _entries(self) -> Iterable[Entry]:
         """Of a chunk all that the search has ended with, the best first."""
         return self._filled("_found")
 

@@ -9,6 +9,7 @@ from arcbeam.transducer.gpu._beam_states cimport PackedStates
 from arcbeam.transducer.gpu._fusion cimport BeamFusionMemory
 from arcbeam.transducer.gpu._group cimport Group
 from arcbeam.transducer.gpu._lattices cimport LatticeBeamLoopParams, Lattices
+from arcbeam.transducer.gpu._lazy_pool cimport LazyPool
 
 
 cdef class BeamGroup(Group):
@@ -27,6 +28,7 @@ cdef class BeamGroup(Group):
     cdef uint64_t arena_bytes
     cdef uint64_t cleared  # bytes of counters and keys
     cdef object options
+    cdef LazyPool* threads
     cdef int _reserve_rows(self, uint64_t frames) except -1
     cdef int _lay_out(self, DeviceBuffer arena) except -1
     cdef int _send_lanes(self, const int64_t[:, ::1] utterances) except -1

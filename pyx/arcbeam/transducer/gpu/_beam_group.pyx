@@ -4,6 +4,7 @@ from libc.stdint cimport uintptr_t
 from libc.string cimport memset
 from libcpp.vector cimport vector
 
+from arcbeam.gpu._driver_table cimport forked
 from arcbeam.gpu._host_buffers cimport HostBuffer
 from arcbeam.gpu._memory cimport copy_on_device, copy_to_device, copy_to_host, set_bytes
 from arcbeam.transducer.beam._lists cimport Lists
@@ -11,8 +12,10 @@ from arcbeam.transducer.gpu._beam_memory cimport (
     BeamParams, Ended, Hypothesis, kParts, Label, Lane, lay_out, list_ended, ListOptions, Memory, Rooms, Sizes,
 )
 from arcbeam.transducer.gpu._beam_states cimport PackedStates
+from arcbeam.transducer.gpu._lazy_pool cimport LazyPool
 from arcbeam.transducer.gpu._network cimport kKeyBuffers, LaneOutcome, padded16, Statistic, value_bytes
 
+from arcbeam.core.threads import usable_cores
 from arcbeam.gpu.tuned import transducer_plan
 
 cdef enum:
@@ -32,12 +35,17 @@ cdef class BeamGroup(Group):
         self.arena_before = DeviceBuffer(self.pool, self.stream, "the hypotheses")
         self.packed = DeviceBuffer(self.pool, self.stream, "the states of streams")
         self.states = PackedStates(HostBuffer(self.pool.context))
+        self.threads = new LazyPool(options.threads or transducer_plan.host_threads(usable_cores()))
+
+    def __dealloc__(self):
+        if not forked():  # in a forked child the threads do not exist, and joining them would never end
+            del self.threads
 
     cdef dict memory(self):
         found = Group.memory(self)
         found["hypotheses"] += self.arena.capacity + self.arena_before.capacity + self.packed.capacity
         found["hypotheses"] += self.lattices.capacity()
-        found["pinned"] += self.states.host.pinned_bytes()
+        found["pinned"] += self.states.host.pinned_bytes() + self.lattices.host.pinned_bytes()
         return found
 
     cdef void clear(self) noexcept nogil:
@@ -49,6 +57,7 @@ cdef class BeamGroup(Group):
 
     cdef int release(self) except -1:
         self.states.host = HostBuffer(self.pool.context)
+        self.lattices.release()
         return Group.release(self)
 
     cdef int begin(self, const int64_t[:, ::1] utterances, list states, bint on_host) except -1:
@@ -120,7 +129,7 @@ cdef class BeamGroup(Group):
         """Sends the states of a batch; the same memory takes those after the chunks."""
         cdef BeamParams* beam = &self.beam.beam
         self._reserve_packed()
-        self.states.pack(utterances, beam.memory.rooms.slots)
+        self.states.pack(utterances, beam.memory.rooms.slots, self.threads[0])
         beam.from_states, beam.num_restored = 1, self.states.restored
         beam.restored = <const uint32_t*> <uintptr_t> (self.packed.address + self.states.restored_at)
         with nogil:
@@ -251,7 +260,7 @@ cdef class BeamGroup(Group):
             with nogil:
                 list_ended(options, lanes[i].offset, ended, log + <size_t> i * memory.rooms.labels, found.of[i])
         if self.keeps_lattices:
-            self.lattices.collect(lanes, self.params.blank, found.lattices)
+            self.lattices.collect(lanes, self.params.blank, self.threads[0], found.lattices)
         for i, member in enumerate(members):
             results[member] = (found.take, i, None)
         return 0
@@ -265,4 +274,5 @@ cdef class BeamGroup(Group):
                 copy_to_host(self.states.host.data, self.packed.address, bytes, self.stream)
                 self.stream.synchronize()
         return self.states.collect(members, self.options, self.params.network.durations > 0,
-                                   self.params.confidence.statistic != Statistic.none, found, results, bad)
+                                   self.params.confidence.statistic != Statistic.none, self.threads[0], found, results,
+                                   bad)

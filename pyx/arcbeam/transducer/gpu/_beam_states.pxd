@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from arcbeam.gpu._host_buffers cimport HostBuffer
 from arcbeam.transducer.beam._lists cimport Lists
+from arcbeam.transducer.gpu._lazy_pool cimport LazyPool
 
 
 cdef extern from "transducer/beam/device_state.hpp" namespace "arcbeam::transducer::beam" nogil:
@@ -27,8 +28,8 @@ cdef class PackedStates:
     cdef uint64_t restored_at, bytes
     cdef uint64_t expected  # bytes to come back
     cdef int measure(self, list states) except -1
-    cdef int pack(self, const int64_t[:, ::1] utterances, uint32_t slots) except -1
+    cdef int pack(self, const int64_t[:, ::1] utterances, uint32_t slots, LazyPool& threads) except -1
     cdef uint64_t most_bytes(self, uint64_t bucket, uint64_t nodes, uint64_t labels, uint64_t slots) noexcept
     cdef uint64_t returned(self) noexcept
-    cdef int collect(self, members, options, bint has_durations, bint has_confidences, Lists found, list results,
-                     list bad) except -1
+    cdef int collect(self, members, options, bint has_durations, bint has_confidences, LazyPool& threads, Lists found,
+                     list results, list bad) except -1

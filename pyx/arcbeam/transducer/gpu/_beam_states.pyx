@@ -7,6 +7,7 @@ from libcpp.vector cimport vector
 from arcbeam.gpu._host_buffers cimport HostBuffer
 from arcbeam.transducer.beam._lists cimport Lists, NBest
 from arcbeam.transducer.beam._state cimport BeamState, CppBeamState, FusionStates
+from arcbeam.transducer.gpu._lazy_pool cimport LazyPool
 
 
 cdef extern from "transducer/lane_outcome.hpp" namespace "arcbeam::transducer" nogil:
@@ -51,19 +52,22 @@ cdef extern from "arcbeam/transducer/gpu/_beam_states/packed_states.hpp" namespa
         uint32_t max_hypotheses
         cbool sums
 
-    cdef struct AfterChunk:
+    cdef cppclass Chunk:
+        const CppBeamState* before
+        CppBeamState* state
+        NBest* list
         size_t settled
         FusionStates models
 
     StateNeeds needs_of(const vector[const CppBeamState*]&, const PackedSizes&) except +
     void cpp_pack "arcbeam::transducer::beam::pack"(
         const vector[const CppBeamState*]&, const vector[uint32_t]&, const StateNeeds&, const PackedSizes&, uint32_t,
-        uint32_t, unsigned char*) except +
+        uint32_t, LazyPool&, unsigned char*) except +
     uint64_t cpp_most_bytes "arcbeam::transducer::beam::most_bytes"(
         uint32_t, const PackedSizes&, uint64_t, uint64_t, uint64_t, uint64_t)
     uint64_t returned_bytes(const unsigned char*, uint32_t, const PackedSizes&)
-    AfterChunk unpack(const unsigned char*, uint32_t, const PackedSizes&, uint32_t, const CppBeamState&,
-                      const EndOptions&, CppBeamState&, NBest&) except +
+    void unpack(const unsigned char*, const PackedSizes&, uint32_t, const EndOptions&, LazyPool&,
+                vector[Chunk]&) except +
 
 cdef enum:
     FIRST_BYTES = 1 << 12  # of a stream that come back, as long as nothing else is known
@@ -93,7 +97,7 @@ cdef class PackedStates:
         self.expected = max(self.expected, self.bytes + FIRST_BYTES * <uint64_t> len(states))
         return 0
 
-    cdef int pack(self, const int64_t[:, ::1] utterances, uint32_t slots) except -1:
+    cdef int pack(self, const int64_t[:, ::1] utterances, uint32_t slots, LazyPool& threads) except -1:
         """Packs them, of chunks of so many frames, of which each has so many slots."""
         cdef vector[const CppBeamState*] of
         cdef vector[uint32_t] frames
@@ -105,7 +109,7 @@ cdef class PackedStates:
             frames.push_back(<uint32_t> utterances[i, 2])
         self.host.reserve(max(self.bytes, self.expected))
         with nogil:
-            cpp_pack(of, frames, needs, self.sizes, self.units, slots, <unsigned char*> self.host.data)
+            cpp_pack(of, frames, needs, self.sizes, self.units, slots, threads, <unsigned char*> self.host.data)
         return 0
 
     cdef uint64_t most_bytes(self, uint64_t bucket, uint64_t nodes, uint64_t labels, uint64_t slots) noexcept:
@@ -118,30 +122,36 @@ cdef class PackedStates:
         self.expected = bytes + bytes // 4
         return bytes
 
-    cdef int collect(self, members, options, bint has_durations, bint has_confidences, Lists found, list results,
-                     list bad) except -1:
+    cdef int collect(self, members, options, bint has_durations, bint has_confidences, LazyPool& threads, Lists found,
+                     list results, list bad) except -1:
         """Takes over all chunks: (take, lane, what it leaves) by member, in `bad` what is not finite."""
         cdef const unsigned char* data = <const unsigned char*> self.host.data
         cdef const PackedLane* lanes = <const PackedLane*> data
         cdef const DeviceLane* lane
         cdef EndOptions end
-        cdef AfterChunk after
-        cdef BeamState before, made
+        cdef vector[Chunk] chunks
+        cdef Chunk* one
         cdef uint32_t i
         end.list.length_power = options.length_power
         end.list.has_durations, end.list.has_confidences = has_durations, has_confidences
         end.beam, end.max_hypotheses, end.sums = options.beam, options.max_hypotheses, options.merge == "sum"
+        chunks.resize(len(self.states))
+        after, take = [], found.take
+        for i, before in enumerate(self.states):
+            one = &chunks[i]
+            made = BeamState() if lanes[i].lane.outcome == LaneOutcome.decoded else before
+            one.before, one.list = &(<BeamState> before).of, &found.of[i]
+            if made is not before:
+                one.state = &(<BeamState> made).of
+            after.append(made)
+        with nogil:
+            unpack(data, self.sizes, self.units, end, threads, chunks)
         for i, member in enumerate(members):
-            before, lane = self.states[i], &lanes[i].lane
-            if lane.outcome != LaneOutcome.decoded:
+            one, lane = &chunks[i], &lanes[i].lane
+            if one.state == NULL:
                 known = (lane.bad_feature, lane.bad_value) if lane.outcome == LaneOutcome.bad_input else ()
                 bad.append((int(member), lane.bad_frame, *known))
-                results[member] = (found.take, i, (before, 0, (0, 0, 0)))
-                continue
-            made = BeamState()
-            with nogil:
-                after = unpack(data, i, self.sizes, self.units, before.of, end, made.of, found.of[i])
-            models = after.models.of[0], after.models.of[1], after.models.of[2]
-            results[member] = (found.take, i, (made, after.settled, models))
+            models = one.models.of[0], one.models.of[1], one.models.of[2]
+            results[member] = (take, i, (after[i], one.settled, models))
         self.states = []
         return 0

@@ -3,7 +3,9 @@
 from libc.stdint cimport uintptr_t
 from libc.string cimport memset
 
+from arcbeam.gpu._host_buffers cimport HostBuffer
 from arcbeam.gpu._memory cimport copy_to_host, set_bytes
+from arcbeam.transducer.gpu._lazy_pool cimport LazyPool
 from arcbeam.transducer.gpu._network cimport LaneOutcome
 
 from arcbeam.gpu.tuned import transducer_plan
@@ -16,6 +18,7 @@ cdef class Lattices:
         self.pool, self.stream, self.options = pool, stream, options
         self.arena = DeviceBuffer(pool, stream, "the lattices")
         self.before = DeviceBuffer(pool, stream, "the lattices")
+        self.host = HostBuffer(pool.context)
 
     cdef uint64_t capacity(self) noexcept nogil:
         """Bytes on the device."""
@@ -53,57 +56,50 @@ cdef class Lattices:
         lay_out_lattices(self.lanes, arena.address, self.params[0])
         return 0
 
-    cdef int collect(self, const Lane* lanes, uint32_t blank, vector[Lattice]& into) except -1:
+    cdef int release(self) except -1:
+        """Gives back the host's memory."""
+        self.host = HostBuffer(self.pool.context)
+        return 0
+
+    cdef int collect(self, const Lane* lanes, uint32_t blank, LazyPool& threads, vector[Lattice]& into) except -1:
         """Makes a lattice of each utterance that was decoded, once the launch has ended."""
         cdef const LatticeMemory* memory = &self.params.memory
         cdef vector[LatticeCounts] counts
-        cdef vector[TokenRecord] tokens
-        cdef vector[ArcRecord] arcs
-        cdef vector[uint32_t] contexts, durations
-        cdef size_t num_tokens = 0, num_arcs = 0, num_contexts = 0
-        cdef uint32_t i
+        cdef vector[uint64_t] tokens, arcs, contexts  # bytes of each utterance, and then their places
+        cdef vector[uint32_t] durations
+        cdef vector[Recorded] recorded
+        cdef RowCopies copies
+        cdef Copy copy
+        cdef const unsigned char* host
+        cdef uint32_t i, max_symbols = self.options.max_symbols
         cdef bint merges = self.params.merge_context > 0
-        cdef Recorded one
         for duration in self.options.durations or (0,):
             durations.push_back(duration)
-        memset(&one, 0, sizeof(one))
-        one.durations, one.blank, one.max_symbols = durations.data(), blank, self.options.max_symbols
         counts.resize(self.lanes)
-        into.resize(self.lanes)
+        recorded.resize(self.lanes)
         with nogil:
             copy_to_host(counts.data(), <uint64_t> <uintptr_t> memory.counts, self.lanes * sizeof(LatticeCounts), self.stream)
             self.stream.synchronize()
             for i in range(self.lanes):
-                num_tokens += counts[i].tokens
-                num_arcs += counts[i].arcs
-                num_contexts += lanes[i].nodes if merges else 0
-            tokens.resize(num_tokens)
-            arcs.resize(num_arcs)
-            contexts.resize(num_contexts)
-            num_tokens, num_arcs, num_contexts = 0, 0, 0
-            for i in range(self.lanes):
-                copy_to_host(tokens.data() + num_tokens,
-                             <uint64_t> <uintptr_t> (memory.tokens + <size_t> i * memory.rooms.tokens),
-                             counts[i].tokens * sizeof(TokenRecord), self.stream)
-                copy_to_host(arcs.data() + num_arcs, <uint64_t> <uintptr_t> (memory.arcs + <size_t> i * memory.rooms.arcs),
-                             counts[i].arcs * sizeof(ArcRecord), self.stream)
-                if merges:
-                    copy_to_host(contexts.data() + num_contexts,
-                                 <uint64_t> <uintptr_t> (memory.contexts + <size_t> i * memory.rooms.nodes),
-                                 lanes[i].nodes * sizeof(uint32_t), self.stream)
-                    num_contexts += lanes[i].nodes
-                num_tokens += counts[i].tokens
-                num_arcs += counts[i].arcs
+                tokens.push_back(counts[i].tokens * sizeof(TokenRecord))
+                arcs.push_back(counts[i].arcs * sizeof(ArcRecord))
+                contexts.push_back(lanes[i].nodes * sizeof(uint32_t) if merges else 0)
+            tokens = copies.add(<uint64_t> <uintptr_t> memory.tokens, memory.rooms.tokens * sizeof(TokenRecord), tokens)
+            arcs = copies.add(<uint64_t> <uintptr_t> memory.arcs, memory.rooms.arcs * sizeof(ArcRecord), arcs)
+            contexts = copies.add(<uint64_t> <uintptr_t> memory.contexts, memory.rooms.nodes * sizeof(uint32_t), contexts)
+            self.host.reserve(copies.bytes())
+            host = <const unsigned char*> self.host.data
+            for i in range(copies.all().size()):
+                copy = copies.all()[i]
+                copy_to_host(<unsigned char*> self.host.data + copy.to, copy.from_, copy.bytes, self.stream)
             self.stream.synchronize()
-            num_tokens, num_arcs, num_contexts = 0, 0, 0
             for i in range(self.lanes):
-                one.tokens, one.num_tokens = tokens.data() + num_tokens, counts[i].tokens
-                one.arcs, one.num_arcs = arcs.data() + num_arcs, counts[i].arcs
-                one.contexts = contexts.data() + num_contexts if merges else NULL
-                one.frames = lanes[i].frames
-                if lanes[i].outcome == LaneOutcome.decoded:
-                    into[i] = lattice_of(one)
-                num_tokens += counts[i].tokens
-                num_arcs += counts[i].arcs
-                num_contexts += lanes[i].nodes if merges else 0
+                if lanes[i].outcome != LaneOutcome.decoded:
+                    continue
+                recorded[i].tokens, recorded[i].num_tokens = <const TokenRecord*> (host + tokens[i]), counts[i].tokens
+                recorded[i].arcs, recorded[i].num_arcs = <const ArcRecord*> (host + arcs[i]), counts[i].arcs
+                recorded[i].contexts = <const uint32_t*> (host + contexts[i]) if merges else NULL
+                recorded[i].durations, recorded[i].frames = durations.data(), lanes[i].frames
+                recorded[i].blank, recorded[i].max_symbols = blank, max_symbols
+            make_lattices(recorded, threads, into)
         return 0

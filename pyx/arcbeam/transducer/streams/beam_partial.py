@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +25,8 @@ class BeamPartial(TransducerPartial, BeamHypothesis):
     def __init__(
         self,
         form: HypothesisForm,
-        settled: dict[str, np.ndarray],
+        written: dict[str, np.ndarray],
+        count: int,
         after: tuple[BeamHypothesis, int] | None,
         nbest: int | None,
         num_frames: int,
@@ -34,10 +36,13 @@ class BeamPartial(TransducerPartial, BeamHypothesis):
         endpoint: str | None = None,
         spelled: GrowingWords | None = None,
     ) -> None:
-        """`after`: the last chunk's hypothesis, and how many of its tokens are among `settled`; None before it."""
-        found = partial(_entries, settled, after, nbest, error)  # not of this object: two threads may read it
+        """`written`: the first `count` are settled. `after`: the last chunk's hypothesis, and how many of them it has.
+
+        It is None before the first chunk.
+        """
+        found = partial(_entries, written, count, after, nbest, error)  # not of this object: two threads may read it
         BeamHypothesis.__init__(self, found, 0, form, nbest, error)
-        self._spelled, self._count = spelled, len(settled["tokens"])
+        self._spelled, self._count = spelled, count
         self._is_at(num_frames, is_final, first_frame, endpoint)
 
     @property
@@ -47,7 +52,8 @@ class BeamPartial(TransducerPartial, BeamHypothesis):
 
 
 def _entries(
-    settled: dict[str, np.ndarray],
+    written: dict[str, np.ndarray],
+    count: int,
     after: tuple[BeamHypothesis, int] | None,
     nbest: int | None,
     error: Fault | None,
@@ -57,14 +63,11 @@ def _entries(
     if error is not None:
         return ((FAILED,),)
     entries, taken = ((BEGINNING,), 0) if after is None else (after[0]._entries(), after[1])
-    before = [settled.get(name, np.empty(0, dtype)) for name, dtype in FIELDS.items()]
-    found = tuple(
-        (
-            tuple(np.concatenate([one, array[taken:]]) for one, array in zip(before, labels, strict=True)),
-            score,
-            posterior,
-            parts,
-        )
-        for labels, score, posterior, parts in (entries if nbest is not None else entries[:1])
-    )
-    return (found,)
+    before = [written[name][:count] if name in written else None for name in FIELDS]
+
+    def joined(labels: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+        both = zip(before, labels, strict=True)
+        return tuple([array if one is None else np.concatenate((one, array[taken:])) for one, array in both])
+
+    listed = islice(entries, None if nbest is not None else 1)
+    return (tuple([(joined(labels), score, posterior, parts) for labels, score, posterior, parts in listed]),)

@@ -78,30 +78,31 @@ class Sentence:
     def partial(self) -> TransducerPartial:
         """The result."""
         name = None if self.endpoint is None or not self.fired else list(self.endpoint.rules)[self.fired - 1]
-        return self._result(self.tokens, self.is_final, None, name, self.spelled)
+        return self._result(self.count, self.is_final, None, name, self.spelled)
 
     def refused(self, error: Fault) -> TransducerPartial:
         """The result of a chunk that has an error."""
-        nothing = {name: array[:0] for name, array in self.written.items()}
-        return self._result(nothing, False, error, None, self.form.spelled())
+        return self._result(0, False, error, None, self.form.spelled())
 
     def _result(
         self,
-        tokens: dict[str, npt.NDArray[Any]],
+        count: int,
         is_final: bool,
         error: Fault | None,
         endpoint: str | None,
         spelled: GrowingWords | None,
     ) -> TransducerPartial:
-        """A result with these settled tokens."""
+        """A result with so many settled tokens."""
         if not self.form.takes_back:
+            tokens = {name: array[:count] for name, array in self.written.items()}
             return TransducerPartial(
                 self.form, tokens, self.state, is_final, error, self.first_frame, endpoint, spelled
             )
         frames = 0 if self.state is None else self.state.frames
         return BeamPartial(
-            self.form, tokens, self.best, self.nbest, frames, is_final, error, self.first_frame, endpoint, spelled
-        )
+            self.form, self.written, count, self.best, self.nbest, frames, is_final, error, self.first_frame, endpoint,
+            spelled,
+        )  # fmt: skip
 
     @property
     def frames_to_check(self) -> int:
@@ -125,8 +126,9 @@ class Sentence:
         count, written = self.count + left.num_settled, self.written
         if count > len(written["tokens"]):  # results keep the arrays that they have, whose beginnings stay
             written = {name: self._grown(array, count + count // 2) for name, array in written.items()}
-        for name, array in written.items():
-            array[self.count : count] = getattr(found, name)[: left.num_settled]
+        if left.num_settled > 0:  # else a beam's tokens are not read here
+            for name, array in written.items():
+                array[self.count : count] = getattr(found, name)[: left.num_settled]
         last_came, is_final = self.last_came or last, last or fired > 0
         best = (found, left.num_settled) if isinstance(found, BeamHypothesis) else None
         return self._changed(

@@ -12,6 +12,8 @@ namespace arcbeam::transducer::beam {
 
 namespace {
 
+constexpr std::size_t kFewest = 32;  // states that pay for waking threads
+
 std::uint64_t padded(std::uint64_t bytes) { return (bytes + 15U) / 16U * 16U; }
 
 std::uint32_t count_of(std::size_t size) { return static_cast<std::uint32_t>(size); }
@@ -27,17 +29,15 @@ void store_hidden(const float* from, std::uint32_t units, const PackedSizes& siz
     }
 }
 
-void load_hidden(const unsigned char* from, std::uint32_t units, const PackedSizes& sizes, std::vector<float>& to) {
+void load_hidden(const unsigned char* from, std::uint32_t units, const PackedSizes& sizes, float* to) {
+    if (sizes.value_bytes == sizeof(float)) {
+        std::memcpy(to, from, units * sizeof(float));
+        return;
+    }
     for (std::uint32_t u = 0; u < units; ++u) {
-        if (sizes.value_bytes == sizeof(float)) {
-            float value = 0.0F;
-            std::memcpy(&value, from + u * sizeof(value), sizeof(value));
-            to.push_back(value);
-        } else {
-            std::uint16_t value = 0;
-            std::memcpy(&value, from + u * sizeof(value), sizeof(value));
-            to.push_back(from_bits(std::uint32_t{value} << 16U));
-        }
+        std::uint16_t value = 0;
+        std::memcpy(&value, from + u * sizeof(value), sizeof(value));
+        to[u] = from_bits(std::uint32_t{value} << 16U);
     }
 }
 
@@ -60,15 +60,19 @@ void pack_fused(const BeamState& state, DeviceFused* to) {
 void pack_predictions(const BeamState& state, const PackedSizes& sizes, std::uint32_t units,
                       const PackedArrays& to) {
     const std::size_t rows = std::size_t{sizes.layers} * state.predicted.size();
+    const std::size_t padding = sizes.unit_stride - units;
     for (std::size_t row = 0; row < rows; ++row) {
         const std::size_t at = row * sizes.unit_stride;
-        std::copy_n(state.cell.data() + row * units, units, to.cell + at);
-        store_hidden(state.hidden.data() + row * units, units, sizes, to.hidden + at * sizes.value_bytes);
+        std::fill_n(std::copy_n(state.cell.data() + row * units, units, to.cell + at), padding, 0.0F);
+        unsigned char* const hidden = to.hidden + at * sizes.value_bytes;
+        store_hidden(state.hidden.data() + row * units, units, sizes, hidden);
+        std::memset(hidden + units * sizes.value_bytes, 0, padding * sizes.value_bytes);
     }
     std::copy(state.contexts.begin(), state.contexts.end(), to.contexts);
 }
 
 void pack_one(const BeamState& state, const PackedSizes& sizes, std::uint32_t units, const PackedArrays& to) {
+    std::fill_n(to.counts, sizes.frames, 0U);
     for (std::size_t i = 0; i < state.arrivals.size(); ++i) {
         const BeamState::Arrival& one = state.arrivals[i];
         ++to.counts[one.frame];
@@ -97,6 +101,7 @@ class PackedTree {
   public:
     PackedTree(const PackedArrays& arrays, std::size_t size, const BeamState& before, bool has_models)
         : nodes_(arrays.nodes), size_(size), before_(before) {
+        fused_.reserve(has_models ? size : 0U);
         for (std::size_t i = 0; has_models && i < size; ++i) {
             Fused fused;
             std::copy_n(arrays.fused[i].states, kBeamModels, fused.states.of);
@@ -137,6 +142,8 @@ const PackedLane& lane_at(const unsigned char* from, std::uint32_t lane) {
 std::vector<Label> take_labels(const PackedLane& one, const PackedArrays& arrays, std::uint32_t buckets,
                                BeamState& state, std::int64_t frames_before) {
     std::vector<Label> log;
+    log.reserve(std::size_t{one.lane.labels} + one.arrivals);
+    state.arrivals.reserve(one.arrivals);
     const auto add = [&log, frames_before](const DeviceLabel& label) {
         log.push_back({label.before, label.token, frames_before + static_cast<std::int32_t>(label.frame),
                        label.duration, label.log_prob, label.confidence});
@@ -155,6 +162,60 @@ std::vector<Label> take_labels(const PackedLane& one, const PackedArrays& arrays
         }
     }
     return log;
+}
+
+// The LSTM's states and the contexts of histories, in this order.
+void take_predictions(const PackedLane& one, const PackedArrays& arrays, const PackedSizes& sizes,
+                      std::uint32_t units, const std::vector<std::uint32_t>& histories, BeamState& state) {
+    std::vector<std::size_t> rows(one.lane.nodes);
+    for (std::size_t i = 0; i < one.predictions; ++i) {
+        rows[arrays.owners[i]] = i;
+    }
+    const std::size_t values = histories.size() * sizes.layers * units;
+    state.hidden.resize(values);
+    state.cell.reserve(values);
+    state.contexts.reserve(histories.size() * sizes.context);
+    float* hidden = state.hidden.data();
+    for (const std::uint32_t node : histories) {
+        for (std::size_t l = 0; l < sizes.layers; ++l) {
+            const std::size_t at = (rows[node] * sizes.layers + l) * sizes.unit_stride;
+            load_hidden(arrays.hidden + at * sizes.value_bytes, units, sizes, hidden);
+            hidden += units;
+            state.cell.insert(state.cell.end(), arrays.cell + at, arrays.cell + at + units);
+        }
+        const std::int32_t* const context = arrays.contexts + rows[node] * sizes.context;
+        state.contexts.insert(state.contexts.end(), context, context + sizes.context);
+    }
+}
+
+void unpack_one(const unsigned char* from, std::uint32_t lane, const PackedSizes& sizes, std::uint32_t units,
+                const EndOptions& options, Chunk& chunk) {
+    const PackedLane& one = lane_at(from, lane);
+    const PackedArrays arrays = arrays_of(from, one, sizes);
+    const BeamState& before = *chunk.before;
+    BeamState& state = *chunk.state;
+    const bool has_models = sizes.has_models != 0U;
+    const PackedTree tree(arrays, one.lane.nodes, before, has_models);
+    const std::vector<Label> log = take_labels(one, arrays, sizes.frames, state, before.frames);
+    Bucket all;
+    for (const BeamState::Arrival& arrival : state.arrivals) {
+        all.add({arrival.node, arrival.score, arrival.path, arrival.log, false, {}}, options.sums);
+    }
+    const float best = all.best();
+    all.rescale(best);
+    const std::vector<Hypothesis> live = cut_off(all, -options.beam, options.max_hypotheses);
+    ListOptions of_list = options.list;
+    of_list.labels_before = before.labels;
+    const std::size_t first =
+        list_live(of_list, one.lane.offset + static_cast<double>(best), live, tree, has_models, log, *chunk.list);
+    chunk.models = tree.fused(live[first].node).states;
+    state.frames = before.frames + one.lane.frames;
+    state.offset = one.lane.offset;
+    std::vector<std::uint32_t> predicted(arrays.owners, arrays.owners + one.predictions);
+    take_predictions(one, arrays, sizes, units, leave_histories(tree, std::move(predicted), has_models, state),
+                     state);
+    chunk.settled = leave_labels(log, state);
+    state.labels = before.labels + count_of(chunk.settled);
 }
 
 }  // namespace
@@ -187,11 +248,11 @@ StateNeeds needs_of(const std::vector<const BeamState*>& states, const PackedSiz
 
 void pack(const std::vector<const BeamState*>& states, const std::vector<std::uint32_t>& frames,
           const StateNeeds& needs, const PackedSizes& sizes, std::uint32_t units, std::uint32_t slots,
-          unsigned char* to) {
-    std::memset(to, 0, needs.bytes);
+          twin::LazyPool& threads, unsigned char* to) {
     auto* const lanes = reinterpret_cast<PackedLane*>(to);
     auto* restored = reinterpret_cast<std::uint32_t*>(to + needs.restored_at);
     std::uint64_t at = needs.restored_at + padded(needs.restored * sizeof(std::uint32_t));
+    std::memset(to, 0, at);
     std::uint32_t row = 0;
     for (std::uint32_t i = 0; i < count_of(states.size()); ++i) {
         const BeamState& state = *states[i];
@@ -205,14 +266,14 @@ void pack(const std::vector<const BeamState*>& states, const std::vector<std::ui
         one.at = at;
         one.arrivals = count_of(state.arrivals.size());
         one.predictions = count_of(state.predicted.size());
-        const PackedArrays arrays = arrays_of(to, one, sizes);
-        pack_one(state, sizes, units, arrays);
         for (std::uint32_t slot = 0; slot < one.predictions; ++slot) {
             *restored++ = i * slots + slot;
         }
         row += frames[i];
-        at += arrays.bytes;
+        at += arrays_of(to, one, sizes).bytes;
     }
+    threads.each(states.size(), kFewest,
+                 [&](std::size_t i) { pack_one(*states[i], sizes, units, arrays_of(to, lanes[i], sizes)); });
 }
 
 std::uint64_t most_bytes(std::uint32_t lanes, const PackedSizes& sizes, std::uint64_t arrivals, std::uint64_t nodes,
@@ -232,44 +293,13 @@ std::uint64_t returned_bytes(const unsigned char* from, std::uint32_t lanes, con
     return end;
 }
 
-AfterChunk unpack(const unsigned char* from, std::uint32_t lane, const PackedSizes& sizes, std::uint32_t units,
-                  const BeamState& before, const EndOptions& options, BeamState& state, NBest& list) {
-    const PackedLane& one = lane_at(from, lane);
-    const PackedArrays arrays = arrays_of(from, one, sizes);
-    const bool has_models = sizes.has_models != 0U;
-    const PackedTree tree(arrays, one.lane.nodes, before, has_models);
-    const std::vector<Label> log = take_labels(one, arrays, sizes.frames, state, before.frames);
-    Bucket all;
-    for (const BeamState::Arrival& arrival : state.arrivals) {
-        all.add({arrival.node, arrival.score, arrival.path, arrival.log, false, {}}, options.sums);
-    }
-    const float best = all.best();
-    all.rescale(best);
-    const std::vector<Hypothesis> live = cut_off(all, -options.beam, options.max_hypotheses);
-    ListOptions of_list = options.list;
-    of_list.labels_before = before.labels;
-    const std::size_t first =
-        list_live(of_list, one.lane.offset + static_cast<double>(best), live, tree, has_models, log, list);
-    const FusionStates models = tree.fused(live[first].node).states;
-    state.frames = before.frames + one.lane.frames;
-    state.offset = one.lane.offset;
-    std::vector<std::size_t> rows(one.lane.nodes);
-    for (std::size_t i = 0; i < one.predictions; ++i) {
-        rows[arrays.owners[i]] = i;
-    }
-    std::vector<std::uint32_t> predicted(arrays.owners, arrays.owners + one.predictions);
-    for (const std::uint32_t node : leave_histories(tree, std::move(predicted), has_models, state)) {
-        for (std::size_t l = 0; l < sizes.layers; ++l) {
-            const std::size_t at = (rows[node] * sizes.layers + l) * sizes.unit_stride;
-            load_hidden(arrays.hidden + at * sizes.value_bytes, units, sizes, state.hidden);
-            state.cell.insert(state.cell.end(), arrays.cell + at, arrays.cell + at + units);
+void unpack(const unsigned char* from, const PackedSizes& sizes, std::uint32_t units, const EndOptions& options,
+            twin::LazyPool& threads, std::vector<Chunk>& chunks) {
+    threads.each(chunks.size(), kFewest, [&](std::size_t lane) {
+        if (chunks[lane].state != nullptr) {
+            unpack_one(from, count_of(lane), sizes, units, options, chunks[lane]);
         }
-        const std::int32_t* const context = arrays.contexts + rows[node] * sizes.context;
-        state.contexts.insert(state.contexts.end(), context, context + sizes.context);
-    }
-    const std::size_t settled = leave_labels(log, state);
-    state.labels = before.labels + count_of(settled);
-    return {settled, models};
+    });
 }
 
 }  // namespace arcbeam::transducer::beam

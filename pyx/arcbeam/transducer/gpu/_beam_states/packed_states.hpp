@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "pool/lazy_pool.hpp"
 #include "transducer/beam/chunk_end.hpp"
 #include "transducer/beam/device_state.hpp"
 
@@ -32,8 +33,12 @@ struct EndOptions {
     bool sums;
 };
 
-// What a chunk leaves besides its state.
-struct AfterChunk {
+// A chunk that comes back: the state before it, where the one after it goes, which is empty, and its list; and what
+// else it leaves.
+struct Chunk {
+    const BeamState* before;
+    BeamState* state;  // null: an error
+    NBest* list;
     std::size_t settled;  // labels of each entry that no later frame changes
     FusionStates models;  // after the best entry
 };
@@ -43,7 +48,7 @@ StateNeeds needs_of(const std::vector<const BeamState*>& states, const PackedSiz
 // Packs the states of chunks with so many frames, whose first rows these are; `slots`: of each utterance.
 void pack(const std::vector<const BeamState*>& states, const std::vector<std::uint32_t>& frames,
           const StateNeeds& needs, const PackedSizes& sizes, std::uint32_t units, std::uint32_t slots,
-          unsigned char* to);
+          twin::LazyPool& threads, unsigned char* to);
 
 // The most bytes of a batch of `lanes` chunks with so many arrivals, histories, labels and predictions each.
 std::uint64_t most_bytes(std::uint32_t lanes, const PackedSizes& sizes, std::uint64_t arrivals, std::uint64_t nodes,
@@ -52,8 +57,8 @@ std::uint64_t most_bytes(std::uint32_t lanes, const PackedSizes& sizes, std::uin
 // The bytes of a batch of chunks that has come back.
 std::uint64_t returned_bytes(const unsigned char* from, std::uint32_t lanes, const PackedSizes& sizes);
 
-// Takes over a chunk that is no error: its state, which is empty before, and its list.
-AfterChunk unpack(const unsigned char* from, std::uint32_t lane, const PackedSizes& sizes, std::uint32_t units,
-                  const BeamState& before, const EndOptions& options, BeamState& state, NBest& list);
+// Takes over the chunks of all lanes.
+void unpack(const unsigned char* from, const PackedSizes& sizes, std::uint32_t units, const EndOptions& options,
+            twin::LazyPool& threads, std::vector<Chunk>& chunks);
 
 }  // namespace arcbeam::transducer::beam

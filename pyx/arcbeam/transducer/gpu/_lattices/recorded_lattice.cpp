@@ -10,6 +10,8 @@ namespace arcbeam::transducer::beam {
 
 namespace {
 
+constexpr std::size_t kFewest = 4;  // lattices that pay for waking threads
+
 // The arrivals on a later frame.
 struct Waiting {
     std::vector<Arrival> arrivals;
@@ -30,8 +32,6 @@ Tokens tokens_of_place(const TokenRecord* first, const TokenRecord* end) {
     }
     return {first, last};
 }
-
-}  // namespace
 
 Lattice lattice_of(const Recorded& recorded) {
     LatticeLog log;
@@ -75,6 +75,17 @@ Lattice lattice_of(const Recorded& recorded) {
         first = live.last;
     }
     return log.take();
+}
+
+}  // namespace
+
+void make_lattices(const std::vector<Recorded>& recorded, twin::LazyPool& threads, std::vector<Lattice>& lattices) {
+    lattices.resize(recorded.size());
+    threads.each(recorded.size(), kFewest, [&](std::size_t i) {
+        if (recorded[i].tokens != nullptr) {
+            lattices[i] = lattice_of(recorded[i]);
+        }
+    });
 }
 
 }  // namespace arcbeam::transducer::beam

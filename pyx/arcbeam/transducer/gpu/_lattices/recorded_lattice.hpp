@@ -1,4 +1,4 @@
-// The lattice of an utterance that a GPU has searched, from what its kernel has written down.
+// The lattices of utterances that a GPU has searched, from what its kernel has written down.
 //
 // in    tokens by (frame, depth, rank), the first one before any frame; arcs in the order of the search
 // out   the lattice of the twin
@@ -7,14 +7,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
+#include "pool/lazy_pool.hpp"
 #include "transducer/beam/lattice.hpp"
 #include "transducer/beam/lattice_records.hpp"
 
 namespace arcbeam::transducer::beam {
 
 struct Recorded {
-    const TokenRecord* tokens;
+    const TokenRecord* tokens;  // null: there is no lattice, because the utterance is an error
     std::size_t num_tokens;
     const ArcRecord* arcs;
     std::size_t num_arcs;
@@ -25,6 +27,6 @@ struct Recorded {
     std::uint32_t max_symbols;
 };
 
-Lattice lattice_of(const Recorded& recorded);
+void make_lattices(const std::vector<Recorded>& recorded, twin::LazyPool& threads, std::vector<Lattice>& lattices);
 
 }  // namespace arcbeam::transducer::beam
