@@ -1,8 +1,8 @@
 """Streams on one GPU: milliseconds of a round, in which every stream gets its next chunk.
 
-Endless streams, each several utterances of letters one after another; chunks of 20 frames (0.4 s) for all streams in
-one array on the device. The clock stops when the texts of all partial results are Python strings; `arrays` stops before
-texts are made. First rounds are not counted. The final
+A group of endless streams (a list of them in results before 2026-11-29), each several utterances of letters one after
+another; chunks of 20 frames (0.4 s) for all streams in one array on the device. The clock stops when the texts of all
+partial results are Python strings; `arrays` stops before texts are made. First rounds are not counted. The final
 results of some streams are compared with the twin's for the whole, as bytes. `of real time` is the share of 0.4 s that
 a round takes. Bytes of a stream are those that its states have on the device, two of them.
 
@@ -165,12 +165,13 @@ def one(
     chunks = spoken.chunks
     decoder = gpu.decoder(files.graph, options, frame_shift=dataset.frame_shift)
     speakers = Speakers(decoder, streams, turn)
+    who = decoder.group(speakers.streams) if turn is None else speakers.streams
     with_texts, arrays = [], []
     with timing.own_garbage() if turn is None else nullcontext():
         for number in range(total):
             begin = time.perf_counter()
             last = speakers.last(number)
-            partials = decoder.decode_chunks(speakers.streams, chunks[number % ring], last=last)
+            partials = decoder.decode_chunks(who, chunks[number % ring], last=last)
             if number < WARM_UP + rounds:
                 partials.texts()
             speakers.go_on(number, last)

@@ -118,6 +118,29 @@ def test_memory_is_told_and_goes_back(gpu):
     assert decoder.memory().streams == 0
 
 
+def test_streams_that_begin_take_the_rooms_of_those_that_have_ended(gpu):
+    """Those with a boost do not, whose rooms have histories; the engine gives them back where memory is short."""
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    others = decoder.memory().batch
+
+    def turn(**options):
+        streams = [decoder.stream(**options) for _ in range(3)]
+        parts = [decoder.decode_chunks(streams, [one[at : at + 4] for one in BATCH[:3]]) for at in (0, 4)]
+        return [seen(partial) for part in parts for partial in part], [stream.save() for stream in streams]
+
+    first, boosted = turn(), turn(boost=boost(1))
+    spare = decoder.memory().batch - others
+    gpu.fake.refuse("allocate", "set_bytes")
+    assert turn() == first
+    with pytest.raises(CudaOutOfMemoryError):
+        turn(boost=boost(1))
+    gpu.fake.allow()
+    assert decoder.memory().batch < spare  # which went with the failure
+    assert turn(boost=boost(1)) == boosted and turn() == first
+    decoder.release()
+    assert decoder.memory().batch == 0
+
+
 def test_a_batcher_that_cuts_long_chunks(gpu):
     """They lie in either memory; one on the GPU that is cut is copied from there."""
     decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)

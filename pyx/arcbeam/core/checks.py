@@ -92,8 +92,10 @@ def check_axes(ax: Any) -> None:
 
 def is_bool(value: object) -> bool:
     """Whether it is a bool, Python's or NumPy's. There is none of NumPy where nobody has imported it."""
+    if isinstance(value, bool):
+        return True
     numpy = sys.modules.get("numpy")
-    return isinstance(value, bool) or (numpy is not None and isinstance(value, numpy.bool_))
+    return numpy is not None and isinstance(value, numpy.bool_)
 
 
 def check_bool(name: str, value: object) -> None:

@@ -76,6 +76,13 @@ class Outputs:
 NO_OUTPUTS = Outputs()
 
 
+def outputs_of(nbest: int | None, confidence: bool, lattice: bool, mbr: bool) -> Outputs:
+    """These outputs, checked; streams begin by the thousand, most of them without any."""
+    if nbest is None and confidence is lattice is mbr is False:
+        return NO_OUTPUTS
+    return Outputs(nbest, confidence, lattice, mbr)
+
+
 @dataclass(frozen=True, eq=False)
 class Results:
     """What the hypotheses of a batch share."""

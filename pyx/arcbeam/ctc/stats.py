@@ -82,7 +82,8 @@ class DecoderMemory:
     lanes, token_log : int
         Room for frames, and the back-pointers.
     paths, log_probs, batch : int
-        Results, log-probs that came from host memory, and the description of a batch.
+        Results, log-probs that came from host memory, the description of a batch, and up to 32 MiB of streams that
+        have ended, for those that begin.
     pinned : int
         Host memory that copies pass through or where kernels read a language model, and with ``placement="host"`` the
         arcs of a model, pinned where they are. Managed memory counts; pageable memory, which is used if the host

@@ -91,25 +91,17 @@ cdef extern from "arcbeam/graph/_words/text.hpp" namespace "arcbeam::words" nogi
 
     cdef cppclass KeptText:
         size_t arcs
-        TextEnd end
-        cbool is_ascii
+        size_t size
+        cbool is_new
         string text
 
-    cdef struct Unread:
+    cdef struct ReadPath:
         KeptText* to
         const WordSource* source
-        PathView path
+        PathView settled
+        PathView rest
 
-    void read_kept(vector[Unread]& paths) except +
-
-    cdef cppclass Rest:
-        const WordSource* source
-        PathView path
-        TextEnd end
-        cbool is_ascii
-        size_t until
-
-    void write_rests(vector[Rest]& rests, string& text) except +
+    void read_texts(const vector[ReadPath]& paths) except +
 
 
 cdef class WordReader:
@@ -126,23 +118,25 @@ cdef class WordReader:
 
 
 cdef class GrowingPath:
-    cdef object open_reader  # returns the reader
+    # First what every text needs, side by side.
+    cdef uint64_t text_at  # the place of a chunk after which it is the text, as its owner numbers places; 0: unknown
+    cdef str text_before  # the last one; None before the first
     cdef WordReader reader
     cdef vector[uint32_t] settled
     cdef KeptText kept
+    cdef object open_reader  # returns the reader
     cdef StableWords stable_words
-    cdef str text_before  # the last one; None before the first
-    cdef uint64_t text_at  # the place of a chunk after which it is the text, as its owner numbers places; 0: unknown
-    cdef size_t kept_before  # bytes of it that are kept
     cdef int add(self, const uint32_t* arcs, size_t count) except -1
     cdef int prepare(self) except -1
-    cdef str joined(self, size_t kept, bint kept_is_ascii, const char* rest, size_t size, bint is_ascii)
-    cdef object written(self, size_t count, const uint32_t* arcs, size_t size)
+    cdef str written(self, size_t count, const uint32_t* arcs, size_t size)
 
 
 cdef struct PathPlace:
-    size_t settled  # arcs of the growing path
+    void* path  # a GrowingPath, to which its owner refers
+    size_t settled  # arcs of it
     const uint32_t* arcs  # and those after them
     size_t size
+    uint64_t at  # the place, as of `text_at`
+    size_t index  # of its text
 
-cdef list texts_of(list paths, const vector[PathPlace]& places)
+cdef int read_paths(const vector[PathPlace]& places, list texts) except -1

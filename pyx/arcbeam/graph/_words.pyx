@@ -4,20 +4,17 @@ import numpy as np
 
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uintptr_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcpy
 from libcpp.string cimport string
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
-from arcbeam.core._fetch cimport AHEAD, fetch
+from arcbeam.core._fetch cimport AHEAD, fetch, put_item
 from arcbeam.graph._graph_view cimport open_view_of
 
 
-cdef extern from *:
-    const char* PyUnicode_AsUTF8AndSize(object, Py_ssize_t*) except NULL
-
-
-cdef size_t NOT_KEPT = <size_t> -1
+cdef enum:
+    FEW_ARCS = 256  # of a path that has begun to grow: memory is not moved in each of its first chunks
 
 
 cdef class WordReader:
@@ -209,8 +206,10 @@ cdef class GrowingPath:
         """The words of the first arcs, and of the rest after them, with a space between them."""
         cdef vector[PathPlace] places
         cdef PathView view = path_of(rest)
-        places.push_back(PathPlace(count, view.arcs, view.size))
-        return texts_of([self], places)[0]
+        cdef list found = [None]
+        places.push_back(PathPlace(<void*> self, count, view.arcs, view.size, 0, 0))
+        read_paths(places, found)
+        return found[0]
 
     def stable(self, size_t count):
         """WordReader.num_stable of the first arcs, and the text of these words."""
@@ -227,6 +226,9 @@ cdef class GrowingPath:
         return self.stable_words.begin()
 
     cdef int add(self, const uint32_t* arcs, size_t count) except -1:
+        cdef size_t size = self.settled.size() + count
+        if size > self.settled.capacity():
+            self.settled.reserve(2 * size if size > FEW_ARCS else FEW_ARCS)
         self.settled.insert(self.settled.end(), arcs, arcs + count)
         return 0
 
@@ -235,32 +237,7 @@ cdef class GrowingPath:
             self.reader = self.open_reader()
         return 0
 
-    cdef str joined(self, size_t kept, bint kept_is_ascii, const char* rest, size_t size, bint is_ascii):
-        """So much of the text that is kept, and the rest: the same str as before if it is the same text."""
-        cdef const char* first = self.kept.text.data()
-        cdef const char* known
-        cdef str before = self.text_before, text
-        cdef Py_ssize_t length
-        cdef size_t same = min(kept, self.kept_before)  # which the text before begins with, too
-        if before is not None and kept_is_ascii and is_ascii:
-            known = PyUnicode_AsUTF8AndSize(before, &length)
-            if (<size_t> length == kept + size and memcmp(known + same, first + same, kept - same) == 0
-                    and memcmp(known + kept, rest, size) == 0):
-                return before
-        if kept == self.kept.text.size():  # the rest is appended for a moment, which takes no other memory
-            self.kept.text.append(rest, size)
-            try:
-                text = PyUnicode_DecodeUTF8(self.kept.text.data(), kept + size, NULL)
-            finally:
-                self.kept.text.resize(kept)
-        else:  # another thread has read more of the path meanwhile
-            text = PyUnicode_DecodeUTF8((self.kept.text.substr(0, kept) + string(rest, size)).data(), kept + size, NULL)
-        if text == before:
-            return before
-        self.text_before, self.kept_before, self.text_at = text, kept, 0
-        return text
-
-    cdef object written(self, size_t count, const uint32_t* arcs, size_t size):
+    cdef str written(self, size_t count, const uint32_t* arcs, size_t size):
         """The text of fewer arcs than are read."""
         cdef string text
         cdef TextEnd end
@@ -272,48 +249,46 @@ cdef class GrowingPath:
         return PyUnicode_DecodeUTF8(text.data(), text.size(), NULL)
 
 
-cdef list texts_of(list paths, const vector[PathPlace]& places):
-    """The texts of different growing paths up to some place, with the arcs after it, which are read without the GIL."""
+cdef int read_paths(const vector[PathPlace]& places, list texts) except -1:
+    """Puts the texts of different growing paths, each up to some place with the arcs after it, into a list."""
     cdef GrowingPath path
     cdef const PathPlace* place
-    cdef vector[Rest] rests
-    cdef vector[size_t] kept
-    cdef vector[Unread] unread
-    cdef PathView view
-    cdef string text
-    cdef size_t i, begin = 0, n = places.size()
+    cdef vector[ReadPath] later
+    cdef vector[size_t] known
+    cdef ReadPath one
+    cdef size_t i, n = places.size()
     for i in range(n):
-        path = <GrowingPath> paths[i]
+        path = <GrowingPath> places[i].path
         path.prepare()  # which other threads may use: no address is kept yet
+    later.reserve(n)
     for i in range(n):
-        path = <GrowingPath> paths[i]
-        if path.kept.arcs < places[i].settled:
-            view.arcs, view.size = path.settled.data() + path.kept.arcs, places[i].settled - path.kept.arcs
-            unread.push_back(Unread(&path.kept, &path.reader.source, view))
-    read_kept(unread)
-    rests.resize(n)
-    kept.resize(n)
-    for i in range(n):
-        path = <GrowingPath> paths[i]
         place = &places[i]
-        rests[i].source = &path.reader.source
-        if path.kept.arcs == place.settled:
-            rests[i].path.arcs, rests[i].path.size = place.arcs, place.size
-            rests[i].end, kept[i] = path.kept.end, path.kept.text.size()
-        else:
-            kept[i] = NOT_KEPT
-    with nogil:
-        write_rests(rests, text)
-    texts = []
-    for i in range(n):
         if i + AHEAD < n:
-            fetch(<void*> (<GrowingPath> paths[i + AHEAD]).text_before)
-        path = <GrowingPath> paths[i]
+            fetch(places[i + AHEAD].path)
+        path = <GrowingPath> place.path
+        if path.kept.arcs > place.settled:  # another thread has read more of the path meanwhile
+            put_item(texts, place.index, path.written(place.settled, place.arcs, place.size))
+            continue
+        one.to, one.source = &path.kept, &path.reader.source
+        one.settled.arcs, one.settled.size = path.settled.data() + path.kept.arcs, place.settled - path.kept.arcs
+        one.rest.arcs, one.rest.size = place.arcs, place.size
+        later.push_back(one)
+    read_texts(later)
+    for i in range(n):
         place = &places[i]
-        if kept[i] == NOT_KEPT:
-            texts.append(path.written(place.settled, place.arcs, place.size))
-        else:
-            texts.append(path.joined(kept[i], path.kept.is_ascii, text.data() + begin, rests[i].until - begin,
-                                     rests[i].is_ascii))
-        begin = rests[i].until
-    return texts
+        if i + 2 * AHEAD < n:
+            fetch(places[i + 2 * AHEAD].path)
+        if i + AHEAD < n:
+            path = <GrowingPath> places[i + AHEAD].path
+            fetch(<void*> path.text_before)
+            fetch(path.kept.text.data())
+        path = <GrowingPath> place.path
+        if path.kept.arcs != place.settled:
+            continue
+        if path.kept.is_new:
+            path.text_before = PyUnicode_DecodeUTF8(path.kept.text.data(), path.kept.text.size(), NULL)
+            path.kept.is_new, path.text_at = False, place.at
+        elif place.at != 0:
+            path.text_at = place.at
+        put_item(texts, place.index, path.text_before)
+    return 0

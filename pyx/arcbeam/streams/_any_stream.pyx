@@ -3,14 +3,20 @@ thousands."""
 
 from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stdint cimport uint64_t
+from libcpp.vector cimport vector
 
-from arcbeam.core._fetch cimport AHEAD, fetch_item
+from arcbeam.core._fetch cimport addresses_of, fetch_ahead
 
 cdef uint64_t calls = 0
+cdef uint64_t num_held = 0  # streams with chunks that wait, of all decoders
 
 
 cdef class AnyStream:
     """A stream of some decoder, which is its `_decoder`."""
+
+    def __dealloc__(self):
+        global num_held
+        num_held -= self.worker != 0
 
     def __reduce__(self):
         raise TypeError(
@@ -30,16 +36,18 @@ cpdef bint is_held(AnyStream stream, unsigned long thread) noexcept:
 
 def are_held(list streams, unsigned long thread):
     """Whether one of the streams has chunks that wait for another thread than this."""
-    cdef size_t i
-    for i in range(<size_t> len(streams)):
-        fetch_item(streams, i + 2 * AHEAD)
-        if is_held(<AnyStream> streams[i], thread):
+    if num_held == 0:
+        return False
+    for stream in streams:
+        if is_held(<AnyStream> stream, thread):
             return True
     return False
 
 
 def hold(AnyStream stream, unsigned long thread):
     """Only this thread, by ``threading.get_ident()``, decodes the stream's chunks from now on; 0: any thread."""
+    global num_held
+    num_held += (thread != 0) - (stream.worker != 0)
     stream.worker = thread
 
 
@@ -49,13 +57,32 @@ def all_usable(list streams, kind, decoder):
     cdef AnyStream stream
     cdef uint64_t call
     cdef unsigned long me = PyThread_get_thread_ident()
+    cdef vector[void*] at
+    cdef size_t i
     calls += 1
     call = calls
-    for item in streams:
-        if not isinstance(item, kind):
+    addresses_of(streams, at)
+    for i in range(at.size()):
+        fetch_ahead(at, i)
+        if not isinstance(<object> at[i], kind):
             return False
-        stream = <AnyStream?> item
+        stream = <AnyStream?> <object> at[i]
         if stream._decoder is not decoder or stream.call == call or is_held(stream, me):
             return False
         stream.call = call
     return True
+
+
+def true_places(list items):
+    """The places of True in a list of bools; None if anything else is in it."""
+    cdef vector[void*] at
+    cdef size_t i
+    cdef list found = []
+    cdef object yes = True, no = False
+    addresses_of(items, at)
+    for i in range(at.size()):
+        if at[i] == <void*> yes:
+            found.append(i)
+        elif at[i] != <void*> no:
+            return None
+    return found

@@ -9,7 +9,7 @@ from typing import Any, Protocol, SupportsIndex, TypeVar, overload
 import numpy as np
 
 from arcbeam.core.errors import Fault, InputError
-from arcbeam.streams._any_stream import AnyStream, all_usable, decoder_of, is_held
+from arcbeam.streams._any_stream import AnyStream, all_usable, decoder_of, is_held, true_places
 
 
 class HasText(Protocol):
@@ -117,8 +117,9 @@ def check_last(last: Any, count: int) -> list[bool]:
         raise TypeError(f"last: expected a bool, or one for each stream, got {type(last).__name__}")
     if len(last) != count:
         raise ValueError(f"last: expected one for each of {count} streams, got {len(last)}")
-    if set(map(type, last)) <= {bool}:
-        return list(last)
+    found = list(last)
+    if true_places(found) is not None:
+        return found
     for at, item in enumerate(last):
         if not isinstance(item, (bool, np.bool_)):
             raise TypeError(f"last: expected bool, got {type(item).__name__} for stream {at}")

@@ -19,7 +19,7 @@ from arcbeam.arrays.intake import KeptChunk
 from arcbeam.core.calls import lists_options
 from arcbeam.core.errors import Fault
 from arcbeam.core.warn import warn
-from arcbeam.streams._any_stream import AnyStream
+from arcbeam.streams._any_stream import AnyStream, true_places
 from arcbeam.streams.endpoints import Endpoint
 from arcbeam.streams.group import StreamGroup, members_of
 from arcbeam.streams.partials import HasText, Partials, check_last, check_streams
@@ -78,8 +78,8 @@ class ChunkDecoder(ABC, Generic[Kind, Result]):
         else:
             members, wrong = check_streams(self, streams, self.kind, errors)
         ends = check_last(last, len(members))
-        ending = [stream for stream, end in zip(members, ends, strict=True) if end] if True in ends else []
-        stopped = [stream for stream in ending if stream._is_stopped] if warns_of_waiting.get() else []
+        ending = true_places(ends) or () if last is not None and warns_of_waiting.get() else ()
+        stopped = [members[at] for at in ending if members[at]._is_stopped]
         found = self.decode_next(members, Chunks(chunks, ends, lengths, cuda_stream, errors, wrong))
         for stream in stopped:
             _warn_of_waiting(stream)

@@ -34,6 +34,14 @@ cdef struct StateRoom:
     uint32_t buffer
 
 
+cdef class SpareRooms:
+    cdef list rooms  # of (DeviceBuffer, tokens, entries)
+    cdef readonly size_t nbytes
+    cdef int give(self, DeviceBuffer memory, const StateRoom& room) except -1
+    cdef DeviceBuffer take(self, StateRoom* room)
+    cdef int clear(self) except -1
+
+
 cdef class LinkRoom:
     cdef DeviceBuffer memory
     cdef uint32_t links, steps, entries
@@ -52,12 +60,16 @@ cdef class CudaStream(SearchState):
     cdef readonly uint32_t fired
     cdef uint32_t large_start  # the large model's state after the context
     cdef readonly bint has_begun
+    cdef bint has_rules
     cdef readonly bint keeps_links  # of the sentence's lattice, which its end gives
     cdef float lattice_beam  # of that
     cdef bint gave_lattice  # at the end of the sentence; the search is gone
-    cdef vector[uint32_t] settled  # since the last call of hand_over
+    cdef object settled_by  # since the last call of hand_over: what keeps the arcs, which are `settled`
+    cdef const uint32_t* settled
+    cdef size_t num_settled
     cdef EndpointRules rules
     cdef DeviceBuffer even, odd  # the memory of both states
+    cdef SpareRooms spares  # from which it comes, and to which it goes; None: it may have histories
     cdef object graph  # on the host
     cdef DeviceRescoring rescoring  # None: no language model
     cdef LmContext lm_context
@@ -77,6 +89,6 @@ cdef class CudaStream(SearchState):
     cdef int describe_links(self, StreamLinksView* view, uint32_t steps, uint32_t links) except -1
     cdef int grow_links(self, uint32_t links, StreamLinksView* view) except -1
     cdef int _describe_next_links(self, StreamLinksView* view) except -1
-    cdef int take(self, const uint32_t* arcs, size_t count, uint64_t frames, uint64_t lived, uint32_t fired,
+    cdef int take(self, owner, const uint32_t* arcs, size_t count, uint64_t frames, uint64_t lived, uint32_t fired,
                   bint last) except -1
     cdef int _forget(self) except -1

@@ -14,6 +14,11 @@ class LinkRoom:
     def __new__(cls, pool: MemoryPool, stream: Stream) -> Self: ...
 
 @final
+class SpareRooms:
+    @property
+    def nbytes(self) -> int: ...
+
+@final
 class CudaStream(SearchState):
     @property
     def boost(self) -> BoostList | None: ...
@@ -31,6 +36,7 @@ class CudaStream(SearchState):
         stream: Stream,
         graph: Graph,
         rescoring: DeviceRescoring | None,
+        spares: SpareRooms,
         boost: BoostList | None,
         rules: EndpointRules | None,
         lm_context: LmContext | None,

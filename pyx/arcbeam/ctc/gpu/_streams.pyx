@@ -4,6 +4,7 @@ import numpy as np
 
 cimport cython
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.string cimport memset
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
@@ -50,10 +51,44 @@ cdef extern from "arcbeam/ctc/gpu/_streams/state.hpp" namespace "arcbeam" nogil:
 
 cdef BoostList NOTHING = no_phrases()
 
+cdef enum:
+    SPARE_BYTES = 1 << 25  # of rooms without streams
+
 
 cdef uint64_t bytes_of(const StateRoom& room) noexcept:
     """The bytes of a room; tokens have room for histories, which stay those of no boost without boosts and models."""
     return stream_bytes(rescoring_tokens_bytes(room.tokens), room.entries)
+
+
+@cython.final
+@cython.no_gc
+cdef class SpareRooms:
+    """Rooms of streams that have ended, for those that begin: the driver takes microseconds for each allocation."""
+    # Only of streams without boosts and models, whose rooms have been set to 0 and have no histories.
+
+    def __cinit__(self):
+        self.rooms = []
+
+    cdef int give(self, DeviceBuffer memory, const StateRoom& room) except -1:
+        if room.tokens != 0 and self.nbytes + memory.capacity <= SPARE_BYTES:
+            self.rooms.append((memory, room.tokens, room.entries))
+            self.nbytes += memory.capacity
+        return 0
+
+    cdef DeviceBuffer take(self, StateRoom* room):
+        """The memory of a room, or None."""
+        cdef DeviceBuffer memory
+        if not self.rooms:
+            return None
+        memory, room.tokens, room.entries = self.rooms.pop()
+        room.address = memory.address
+        self.nbytes -= memory.capacity
+        return memory
+
+    cdef int clear(self) except -1:
+        """Frees them all."""
+        self.rooms, self.nbytes = [], 0
+        return 0
 
 
 @cython.final
@@ -87,13 +122,18 @@ cdef class CudaStream(SearchState):
     """A sentence of a stream between two chunks; takes no frame after an endpoint. `saved` must have been checked."""
 
     def __cinit__(self, MemoryPool pool not None, Stream stream not None, graph, DeviceRescoring rescoring,
-                  BoostList boost, rules, lm_context, saved, lattice_beam=None):
+                  SpareRooms spares not None, BoostList boost, rules, lm_context, saved, lattice_beam=None):
         self.graph, self.rescoring, self.boost, self.saved = graph, rescoring, boost, saved
         take_rules(rules, &self.rules)
+        self.has_rules = self.rules.num_rules != 0
         take_lm_context(lm_context, self.lm_context)
         self.models = StreamModels(NULL, NULL, SharedBits(0, 0), (<BoostList> (NOTHING if boost is None else boost)).view)
-        self.even, self.odd = [DeviceBuffer(pool, stream, "the state of a stream") for _ in range(2)]
         self.state, self.spare = StateRoom(0, 0, 0, 0), StateRoom(0, 0, 0, 1)
+        if boost is None and rescoring is None:
+            self.spares = spares
+            self.even, self.odd = spares.take(&self.state), spares.take(&self.spare)
+        self.even = self.even or DeviceBuffer(pool, stream, "the state of a stream")
+        self.odd = self.odd or DeviceBuffer(pool, stream, "the state of a stream")
         self.keeps_links = lattice_beam is not None
         if self.keeps_links:
             self.lattice_beam = lattice_beam
@@ -112,6 +152,11 @@ cdef class CudaStream(SearchState):
             self.models.kenlm, self.numbers = &rescoring.host_view, rescoring.requests
             self.numbers.numbered[id(self)] = self
 
+    def __dealloc__(self):
+        if self.spares is not None:
+            self.spares.give(self._memory(self.state), self.state)
+            self.spares.give(self._memory(self.spare), self.spare)
+
     @property
     def nbytes(self):
         """int : bytes on the device."""
@@ -128,9 +173,9 @@ cdef class CudaStream(SearchState):
         return self.fired
 
     cdef uint32_t hand_over(self, GrowingPath path) except? 0xffffffff:
-        if self.settled.size() > 0:
-            path.add(self.settled.data(), self.settled.size())
-            self.settled.clear()
+        if self.settled_by is not None:
+            path.add(self.settled, self.num_settled)
+            self.settled_by = None
         return self.fired
 
     cdef DeviceBuffer _memory(self, const StateRoom& room):
@@ -248,10 +293,13 @@ cdef class CudaStream(SearchState):
         view.before_tokens, view.before_entries = self.state.tokens, self.state.entries
         view.is_last, view.shows_lattice, view.fired, view.frames = last, self.shows_lattice, self.fired, self.frames
         view.large_start = self.large_start
-        view.columns = <const uint16_t*> <uintptr_t> (columns if self.rules.num_rules != 0 else 0)
-        view.rules, view.next_check = self.rules, kNoIndex
-        if self.rules.num_rules != 0 and self.fired == 0:
-            view.next_check = self.rules.every - <uint32_t> (self.frames % self.rules.every)
+        view.columns, view.next_check = <const uint16_t*> NULL, kNoIndex
+        if self.has_rules:
+            view.columns, view.rules = <const uint16_t*> <uintptr_t> columns, self.rules
+            if self.fired == 0:
+                view.next_check = self.rules.every - <uint32_t> (self.frames % self.rules.every)
+        else:
+            memset(&view.rules, 0, sizeof(EndpointRules))
         return self._describe_next(view)
 
     cdef int _describe_next(self, StreamView* view) except -1:
@@ -281,12 +329,14 @@ cdef class CudaStream(SearchState):
         self.spare_links.reserve(max(2 * links, self.spare_links.links), self.spare_links.steps, self.spare.entries)
         return self._describe_next_links(view)
 
-    cdef int take(self, const uint32_t* arcs, size_t count, uint64_t frames, uint64_t lived, uint32_t fired,
+    cdef int take(self, owner, const uint32_t* arcs, size_t count, uint64_t frames, uint64_t lived, uint32_t fired,
                   bint last) except -1:
         """Takes over the new state and the settled arcs of a decoded chunk; `lived`: frames before the search died."""
+        # `owner` keeps the arcs until they are handed over, before the next chunk.
         if self.gave_lattice:
             return self._forget()  # the sentence has ended before
-        self.settled.insert(self.settled.end(), arcs, arcs + count)
+        if count > 0:
+            self.settled_by, self.settled, self.num_settled = owner, arcs, count
         self.frames += frames
         self.lived += lived
         self.fired = fired

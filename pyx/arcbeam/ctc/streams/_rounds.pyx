@@ -11,8 +11,8 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from libcpp.vector cimport vector
 
-from arcbeam.core._fetch cimport AHEAD, fetch, fetch_item
-from arcbeam.graph._words cimport GrowingPath, PathPlace, texts_of
+from arcbeam.core._fetch cimport AHEAD, addresses_of, fetch, fetch_ahead, new_list, put_item
+from arcbeam.graph._words cimport GrowingPath, PathPlace, read_paths
 from arcbeam.streams.stream import fault_of
 from arcbeam.streams.waiting import Waiting
 
@@ -86,6 +86,11 @@ cdef class SentenceStream(AnyStream):
         """Frames that have been decoded so far: of all chunks, but for those that wait."""
         return self._sentence.first_frame + self.place.frames
 
+    @property
+    def _is_stopped(self):
+        """Whether the sentence has ended at an endpoint."""
+        return self.place.fired != 0
+
     cdef bint is_whole(self) except -1:
         """False once something was raised between the search's first step with a chunk and the stream's result."""
         return self._state.is_at(self.place.frames, self.place.is_final)
@@ -128,12 +133,13 @@ cdef class Round:
     # Streams at the places `later` have more outputs than the best path; `take_later` gets these. `refused`: results of
     # chunks not taken.
 
-    cdef readonly list items  # those that have been made; None for the others
+    cdef dict items  # those that have been made, by place
     cdef list sentences
-    cdef vector[Place] places
+    cdef vector[Place] places  # without a number where the result was there before, as an item
     cdef object kind, results
     cdef dict with_outputs  # the Results of chunks that have more than those
-    cdef list streams, last  # until all have taken their chunks, as what follows
+    cdef list last  # until all have taken their chunks, as what follows
+    cdef vector[void*] streams
     cdef dict lattices  # of the sentences that end here
     cdef object inputs
     cdef const int64_t[:, ::1] table  # of the chunks
@@ -141,35 +147,36 @@ cdef class Round:
     cdef const float[::1] of_frames  # confidences
     cdef const int64_t[::1] begins  # of each chunk among them
 
-    def __init__(self, list streams, kind, results, set later, lattices, dict refused, list last, inputs, size_t columns,
-                 confidences):
+    def __init__(self, list streams, list sentences, kind, results, set later, lattices, dict refused, list last,
+                 inputs, size_t columns, confidences):
         cdef size_t i, n = len(streams)
         self.kind, self.results, self.with_outputs = kind, results, {}
-        self.items, self.sentences = [None] * n, [None] * n
+        self.items, self.sentences = refused, sentences
         self.places.resize(n)
-        self.streams, self.last, self.inputs, self.columns, self.lattices = streams, last, inputs, columns, {}
+        addresses_of(streams, self.streams)  # which `taking` has checked
+        self.last, self.inputs, self.columns, self.lattices = last, inputs, columns, {}
         self.table = inputs.table
         if confidences is not None:
             self.of_frames, self.begins = confidences
         for i in range(n):
-            fetch_parts(streams, i)
-            fetch_end(streams, i + AHEAD)
+            fetch_parts(self.streams, i)
+            fetch_end(self.streams, i + AHEAD)
             if refused and i in refused:
-                self.items[i] = refused[i]
                 continue
             if lattices is not None:
-                self._keep_lattice(<SentenceStream?> streams[i], i, lattices)
+                self._keep_lattice(<SentenceStream> self.streams[i], i, lattices)
             if not later or i not in later:
-                self._take(<SentenceStream?> streams[i], i)
+                self._take(<SentenceStream> self.streams[i], i)
 
     def take_later(self, dict with_outputs):
         """The other streams take their chunks, with these results."""
         cdef size_t i
         self.with_outputs = with_outputs
         for i in with_outputs:
-            self._take(<SentenceStream?> self.streams[i], i)
+            self._take(<SentenceStream> self.streams[i], i)
         self.of_frames = self.begins = self.table = None
-        self.streams = self.last = self.inputs = self.lattices = None
+        self.last = self.inputs = self.lattices = None
+        self.streams.clear()
 
     cdef int _keep_lattice(self, SentenceStream stream, size_t i, lattices) except -1:
         """Copies the lattice of a sentence that ends here."""
@@ -200,13 +207,13 @@ cdef class Round:
             place.number, place.settled = place.number + 1, sentence.settled.size()
             place.is_final = last or place.fired != 0
             stream.results, stream.index, stream.made = self.results_of(i), i, None
-            self.sentences[i], self.places[i] = sentence, place[0]
+            self.places[i] = place[0]
         if lattice is not None:
             stream._lattice = lattice
         if waiting is not None:
             stream._waiting.append(waiting)
         stream._last_came = last
-        if self.sentences[i] is None:
+        if self.places[i].number == 0:
             self.items[i] = stream._latest(self.kind)  # the sentence has ended before
         return 0
 
@@ -231,46 +238,48 @@ cdef class Round:
     cdef object results_of(self, size_t i):
         return self.with_outputs.get(i, self.results) if self.with_outputs else self.results
 
+    def __len__(self):
+        return self.places.size()
+
     def item(self, size_t i):
         """A result."""
-        if self.items[i] is None:
-            self.items[i] = (<Sentence> self.sentences[i]).result(self.kind, self.results_of(i), i, self.places[i])
-        return self.items[i]
+        found = self.items.get(i)
+        if found is None:
+            found = (<Sentence> self.sentences[i]).result(self.kind, self.results_of(i), i, self.places[i])
+            self.items[i] = found
+        return found
 
     def texts(self):
         """list of str: the texts of all, made together but for those of results that have been made."""
         # A text is known where nothing was decoded since it was made: the sentence is as it was.
         cdef const uint32_t[::1] arcs
         cdef const int64_t[::1] begins, lengths
-        cdef vector[PathPlace] places
-        cdef vector[size_t] unknown
-        cdef PathPlace place
+        cdef vector[PathPlace] unknown
+        cdef PathPlace one
         cdef Sentence sentence
-        cdef size_t i, k, n = self.places.size()
-        cdef list found = [None] * n, sentences = []
+        cdef const Place* place
+        cdef size_t i, n = self.places.size()
+        cdef list found = [None] * n
+        cdef vector[void*] paths
+        cdef bint has_items = bool(self.items)
+        addresses_of(self.sentences, paths)
         arcs, begins, lengths = self.results.paths[:3]
+        unknown.reserve(n)
         for i in range(n):
-            one = self.items[i]
-            if one is not None:
-                found[i] = one.text
+            fetch_ahead(paths, i)
+            place = &self.places[i]
+            if has_items and i in self.items:
+                found[i] = self.items[i].text
                 continue
-            sentence = <Sentence> self.sentences[i]
-            fetch_item(self.sentences, i + AHEAD)
-            if sentence.text_at != 0 and sentence.text_at == number_of(self.places[i]):
-                found[i] = sentence.text_before
+            sentence = <Sentence> paths[i]
+            one.at = number_of(place[0])
+            if sentence.text_at == one.at:
+                put_item(found, i, sentence.text_before)
                 continue
-            unknown.push_back(i)
-            sentences.append(sentence)
-            place.settled, place.size = self.places[i].settled, lengths[i]
-            place.arcs = &arcs[begins[i]] if place.size else NULL
-            places.push_back(place)
-        cdef list texts = texts_of(sentences, places)
-        for k in range(unknown.size()):
-            i = unknown[k]
-            text, sentence = texts[k], <Sentence> sentences[k]
-            found[i] = text
-            if sentence.text_before is text:
-                sentence.text_at = number_of(self.places[i])
+            one.path, one.settled, one.size, one.index = paths[i], place.settled, lengths[i], i
+            one.arcs = &arcs[begins[i]] if one.size else NULL
+            unknown.push_back(one)
+        read_paths(unknown, found)
         return found
 
 
@@ -279,21 +288,20 @@ cdef uint64_t number_of(const Place& place) noexcept:
     return 2 * place.frames + place.is_final + 1
 
 
-cdef int fetch_parts(list streams, size_t i) except -1:
+cdef int fetch_parts(const vector[void*]& streams, size_t i) except -1:
     """Fetches a stream, and the search and sentence of one before it, which a loop that is at stream i will read."""
-    cdef SentenceStream stream
-    fetch_item(streams, i + 3 * AHEAD)
-    if i + 2 * AHEAD < <size_t> len(streams):
-        stream = <SentenceStream> streams[i + 2 * AHEAD]
-        fetch(<void*> stream._state)
-        fetch(<void*> stream._sentence)
+    if i + 3 * AHEAD < streams.size():
+        fetch(streams[i + 3 * AHEAD])
+    if i + 2 * AHEAD < streams.size():
+        fetch(<void*> (<SentenceStream> streams[i + 2 * AHEAD])._state)
+        fetch(<void*> (<SentenceStream> streams[i + 2 * AHEAD])._sentence)
     return 0
 
 
-cdef int fetch_end(list streams, size_t i) except -1:
+cdef int fetch_end(const vector[void*]& streams, size_t i) except -1:
     """Fetches where the arcs of a stream's sentence end."""
     cdef Sentence sentence
-    if i < <size_t> len(streams):
+    if i < streams.size():
         sentence = (<SentenceStream> streams[i])._sentence
         fetch(sentence.settled.data() + sentence.settled.size())
     return 0
@@ -305,15 +313,17 @@ def taking(list streams):
     cdef size_t i, n = len(streams)
     cdef SentenceStream stream
     cdef bint has_outputs = False
-    cdef list states = [], sentences = []
+    cdef list states = new_list(n), sentences = new_list(n)
     cdef dict methods = {}, stopped = {}
     cdef list of_method = None, logits = []
     cdef object method = None
+    cdef vector[void*] at
+    addresses_of(streams, at)
     for i in range(n):
-        fetch_parts(streams, i)
-        stream = <SentenceStream?> streams[i]
-        states.append(stream._state)
-        sentences.append(stream._sentence)
+        fetch_parts(at, i)
+        stream = <SentenceStream?> <object> at[i]
+        put_item(states, i, stream._state)
+        put_item(sentences, i, stream._sentence)
         stream._state.shows_lattice = stream._interim_answers
         if stream._last_came or not stream.is_whole():
             stopped[i] = fault_of(stream)

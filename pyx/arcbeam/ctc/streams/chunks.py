@@ -37,6 +37,8 @@ class CtcChunkDecoder(ChunkDecoder[SentenceStream, Partial]):
 
     def __init__(self, search: BeamSearch) -> None:
         self.search, self.engine, self.columns = search, search.engine, search.columns
+        self.nothing = search.results(NO_PATH, {})  # of sentences that begin
+        self.open_reader = lambda: search.graph.word_reader
 
     def keep(self, chunk: Any, cuda_stream: Any, max_frames: int) -> KeptChunk:
         """A chunk, checked, that will be decoded later, in pieces if it has more frames than that."""
@@ -89,7 +91,17 @@ class CtcChunkDecoder(ChunkDecoder[SentenceStream, Partial]):
             later = {at for places in groups.values() for at in places}
             results = search.results(paths._replace(lattices=None), wrong)
             round_ = Round(
-                streams, Partial, results, later, paths.lattices, nothing, call.last, inputs, self.columns, known
+                streams,
+                sentences,
+                Partial,
+                results,
+                later,
+                paths.lattices,
+                nothing,
+                call.last,
+                inputs,
+                self.columns,
+                known,
             )
             with_lattices = replace(results, paths=paths) if groups else results
             round_.take_later(self.outputs(with_lattices, groups, sentences))

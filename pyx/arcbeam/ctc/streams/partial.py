@@ -205,7 +205,7 @@ class CtcPartials(Partials[Partial]):
         return self._round.item(places) if isinstance(places, int) else list(map(self._round.item, places))
 
     def __len__(self) -> int:
-        return len(self._round.items)
+        return len(self._round)
 
     def __iter__(self) -> Iterator[Partial]:
         return map(self._round.item, range(len(self)))

@@ -69,7 +69,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
         self._method, self._logits = method, logits
         options, graph = decoder.search.options, decoder.search.graph
         sentence = Sentence(
-            lambda: opened(graph, boost).word_reader,
+            decoder.open_reader if boost is None else lambda: opened(graph, boost).word_reader,
             boost,
             first_frame,
             lm_context,
@@ -82,9 +82,7 @@ class Stream(SentenceStream, SpeechStream[Partial]):
         )
         rules = None if endpoint is None else EndpointRules.of(endpoint, graph, options.frame_shift)
         search = decoder.new_sentence(boost, rules, lm_context, saved, outputs)
-        self._begin_sentence(
-            search, sentence, 0 if saved is None else saved.frames, decoder.search.results(NO_PATH, {})
-        )
+        self._begin_sentence(search, sentence, 0 if saved is None else saved.frames, decoder.nothing)
         self.interim_answers = interim_answers
 
     @property

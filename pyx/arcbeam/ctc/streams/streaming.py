@@ -10,7 +10,7 @@ from arcbeam.core.checks import check_bool
 from arcbeam.core.confidence import ConfidenceMethod, measure
 from arcbeam.ctc.boost.boost import Boost
 from arcbeam.ctc.boost.boosts import check_boost
-from arcbeam.ctc.results import Outputs
+from arcbeam.ctc.results import outputs_of
 from arcbeam.ctc.search import BeamSearch
 from arcbeam.ctc.streams.chunks import CtcChunkDecoder
 from arcbeam.ctc.streams.partial import Partial
@@ -93,7 +93,7 @@ class StreamingDecoder(HasStreams):
         check_bool("posteriors", posteriors)
         check_bool("logits", logits)
         self._search.check_beam(boost)
-        outputs, method = Outputs(nbest, confidence, lattice, mbr), self._search.method(frame_confidence)
+        outputs, method = outputs_of(nbest, confidence, lattice, mbr), self._search.method(frame_confidence)
         if method is not None:
             measure(method, self._search.columns)
         kept = outputs if outputs.needs_lattices else None

@@ -26,78 +26,80 @@ enum class Added { kNothing, kWord, kPiece };  // kPiece: to the last word
 
 // Of many short paths, what one reads is fetched while those before it are read.
 constexpr std::size_t kPathsAhead = 4;
+constexpr std::size_t kArcPathsAhead = 8;  // of a step that reads little of each
 
-// The labels that many paths write; those of path i lie before ends[i].
+// Writes the arcs that may write a word to `found`, which has room for all; their number.
+std::size_t writing_arcs(const WordSource& source, const PathView& path, std::uint32_t* found) {
+    if (source.marked_arcs == 0) {
+        std::copy_n(path.arcs, path.size, found);
+        return path.size;
+    }
+    std::uint32_t* to = found;
+    for (std::size_t k = 0; k < path.size; ++k) {  // without branches: which arcs write is hard to predict
+        const std::uint32_t arc = path.arcs[k];
+        const bool is_own = arc >= source.marked_arcs;
+        const unsigned mark = source.word_marks[(is_own ? 0U : arc) / 8U] >> arc % 8U & 1U;
+        *to = arc;
+        to += static_cast<unsigned>(is_own) | mark;
+    }
+    return static_cast<std::size_t>(to - found);
+}
+
+// The labels that many paths write, first those of their settled arcs; those of path i lie before ends[i].
 struct PathsLabels {
+    struct Ends {
+        std::size_t settled;
+        std::size_t all;
+    };
     std::vector<std::uint32_t> labels;
-    std::vector<std::size_t> ends;
+    std::vector<Ends> ends;
 };
 
 // Arcs are scattered over a graph that no cache holds. So each step is taken for all paths, and fetches what the
 // next one reads.
-template <typename Path>
-PathsLabels labels_of(const std::vector<Path>& paths) {
+PathsLabels labels_of(const std::vector<ReadPath>& paths) {
     PathsLabels found;
     std::vector<std::uint32_t>& labels = found.labels;  // at first the arcs that write them
+    std::size_t count = 0;
     found.ends.reserve(paths.size());
     for (std::size_t i = 0; i < paths.size(); ++i) {
-        if (i + 2U * kPathsAhead < paths.size()) {
-            const PathView& far = paths[i + 2U * kPathsAhead].path;
-            __builtin_prefetch(far.arcs);
-            __builtin_prefetch(far.arcs + far.size);
-        }
         if (i + kPathsAhead < paths.size()) {
-            const Path& ahead = paths[i + kPathsAhead];
-            for (std::size_t k = 0; k < ahead.path.size; ++k) {
-                ahead.source->fetch_mark(ahead.path.arcs[k]);
-            }
+            const PathView& ahead = paths[i + kPathsAhead].settled;
+            __builtin_prefetch(ahead.arcs);
+            __builtin_prefetch(ahead.arcs + ahead.size);
         }
-        const WordSource& source = *paths[i].source;
-        for (std::size_t k = 0; k < paths[i].path.size; ++k) {
-            const std::uint32_t arc = paths[i].path.arcs[k];
-            if (source.may_write(arc)) {
-                __builtin_prefetch(source.graph.words + arc);
-                labels.push_back(arc);
-            }
+        const ReadPath& path = paths[i];
+        if (const std::size_t most = count + path.settled.size + path.rest.size; most > labels.size()) {
+            labels.resize(2U * most);
         }
-        found.ends.push_back(labels.size());
+        count += writing_arcs(*path.source, path.settled, labels.data() + count);
+        const std::size_t settled = count;
+        count += writing_arcs(*path.source, path.rest, labels.data() + count);
+        found.ends.push_back({settled, count});
     }
-    std::size_t at = 0, written = 0;
+    std::size_t at = 0, written = 0, fetched = 0, next = 0;
     for (std::size_t i = 0; i < paths.size(); ++i) {
-        const WordSource& source = *paths[i].source;
-        for (; at < found.ends[i]; ++at) {
-            const std::uint32_t label = source.graph.words[labels[at]];
-            if (label != kNoWord) {
-                source.symbols_of(label).fetch_place(label);
-                labels[written++] = label;
+        for (; next < std::min(i + kArcPathsAhead, paths.size()); ++next) {
+            for (; fetched < found.ends[next].all; ++fetched) {
+                __builtin_prefetch(paths[next].source->graph.words + labels[fetched]);
             }
         }
-        found.ends[i] = written;
+        const WordSource& source = *paths[i].source;
+        const auto write_until = [&](std::size_t& end) {
+            for (; at < end; ++at) {
+                const std::uint32_t label = source.graph.words[labels[at]];
+                if (label != kNoWord) {
+                    source.symbols_of(label).fetch_place(label);
+                    labels[written++] = label;
+                }
+            }
+            end = written;
+        };
+        write_until(found.ends[i].settled);
+        write_until(found.ends[i].all);
     }
     labels.resize(written);
     return found;
-}
-
-// Where the text of a path will be written.
-void fetch_end(const Unread& path) { __builtin_prefetch(path.to->text.data() + path.to->text.size(), 1); }
-void fetch_end(const Rest& path) { static_cast<void>(path); }
-
-// Calls `write(path, labels, how many)` for each path, while the symbols of paths ahead are fetched.
-template <typename Path, typename Write>
-void for_each_path(std::vector<Path>& paths, Write write) {
-    const PathsLabels of_all = labels_of(paths);
-    const std::uint32_t* labels = of_all.labels.data();
-    std::size_t begin = 0;
-    for (std::size_t i = 0; i < paths.size(); ++i) {
-        if (const std::size_t ahead = i + kPathsAhead; ahead < paths.size()) {
-            fetch_end(paths[ahead]);
-            for (std::size_t k = of_all.ends[ahead - 1U]; k < of_all.ends[ahead]; ++k) {
-                paths[ahead].source->symbols_of(labels[k]).fetch(labels[k]);
-            }
-        }
-        write(paths[i], labels + begin, of_all.ends[i] - begin);
-        begin = of_all.ends[i];
-    }
 }
 
 // Appends a label; `begin` is where its own text begins. `scratch` is only memory.
@@ -138,14 +140,6 @@ void append_labels(const WordSource& source, const std::uint32_t* labels, std::s
     for (std::size_t i = 0; i < count; ++i) {
         append_label(source, labels[i], end, scratch, text, begin);
     }
-}
-
-bool is_ascii(const char* text, std::size_t size) {
-    unsigned char bits = 0;
-    for (std::size_t i = 0; i < size; ++i) {
-        bits = static_cast<unsigned char>(bits | static_cast<unsigned char>(text[i]));
-    }
-    return bits < 0x80U;
 }
 
 }  // namespace
@@ -216,30 +210,39 @@ void StableWords::read(const WordSource& source, const PathView& path) {
     }
 }
 
-void read_kept(std::vector<Unread>& paths) {
-    for_each_path(paths, [](const Unread& one, const std::uint32_t* labels, std::size_t count) {
-        KeptText& kept = *one.to;
-        const std::size_t before = kept.text.size();
-        TextEnd after = kept.end;
-        try {
-            append_labels(*one.source, labels, count, after, kept.text);
-        } catch (...) {
-            kept.text.resize(before);
-            throw;
+void read_texts(const std::vector<ReadPath>& paths) {
+    const PathsLabels of_all = labels_of(paths);
+    const std::uint32_t* labels = of_all.labels.data();
+    std::string text;
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+        if (const std::size_t ahead = i + kPathsAhead; ahead < paths.size()) {
+            __builtin_prefetch(paths[ahead].to->text.data() + paths[ahead].to->size, 1);
+            for (std::size_t k = of_all.ends[ahead - 1U].all; k < of_all.ends[ahead].all; ++k) {
+                paths[ahead].source->symbols_of(labels[k]).fetch(labels[k]);
+            }
         }
-        kept.is_ascii = kept.is_ascii && is_ascii(kept.text.data() + before, kept.text.size() - before);
-        kept.end = after;
-        kept.arcs += one.path.size;
-    });
-}
-
-void write_rests(std::vector<Rest>& rests, std::string& text) {
-    for_each_path(rests, [&text](Rest& rest, const std::uint32_t* labels, std::size_t count) {
-        const std::size_t before = text.size();
-        append_labels(*rest.source, labels, count, rest.end, text);
-        rest.until = text.size();
-        rest.is_ascii = is_ascii(text.data() + before, rest.until - before);
-    });
+        const ReadPath& path = paths[i];
+        KeptText& to = *path.to;
+        const auto [settled, all] = of_all.ends[i];
+        TextEnd end = to.end;
+        text.clear();
+        append_labels(*path.source, labels + begin, settled - begin, end, text);
+        const TextEnd kept_end = end;
+        const std::size_t kept = text.size();
+        append_labels(*path.source, labels + settled, all - settled, end, text);
+        if (to.text.compare(to.size, std::string::npos, text) != 0) {
+            if (to.size + text.size() > to.text.capacity()) {
+                to.text.reserve(to.size + text.size());  // what follows does not fail
+            }
+            to.text.replace(to.size, std::string::npos, text);
+            to.is_new = true;
+        }
+        to.size += kept;
+        to.end = kept_end;
+        to.arcs += path.settled.size;
+        begin = all;
+    }
 }
 
 }  // namespace arcbeam::words

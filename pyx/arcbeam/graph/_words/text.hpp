@@ -31,11 +31,13 @@ std::vector<TextRange> write_words(const WordSource& source, const std::uint32_t
 // Appends the text of a path that goes on from `end`, and leaves there where it ends.
 void write_text(const WordSource& source, const PathView& path, TextEnd& end, std::string& text);
 
-// The text of the first arcs of a path, to which arcs are added: what is written stays.
+// The text of the first arcs of a path, to which arcs are added: what is written of these stays. After it stands
+// the text of arcs that may change.
 struct KeptText {
     std::size_t arcs = 0;
-    TextEnd end;
-    bool is_ascii = true;
+    std::size_t size = 0;  // bytes that stay
+    TextEnd end;           // of these
+    bool is_new = true;    // since its owner has last made a str of the whole
     std::string text;
 };
 
@@ -63,26 +65,15 @@ class StableWords {
     std::size_t words_size_ = 0;     // of their text
 };
 
-// What a kept text has not read yet of its path.
-struct Unread {
+// A path whose text is requested: arcs that the kept text has not read, and those after them, which may change.
+struct ReadPath {
     KeptText* to;
     const WordSource* source;
-    PathView path;
+    PathView settled;
+    PathView rest;
 };
 
 // Reads all of them; the texts differ.
-void read_kept(std::vector<Unread>& paths);
-
-// The rest of a path, whose text goes on from `end`.
-struct Rest {
-    const WordSource* source;
-    PathView path;
-    TextEnd end;
-    bool is_ascii = true;   // what is written
-    std::size_t until = 0;  // where it ends in the text of all
-};
-
-// Writes the texts of the rests, one after the other.
-void write_rests(std::vector<Rest>& rests, std::string& text);
+void read_texts(const std::vector<ReadPath>& paths);
 
 }  // namespace arcbeam::words

@@ -7,7 +7,7 @@ import numpy as np
 
 cimport cython
 
-from arcbeam.core._fetch cimport AHEAD, fetch_item
+from arcbeam.core._fetch cimport addresses_of, fetch_ahead
 from arcbeam.ctc.boost._boost cimport BoostList, each
 from arcbeam.ctc.gpu._streams cimport CudaStream
 
@@ -25,11 +25,12 @@ cdef class BatchOptions:
             lists = each(boosts, utterances)
             boosted = _has_some(lists)
         elif len(streams) == utterances:
+            addresses_of(streams, self.states)
             for i in range(utterances):
-                fetch_item(streams, i + AHEAD)
-                stream = streams[i]
+                fetch_ahead(self.states, i)
+                stream = <CudaStream?> <object> self.states[i]
                 boosted |= stream.boost is not None
-                self.has_rules |= stream.rules.num_rules != 0
+                self.has_rules |= stream.has_rules
                 linked |= stream.keeps_links
             lists = [(<CudaStream> stream).boost for stream in streams] if boosted else None
         else:
@@ -42,11 +43,14 @@ cdef class BatchOptions:
 
     cdef object order(self, const int64_t[:, ::1] utterances):
         """int64 [utterances] : the longest first, and before these those of which there will be lattices."""
+        cdef bint sorts = self.lattice_beam >= 0 and self.streams is not None
         if _is_longest_first(utterances):
+            if not sorts:
+                return None
             order = np.arange(utterances.shape[0])
         else:
             order = np.argsort(-np.asarray(utterances)[:, 2], kind="stable")
-        if self.lattice_beam >= 0 and self.streams is not None:
+        if sorts:
             others = np.array([not (<CudaStream> stream).keeps_links for stream in self.streams], np.bool_)
             order = order[np.argsort(others[order], kind="stable")]
         return order

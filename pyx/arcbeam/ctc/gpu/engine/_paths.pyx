@@ -31,14 +31,15 @@ cdef class Paths:
         cdef const UtteranceResult* result
         cdef const int64_t[::1] index = order
         cdef uint32_t[::1] into
-        cdef size_t sum_of_lengths = 0, sum_of_settled = self.settled.size(), at = 0, length
+        cdef size_t sum_of_lengths = 0, sum_of_settled = self.settled.size(), at = 0, to, length
         cdef Py_ssize_t i, utterance, n = index.shape[0]
         for i in range(n):
             sum_of_lengths += results[i].path_length - results[i].settled
             sum_of_settled += results[i].settled
         arcs = np.empty(sum_of_lengths, dtype=np.uint32)
         into = arcs
-        self.settled.reserve(sum_of_settled)
+        to = self.settled.size()
+        self.settled.resize(sum_of_settled)
         for i in range(n):
             result = &results[i]
             self.frames += result.frames
@@ -56,11 +57,11 @@ cdef class Paths:
             self.num_arcs += length
             if result.fired != 0:
                 self.ended.append((utterance, result.taken, result.fired))
-            self.settled_begins[utterance], self.settled_counts[utterance] = self.settled.size(), result.settled
+            self.settled_begins[utterance], self.settled_counts[utterance] = to, result.settled
             if result.settled > 0:
-                self.settled.resize(self.settled.size() + result.settled)
                 reverse_copy(pool + result.path_begin + length, pool + result.path_begin + result.path_length,
-                             &self.settled[self.settled.size() - result.settled])
+                             &self.settled[to])
+                to += result.settled
             if length > 0:
                 reverse_copy(pool + result.path_begin, pool + result.path_begin + length, &into[at])
                 at += length

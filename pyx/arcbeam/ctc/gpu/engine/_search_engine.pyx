@@ -7,7 +7,7 @@ import numpy as np
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from arcbeam.core._fetch cimport AHEAD, fetch_item
+from arcbeam.core._fetch cimport fetch_ahead
 from arcbeam.gpu._engine cimport BatchEngine
 from arcbeam.gpu._memory cimport MemoryPool
 from arcbeam.ctc.gpu.engine._batch_options cimport BatchOptions
@@ -20,7 +20,7 @@ from arcbeam.ctc.gpu.models._request_buffers cimport LaneRequests
 from arcbeam.ctc.gpu.engine._paths cimport Paths
 from arcbeam.ctc.gpu.searches._search cimport DeviceGraph, device_graph
 from arcbeam.ctc.gpu.searches._searches cimport Searches
-from arcbeam.ctc.gpu._streams cimport CudaStream
+from arcbeam.ctc.gpu._streams cimport CudaStream, SpareRooms
 from arcbeam.ctc.gpu.engine._window cimport Window
 
 from arcbeam.arrays.batches import start_states
@@ -41,6 +41,7 @@ cdef class CudaEngine(BatchEngine):
     cdef DeviceInputChecks device_input_checks
     cdef DeviceLogSoftmax log_softmax  # None until a batch on the device has logits
     cdef object all_streams  # that are alive
+    cdef SpareRooms spares
     cdef object room
     cdef object tokens  # average tokens of a frame in the last batch; None: not known
     cdef bint lean  # one lane did not have room: the next attempt takes the least memory
@@ -48,7 +49,7 @@ cdef class CudaEngine(BatchEngine):
     def __init__(self, graph, int ordinal, options, *, size_t threads, size_t lookup_threads, rescoring=None):
         cdef size_t memory_limit = options.memory_limit or 0, taken
         self.open(ordinal)
-        self.all_streams = weakref.WeakSet()
+        self.all_streams, self.spares = weakref.WeakSet(), SpareRooms()
         self.graph = device_graph(graph, self.context)
         if memory_limit and self.graph.bytes > memory_limit:
             raise CapacityError(f"memory_limit: the graph alone needs {self.graph.bytes:,} bytes on cuda:{ordinal}, "
@@ -96,8 +97,8 @@ cdef class CudaEngine(BatchEngine):
         """A CudaStream, new or from `saved`; with a `lattice_beam` it keeps links. UnsupportedError for some boosts."""
         if boost is not None and self.rescoring is not None:
             self.rescoring.check_boosts([boost])
-        stream = CudaStream(self.pool, self.stream, self.graph.source, self.rescoring, boost, rules, lm_context, saved,
-                            lattice_beam)
+        stream = CudaStream(self.pool, self.stream, self.graph.source, self.rescoring, self.spares, boost, rules,
+                            lm_context, saved, lattice_beam)
         self.all_streams.add(stream)
         return stream
 
@@ -119,8 +120,8 @@ cdef class CudaEngine(BatchEngine):
             self.lean = True
         return True
 
-    cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, InputChecks checks,
-                 BatchOptions options, logits):
+    cdef _decode(self, table, uint32_t columns, bint on_host, InputChecks checks, BatchOptions options, logits):
+        cdef const int64_t[:, ::1] utterances = table
         cdef Paths found = Paths(utterances.shape[0])
         cdef Lattices lattices = Lattices()
         cdef const int64_t[:, ::1] checked = utterances
@@ -128,9 +129,11 @@ cdef class CudaEngine(BatchEngine):
         order = options.order(utterances)
         if options.lattice_beam >= 0:
             lattices.found.resize(utterances.shape[0])
-        table = np.asarray(utterances)[order]
+        if order is None:
+            order = np.arange(utterances.shape[0])
+        else:
+            table, logits = table[order], None if logits is None else logits[order]
         if logits is not None:
-            logits = logits[order]
             self.log_softmax = self.log_softmax or DeviceLogSoftmax(self.pool, self.stream)
         room = search_plan.LEAN if self.lean else self.room
         self.window.num_lanes = max(1, <uint32_t> len(table) >> self.halvings)  # until it has been planned
@@ -189,18 +192,19 @@ cdef class CudaEngine(BatchEngine):
         cdef Py_ssize_t i
         cdef uint64_t frames
         cdef uint32_t rule
+        cdef CudaStream stream
         cdef dict ended = {utterance: (taken, fired) for utterance, taken, fired in found.ended}
         cdef set refused = {one[0] for one in found.bad}
         for i in range(utterances.shape[0]):
-            fetch_item(options.streams, i + AHEAD)
+            fetch_ahead(options.states, i)
             if refused and i in refused:
                 continue
             frames, rule = <uint64_t> utterances[i, 2], 0
             if ended and i in ended:
                 frames, rule = ended[i]
-            (<CudaStream> options.streams[i]).take(found.settled.data() + found.settled_begins[i],
-                                                   found.settled_counts[i], frames, found.lived[i], rule,
-                                                   options.last[i])
+            stream = <CudaStream> options.states[i]
+            stream.take(found, found.settled.data() + found.settled_begins[i], found.settled_counts[i], frames,
+                        found.lived[i], rule, options.last[i])
         return 0
 
     cdef int give_back(self) except -1:
@@ -208,6 +212,7 @@ cdef class CudaEngine(BatchEngine):
         return BatchEngine.give_back(self)
 
     cdef int free(self) except -1:
+        self.spares.clear()
         if self.log_softmax is not None:
             self.log_softmax.clear()
         return self.window.clear()
@@ -242,8 +247,8 @@ cdef class CudaEngine(BatchEngine):
             return {"graph": self.graph.bytes + window.graph_columns.capacity, "language_models": models,
                     "lanes": self.searches.room_bytes(), "token_log": self.searches.log_bytes(), "boosts": boosts,
                     "paths": window.batch.path_bytes(), "log_probs": self._log_prob_bytes(),
-                    "batch": window.batch.other_bytes() + window.lattices.device_bytes(), "pinned": host,
-                    "bucketed": bucketed, "streams": sum([stream.nbytes for stream in self.all_streams])}
+                    "batch": window.batch.other_bytes() + window.lattices.device_bytes() + self.spares.nbytes,
+                    "pinned": host, "bucketed": bucketed, "streams": sum([stream.nbytes for stream in self.all_streams])}
 
     @property
     def placement(self):

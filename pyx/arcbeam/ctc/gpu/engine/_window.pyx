@@ -8,7 +8,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset
 
-from arcbeam.core._fetch cimport AHEAD, fetch_item
+from arcbeam.core._fetch cimport AHEAD, fetch
 from arcbeam.core._interrupts cimport check_interrupts
 from arcbeam.ctc.gpu.engine._batch_memory cimport BatchSizes
 from arcbeam.ctc.gpu.searches._lanes cimport Undone
@@ -161,8 +161,8 @@ cdef class Window:
         cdef Py_ssize_t i
         for i in range(self.members.shape[0]):
             if i + AHEAD < self.members.shape[0]:
-                fetch_item(self.options.streams, self.members[i + AHEAD])
-            stream = self.options.streams[self.members[i]]
+                fetch(self.options.states[self.members[i + AHEAD]])
+            stream = <CudaStream> self.options.states[self.members[i]]
             stream.describe(view, self.options.last[self.members[i]], self.graph_columns.address, tokens, entries)
             view += 1
         return 0
