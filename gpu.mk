@@ -22,7 +22,7 @@ GPU_PYTHON ?= python3
 GPU_LIMIT ?= 460
 GPU_PATH = PYTHONPATH=$(CURDIR)/pyx:$(CURDIR)/$(GPU_SITE)$(if $(PYTHONPATH),:$(PYTHONPATH))
 GPU_RUN = $(GPU_PATH) timeout -k 15 $(GPU_LIMIT)
-GPU_TESTS = $(GPU_RUN) $(GPU_PYTHON) -m pytest -q $(if $(GPU_WORKERS),-n $(GPU_WORKERS))
+GPU_TESTS = $(GPU_RUN) $(GPU_PYTHON) -m pytest -q$(if $(GPU_WORKERS), -n $(GPU_WORKERS))
 GPU_SITE := build/gpu-site
 GPU_TEST_PARTS := $(or $(PART),driver decode rescore transducer ptx speech large riva sanitizer)
 # Not those of tests, nor that of another version.
@@ -82,7 +82,7 @@ gpu-ptx: gpu-build
 	cd build_backend; ARCBEAM_CUDA_ARCHS=80 timeout -k 15 $(GPU_LIMIT) $(GPU_PYTHON) -c \
 		'import cuda_build; cuda_build.build_kernels("$(CURDIR)/build/ptx/arcbeam/kernels")'
 	$(call timed,ptx,PYTHONPATH=$(CURDIR)/build/ptx:$(CURDIR)/$(GPU_SITE)$(if $(PYTHONPATH),:$(PYTHONPATH)) timeout -k 15 $(GPU_LIMIT) \
-		$(GPU_PYTHON) -m pytest -q $(if $(GPU_WORKERS),-n $(GPU_WORKERS)) $(TESTS_driver) $(TESTS_decode) $(TESTS_rescore) $(TESTS_transducer) $(PYTEST_ARGS))
+		$(GPU_PYTHON) -m pytest -q$(if $(GPU_WORKERS), -n $(GPU_WORKERS)) $(TESTS_driver) $(TESTS_decode) $(TESTS_rescore) $(TESTS_transducer) $(PYTEST_ARGS))
 
 # Real speech and workloads; the CPU twin takes most of the time. "large": with the graph of 12 million states.
 gpu-speech: gpu-carried

@@ -140,7 +140,10 @@ cdef class BeamGroup(Group):
         """Room for the states before the chunks, and for what comes back."""
         cdef Rooms* rooms = &self.beam.beam.memory.rooms
         cdef uint64_t most = self.states.most_bytes(rooms.bucket, rooms.nodes, rooms.labels, rooms.slots)
+        cdef uint64_t before = self.packed.capacity
         self.packed.reserve(max(most, self.states.bytes), False)
+        if self.packed.capacity > before:  # more may be fetched than chunks leave
+            set_bytes(self.packed.address, 0, self.packed.capacity, self.stream)
         self.beam.beam.packed = <unsigned char*> <uintptr_t> self.packed.address
         return 0
 
