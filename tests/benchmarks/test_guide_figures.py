@@ -303,9 +303,9 @@ def of_gpu():
     yield f"batches of 4,096 are {batch(4096) / batch(256):.0f} times as fast as those of 256"
     gains = [batch(size, "12 / 5,000") / batch(size) for size in (256, 512, 1024, 2048, 4096)]
     yield f"12 / 5,000 is {min(gains):.1f} to {max(gains):.1f} times as fast as 17 / 10,000"
-    single = partial(figure, "h100/gpu_single", graph="char-3gram", search="17 / 10,000", kind="short")
+    single = partial(figure, "h200/gpu_single", graph="char-3gram", search="17 / 10,000", kind="short")
     times = single("us_a_frame") / single("twin_us_a_frame")
-    yield f"takes {times:.0f} times as long on an H100 as on one core at beam 17 (`gpu_single`)"
+    yield f"takes {times:.0f} times as long on an H200 as on one core at beam 17 (`gpu_single`)"
 
 
 def of_large_language_models():
