@@ -45,6 +45,10 @@ void Answerer::answer(const Query& query, Answer& answer) {
         sum_backward(lattice, weights_, sums_);
         const Scaled total = sums_[0];
         nbest_(lattice, words_.data(), weights_, total, options.nbest, options.step_limit, answer.nbest);
+        answer.arcs.swap(answer.nbest.links);
+        for (std::uint32_t& link : answer.arcs) {
+            link = lattice.links[link].arc;
+        }
         if (query.reader != nullptr) {
             read_labels(query, answer);
         }
@@ -63,13 +67,9 @@ void Answerer::answer(const Query& query, Answer& answer) {
 }
 
 void Answerer::read_labels(const Query& query, Answer& answer) {
-    const Nbest& found = answer.nbest;
-    for (std::size_t k = 0; k + 1 < found.first_link.size(); ++k) {
-        path_.clear();
-        for (std::uint32_t i = found.first_link[k]; i < found.first_link[k + 1]; ++i) {
-            path_.push_back(query.lattice->links[found.links[i]].arc);
-        }
-        query.reader->read(path_.data(), path_.size(), answer.labels);
+    const std::vector<std::uint32_t>& first = answer.nbest.first_link;
+    for (std::size_t k = 0; k + 1 < first.size(); ++k) {
+        query.reader->read(answer.arcs.data() + first[k], first[k + 1] - first[k], answer.labels);
     }
 }
 

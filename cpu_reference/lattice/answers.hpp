@@ -38,7 +38,8 @@ enum class AnswerOutcome : std::uint8_t { kAnswered, kOutOfMemory, kCancelled };
 
 // A lattice without tokens has no entries and no words.
 struct Answer {
-    Nbest nbest;
+    Nbest nbest;                      // without links
+    std::vector<std::uint32_t> arcs;  // of the links of the entries
     PathLabels labels{};              // of the entries, if requested
     std::vector<double> confidences;  // [words of the hypothesis], if requested
     bool confidence_truncated = false;
@@ -60,12 +61,11 @@ class Answerer {
     static constexpr std::size_t kMostKept = std::size_t{64} << 20U;  // bytes of a search
 
     void answer(const Query& query, Answer& answer);
-    void read_labels(const Query& query, Answer& answer);
+    static void read_labels(const Query& query, Answer& answer);
 
     std::vector<std::uint32_t> words_;  // [links]
     Weights weights_;
-    std::vector<Scaled> sums_;         // [tokens]
-    std::vector<std::uint32_t> path_;  // arcs of an entry
+    std::vector<Scaled> sums_;  // [tokens]
     NbestSearch nbest_;
     MbrDecoder mbr_;
 };

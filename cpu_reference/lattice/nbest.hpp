@@ -250,6 +250,7 @@ class NbestSearch {
         found.excesses.push_back(excess);
         chosen_.push_back(hypothesis);
         const List list = lists_[0];
+        found.links.reserve((list.end - list.begin + 1U) * (lattice_->best.size() + 1U));
         for (std::uint32_t i = list.begin; i < list.end && chosen_.size() < n_; ++i) {
             if (items_[i].suffix != hypothesis) {
                 found.excesses.push_back(items_[i].excess);

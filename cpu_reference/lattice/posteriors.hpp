@@ -26,7 +26,8 @@ struct Weights {
     void set(const Lattice& lattice, double scale) {
         links.resize(lattice.links.size());
         for (std::size_t i = 0; i < links.size(); ++i) {
-            links[i] = exp_of_minus(scale * static_cast<double>(lattice.links[i].slack));
+            const float slack = lattice.links[i].slack;
+            links[i] = slack == 0.0F ? 1.0 : exp_of_minus(scale * static_cast<double>(slack));
         }
         ends.resize(lattice.end_extras.size());
         for (std::size_t i = 0; i < ends.size(); ++i) {

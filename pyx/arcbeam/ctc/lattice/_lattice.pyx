@@ -86,6 +86,7 @@ cdef extern from "lattice/answers.hpp" namespace "arcbeam::lattice" nogil:
 
     cdef cppclass Answer:
         CppNbest nbest
+        vector[uint32_t] arcs
         PathLabels labels
         vector[double] confidences
         cbool confidence_truncated
@@ -154,20 +155,23 @@ cdef class AnswerEngine(PooledEngine):
         cdef Query query
         cdef WordReader reader
         query.reader = NULL
-        readers = []  # they must outlive the batch
+        viewed, readers = None, []  # readers must outlive the batch
         with self.decoding_lock():
             self.ready()
             self.options = AnswerOptions(nbest, confidence, mbr, posterior_scale, step_limit)
             self.has_labels = labels
             query.options = &self.options
+            batch.reserve(lattices.found.size())
             for i in range(lattices.found.size()):
                 graph = self.graph if graphs is None else graphs[i]
+                if graph is not viewed:
+                    viewed = graph
+                    query.words = open_view_of(graph).words
+                    if labels:
+                        reader = graph.word_reader
+                        readers.append(reader)
+                        query.reader = &reader.spans
                 query.lattice = &lattices.found[i]
-                query.words = open_view_of(graph).words
-                if labels:
-                    reader = graph.word_reader
-                    readers.append(reader)
-                    query.reader = &reader.spans
                 batch.push_back(query)
             self.engine.start(move(batch))
             if self.cancelled:  # before, when there was nothing to cancel
@@ -188,7 +192,7 @@ cdef class AnswerEngine(PooledEngine):
                 raise MemoryError(f"out of memory for the answers of utterance {i}: use a smaller lattice_beam or nbest, "
                                   f"or fewer threads")
             entries += one.nbest.excesses.size()
-            arcs += one.nbest.links.size()
+            arcs += one.arcs.size()
             words += one.confidences.size()
         made = {"first_entry": np.zeros(utterances + 1, np.int64), "costs": np.empty(entries),
                 "posteriors": np.empty(entries), "first_arc": np.zeros(entries + 1, np.int64),
@@ -210,12 +214,12 @@ cdef class AnswerEngine(PooledEngine):
                 costs[entries + k] = lattice.total_cost + one.nbest.excesses[k]
                 posteriors_[entries + k] = one.nbest.posteriors[k]
                 first_arc[entries + k + 1] = arcs + one.nbest.first_link[k + 1]
-            for k in range(one.nbest.links.size()):
-                arcs_[arcs + k] = lattice.links[one.nbest.links[k]].arc
-            for k in range(one.confidences.size()):
-                confidences[words + k] = one.confidences[k]
+            if one.arcs.size():
+                memcpy(&arcs_[arcs], one.arcs.data(), one.arcs.size() * sizeof(uint32_t))
+            if one.confidences.size():
+                memcpy(&confidences[words], one.confidences.data(), one.confidences.size() * sizeof(double))
             entries += one.nbest.excesses.size()
-            arcs += one.nbest.links.size()
+            arcs += one.arcs.size()
             words += one.confidences.size()
             first_entry[i + 1], first_word[i + 1] = entries, words
             nbest_truncated[i], confidence_truncated[i] = one.nbest.truncated, one.confidence_truncated
@@ -238,8 +242,10 @@ cdef class AnswerEngine(PooledEngine):
             one = &found.at(i).labels
             for k in range(one.path_ends.size()):
                 first_label[entries + k + 1] = labels + one.path_ends[k]
-            for k in range(one.labels.size()):
-                labels_[labels + k], starts[labels + k], ends[labels + k] = one.labels[k], one.starts[k], one.ends[k]
+            if one.labels.size():
+                memcpy(&labels_[labels], one.labels.data(), one.labels.size() * sizeof(uint32_t))
+                memcpy(&starts[labels], one.starts.data(), one.labels.size() * sizeof(int64_t))
+                memcpy(&ends[labels], one.ends.data(), one.labels.size() * sizeof(int64_t))
             entries += one.path_ends.size()
             labels += one.labels.size()
         return EntryLabels(**made)

@@ -31,14 +31,12 @@ class Speller {
         spellings_.reserve(tokens.labels.size());
         for (const std::uint32_t label : tokens.labels) {
             const Spellings& all = source.spellings_of(label);
-            const std::uint32_t* const end = all.words + all.size;
-            const std::uint32_t* const first = std::lower_bound(all.words, end, label);
-            const std::uint32_t* last = first;
-            while (last != end && *last == label) {
-                ++last;
+            const std::size_t first = all.first_of(label);
+            std::size_t end = first;
+            while (end < all.size && all.words[end] == label) {
+                ++end;
             }
-            spellings_.push_back(
-                {&all, static_cast<std::size_t>(first - all.words), static_cast<std::size_t>(last - all.words)});
+            spellings_.push_back({&all, first, end});
         }
     }
 
@@ -242,7 +240,6 @@ void read_arcs(const Columns& graph, const WordSource& source, const PathView& p
         const std::uint32_t word = graph.words[arc];
         const std::uint32_t next_state = graph.targets[arc].next_state;
         const std::int64_t begin = frame;
-        const auto before_arc = static_cast<std::int64_t>(tokens.columns.size());
         // A repeated token goes round its state's self-loop and writes nothing; any other non-blank arc is a new
         // token.
         const bool is_repeat = next_state == state && word == kNoWord && column == before;
@@ -266,8 +263,9 @@ void read_arcs(const Columns& graph, const WordSource& source, const PathView& p
         if (word != kNoWord) {
             tokens.labels.push_back(word);
             tokens.labels_at.push_back(begin);
-            tokens.tokens_before.push_back(before_arc);
-            tokens.tokens_with.push_back(static_cast<std::int64_t>(tokens.columns.size()));
+            const auto tokens_with = static_cast<std::int64_t>(tokens.columns.size());
+            tokens.tokens_before.push_back(tokens_with - (is_token ? 1 : 0));
+            tokens.tokens_with.push_back(tokens_with);
         }
         state = next_state;
     }
@@ -297,6 +295,10 @@ PathTokens path_tokens(const WordSource& source, const PathView& path, const Pat
     PathTokens tokens;
     tokens.columns.reserve((path.size - from.arc) / 2U);
     tokens.frames.reserve((path.size - from.arc) / 2U);
+    for (auto* const of_labels : {&tokens.labels_at, &tokens.tokens_before, &tokens.tokens_with}) {
+        of_labels->reserve((path.size - from.arc) / 16U);
+    }
+    tokens.labels.reserve((path.size - from.arc) / 16U);
     PathPoint point = from;
     read(source, path, SIZE_MAX, SIZE_MAX, point, tokens);
     return tokens;

@@ -1,6 +1,8 @@
 // The data from which a path's words are read: the graph, its symbols and its pronunciations, owned elsewhere.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -41,6 +43,15 @@ struct Spellings {
     const std::uint32_t* offsets = nullptr;
     const std::uint16_t* columns = nullptr;
     std::size_t size = 0;
+
+    // The number of a word's first pronunciation, or where it would be. Most words have one, and ids have few gaps.
+    [[nodiscard]] std::size_t first_of(std::uint32_t word) const {
+        const std::size_t likely = size > 0 ? word - words[0] : 0U;
+        if (likely < size && words[likely] == word && (likely == 0 || words[likely - 1] != word)) {
+            return likely;
+        }
+        return static_cast<std::size_t>(std::lower_bound(words, words + size, word) - words);
+    }
 };
 
 struct PathView {
