@@ -98,16 +98,10 @@ def run(context: Context) -> Iterator[Row]:
             context.progress(f"{graph_name}, {set_name}, beam {options.beam:g}")
             what = {"graph": graph_name, "set": set_name, "search": gpu.beam_text(options)}
             work = (context, files, dataset, replace(options, batch=gpu_riva.BATCH))
-            told: list[object] = []  # riva can take its process with it; our figures are worth having then
-            for choice in (gpu_riva.RIVA_SETTINGS, gpu_riva.RIVA_SETTINGS[1:], ()):
-                rows = list(gpu.rows_or_failure(what, one, *work, choice))
-                failed = [row["status"] for row in rows if record.failed(row)]
-                if not failed:
-                    break
-                told += failed
-            if not failed and options in with_oracles:
-                rows = [row | oracles(what, work, row) for row in rows]
-            yield from rows if choice or failed else (row | {"status": told[0]} for row in rows)
+            choices = (gpu_riva.RIVA_SETTINGS, gpu_riva.RIVA_SETTINGS[1:], ())
+            for row in gpu_riva.without_riva_at_last(what, one, work, choices):
+                is_measured = options in with_oracles and "best_ms" in row
+                yield row | oracles(what, work, row) if is_measured else row
 
 
 def one(

@@ -20,7 +20,7 @@ from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.data import datasets, graphs
 from benchmarks.engine import rescoring_models
 from benchmarks.experiments import gpu_riva
-from benchmarks.harness import record, timing
+from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
 from benchmarks.tasks.phrase_lists import PHRASES, Vocabulary
 
@@ -95,15 +95,8 @@ def run(context: Context) -> Iterator[Row]:
         count = min(work.utterances, context.utterances or work.utterances)
         first = gpu.cycled(cut.first(min(WORK[0].utterances, count)), count)
         what = {"measure": work.measure, "utterances": count, "search": gpu.beam_text(work.options)}
-        # riva can take its process with it; our figures are worth having then.
-        told: list[object] = []
-        for choice in (RIVA_SETTINGS, ()) if work.measure == BEST else ((),):
-            rows = list(gpu.rows_or_failure(what, one, context, files, first, work, choice))
-            failed = [row["status"] for row in rows if record.failed(row)]
-            if not failed:
-                break
-            told += failed
-        yield from (row | {"status": told[0]} for row in rows) if told else rows
+        choices = (RIVA_SETTINGS, ()) if work.measure == BEST else ((),)
+        yield from gpu_riva.without_riva_at_last(what, one, (context, files, first, work), choices)
 
 
 def one(

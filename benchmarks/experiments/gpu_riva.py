@@ -6,8 +6,9 @@ of the settings that were tried. Both are timed in turns by the clock, from the 
 riva's words come with times and confidences, ours as text. `paths` is arcbeam without requesting the words.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from benchmarks import adapters
 from benchmarks.adapters import SearchOptions, gpu
@@ -63,15 +64,26 @@ def run(context: Context) -> Iterator[Row]:
             context.progress(f"{graph_name}, {set_name}, beam {options.beam:g}")
             what = {"graph": graph_name, "set": set_name, "search": gpu.beam_text(options)}
             work = (context, files, dataset, replace(options, batch=BATCH))
-            # riva can take its process with it, by its room for tokens above all; our figures are worth having then.
-            told: list[object] = []
-            for settings in (RIVA_SETTINGS, RIVA_SETTINGS[1:], ()):
-                rows = list(gpu.rows_or_failure(what, one, *work, settings))
-                failed = [row["status"] for row in rows if record.failed(row)]
-                if not failed:
-                    break
-                told += failed
-            yield from rows if settings or failed else (row | {"status": told[0]} for row in rows)
+            yield from without_riva_at_last(what, one, work, (RIVA_SETTINGS, RIVA_SETTINGS[1:], ()))
+
+
+def without_riva_at_last(
+    what: Row, measure: Callable[..., Iterator[Row]], work: tuple[Any, ...], choices: Sequence[Settings]
+) -> list[Row]:
+    """The rows of `measure` with the first of these choices of riva's settings that it can be measured with.
+
+    riva can take its process with it, by its room for tokens above all; our figures are worth having then. Where they
+    are all that is left, a row's status is what riva failed with.
+    """
+    told: list[object] = []
+    rows: list[Row] = []
+    for choice in choices:
+        rows = list(gpu.rows_or_failure(what, measure, *work, choice))
+        failed = [row["status"] for row in rows if record.failed(row)]
+        if not failed:
+            return [row | {"status": told[0]} for row in rows] if told and not choice else rows
+        told += failed
+    return rows
 
 
 def fastest(

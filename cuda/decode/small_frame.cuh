@@ -18,7 +18,7 @@ constexpr std::uint32_t kMostSmallColumns = 128U;
 
 // The keys of tokens in a thread each: graph states alone. rescore/small_keys.cuh has others.
 struct StateKeys {
-    struct History {};  // what a key has beside its state
+    struct History {};  // the rest of a key, after its state
     static constexpr bool kHaveWords = false;
 
     ARCBEAM_DEVICE StateKeys(const SearchParams&, const Lane&) {}

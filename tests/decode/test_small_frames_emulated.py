@@ -12,7 +12,7 @@ from tests.decode import graphs
 from tests.decode.both_engines import check
 from tests.decode.emulated_gpu import TIGHT, Shape, scheduled
 from tests.decode.equality import same
-from tests.decode.small_search import BATCH, GRAPH, OPTIONS, ROOMY
+from tests.decode.small_search import BATCH, GRAPH, OPTIONS, ROOMY, check_chunks
 from tests.hypothesis_examples import examples
 from tests.simt.build import schedules
 
@@ -117,18 +117,7 @@ def test_bad_log_probs_and_dead_frames(value, frame, column):
 
 
 def test_chunks_of_streams():
-    long = [graphs.random_log_probs(seed, 40, 12, sharpness=4.0) for seed in range(3)]
-    wanted = CtcDecoder(GRAPH, device="cpu", **OPTIONS).decode(long)
-    for size in (1, 7, 16):
-        with scheduled(room=ROOMY, shape=replace(SMALL, lanes=2)):
-            decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
-            streams = [decoder.stream() for _ in long]
-            for first in range(0, 40, size):
-                chunks = [logp[first : first + size] for logp in long]
-                found = decoder.decode_chunks(streams, chunks, last=first + size >= 40)
-            assert [one.text for one in found] == [one.text for one in wanted]
-            assert [one.score for one in found] == [one.score for one in wanted]
-            del decoder, streams, found
+    check_chunks(GRAPH, SMALL, **OPTIONS)
 
 
 def test_hot_utterances_go_on_in_a_cluster():

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Boost, CtcDecoder, Graph
+from arcbeam import Boost, Graph
 from tests.decode import graphs
 from tests.decode.both_engines import check
-from tests.decode.emulated_gpu import TIGHT, Shape, scheduled
+from tests.decode.emulated_gpu import TIGHT, Shape
 from tests.decode.language_models import WORDS, all_costs_equal
-from tests.decode.small_search import BATCH, ROOMY
+from tests.decode.small_search import BATCH, ROOMY, check_chunks
 from tests.decode.test_boost import DEPTH_SCALINGS, PHRASES, boost_of
 from tests.decode.test_boost import worded as with_few_words
 from tests.hypothesis_examples import examples
@@ -169,19 +169,7 @@ def test_dead_frames():
 
 
 def test_chunks_of_streams():
-    long = [graphs.random_log_probs(seed, 40, 12, sharpness=4.0) for seed in range(3)]
-    boosts = known_words(3)
-    wanted = CtcDecoder(CLOSED, device="cpu", **OPTIONS).decode(long, boost=boosts)
-    for size in (1, 7, 16):
-        with scheduled(room=ROOMY, shape=replace(SMALL, lanes=2)):
-            decoder = CtcDecoder(CLOSED, device="cuda", **OPTIONS)
-            streams = [decoder.stream(boost=boost) for boost in boosts]
-            for first in range(0, 40, size):
-                chunks = [logp[first : first + size] for logp in long]
-                found = decoder.decode_chunks(streams, chunks, last=first + size >= 40)
-            assert [one.text for one in found] == [one.text for one in wanted]
-            assert [one.score for one in found] == [one.score for one in wanted]
-            del decoder, streams, found
+    check_chunks(CLOSED, SMALL, known_words(3), **OPTIONS)
 
 
 def test_hot_utterances_go_on_in_a_cluster():

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import CtcDecoder, Graph
+from arcbeam import Graph
 from tests.decode import graphs
-from tests.decode.emulated_gpu import TIGHT, Shape, scheduled
+from tests.decode.emulated_gpu import TIGHT, Shape
 from tests.decode.language_models import all_costs_equal
-from tests.decode.small_search import BATCH, ROOMY
+from tests.decode.small_search import BATCH, ROOMY, check_chunks
 from tests.decode.test_rescoring import language_models, with_words
 from tests.hypothesis_examples import examples
 from tests.rescore import placed
@@ -102,19 +102,8 @@ def test_dead_frames():
 
 
 def test_chunks_of_streams():
-    long = [graphs.random_log_probs(seed, 40, 12, sharpness=4.0) for seed in range(3)]
-    options = {"beam": 6.0, "max_active": 40, "language_model": LARGE, "graph_language_model": SMALL_MODEL}
-    wanted = CtcDecoder(CLOSED_OVER, device="cpu", **options).decode(long)
-    for size in (1, 7, 16):
-        with scheduled(room=ROOMY, shape=replace(SMALL, lanes=2)):
-            decoder = CtcDecoder(CLOSED_OVER, device="cuda", **options)
-            streams = [decoder.stream() for _ in long]
-            for first in range(0, 40, size):
-                chunks = [logp[first : first + size] for logp in long]
-                found = decoder.decode_chunks(streams, chunks, last=first + size >= 40)
-            assert [one.text for one in found] == [one.text for one in wanted]
-            assert [one.score for one in found] == [one.score for one in wanted]
-            del decoder, streams, found
+    models = {"language_model": LARGE, "graph_language_model": SMALL_MODEL}
+    check_chunks(CLOSED_OVER, SMALL, beam=6.0, max_active=40, **models)
 
 
 def test_hot_utterances_go_on_in_a_cluster():
