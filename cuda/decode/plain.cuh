@@ -19,7 +19,7 @@ struct PlainSearch {
     static constexpr bool kStreams = streams;
 
     // Whether one warp decodes small frames, and the keys of their tokens, see StateKeys.
-    static constexpr bool kSmallFrames = !lattices;
+    static constexpr bool kSmallFrames = true;
     using SmallKeys = StateKeys;
 
     // The part of the parameter that all searches have.

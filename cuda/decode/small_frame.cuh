@@ -3,14 +3,15 @@
 //
 // in    a lane between two frames, its tokens and the row of the next frame in shared memory
 // out   the same after some frames; a frame that a warp cannot decode is left to the block without a trace: it has
-//       too many arcs, candidates or states, has no room in the log, is dead, or its row is not there
+//       too many arcs, candidates or states, has no room in the log or among the links, is dead, or its row is not
+//       there
 //
 // A thread has a token. Each candidate within the bound gets a thread, and one for each key stays, where it is; so
 // the tokens of a frame may be in any threads.
 #pragma once
 
 #include "decode/frame.cuh"
-#include "decode/small_arcs.cuh"
+#include "decode/small_links.cuh"
 
 namespace arcbeam {
 
@@ -41,6 +42,7 @@ class SmallFrames {
     using Lane = typename Search::Lane;
     using Keys = typename Search::SmallKeys;
     using History = typename Keys::History;
+    using Losers = std::conditional_t<Search::kLattices, KeepLinks<Search>, KeepNoLinks<Search>>;
 
     // The lane's tokens, of which it has at most one for each thread. `candidates` are kSmallCandidates of the
     // warp.
@@ -48,6 +50,7 @@ class SmallFrames {
         : params_(Search::common(params)),
           lane_(lane),
           keys_(params, lane),
+          losers_(params_, lane),
           candidates_(candidates),
           labels_(ArcLabels::of(params_)) {
         const std::uint32_t me = simt::warp_thread();
@@ -95,12 +98,18 @@ class SmallFrames {
             popcount(made.alive) > lane_.state.log_capacity - lane_.state.log_size) {
             return false;
         }
+        const SmallEntries entries{lane_.state.log_size, made.alive, lane_.state.log_size - lane_.state.num_tokens,
+                                   alive_};
+        if (!losers_.note(entries, made.packed, made.source)) {
+            return false;
+        }
         lane_.counts.leaving_arcs += arcs;
         keys_.commit();
         lane_.counts.admitted += made.is_admitted ? 1U : 0U;
-        commit(made);
+        commit(made, entries);
         store_row(row);
         ++lane_.state.frame;
+        losers_.end_step();
         return true;
     }
 
@@ -207,6 +216,7 @@ class SmallFrames {
         if constexpr (Keys::kHaveWords) {
             break_ties(same, made);
         }
+        losers_.begin(has, made.packed, made.source, simt::lowest_bit(same & made.alive));
         return made;
     }
 
@@ -312,6 +322,9 @@ class SmallFrames {
                     made.row.epsilon.depth = kNoIndex;  // until it is loaded
                 }
             }
+            if (!losers_.add(packed, source, simt::lowest_bit(takers))) {
+                return false;
+            }
             bool is_first = packed < made.packed;
             if constexpr (Keys::kHaveWords) {
                 const History winner = simt::shuffle(simt::kAllThreads, made.history, made.source);
@@ -326,16 +339,14 @@ class SmallFrames {
         return true;
     }
 
-    ARCBEAM_DEVICE void commit(const New& made) {
+    ARCBEAM_DEVICE void commit(const New& made, const SmallEntries& entries) {
         LaneState& state = lane_.state;
         const std::uint32_t n = popcount(made.alive);
         const bool has = is_in(made.alive);
         const float cost = has ? packed_cost(made.packed) : kInfiniteCost;
         const float best = from_ordered(simt::reduce_min(simt::kAllThreads, has ? ordered(cost) : kNoCost));
-        const std::uint32_t below = (1U << made.source) - 1U;
         const std::uint32_t entry = state.log_size + simt::place_in(made.alive);
-        const std::uint32_t source = made.is_closed ? state.log_size + popcount(made.alive & below)
-                                                    : state.log_size - state.num_tokens + popcount(alive_ & below);
+        const std::uint32_t source = made.is_closed ? entries.of(made.source) : entries.before(made.source);
         // Epsilon arcs hand on what their sources have got
         std::uint32_t milestone = simt::shuffle(simt::kAllThreads, own_.milestone, made.source);
         std::uint32_t known = simt::ballot(simt::kAllThreads, !has || !made.is_closed);
@@ -346,13 +357,16 @@ class SmallFrames {
             }
             known |= simt::ballot(simt::kAllThreads, (known >> made.source & 1U) != 0U);
         }
-        const LogPlace place = place_in_log<false>(lane_, n, state.frame + 1U);
+        const LogPlace place = place_in_log<Search::kLattices>(lane_, n, state.frame + 1U);
         if (has) {
             simt::store_streaming(place.log + entry, LogEntry{source, packed_arc(made.packed)});
             if (place.milestones != nullptr) {
                 const std::uint32_t at = place.num_milestones + simt::place_in(made.alive);
                 simt::store_streaming(place.milestones + at, Milestone{entry, milestone});
                 milestone = at;
+            }
+            if constexpr (Search::kLattices) {
+                simt::store_streaming(place.costs + entry, rescale(cost, best));
             }
         }
         own_ = SmallToken<History>{rescale(cost, best),
@@ -369,6 +383,7 @@ class SmallFrames {
     const SearchParams& params_;
     Lane& lane_;
     Keys keys_;
+    Losers losers_;
     SmallCandidate* const candidates_;
     const ArcLabels labels_;
     std::uint32_t alive_;  // threads that have a token

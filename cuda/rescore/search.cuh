@@ -29,9 +29,8 @@ struct RescoringSearch {
     static constexpr bool kLattices = Variant::kLattices;
     static constexpr bool kStreams = true;
     // Not where the host answers, where models are in buckets or boosted, nor with new words
-    static constexpr bool kSmallFrames = !Variant::kLattices && !Variant::kHasNewWords && !Variant::kIsOpened &&
-                                         !Variant::kLanesRequest && Variant::kBoosts == Variant::kBoostsAlone &&
-                                         !Variant::kHasBuckets;
+    static constexpr bool kSmallFrames = !Variant::kHasNewWords && !Variant::kIsOpened && !Variant::kLanesRequest &&
+                                         Variant::kBoosts == Variant::kBoostsAlone && !Variant::kHasBuckets;
     using SmallKeys = std::conditional_t<Variant::kBoosts, PhraseKeys<Variant>, ModelKeys<Variant>>;
     struct Counted {
         Counts counts;

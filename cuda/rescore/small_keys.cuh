@@ -89,7 +89,8 @@ struct ModelKeys {
         if (asking == 0U) {
             return;
         }
-        static_assert((sizeof(Extension) + 8U) * simt::kWarpSize <= kWarpRoomBytes, "they share the warp's room");
+        static_assert((sizeof(Extension) + 8U) * simt::kWarpSize <= kSmallCandidates * sizeof(SmallCandidate),
+                      "they take the place of the candidates of emitting arcs");
         auto* const extensions = reinterpret_cast<Extension*>(lane.warp_room.tokens.data);
         auto* const distinct = reinterpret_cast<std::uint32_t*>(extensions + simt::kWarpSize);
         const Array<std::uint32_t> table{distinct + simt::kWarpSize, simt::kWarpSize};

@@ -422,6 +422,18 @@ def small_frames():
     small_frames_emulated.test_milestones_and_collected_logs()
 
 
+def small_lattices():
+    """Their links: few that have room, candidates of epsilon arcs, ties, streams, and paths that tie by histories."""
+    small_frames_emulated.test_a_frame_between_a_warp_and_the_block(32, small_frames_emulated.FEW_LINKS)
+    for more in (0, 1):
+        small_frames_emulated.test_candidates_of_epsilon_arcs_around_what_a_warp_keeps(more)
+    small_frames_emulated.test_closures_that_fill_the_warp()
+    small_frames_emulated.test_ties()
+    small_frames_emulated.test_links_that_fill_their_room()
+    small_boosts_emulated.test_ties_of_costs(32)
+    small_boosts_emulated.test_ties_of_phrases(5, epsilon=False)
+
+
 def small_boosts():
     """The same with phrases: ties of them, epsilon arcs with words, words that make paths dearer."""
     for epsilon in (False, True):

@@ -12,7 +12,7 @@ from tests.decode import graphs
 from tests.decode.both_engines import check
 from tests.decode.emulated_gpu import TIGHT, Shape
 from tests.decode.language_models import WORDS, all_costs_equal
-from tests.decode.small_search import BATCH, ROOMY, check_chunks
+from tests.decode.small_search import BATCH, LATTICE_BEAMS, ROOMY, check_chunks
 from tests.decode.test_boost import DEPTH_SCALINGS, PHRASES, boost_of
 from tests.decode.test_boost import worded as with_few_words
 from tests.hypothesis_examples import examples
@@ -33,14 +33,15 @@ pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
     st.sampled_from([None, 1, 2, 5]),
     st.builds(Shape, lanes=st.integers(1, 3), block=st.sampled_from([32, 64]), small_frame=st.sampled_from([1, 3, 32])),
     st.sampled_from([TIGHT, ROOMY]),
+    st.sampled_from(LATTICE_BEAMS),
     st.integers(0, 2**32),
 )
-def test_random_graphs(data, graph, batch, beam, max_active, shape, room, seed):
+def test_random_graphs(data, graph, batch, beam, max_active, shape, room, lattice_beam, seed):
     graph = with_few_words(graph)
     boost = boost_of(graph, data.draw(PHRASES), data.draw(DEPTH_SCALINGS))[0]
     check(
         graph, batch, boost=boost, beam=beam, max_active=max_active, acoustic_scale=0.5, room=room, shape=shape,
-        schedule={"seed": seed},
+        lattice_beam=lattice_beam, schedule={"seed": seed},
     )  # fmt: skip
 
 
@@ -103,8 +104,9 @@ def test_ties_of_phrases(tied, epsilon):
     words = range(1, 1 + tied)
     boost = Boost({f"w{word} w45": -1.0 for word in words})
     for order in (words, words[::-1]):
-        for schedule in schedules(2):
-            check(parting(order, epsilon), [flat], boost=boost, beam=4.0, room=ROOMY, shape=SMALL, schedule=schedule)
+        for lattice_beam, schedule in zip((None, 1.0), schedules(2), strict=True):
+            check(parting(order, epsilon), [flat], boost=boost, beam=4.0, room=ROOMY, shape=SMALL, schedule=schedule,
+                  lattice_beam=lattice_beam)  # fmt: skip
 
 
 @pytest.mark.parametrize("arcs", [16, 32])
@@ -114,7 +116,7 @@ def test_ties_of_costs(arcs):
     for seed, schedule in enumerate(schedules(6)):
         graph = all_costs_equal(seed, arcs=arcs)[0]
         check(graph, [np.full((7, 3), -1.0, np.float32)], boost=boost, beam=2.0, max_active=30, room=ROOMY,
-              shape=SMALL, schedule=schedule)  # fmt: skip
+              shape=SMALL, schedule=schedule, lattice_beam=LATTICE_BEAMS[seed % 4])  # fmt: skip
 
 
 def test_closures_with_words():
@@ -122,7 +124,8 @@ def test_closures_with_words():
     for seed in range(6):
         graph = worded(graphs.random_graph(seed, states=60, columns=12, epsilon_share=0.6))
         for boost in (known_words(1)[0], Boost(dict.fromkeys(WORDS[:25], -1.5) | {"w1 w30": 2.0})):
-            check(graph, BATCH[:3], boost=boost, beam=4.0, max_active=None, room=ROOMY, shape=SMALL)
+            check(graph, BATCH[:3], boost=boost, beam=4.0, max_active=None, room=ROOMY, shape=SMALL,
+                  lattice_beam=LATTICE_BEAMS[seed % 4])  # fmt: skip
 
 
 def test_phrases_that_begin_and_end_with_one_word():

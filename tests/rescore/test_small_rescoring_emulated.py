@@ -11,7 +11,7 @@ from arcbeam import Graph
 from tests.decode import graphs
 from tests.decode.emulated_gpu import TIGHT, Shape
 from tests.decode.language_models import all_costs_equal
-from tests.decode.small_search import BATCH, ROOMY, check_chunks
+from tests.decode.small_search import BATCH, LATTICE_BEAMS, ROOMY, check_chunks
 from tests.decode.test_rescoring import language_models, with_words
 from tests.hypothesis_examples import examples
 from tests.rescore import placed
@@ -41,7 +41,7 @@ def test_random_graphs(data, graph, models, batch, beam, max_active, shape, room
     placed.check(
         with_words(graph, models[1], lm_scale=of_graph), models, batch, lm_scale=lm_scale, beam=beam,
         max_active=max_active, hypotheses_per_state=one_of(None, 1, 2, 3), arc_cache=one_of(0, 16, 512),
-        unknown_words="unk", room=room, shape=shape, schedule={"seed": seed},
+        unknown_words="unk", room=room, shape=shape, lattice_beam=one_of(*LATTICE_BEAMS), schedule={"seed": seed},
     )  # fmt: skip
 
 
@@ -63,9 +63,9 @@ def test_blocks_as_wide_as_on_a_gpu(kernel, block):
 def test_a_frame_between_a_warp_and_the_block(room, small_frame, n):
     """States with too many hypotheses are the block's, and what rooms lack grows."""
     batch = [graphs.random_log_probs(seed, 40, 12, sharpness=3.0) for seed in range(3)]
-    for beam, cache in ((1.0, 0), (3.0, 512)):
+    for beam, cache, lattice_beam in ((1.0, 0, None), (3.0, 512, None), (3.0, 0, 1.0)):
         check(None, "resident", batch, beam=beam, hypotheses_per_state=n, arc_cache=cache, room=room,
-              shape=replace(SMALL, lanes=2, small_frame=small_frame))  # fmt: skip
+              shape=replace(SMALL, lanes=2, small_frame=small_frame), lattice_beam=lattice_beam)  # fmt: skip
 
 
 @pytest.mark.parametrize("arcs", [31, 32, 33, 500])
@@ -86,7 +86,7 @@ def test_ties(arcs, n):
     for seed, schedule in enumerate(schedules(6)):
         graph, models = all_costs_equal(seed, arcs=arcs)
         placed.check(graph, models, FLAT, beam=2.0, max_active=30, hypotheses_per_state=n, room=ROOMY, shape=SMALL,
-                     schedule=schedule)  # fmt: skip
+                     schedule=schedule, lattice_beam=LATTICE_BEAMS[seed % 4])  # fmt: skip
 
 
 def test_milestones_and_collected_logs():
