@@ -236,9 +236,11 @@ cdef class Group:
             view.first_row = row
             if sent:
                 sent += padded16((2 if utterances[i, 3] else 4) * features * <size_t> utterances[i, 2])
-            for frame in range(0, lane.frames, FRAMES_OF_A_GROUP):
+            frame = 0  # a range with that step would be an object of Python
+            while frame < lane.frames:
                 group.utterance, group.first_frame = <uint32_t> i, frame
                 group += 1
+                frame += FRAMES_OF_A_GROUP
             row += lane.frames
         self._fill_contexts(states)
         self.params.lanes = <LaneState*> <uintptr_t> (self.control.address + layout.lanes)
@@ -262,6 +264,7 @@ cdef class Group:
     cdef int _fill_contexts(self, list states) except -1:
         """The contexts that the lanes go on from: the last tokens of a stateless network, at first the blank alone."""
         cdef uint32_t places = self.params.network.context, k
+        cdef Py_ssize_t i
         cdef unsigned char* host = <unsigned char*> self.control_host.data
         cdef int32_t* contexts = <int32_t*> (host + self.layout.contexts)
         cdef LaneState* lane
@@ -273,7 +276,7 @@ cdef class Group:
             _, _, context, skip, _ = state
             for k in range(places):
                 contexts[i * places + k] = context[k]
-            lane = <LaneState*> (host + self.layout.lanes) + <Py_ssize_t> i
+            lane = <LaneState*> (host + self.layout.lanes) + i
             lane.frame = <uint32_t> min(skip, lane.frames)
         return 0
 
@@ -283,7 +286,7 @@ cdef class Group:
         cdef const float[::1] hidden, cell
         cdef size_t units = self.params.network.units, layers = self.params.network.num_layers, l, u
         cdef size_t stride = self.unit_stride, width = value_bytes(self.precision), at
-        if layers == 0 or all(state is None for state in states):
+        if layers == 0 or states.count(None) == len(states):
             return 0
         self.results_host.reserve((width + 4) * values)
         host = <unsigned char*> self.results_host.data
@@ -344,8 +347,10 @@ cdef class Group:
             np.frombuffer(cell, np.float32).reshape(n, layers * values),
             self.params.network.durations > 0, self.params.confidence.statistic != Statistic.none, fused,
         )
-        for lane, member in enumerate(members):
-            results[member] = (found.take, lane)
+        take, i = found.take, 0
+        for member in members:
+            results[member] = (take, i)
+            i += 1
         if not good:
             found.add_to(bad, members)
         return 0
