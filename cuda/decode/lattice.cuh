@@ -10,13 +10,10 @@
 // The order of entries and links within a step differs from run to run; the host numbers them by rule.
 #pragma once
 
-#include "decode/collect.cuh"
+#include "decode/lattice_extras.cuh"
 #include "decode/recombine.cuh"
-#include "shared/slack.hpp"
 
 namespace arcbeam {
-
-using lattice::Link;
 
 // One thread calls this at the begin of a launch.
 ARCBEAM_DEVICE void open_lattice(const LatticeLane& of_host, LatticeLane& lane) {
@@ -76,21 +73,6 @@ struct Capture {
     }
 };
 
-// What a lane has kept of an utterance.
-struct LatticeLog {
-    LogEntry* entries;
-    float* costs;
-    std::uint32_t* extras;  // ordered()
-    Link* links;
-    LatticeStep* steps;
-    Marks entry_marks;
-    Marks link_marks;
-    std::uint32_t num_entries;
-    std::uint32_t num_links;
-    std::uint32_t num_steps;
-    float beam;
-};
-
 // `steps_before`: those of a stream's sentence before the chunk.
 ARCBEAM_DEVICE LatticeLog lattice_log(const LatticeParams& params, const LatticeLane& lane, const LaneState& state,
                                       std::uint32_t steps_before) {
@@ -117,157 +99,6 @@ ARCBEAM_DEVICE void note_step(const LatticeParams& params, const LatticeLane& la
                               std::uint32_t number) {
     simt::store(params.steps + simt::load_readonly(params.first_step + state.utterance) + number,
                 LatticeStep{state.offset, state.log_size, simt::load(&lane.num_links)});
-}
-
-// The entries of a step, and the links into them.
-struct StepSpan {
-    std::uint32_t first;
-    std::uint32_t end;
-    std::uint32_t first_link;
-    std::uint32_t links_end;
-};
-
-// `step` counts from 1; the step 0 and those before have nothing.
-ARCBEAM_DEVICE StepSpan span_of(const LatticeLog& log, std::uint32_t step) {
-    if (step == 0U || step > log.num_steps) {
-        return {0U, 0U, 0U, 0U};
-    }
-    const LatticeStep before = step == 1U ? LatticeStep{0.0, 0U, 0U} : simt::load(log.steps + (step - 2U));
-    const LatticeStep last = simt::load(log.steps + (step - 1U));
-    return {before.entries_end, last.entries_end, before.links_end, last.links_end};
-}
-
-constexpr std::uint32_t kWindows = 4U;
-
-// Where the extras of the entries of a step are: in one of four windows of shared memory if they fit, else in the
-// log. None is read again once the step before has been examined.
-ARCBEAM_DEVICE std::uint32_t* extras_of(const LatticeLog& log, const Array<std::uint32_t>& windows,
-                                        std::uint32_t step, const StepSpan& span) {
-    const std::uint32_t room = windows.size / kWindows;
-    return span.end - span.first <= room ? windows.data + step % kWindows * room : log.extras + span.first;
-}
-
-ARCBEAM_DEVICE void forget_extras(std::uint32_t* extras, const StepSpan& span) {
-    ARCBEAM_ROLLED
-    for (std::uint32_t i = simt::thread_rank(); i < span.end - span.first; i += simt::block_size()) {
-        simt::store(extras + i, kNoCost);
-    }
-}
-
-// A step while the extras of its sources are found.
-struct Backward {
-    float beam;
-    StepSpan span;
-    std::uint32_t* extras;  // of the step's entries
-    std::uint32_t first_before;
-    std::uint32_t* extras_before;  // of the entries of the step before
-
-    // Lowers the extra of a link's source; returns whether that is a token of this very step, and now has less.
-    ARCBEAM_DEVICE bool lower(std::uint32_t source, float slack, std::uint32_t target) const {
-        const std::uint32_t of_target = simt::load_relaxed<Scope::block>(extras + (target - span.first));
-        if (of_target == kNoCost || source == kNoIndex) {
-            return false;
-        }
-        const float extra = extra_by(slack, from_ordered(of_target));
-        if (!stays(beam, extra)) {
-            return false;
-        }
-        if (source < span.first) {
-            simt::atomic_min<Scope::block>(extras_before + (source - first_before), ordered(extra));
-            return false;
-        }
-        return ordered(extra) < simt::atomic_min<Scope::block>(extras + (source - span.first), ordered(extra));
-    }
-
-    ARCBEAM_DEVICE bool keeps(float slack, std::uint32_t target) const {
-        const std::uint32_t of_target = simt::load(extras + (target - span.first));
-        return of_target != kNoCost && stays(beam, extra_by(slack, from_ordered(of_target)));
-    }
-};
-
-// Prefetches what lies before `first` of an array that is read from its end.
-template <class T>
-ARCBEAM_DEVICE void prefetch_before(const T* values, std::uint32_t first, std::uint32_t& fetched) {
-    constexpr std::uint32_t kAhead = 2048U;
-    constexpr std::uint32_t kLine = 128U / sizeof(T);
-    const std::uint32_t needed = first > kAhead ? first - kAhead : 0U;
-    ARCBEAM_ROLLED
-    for (std::uint32_t at = needed + kLine * simt::thread_rank(); at < fetched; at += kLine * simt::block_size()) {
-        simt::prefetch(values + at);
-    }
-    fetched = needed < fetched ? needed : fetched;
-}
-
-// Finds the extra of every entry from those of the last step's, as far as they are within the beam, and marks what
-// is within it. The marks are empty before. Within a step epsilon links lead from token to token; it is repeated
-// until they change nothing. What a thread reads first has been loaded while the step after was examined.
-ARCBEAM_DEVICE void find_extras(const LatticeLog& log, const Array<std::uint32_t>& windows) {
-    const std::uint32_t thread = simt::thread_rank();
-    std::uint32_t step = log.num_steps;
-    StepSpan span = span_of(log, step);
-    StepSpan before = span_of(log, step - 1U);
-    std::uint32_t fetched = span.first;
-    std::uint32_t fetched_links = span.first_link;
-    LogEntry first_entry{kNoIndex, kNoIndex};
-    Link first_link{kNoIndex, 0U, 0U, 0.0F};
-    if (span.first + thread < span.end) {
-        first_entry = simt::load(log.entries + (span.first + thread));
-    }
-    if (span.first_link + thread < span.links_end) {
-        first_link = simt::load(log.links + (span.first_link + thread));
-    }
-    forget_extras(extras_of(log, windows, step - 1U, before), before);
-    simt::block_barrier();
-    ARCBEAM_ROLLED
-    for (; step > 0U; --step) {
-        const StepSpan next = span_of(log, step >= 2U ? step - 2U : 0U);
-        prefetch_before(log.entries, before.first, fetched);
-        prefetch_before(log.links, before.first_link, fetched_links);
-        forget_extras(extras_of(log, windows, step + kWindows - 2U, next), next);
-        LogEntry next_entry{kNoIndex, kNoIndex};
-        Link next_link{kNoIndex, 0U, 0U, 0.0F};
-        if (before.first + thread < before.end) {
-            next_entry = simt::load(log.entries + (before.first + thread));
-        }
-        if (before.first_link + thread < before.links_end) {
-            next_link = simt::load(log.links + (before.first_link + thread));
-        }
-        const Backward backward{log.beam, span, extras_of(log, windows, step, span), before.first,
-                                extras_of(log, windows, step - 1U, before)};
-        bool again = true;
-        while (again) {
-            bool lowered = false;
-            ARCBEAM_ROLLED
-            for (std::uint32_t i = span.first + thread; i < span.end; i += simt::block_size()) {
-                const LogEntry entry = i == span.first + thread ? first_entry : simt::load(log.entries + i);
-                lowered |= backward.lower(entry.source, 0.0F, i);
-            }
-            ARCBEAM_ROLLED
-            for (std::uint32_t i = span.first_link + thread; i < span.links_end; i += simt::block_size()) {
-                const Link link = i == span.first_link + thread ? first_link : simt::load(log.links + i);
-                lowered |= backward.lower(link.source, link.slack, link.target);
-            }
-            again = simt::block_barrier_or(lowered);
-        }
-        ARCBEAM_ROLLED
-        for (std::uint32_t i = span.first + thread; i < span.end; i += simt::block_size()) {
-            if (backward.keeps(0.0F, i)) {
-                simt::atomic_or<Scope::block>(log.entry_marks.kept + i / 32U, 1U << i % 32U);
-            }
-        }
-        ARCBEAM_ROLLED
-        for (std::uint32_t i = span.first_link + thread; i < span.links_end; i += simt::block_size()) {
-            const Link link = i == span.first_link + thread ? first_link : simt::load(log.links + i);
-            if (backward.keeps(link.slack, link.target)) {
-                simt::atomic_or<Scope::block>(log.link_marks.kept + i / 32U, 1U << i % 32U);
-            }
-        }
-        span = before;
-        before = next;
-        first_entry = next_entry;
-        first_link = next_link;
-    }
-    simt::block_barrier();
 }
 
 // What is left of a lattice.
@@ -308,12 +139,6 @@ ARCBEAM_DEVICE Link moved(const LatticeLog& log, const Link& link) {
     return {log.entry_marks.place(link.source), log.entry_marks.place(link.target), link.arc, link.slack};
 }
 
-// Shared memory for the stage's end.
-struct LatticeRoom {
-    Array<std::uint32_t> windows;  // for extras; see extras_of()
-    Array<std::uint32_t> runs;     // for count()
-};
-
 // Drops what no path within the beam of any of the last `num_tokens` entries needs, and moves the rest together.
 // The entries of the last step all stay. Barriers are passed, one at the end.
 ARCBEAM_DEVICE Kept prune_lattice(const LatticeLog& log, const LatticeRoom& room) {
@@ -325,7 +150,7 @@ ARCBEAM_DEVICE Kept prune_lattice(const LatticeLog& log, const LatticeRoom& room
     for (std::uint32_t i = simt::thread_rank(); i < last.end - last.first; i += simt::block_size()) {
         simt::store(extras + i, ordered(0.0F));
     }
-    find_extras(log, room.windows);
+    find_extras(log, room);
     const Kept kept = count_kept(log, room.runs);
     ARCBEAM_ROLLED
     for (std::uint32_t i = simt::thread_rank(); i < log.num_steps; i += simt::block_size()) {
@@ -384,17 +209,16 @@ ARCBEAM_DEVICE void write_kept(const LatticeLog& log, const LatticeEnds& ends, c
 
 // Gives the ends their extras, and marks what is within the beam of them. Of a search that died only the best path
 // is kept, which one thread walks. Barriers are passed, one at the end.
-ARCBEAM_DEVICE void mark_from_ends(const LatticeLog& log, const LatticeEnds& ends,
-                                   const Array<std::uint32_t>& windows) {
+ARCBEAM_DEVICE void mark_from_ends(const LatticeLog& log, const LatticeEnds& ends, const LatticeRoom& room) {
     forget_marks(log.entry_marks, log.num_entries);
     forget_marks(log.link_marks, log.num_links);
     if (ends.alive) {
-        std::uint32_t* const extras = extras_of(log, windows, log.num_steps, span_of(log, log.num_steps));
+        std::uint32_t* const extras = extras_of(log, room.windows, log.num_steps, span_of(log, log.num_steps));
         ARCBEAM_ROLLED
         for (std::uint32_t i = simt::thread_rank(); i < ends.n; i += simt::block_size()) {
             simt::store(extras + i, static_cast<std::uint32_t>(ends.extras[i]));
         }
-        find_extras(log, windows);
+        find_extras(log, room);
         return;
     }
     simt::block_barrier();
@@ -411,7 +235,7 @@ ARCBEAM_DEVICE void mark_from_ends(const LatticeLog& log, const LatticeEnds& end
 // full; then what is needed has been added to pool_used. Barriers are passed.
 ARCBEAM_DEVICE bool write_lattice(const LatticeParams& params, std::uint32_t utterance, const LatticeLog& log,
                                   const LatticeEnds& ends, const LatticeRoom& room, std::uint64_t* shared) {
-    mark_from_ends(log, ends, room.windows);
+    mark_from_ends(log, ends, room);
     const Kept kept = count_kept(log, room.runs);
     const std::uint32_t first_end =
         kept_before(log.entry_marks, log.num_entries - ends.n, log.num_entries, kept.entries);

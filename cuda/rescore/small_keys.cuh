@@ -49,14 +49,6 @@ struct PhraseKeys {
     ARCBEAM_DEVICE static void commit() {}
 };
 
-// The threads of a warp.
-struct WarpTeam {
-    static constexpr Scope kScope = Scope::block;
-
-    ARCBEAM_DEVICE static std::uint32_t rank() { return simt::warp_thread(); }
-    ARCBEAM_DEVICE static std::uint32_t size() { return simt::kWarpSize; }
-};
-
 // Of a search that rescores with a model on the device.
 template <class Params>
 struct ModelKeys {
