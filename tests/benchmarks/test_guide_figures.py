@@ -143,17 +143,23 @@ def of_transducers():
         can = {} if greedy.endswith("LM") and "tree" not in greedy else where  # greedy search has a factor of its own
         cells = [f"{wer(greedy, *one, 'greedy', **can):.1f}, {wer(fused, *one, **where):.1f}" for one in which]
         yield f"| {label} | {' | '.join(cells)} |"
-    without, fused = with_models("wer", "", name="an4-test"), with_models("wer", "LM", name="an4-test")
-    lodr = with_models("wer", "LM + LODR", name="an4-test", lm=0.3, lodr=-0.3)
-    large = with_models("wer", "LM + LODR", name="an4-test", lm=0.5, lodr=-0.5)
-    yield if_so(large > fused > without > lodr, f"from {without:.0f} to {fused:.0f} % word errors")
-    yield f"{lodr:.0f} % with `lodr_scale=-0.3`, but {large:.0f} % with factors of 0.5 and -0.5"
+    letters = []
+    for model in ("RNN-T", "TDT"):
+        an4 = partial(with_models, "wer", model=model, name="an4-test")
+        lodr, large = (an4("LM + LODR", lm=factor, lodr=-factor) for factor in (0.3, 0.4))
+        letters.append((an4("", search="greedy"), an4(""), lodr, an4("LM"), large))
+    ordered = all(list(one[:4]) == sorted(one[:4]) for one in letters) and letters[1][4] > letters[1][3]
+    greedy, plain, lodr, fused = (f"{rnnt:.0f} and {tdt:.0f} %" for rnnt, tdt in list(zip(*letters, strict=True))[:4])
+    yield if_so(ordered, f"greedy search makes {greedy} (RNN-T and TDT), a beam {plain}")
+    yield f"with the model of books {fused}, with `lodr_scale=-0.3` {lodr}"
+    yield f"factors of 0.4 and -0.4 make {letters[1][4]:.0f} % with the TDT"
     held_out = partial(figure, "cpu/transducer_beam_wer", "wer", set="held out", model="RNN-T", most=8)
-    alone, powered = (held_out(fused="LM", lm=0.3, power=power) for power in (0.0, 0.5))
-    both, too_much = (held_out(fused="LM + ILM", lm=lm, ilm=ilm, power=0.5) for lm, ilm in ((0.3, 0.15), (0.1, 0.4)))
-    low_order = held_out(fused="LM + LODR", lm=0.3, lodr=-0.3, power=0.5)
-    yield f"{alone:.2f} % with `ngram_lm_alpha=0.3` alone, {powered:.2f} % with `length_power=0.5` added"
-    yield f"{both:.2f} % with `ilm_scale=0.15` as well, and {low_order:.2f} % with `lodr_scale=-0.3` in its place"
+    alone, half, whole = (held_out(fused="LM", lm=0.3, power=power) for power in (0.0, 0.5, 1.0))
+    both, too_much = (held_out(fused="LM + ILM", lm=lm, ilm=ilm, power=1.0) for lm, ilm in ((0.3, 0.15), (0.1, 0.4)))
+    low_order = held_out(fused="LM + LODR", lm=0.3, lodr=-0.3, power=1.0)
+    powers = f"{half:.2f} and {whole:.2f} % with a `length_power` of 0.5 and 1"
+    yield f"{alone:.2f} % with `ngram_lm_alpha=0.3` alone, {powers}"
+    yield f"with the latter `ilm_scale=0.15` makes {both:.2f} %, and `lodr_scale=-0.3` {low_order:.2f} %"
     yield f"`ngram_lm_alpha=0.1` with `ilm_scale=0.4` makes {too_much:.0f} %"
 
 
