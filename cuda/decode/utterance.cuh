@@ -6,7 +6,7 @@
 #include "decode/collect.cuh"
 #include "decode/endpoint.cuh"
 #include "decode/launch/cluster.cuh"
-#include "decode/small_frame.cuh"
+#include "decode/small/small_frame.cuh"
 #include "decode/stream.cuh"
 #include "decode/utterance_lattice.cuh"
 

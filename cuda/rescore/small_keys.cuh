@@ -2,7 +2,7 @@
 // the states of both language models. They have the members of StateKeys, and what adds the words.
 #pragma once
 
-#include "decode/small_frame.cuh"
+#include "decode/small/small_frame.cuh"
 #include "rescore/rescore.cuh"
 
 namespace arcbeam {

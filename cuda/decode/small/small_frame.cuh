@@ -11,7 +11,7 @@
 #pragma once
 
 #include "decode/frame.cuh"
-#include "decode/small_links.cuh"
+#include "decode/small/small_links.cuh"
 
 namespace arcbeam {
 

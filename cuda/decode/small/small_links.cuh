@@ -5,7 +5,7 @@
 // key; those of epsilon arcs wait in shared memory.
 #pragma once
 
-#include "decode/small_arcs.cuh"
+#include "decode/small/small_arcs.cuh"
 #include "decode/stream_lattice.cuh"
 
 namespace arcbeam {
