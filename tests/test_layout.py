@@ -387,6 +387,7 @@ MAY_INCLUDE = {
     "cuda/shared": {"shared", "emulator.hpp"},
     "cuda/decode": {"decode", "shared"},
     "cuda/decode/launch": {"decode", "shared"},
+    "cuda/decode/small": {"decode", "shared"},
     "cuda/decode/kernels": {"decode"},
     "cuda/rescore": {"rescore", "decode", "shared"},
     "cuda/rescore/requests": {"rescore", "decode", "shared"},
