@@ -83,13 +83,14 @@ AnswerEngine::AnswerEngine(std::size_t threads)
     : BatchEngine([] { return std::make_unique<Answerer>(); }, threads) {}
 
 void AnswerEngine::run(std::size_t most, std::function<void(std::size_t worker)> job) {
-    pool_.start(std::min(most, pool_.threads()), [job = std::move(job)](std::size_t worker, std::size_t) { job(worker); });
+    pool_.start(std::min(most, pool_.threads()),
+                [job = std::move(job)](std::size_t worker, std::size_t) { job(worker); });
 }
 
 void AnswerEngine::answer(std::size_t worker, std::size_t utterance, const Lattice& lattice) {
     if (utterance < batch_.size()) {
         batch_[utterance].lattice = &lattice;
-        decode(worker, {utterance});
+        decode_one(worker, utterance);
         batch_[utterance].lattice = nullptr;
     }
 }

@@ -29,7 +29,7 @@ struct AnswerOptions {
 
 // Lattice, words, options and reader must outlive the batch.
 struct Query {
-    const Lattice* lattice;  // nullptr: it has not been made yet
+    const Lattice* lattice;           // nullptr: it has not been made yet
     OpenColumn<std::uint32_t> words;  // [arcs of the graph and its new words]: 0 for none
     const AnswerOptions* options;
     const LabelReader* reader;  // of the entries' labels; nullptr: they are not requested
@@ -74,14 +74,14 @@ class Answerer {
     MbrDecoder mbr_;
 };
 
-// Answers the lattices of a batch: start() those that are there, or begin() and then one by one, as threads of the same
-// pool make them.
+// Answers the lattices of a batch: those that are there after start(), or one by one after begin(), as threads of
+// the same pool make them.
 class AnswerEngine final : public twin::BatchEngine<Answerer, Query, Answer>, public LatticePool {
   public:
     explicit AnswerEngine(std::size_t threads);
 
     // Takes a batch without lattices, which may be empty; there can be one batch at a time.
-    void begin(std::vector<Query> batch) { take(std::move(batch)); }
+    void begin(std::vector<Query> batch) { BatchEngine::begin(std::move(batch)); }
 
     void run(std::size_t most, std::function<void(std::size_t worker)> job) override;
     bool wait(int milliseconds) override { return BatchEngine::wait(milliseconds); }

@@ -22,10 +22,9 @@ class LatticePool {
     // Waits for the job's end, at most `milliseconds`; returns whether it has ended.
     virtual bool wait(int milliseconds) = 0;
 
-    // Answers what the batch asks of an utterance, nothing once it has been cancelled. A worker of the job calls this,
-    // once for each utterance.
+    // Answers what the batch asks of an utterance, and nothing once it has been cancelled. A worker of the job
+    // calls this, once for each utterance; it does not throw.
     virtual void answer(std::size_t worker, std::size_t utterance, const Lattice& lattice) = 0;
-
     virtual void cancel() = 0;
 };
 

@@ -78,6 +78,20 @@ class BatchEngine : public AnyEngine {
     [[nodiscard]] std::vector<Result>& results() { return results_; }
 
   protected:
+    // Takes a batch without starting it: threads of the pool decode_one() at a time, each once.
+    void begin(std::vector<Utterance> batch) {
+        take(std::move(batch));
+        members_.assign(batch_.size(), {});
+        for (std::size_t i = 0; i < members_.size(); ++i) {
+            members_[i].push_back(i);
+        }
+    }
+
+    void decode_one(std::size_t worker, std::size_t utterance) { decode(worker, members_[utterance]); }
+
+    std::vector<Utterance> batch_;
+
+  private:
     void take(std::vector<Utterance> batch) {
         batch_ = std::move(batch);
         results_.assign(batch_.size(), Result{});
@@ -100,9 +114,6 @@ class BatchEngine : public AnyEngine {
         finished_.fetch_add(members.size(), std::memory_order_relaxed);
     }
 
-    std::vector<Utterance> batch_;
-
-  private:
     const MakeWorker make_worker_;
     const std::size_t most_members_;
     std::vector<std::unique_ptr<Worker>> workers_;

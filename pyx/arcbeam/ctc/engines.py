@@ -45,7 +45,7 @@ def make_engine(
     ordinal: int | None,
     answers: AnswerEngine,
 ) -> SearchEngine:
-    """The engine of the GPU with this number, which makes lattices on the threads of `answers`, or of the CPU if None."""
+    """The engine of the GPU with this number, which makes lattices on the threads of `answers`; None: of the CPU."""
     return _cpu(graph, options, rescoring) if ordinal is None else _cuda(graph, options, rescoring, ordinal, answers)
 
 

@@ -1,5 +1,5 @@
-// Makes lattices of what kernels have written to the pool, and answers them, on threads of the host, while other lanes
-// decode.
+// Makes lattices of what kernels have written to the pool and has them answered, on threads of the host, while
+// other lanes decode.
 #pragma once
 
 #include <atomic>
@@ -25,8 +25,8 @@ struct PendingLattice {
     std::size_t utterance;          // of the batch that the pool answers
 };
 
-// For each window begin(), finish(), and wait() until it is true. In between, for each launch, start(), poll() as often
-// as one likes, and wait_for_numbers() until it is true. These are calls of one thread.
+// For each window begin(), finish(), and wait() until it is true. In between, for each launch, start(), poll() as
+// often as one likes, and wait_for_numbers() until it is true. These are calls of one thread.
 class Numberer {
   public:
     // The pool, the columns of the graph and of new words, and what the lattices point to must stay until the last
