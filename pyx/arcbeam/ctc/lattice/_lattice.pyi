@@ -9,6 +9,8 @@ from arcbeam.ctc.lattice.answers import AnswerRequest, LatticeAnswers, Mbr, Nbes
 from arcbeam.graph.graph import Graph
 from arcbeam.graph.new_words import OpenGraph
 
+STEP_LIMIT: int
+
 class AnswerEngine(PooledEngine):
     def __new__(cls, graph: Graph, *, threads: int) -> Self: ...
     def cancel(self) -> None: ...
