@@ -1,6 +1,8 @@
 #include "lattice/answers.hpp"
 
+#include <algorithm>
 #include <memory>
+#include <utility>
 
 namespace arcbeam::lattice {
 
@@ -45,6 +47,10 @@ void Answerer::answer(const Query& query, Answer& answer) {
         sum_backward(lattice, weights_, sums_);
         const Scaled total = sums_[0];
         nbest_(lattice, words_.data(), weights_, total, options.nbest, options.step_limit, answer.nbest);
+        answer.costs.swap(answer.nbest.excesses);
+        for (double& cost : answer.costs) {
+            cost = lattice.total_cost + cost;
+        }
         answer.arcs.swap(answer.nbest.links);
         for (std::uint32_t& link : answer.arcs) {
             link = lattice.links[link].arc;
@@ -75,5 +81,18 @@ void Answerer::read_labels(const Query& query, Answer& answer) {
 
 AnswerEngine::AnswerEngine(std::size_t threads)
     : BatchEngine([] { return std::make_unique<Answerer>(); }, threads) {}
+
+void AnswerEngine::run(std::size_t most, std::function<void(std::size_t worker)> job) {
+    pool_.start(std::min(most, pool_.threads()),
+                [job = std::move(job)](std::size_t worker, std::size_t) { job(worker); });
+}
+
+void AnswerEngine::answer(std::size_t worker, std::size_t utterance, const Lattice& lattice) {
+    if (utterance < batch_.size()) {
+        batch_[utterance].lattice = &lattice;
+        decode_one(worker, utterance);
+        batch_[utterance].lattice = nullptr;
+    }
+}
 
 }  // namespace arcbeam::lattice

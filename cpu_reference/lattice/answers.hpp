@@ -4,11 +4,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "graph/label_reader.hpp"
 #include "graph/open_graph.hpp"
 #include "lattice/lattice.hpp"
+#include "lattice/lattice_pool.hpp"
 #include "lattice/mbr.hpp"
 #include "lattice/nbest.hpp"
 #include "lattice/posteriors.hpp"
@@ -26,7 +29,7 @@ struct AnswerOptions {
 
 // Lattice, words, options and reader must outlive the batch.
 struct Query {
-    const Lattice* lattice;
+    const Lattice* lattice;           // nullptr: it has not been made yet
     OpenColumn<std::uint32_t> words;  // [arcs of the graph and its new words]: 0 for none
     const AnswerOptions* options;
     const LabelReader* reader;  // of the entries' labels; nullptr: they are not requested
@@ -38,7 +41,8 @@ enum class AnswerOutcome : std::uint8_t { kAnswered, kOutOfMemory, kCancelled };
 
 // A lattice without tokens has no entries and no words.
 struct Answer {
-    Nbest nbest;                      // without links
+    Nbest nbest;                      // without excesses and links
+    std::vector<double> costs;        // of the entries
     std::vector<std::uint32_t> arcs;  // of the links of the entries
     PathLabels labels{};              // of the entries, if requested
     std::vector<double> confidences;  // [words of the hypothesis], if requested
@@ -70,9 +74,19 @@ class Answerer {
     MbrDecoder mbr_;
 };
 
-class AnswerEngine final : public twin::BatchEngine<Answerer, Query, Answer> {
+// Answers the lattices of a batch: those that are there after start(), or one by one after begin(), as threads of
+// the same pool make them.
+class AnswerEngine final : public twin::BatchEngine<Answerer, Query, Answer>, public LatticePool {
   public:
     explicit AnswerEngine(std::size_t threads);
+
+    // Takes a batch without lattices, which may be empty; there can be one batch at a time.
+    void begin(std::vector<Query> batch) { BatchEngine::begin(std::move(batch)); }
+
+    void run(std::size_t most, std::function<void(std::size_t worker)> job) override;
+    bool wait(int milliseconds) override { return BatchEngine::wait(milliseconds); }
+    void answer(std::size_t worker, std::size_t utterance, const Lattice& lattice) override;
+    void cancel() override { BatchEngine::cancel(); }
 };
 
 }  // namespace arcbeam::lattice

@@ -49,8 +49,7 @@ class BatchEngine : public AnyEngine {
     // Starts a batch. The data that the utterances point to must stay until wait() returns true. There can be one
     // batch at a time.
     void start(std::vector<Utterance> batch) {
-        batch_ = std::move(batch);
-        results_.assign(batch_.size(), Result{});
+        take(std::move(batch));
         std::vector<std::size_t> order(batch_.size());
         std::iota(order.begin(), order.end(), std::size_t{0});
         std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
@@ -62,7 +61,6 @@ class BatchEngine : public AnyEngine {
         for (std::size_t i = 0; i < order.size(); ++i) {
             members_[i * groups / order.size()].push_back(order[i]);
         }
-        cancel_ = false;
         pool_.start(groups, [this](std::size_t worker, std::size_t item) { decode(worker, members_[item]); });
     }
 
@@ -79,7 +77,27 @@ class BatchEngine : public AnyEngine {
     // Of the last batch, for whoever has waited for it; large parts may be moved out.
     [[nodiscard]] std::vector<Result>& results() { return results_; }
 
+  protected:
+    // Takes a batch without starting it: threads of the pool decode_one() at a time, each once.
+    void begin(std::vector<Utterance> batch) {
+        take(std::move(batch));
+        members_.assign(batch_.size(), {});
+        for (std::size_t i = 0; i < members_.size(); ++i) {
+            members_[i].push_back(i);
+        }
+    }
+
+    void decode_one(std::size_t worker, std::size_t utterance) { decode(worker, members_[utterance]); }
+
+    std::vector<Utterance> batch_;
+
   private:
+    void take(std::vector<Utterance> batch) {
+        batch_ = std::move(batch);
+        results_.assign(batch_.size(), Result{});
+        cancel_ = false;
+    }
+
     void decode(std::size_t worker, const std::vector<std::size_t>& members) {
         try {
             if (!workers_[worker]) {
@@ -99,11 +117,12 @@ class BatchEngine : public AnyEngine {
     const MakeWorker make_worker_;
     const std::size_t most_members_;
     std::vector<std::unique_ptr<Worker>> workers_;
-    std::vector<Utterance> batch_;
     std::vector<Result> results_;
     std::vector<std::vector<std::size_t>> members_;
     std::atomic<bool> cancel_{false};
     std::atomic<std::size_t> finished_{0};
+
+  protected:
     ThreadPool pool_;  // last, so that its threads end first
 };
 

@@ -123,9 +123,9 @@ def test_a_beam_that_is_too_narrow_is_widened(device, monkeypatch):
     decoder, beams = a_decoder(device), []
     make = aligner.make_engine
 
-    def noting(graph, options, rescoring, ordinal):
+    def noting(graph, options, rescoring, ordinal, answers):
         beams.append(options.beam)
-        return make(graph, options, rescoring, ordinal)
+        return make(graph, options, rescoring, ordinal, answers)
 
     monkeypatch.setattr(aligner, "make_engine", noting)
     monkeypatch.setattr(aligner, "PROVEN_WORK", 0)

@@ -10,6 +10,7 @@ import pytest
 
 from arcbeam import Boost, CtcDecoder, GraphError
 from arcbeam.ctc import batches as batches_of
+from arcbeam.ctc.lattice.answers import AnswerRequest
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.decode.small_search import ROOMY
 from tests.decode.test_streams import GRAPH, WORDS
@@ -377,11 +378,12 @@ def test_answers_that_are_cancelled_end_early(decoder):
     [one] = decoder.decode([random_log_probs(3, 60, 12)], lattice=True)
     lattices = type(one._results.lattices.lattices).of_arrays([one._results.lattices.lattices.arrays(0)] * 3000)
     engine = made(threads=1)._search.reader.new_engine()
-    assert engine.answers(lattices, nbest=3, confidence=True).first_entry[-1] == 3000 * 3
+    request = AnswerRequest(nbest=3, confidence=True)
+    assert engine.answers(lattices, request).first_entry[-1] == 3000 * 3
     found = []
-    thread = threading.Thread(target=lambda: found.append(engine.answers(lattices, nbest=3, confidence=True)))
+    thread = threading.Thread(target=lambda: found.append(engine.answers(lattices, request)))
     thread.start()
     engine.cancel()
     thread.join(PATIENCE_S)
-    found.append(engine.answers(lattices, nbest=3, confidence=True))
+    found.append(engine.answers(lattices, request))
     assert [entries < 3000 * 3 for entries in (one.first_entry[-1] for one in found)] == [True, True]

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -291,8 +292,8 @@ def test_pickles_and_dictionaries():
 
 def test_limits_are_said(monkeypatch):
     class Hurried(_lattice.AnswerEngine):
-        def answers(self, *args, **requested):
-            return super().answers(*args, **requested, step_limit=1)
+        def answers(self, lattices, request):
+            return super().answers(lattices, replace(request, step_limit=1))
 
     monkeypatch.setattr("arcbeam.ctc.answering.AnswerEngine", Hurried)
     found = decoder().decode(BATCH, nbest=10, confidence=True)

@@ -8,6 +8,7 @@ import pytest
 
 from arcbeam.ctc.lattice import _lattice
 from arcbeam.ctc.lattice._lattices import Lattices
+from arcbeam.ctc.lattice.answers import AnswerRequest
 from tests.lattice.oracle import MbrOracle, Paths, edit_distance
 from tests.lattice.random_lattices import chain, grid_lattice, random_lattice
 from tests.lattice.writing import writing
@@ -243,13 +244,13 @@ def test_threads_and_orders_give_the_same_bytes():
     lattices, graph = batch_of([5, 60, 2, 33, 1, 47, 12, 60, 3])
     options = {"nbest": 7, "confidence": True, "mbr": True, "posterior_scale": 0.7}
     alone = _lattice.AnswerEngine(graph, threads=1)
-    expected = by_utterance(alone.answers(of(*lattices), **options))
-    assert expected == [by_utterance(alone.answers(of(one), **options))[0] for one in lattices]
+    expected = by_utterance(alone.answers(of(*lattices), AnswerRequest(**options)))
+    assert expected == [by_utterance(alone.answers(of(one), AnswerRequest(**options)))[0] for one in lattices]
     order = [4, 2, 8, 0, 7, 1, 3, 6, 5]
     for threads in (1, 2, 5):
         engine = _lattice.AnswerEngine(graph, threads=threads)
-        assert by_utterance(engine.answers(of(*lattices), **options)) == expected
-        found = by_utterance(engine.answers(of(*[lattices[i] for i in order]), **options))
+        assert by_utterance(engine.answers(of(*lattices), AnswerRequest(**options))) == expected
+        found = by_utterance(engine.answers(of(*[lattices[i] for i in order]), AnswerRequest(**options)))
         assert found == [expected[i] for i in order]
 
 
@@ -257,8 +258,8 @@ def test_a_batch_answers_as_single_lattices_do():
     lattices, graph = batch_of([5, 20, 9])
     batch = of(*lattices)
     engine = _lattice.AnswerEngine(graph, threads=2)
-    found = engine.answers(batch, nbest=6, confidence=True, mbr=True)
-    alone = engine.answers(batch, nbest=0, mbr=True)
+    found = engine.answers(batch, AnswerRequest(nbest=6, confidence=True, mbr=True))
+    alone = engine.answers(batch, AnswerRequest(nbest=0, mbr=True))
     assert len(alone.costs) == len(alone.confidences) == 0 and alone.first_entry.tolist() == [0] * 4
     for i, lattice in enumerate(lattices):
         words = _lattice.link_words(batch, i, graph)
@@ -279,7 +280,7 @@ def test_an_utterance_without_a_lattice_has_no_answers():
     nothing |= {"total_cost": 0.0, "reached_final": False, "complete": False}
     lattices, graph = batch_of([4])
     engine = _lattice.AnswerEngine(graph, threads=1)
-    found = engine.answers(of(nothing, *lattices, nothing), nbest=3, confidence=True, mbr=True)
+    found = engine.answers(of(nothing, *lattices, nothing), AnswerRequest(nbest=3, confidence=True, mbr=True))
     assert len(found.mbr.of(1).words) > 0
     for i in (0, 2):
         assert len(found.mbr.of(i).words) == len(found.mbr.of(i).sausage()) == 0 == found.mbr.of(i).errors
@@ -307,7 +308,7 @@ def test_bad_requests_are_refused():
         _lattice.nbest(batch, 0, words, 0)
     for scale in (-1.0, math.nan, math.inf):
         with pytest.raises(ValueError, match="posterior scale of at least 0, and finite"):
-            engine.answers(batch, posterior_scale=scale)
+            engine.answers(batch, AnswerRequest(posterior_scale=scale))
         with pytest.raises(ValueError, match="posterior scale of at least 0, and finite"):
             _lattice.posteriors(batch, 0, scale=scale)
     with pytest.raises(ValueError, match=f"one word for each of the lattice's {len(words)} links, got 2"):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from arcbeam.ctc.lattice import _lattice
+from arcbeam.ctc.lattice.answers import AnswerRequest
 from tests.lattice.oracle import Paths
 from tests.lattice.random_lattices import chain, grid_lattice, random_lattice
 from tests.lattice.test_answers import entries_of, of
@@ -104,6 +105,7 @@ MEMORY = """
 import resource, sys
 import numpy as np
 from arcbeam.ctc.lattice import _lattice
+from arcbeam.ctc.lattice.answers import AnswerRequest
 from tests.lattice.random_lattices import grid_lattice
 from tests.lattice.test_answers import of
 lattice, words = grid_lattice(np.random.default_rng(4), steps=20_000, tokens=4, degree=2)
@@ -122,6 +124,7 @@ def test_fewest_errors_of_long_speech_take_little_memory():
 
 GIVEN_BACK = """
 from arcbeam.ctc.lattice import _lattice
+from arcbeam.ctc.lattice.answers import AnswerRequest
 from tests.lattice.test_answers import of
 from tests.lattice.test_limits import parallel
 from tests.lattice.writing import writing
@@ -131,7 +134,7 @@ def resident():
 lattice, words = parallel(20, 2, slack=0.25)
 batch, engine = of(lattice), _lattice.AnswerEngine(writing(words), threads=1)
 before = resident()
-found = engine.answers(batch, nbest=1 << 20)
+found = engine.answers(batch, AnswerRequest(nbest=1 << 20))
 assert len(found.costs) == 1 << 20
 during = resident()
 del found
@@ -173,7 +176,7 @@ def test_a_search_may_keep_a_quarter_of_its_steps():
 def test_limits_are_said_in_a_batch(large):
     batch, words, _ = large
     engine = _lattice.AnswerEngine(writing(words), threads=1)
-    found = engine.answers(batch, nbest=5, confidence=True, mbr=True, step_limit=1000)
+    found = engine.answers(batch, AnswerRequest(nbest=5, confidence=True, mbr=True, step_limit=1000))
     assert found.nbest_truncated.tolist() == [True] and found.confidence_truncated.tolist() == [True]
     assert found.mbr.truncated.tolist() == [True] == [found.mbr.of(0).truncated]
 
@@ -203,8 +206,8 @@ def test_ctrl_c_ends_a_batch(large):
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        engine.answers(batch, nbest=10, confidence=True)
+        engine.answers(batch, AnswerRequest(nbest=10, confidence=True))
     thread.join()
     small, spoken = chain([1, 2])
-    assert len(_lattice.AnswerEngine(writing(spoken), threads=1).answers(of(small)).costs) == 1
-    assert len(engine.answers(of(small)).costs) == 1
+    assert len(_lattice.AnswerEngine(writing(spoken), threads=1).answers(of(small), AnswerRequest()).costs) == 1
+    assert len(engine.answers(of(small), AnswerRequest()).costs) == 1

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from arcbeam.ctc.boost.boosts import Boosts, graphs_of
 from arcbeam.ctc.lattice._lattice import AnswerEngine
+from arcbeam.ctc.lattice.answers import AnswerRequest
 
 if TYPE_CHECKING:
     from arcbeam.ctc.lattice._lattices import Lattices
@@ -19,7 +20,7 @@ class LatticeReader:
 
     def __init__(self, graph: Graph, threads: int) -> None:
         self._graph, self._threads = graph, threads
-        self._engine: AnswerEngine | None = None
+        self.engine = self.new_engine()
 
     def new_engine(self) -> AnswerEngine:
         """Threads of one's own."""
@@ -27,15 +28,16 @@ class LatticeReader:
 
     def release(self) -> None:
         """Ends the threads; they are made anew when they are needed."""
-        if self._engine is not None:
-            self._engine.release()
+        self.engine.release()
 
     def answered(self, results: Results, engine: AnswerEngine | None = None) -> Results:
         """The results with all outputs that are read from lattices, by an engine of one's own or the decoder's."""
-        lattices, outputs, answers = results.paths.lattices, results.outputs, None
+        lattices, outputs, answers = results.paths.lattices, results.outputs, results.paths.answers
         if lattices is None:
             return results
-        if outputs.needs_answers:
+        if isinstance(answers, MemoryError):
+            raise answers
+        if answers is None and outputs.needs_answers:
             answers = self.answers(lattices, results.boosts, outputs, results.options.scale, engine)
         return results.with_answers(answers)
 
@@ -48,14 +50,17 @@ class LatticeReader:
         engine: AnswerEngine | None = None,
     ) -> LatticeAnswers:
         """N-best lists, confidences and minimum Bayes risk."""
-        if engine is None:
-            engine = self._engine = self._engine or self.new_engine()
-        return engine.answers(
-            lattices,
-            graphs_of(self._graph, boosts, len(lattices)),
+        request = self.request(boosts, outputs, posterior_scale, len(lattices))
+        return (engine or self.engine).answers(lattices, request)
+
+    def request(self, boosts: Boosts, outputs: Outputs, posterior_scale: float, utterances: int) -> AnswerRequest:
+        """What the lattices of so many utterances are to answer."""
+        return AnswerRequest(
+            graphs_of(self._graph, boosts, utterances),
             nbest=outputs.nbest or int(outputs.confidence),
             labels=outputs.nbest is not None,
             confidence=outputs.confidence,
             mbr=outputs.mbr,
             posterior_scale=posterior_scale,
+            keeps_lattices=outputs.lattice,
         )

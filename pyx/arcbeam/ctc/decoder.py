@@ -119,8 +119,9 @@ class CtcDecoder(AligningDecoder, StreamingDecoder, Fixed):
             self._ordinal = rescoring_device(given.device, given.placement, rescoring.large)
         resolved = given.resolved(usable_cores() if self._ordinal is None else None)
         width = max(graph.num_columns, 1 + (-1 if graph.blank is None else graph.blank))
-        engine = make_engine(graph, resolved, rescoring, self._ordinal)
         threads = resolved.threads or usable_cores()
+        reader = LatticeReader(graph, threads)
+        engine = make_engine(graph, resolved, rescoring, self._ordinal, reader.engine)
         self._search = BeamSearch(
             graph,
             resolved,
@@ -128,7 +129,7 @@ class CtcDecoder(AligningDecoder, StreamingDecoder, Fixed):
             engine,
             LogProbIntake(engine, width, graph.width_is_exact, graph.blank, functools.partial(named, graph.tokens)),
             FrameMeasurer(threads, resolved.confidence_aggregation),
-            LatticeReader(graph, threads),
+            reader,
             BeamCheck(resolved.beam),
             width,
             threading.local(),
@@ -304,7 +305,7 @@ class CtcDecoder(AligningDecoder, StreamingDecoder, Fixed):
         search, outputs = self._search, Outputs(nbest, confidence, lattice, mbr)
         call = search.call(boost, outputs, frame_confidence, cuda_stream, errors, logits)
         log_probs, lengths, is_one = one_or_many(log_probs, lengths)
-        found = search.answered(search.searched(log_probs, lengths, call))
+        found = search.answered(search.searched(log_probs, lengths, call, at_once=True))
         return found[0] if is_one else found
 
     @lists_options()

@@ -10,6 +10,7 @@ from arcbeam.ctc.cpu._decode import CpuEngine
 
 if TYPE_CHECKING:
     from arcbeam.ctc.boost._boost import BoostList
+    from arcbeam.ctc.lattice._lattice import AnswerEngine
     from arcbeam.ctc.options import DecoderOptions
     from arcbeam.ctc.rescoring import Rescoring
     from arcbeam.ctc.streams._rounds import SearchState
@@ -38,10 +39,14 @@ class SearchEngine(Engine[..., tuple[tuple[Any, ...], dict[str, Any], list[Bad]]
 
 
 def make_engine(
-    graph: Graph, options: DecoderOptions, rescoring: Rescoring | None, ordinal: int | None
+    graph: Graph,
+    options: DecoderOptions,
+    rescoring: Rescoring | None,
+    ordinal: int | None,
+    answers: AnswerEngine,
 ) -> SearchEngine:
-    """The engine of the GPU with this number, or of the CPU if it is None."""
-    return _cpu(graph, options, rescoring) if ordinal is None else _cuda(graph, options, rescoring, ordinal)
+    """The engine of the GPU with this number, which makes lattices on the threads of `answers`; None: of the CPU."""
+    return _cpu(graph, options, rescoring) if ordinal is None else _cuda(graph, options, rescoring, ordinal, answers)
 
 
 def _cpu(graph: Graph, options: DecoderOptions, rescoring: Rescoring | None) -> SearchEngine:
@@ -49,7 +54,9 @@ def _cpu(graph: Graph, options: DecoderOptions, rescoring: Rescoring | None) -> 
     return CpuEngine(graph, options, threads=threads, collect_above=COLLECT_ABOVE, rescoring=rescoring)
 
 
-def _cuda(graph: Graph, options: DecoderOptions, rescoring: Rescoring | None, ordinal: int) -> SearchEngine:
+def _cuda(
+    graph: Graph, options: DecoderOptions, rescoring: Rescoring | None, ordinal: int, answers: AnswerEngine
+) -> SearchEngine:
     from arcbeam.ctc.gpu.engine._search_engine import CudaEngine
     from arcbeam.gpu.tuned.search_plan import gathering_threads, lookup_threads
 
@@ -58,6 +65,7 @@ def _cuda(graph: Graph, options: DecoderOptions, rescoring: Rescoring | None, or
         graph,
         ordinal,
         options,
+        answers,
         threads=options.threads or gathering_threads(usable_cores()),
         lookup_threads=options.threads or lookup_threads(usable_cores(), of_kenlm=of_kenlm),
         rescoring=rescoring,

@@ -61,7 +61,7 @@ class Hypothesis(WordPath, Formatted):
     def _read(self) -> dict[str, Any]:
         """The engine's values of the path, read together, because readers of one value need others."""
         results, index = self._results, self._index
-        arcs, begins, lengths, total_costs, reached_final, complete, _ = results.paths
+        arcs, begins, lengths, total_costs, reached_final, complete, *_ = results.paths
         begin, error, lived = begins.item(index), results.errors.get(index), complete.item(index)
         partial_score = -math.inf if error is not None else 0.0 - total_costs.item(index)  # never -0
         read = {

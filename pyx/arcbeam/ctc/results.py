@@ -40,6 +40,7 @@ class Paths(NamedTuple):
     reached_final: npt.NDArray[np.bool_]  # bool[batch]
     complete: npt.NDArray[np.bool_]  # bool[batch]
     lattices: Lattices | None = None  # where they were requested
+    answers: LatticeAnswers | MemoryError | None = None  # that were made meanwhile, or why they could not be
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Results:
     def with_answers(self, answers: LatticeAnswers | Exception | None) -> Results:
         """These with what lattices answer."""
         paths = self.paths if self.outputs.lattice else self.paths._replace(lattices=None)
-        return replace(self, paths=paths, answers=answers)
+        return replace(self, paths=paths._replace(answers=None), answers=answers)
 
     @property
     def frame_shift(self) -> float | None:

@@ -89,13 +89,19 @@ class BeamSearch:
         """What the hypotheses of a batch share."""
         return Results(self.graph, self.options, self.rescoring, paths, errors, **more)
 
-    def searched(self, log_probs: Any, lengths: Any, call: DecodeCall) -> Results:
-        """A batch, with all that has to be read of its log-probs; what is read from lattices is still to come."""
+    def searched(self, log_probs: Any, lengths: Any, call: DecodeCall, *, at_once: bool = False) -> Results:
+        """A batch, with all that has to be read of its log-probs; what is read from lattices is still to come.
+
+        at_once : whether an engine of a GPU has its lattices answered while it decodes others
+        """
         self.check_files()
         boosts = compiled_for(self.graph, call.boost, self.options.threads or usable_cores())
         self.check_beam(call.boost)
         inputs = self.intake.take(log_probs, lengths, call.cuda_stream, call.logits)
-        paths, work, refused = self.paths(inputs, call.errors, call.outputs.needs_lattices, boosts=boosts)
+        more: dict[str, Any] = {}
+        if at_once and call.outputs.needs_answers and self.engine.stream is not None:
+            more["answers"] = self.reader.request(call.boost, call.outputs, self.options.scale, len(inputs.table))
+        paths, work, refused = self.paths(inputs, call.errors, call.outputs.needs_lattices, boosts=boosts, **more)
         self.intake.warn()
         self.check_files()
         self.of_thread.stats = stats = DecodeStats(**work)

@@ -153,7 +153,7 @@ class _Aligner:
         if not utterances:
             return set()
         options = replace(self._search.options, beam=beam, max_active=None, memory_limit=self._memory_limit())
-        engine = make_engine(self._graph.graph, options, None, self._ordinal)
+        engine = make_engine(self._graph.graph, options, None, self._ordinal, self._search.reader.engine)
         intake = self._search.intake.with_engine(engine)
         inputs = self._inputs.at(utterances)
         if inputs.reader is not None and engine.stream is not None:  # which what writes the arrays comes before

@@ -3,9 +3,9 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
 from libcpp cimport bool as cbool
-from libcpp.memory cimport unique_ptr
 from libcpp.vector cimport vector
 
+from arcbeam.ctc.lattice._lattice cimport AnswerEngine, LatticePool
 from arcbeam.ctc.lattice._lattices cimport Lattice, Lattices
 from arcbeam.gpu._host_buffers cimport HostBuffer, SharedBuffer
 from arcbeam.gpu._launch cimport Event, Stream
@@ -21,14 +21,16 @@ cdef extern from "arcbeam/ctc/gpu/_lattice_memory/numberer.hpp" namespace "arcbe
         const LatticeResult* result
         Lattice* into
         const NewWordsView* new_words
+        size_t utterance
 
     cdef cppclass Numberer:
-        Numberer(size_t threads) except +
-        void begin(const GraphView&, vector[PendingLattice]) except +
+        void begin(LatticePool&, const GraphView&, vector[PendingLattice]) except +
         void start(const unsigned char*)
         void poll() except +
+        cbool wait_for_numbers(int milliseconds)
         void finish()
         cbool wait(int milliseconds)
+        void cancel()
         cbool failed()
 
 
@@ -38,11 +40,12 @@ cdef class LatticeMemory:
     cdef DeviceBuffer memory, steps
     cdef HostBuffer host
     cdef SharedBuffer pool, results
-    cdef unique_ptr[Numberer] numberer
-    cdef size_t threads, lanes_at, first_step_at, streams_at, bytes
-    cdef bint at_work  # threads read the pool
-    cdef int begin(self, order, frames, Lattices into, Lanes lanes, uint32_t num_lanes, float beam, size_t pool_bytes,
-                    list boosts, list streams) except -1
+    cdef Numberer numberer
+    cdef AnswerEngine answers  # whose threads number
+    cdef size_t lanes_at, first_step_at, streams_at, bytes
+    cdef bint at_work  # threads make lattices, or answer them
+    cdef int begin(self, order, frames, Lattices into, bint keeps, Lanes lanes, uint32_t num_lanes, float beam,
+                   size_t pool_bytes, list boosts, list streams) except -1
     cdef int grow_stream(self, CudaStream stream, uint32_t utterance, uint32_t links) except -1
     cdef StreamLinksView* _stream_views(self)
     cdef int again(self, Lanes lanes, uint32_t num_lanes) except -1
@@ -52,7 +55,8 @@ cdef class LatticeMemory:
     cdef int copy_back(self) except -1 nogil
     cdef int wait(self, Event done, int milliseconds) except -1 nogil
     cdef int take(self, Lanes lanes, uint32_t num_lanes) except -1
-    cdef int drain(self) except -1
+    cdef int finish(self) except -1
+    cdef int cancel(self) except -1
     cdef int release(self) except -1
     cdef size_t device_bytes(self)
     cdef size_t pinned_bytes(self)

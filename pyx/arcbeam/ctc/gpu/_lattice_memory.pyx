@@ -1,4 +1,4 @@
-"""Sends lattices from lanes to the host, where threads number them while other lanes decode."""
+"""Sends lattices from lanes to the host, where threads number and answer them while other lanes decode."""
 
 
 import numpy as np
@@ -27,16 +27,17 @@ cdef enum:
 cdef class LatticeMemory:
     """The lattices of a window: parameters, lanes, first steps, streams and results, and a pool in host memory."""
 
-    def __cinit__(self, MemoryPool pool not None, Stream stream not None, graph, size_t threads):
-        self.stream, self.graph, self.threads = stream, graph, threads
+    def __cinit__(self, MemoryPool pool not None, Stream stream not None, graph, AnswerEngine answers not None):
+        self.stream, self.graph, self.answers = stream, graph, answers
         self.memory = DeviceBuffer(pool, stream, "the lattices of a batch")
         self.steps = DeviceBuffer(pool, stream, "the lattices of a batch")
         self.host = HostBuffer(stream.context)
         self.pool, self.results = SharedBuffer(stream.context), SharedBuffer(stream.context)
 
-    cdef int begin(self, order, frames, Lattices into, Lanes lanes, uint32_t num_lanes, float beam, size_t pool_bytes,
-                    list boosts, list streams) except -1:
+    cdef int begin(self, order, frames, Lattices into, bint keeps, Lanes lanes, uint32_t num_lanes, float beam,
+                   size_t pool_bytes, list boosts, list streams) except -1:
         """Call this before the first launch of a window. `order`, `frames`: int64[n], number in the batch, length."""
+        # `keeps`: whether lattices are taken into `into`, and not only answered.
         cdef size_t n = len(frames)
         cdef LatticeParams* params
         cdef const int64_t[::1] index = order, steps
@@ -44,6 +45,7 @@ cdef class LatticeMemory:
         cdef PendingLattice one
         cdef BoostList boost
         cdef size_t i
+        self.finish()
         num_steps = frames + 1
         if streams is not None:
             num_steps += [(<CudaStream> streams[at]).lived for at in order]
@@ -77,15 +79,17 @@ cdef class LatticeMemory:
                 (<CudaStream> streams[index[i]]).describe_links(self._stream_views() + i, <uint32_t> steps[i],
                                                                 search_plan.STREAM_LINKS)
         for i in range(n):
-            one.result, one.into = params.results + i, &into.found[index[i]]
+            one.result, one.utterance = params.results + i, index[i]
+            one.into = NULL
+            if keeps:
+                one.into = &into.found[index[i]]
             one.new_words = NULL
             boost = None if boosts is None else boosts[index[i]]
             if boost is not None and boost.new_words is not None:
                 one.new_words = &boost.new_words_view
             pending.push_back(one)
-        if not self.numberer:
-            self.numberer.reset(new Numberer(self.threads))
-        self.numberer.get().begin(view_of(self.graph), move(pending))
+        self.numberer.begin(self.answers.lattice_pool()[0], view_of(self.graph), move(pending))
+        self.at_work = True
         lanes.forget_links()
         return self.again(lanes, num_lanes)
 
@@ -97,8 +101,7 @@ cdef class LatticeMemory:
         lanes.describe_links(<LatticeLane*> (<unsigned char*> self.host.data + self.lanes_at), num_lanes)
         with nogil:
             copy_to_device(self.memory.address, self.host.data, self.bytes, self.stream)
-        self.numberer.get().start(<const unsigned char*> self.pool.data)
-        self.at_work = True
+        self.numberer.start(<const unsigned char*> self.pool.data)
         return 0
 
     cdef StreamLinksView* _stream_views(self):
@@ -130,7 +133,7 @@ cdef class LatticeMemory:
         if self.results.managed or self.pool.managed:  # the host may read neither while a kernel runs
             return done.wait(milliseconds)
         while not done.is_done():
-            self.numberer.get().poll()
+            self.numberer.poll()
             waited = now_ns() - start
             if waited >= <int64_t> milliseconds * 1000000:
                 return 0
@@ -140,39 +143,50 @@ cdef class LatticeMemory:
     cdef int take(self, Lanes lanes, uint32_t num_lanes) except -1:
         """Numbers the lattices that are left after a launch, and empties the pool, which grows if it was too small."""
         cdef size_t used = self._used()[0]
+        cdef cbool done = False
         lanes.note_links(<const LatticeLane*> (<unsigned char*> self.host.data + self.lanes_at), num_lanes)
-        self.numberer.get().poll()
-        self.drain()
-        if self.numberer.get().failed():
+        self.numberer.poll()
+        while not done:
+            with nogil:
+                done = self.numberer.wait_for_numbers(SLICE_MS)
+            if not done:
+                check_interrupts()
+        if self.numberer.failed():
             raise MemoryError("out of memory while numbering lattices: use a smaller lattice_beam or batch")
         if used > self.pool.capacity:
             self.pool.reserve(used + used // 2)
         return 0
 
-    cdef int drain(self) except -1:
-        """Waits until no thread reads the pool. A signal's exception is raised afterwards."""
+    cdef int finish(self) except -1:
+        """Waits for what threads still make; call this before the results of the last window are read."""
         cdef cbool done = False
         if not self.at_work:
             return 0
-        self.numberer.get().finish()
-        try:
-            while not done:
-                with nogil:
-                    done = self.numberer.get().wait(SLICE_MS)
-                if not done:
-                    check_interrupts()
-        finally:
-            while not done:
-                with nogil:
-                    done = self.numberer.get().wait(SLICE_MS)
-            self.at_work = False
+        self.numberer.finish()
+        while not done:
+            with nogil:
+                done = self.numberer.wait(SLICE_MS)
+            if not done:
+                check_interrupts()
+        self.at_work = False
+        return 0
+
+    cdef int cancel(self) except -1:
+        """Waits until no thread reads the pool, or makes anything: what has not been answered will not be."""
+        cdef cbool done = False
+        if self.at_work:
+            self.numberer.cancel()
+            self.numberer.finish()
+        while self.at_work:
+            with nogil:
+                done = self.numberer.wait(SLICE_MS)
+            self.at_work = not done
         return 0
 
     cdef int release(self) except -1:
-        """Gives the host's memory and the threads back; the device's goes with `clear` of the buffers."""
+        """Gives the host's memory back; the device's goes with `clear` of the buffers."""
         self.host = HostBuffer(self.stream.context)
         self.pool, self.results = SharedBuffer(self.stream.context), SharedBuffer(self.stream.context)
-        self.numberer.reset()
         return 0
 
     cdef size_t device_bytes(self):

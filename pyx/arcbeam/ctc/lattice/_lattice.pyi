@@ -1,4 +1,3 @@
-from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
@@ -6,7 +5,7 @@ import numpy.typing as npt
 
 from arcbeam.core._pooled_engine import PooledEngine
 from arcbeam.ctc.lattice._lattices import Lattices
-from arcbeam.ctc.lattice.answers import LatticeAnswers, Mbr, Nbest, Oracle, Posteriors
+from arcbeam.ctc.lattice.answers import AnswerRequest, LatticeAnswers, Mbr, Nbest, Oracle, Posteriors
 from arcbeam.graph.graph import Graph
 from arcbeam.graph.new_words import OpenGraph
 
@@ -15,18 +14,7 @@ STEP_LIMIT: int
 class AnswerEngine(PooledEngine):
     def __new__(cls, graph: Graph, *, threads: int) -> Self: ...
     def cancel(self) -> None: ...
-    def answers(
-        self,
-        lattices: Lattices,
-        graphs: Sequence[Graph | OpenGraph] | None = None,
-        *,
-        nbest: int = 1,
-        labels: bool = False,
-        confidence: bool = False,
-        mbr: bool = False,
-        posterior_scale: float = 1.0,
-        step_limit: int = ...,
-    ) -> LatticeAnswers: ...
+    def answers(self, lattices: Lattices, request: AnswerRequest) -> LatticeAnswers: ...
 
 def link_words(lattices: Lattices, index: int, graph: Graph | OpenGraph) -> npt.NDArray[np.uint32]: ...
 def posteriors(lattices: Lattices, index: int, *, scale: float = 1.0) -> Posteriors: ...

@@ -11,14 +11,14 @@ from libcpp.utility cimport move
 from libcpp.vector cimport vector
 from posix.unistd cimport getpid
 
-from arcbeam.core._pooled_engine cimport AnyEngine, PooledEngine
+from arcbeam.core._pooled_engine cimport AnyEngine
 from arcbeam.arrays._vectors cimport into_vector
 from arcbeam.ctc.lattice._lattices cimport Lattice, Lattices
 from arcbeam.graph._graph_view cimport OpenColumn, OpenGraph, open_view_of
-from arcbeam.graph._words cimport LabelReader, PathLabels, WordReader
-from arcbeam.ctc.lattice.answers import EntryLabels, LatticeAnswers, Mbr, MbrBatch, Nbest, Oracle, Posteriors
-
-STEP_LIMIT = 1 << 27
+from arcbeam.graph._words cimport PathLabels, WordReader
+from arcbeam.ctc.lattice.answers import (
+    STEP_LIMIT, EntryLabels, LatticeAnswers, Mbr, MbrBatch, Nbest, Oracle, Posteriors,
+)
 
 
 cdef extern from "lattice/answers.hpp" namespace "arcbeam::lattice" nogil:
@@ -37,66 +37,15 @@ cdef extern from "lattice/answers.hpp" namespace "arcbeam::lattice" nogil:
 
     CppPosteriors cpp_posteriors "arcbeam::lattice::posteriors"(const Lattice&, double scale) except +
 
-    cdef cppclass CppNbest "arcbeam::lattice::Nbest":
-        vector[double] excesses
-        vector[double] posteriors
-        vector[uint32_t] first_link
-        vector[uint32_t] links
-        cbool truncated
-
     cdef cppclass NbestSearch:
         void search "operator()"(const Lattice&, const uint32_t*, const Weights&, const Scaled&, uint32_t, uint64_t,
                                  CppNbest&) except +
-
-    cdef cppclass CppMbr "arcbeam::lattice::Mbr":
-        vector[uint32_t] words
-        vector[double] confidences
-        vector[double] begins
-        vector[double] ends
-        vector[uint32_t] same_as
-        double errors
-        cbool truncated
-        vector[uint32_t] first_rival
-        vector[uint32_t] rivals
-        vector[double] posteriors
 
     cdef cppclass MbrDecoder:
         cbool confidences(const Lattice&, const uint32_t*, const Weights&, const vector[Scaled]&, uint64_t,
                           vector[double]&) except +
         void decode(const Lattice&, const uint32_t*, const Weights&, const vector[Scaled]&, uint64_t,
                     CppMbr&) except +
-
-    cdef struct AnswerOptions:
-        uint32_t nbest
-        cbool confidence
-        cbool mbr
-        double posterior_scale
-        uint64_t step_limit
-
-    cdef struct Query:
-        const Lattice* lattice
-        OpenColumn[uint32_t] words
-        const AnswerOptions* options
-        const LabelReader* reader
-
-    cdef enum class AnswerOutcome(uint8_t):
-        kAnswered
-        kOutOfMemory
-        kCancelled
-
-    cdef cppclass Answer:
-        CppNbest nbest
-        vector[uint32_t] arcs
-        PathLabels labels
-        vector[double] confidences
-        cbool confidence_truncated
-        CppMbr mbr
-        AnswerOutcome outcome
-
-    cdef cppclass CppAnswerEngine "arcbeam::lattice::AnswerEngine"(AnyEngine):
-        CppAnswerEngine(size_t threads) except +
-        void start(vector[Query]) except +
-        vector[Answer]& results()
 
     void words_of_links(const Lattice&, const OpenColumn[uint32_t]&, vector[uint32_t]&) except +
 
@@ -123,16 +72,9 @@ cdef extern from "lattice/oracle.hpp" namespace "arcbeam::lattice" nogil:
 cdef class AnswerEngine(PooledEngine):
     """Threads that compute outputs of lattices of one graph; calls take turns."""
 
-    cdef CppAnswerEngine* engine
-    cdef AnswerOptions options
-    cdef object graph
-    cdef cbool has_labels  # whether those of entries were requested
-    cdef cbool cancelled
-
     def __cinit__(self, graph, *, size_t threads):
         self.graph = graph
-        self.threads = threads
-        self.ready()
+        self.threads = threads  # which start when they are first needed
 
     cdef AnyEngine* new_pool(self) except NULL:
         self.engine = new CppAnswerEngine(self.threads)
@@ -147,42 +89,68 @@ cdef class AnswerEngine(PooledEngine):
         if self.pool != NULL and self.process == getpid():
             self.pool.cancel()
 
-    def answers(self, Lattices lattices, graphs=None, *, uint32_t nbest=1, cbool labels=False, cbool confidence=False,
-                cbool mbr=False, double posterior_scale=1.0, uint64_t step_limit=STEP_LIMIT):
-        """LatticeAnswers: n-best lists, confidences, minimum Bayes risk; `graphs` of utterances with new words."""
-        check_scale(posterior_scale)
+    def answers(self, Lattices lattices, request):
+        """LatticeAnswers: what an AnswerRequest asks for."""
         cdef vector[Query] batch
-        cdef Query query
-        cdef WordReader reader
-        query.reader = NULL
-        viewed, readers = None, []  # readers must outlive the batch
+        cdef size_t i
         with self.decoding_lock():
             self.ready()
-            self.options = AnswerOptions(nbest, confidence, mbr, posterior_scale, step_limit)
-            self.has_labels = labels
-            query.options = &self.options
-            batch.reserve(lattices.found.size())
-            for i in range(lattices.found.size()):
-                graph = self.graph if graphs is None else graphs[i]
-                if graph is not viewed:
-                    viewed = graph
-                    query.words = open_view_of(graph).words
-                    if labels:
-                        reader = graph.word_reader
-                        readers.append(reader)
-                        query.reader = &reader.spans
-                query.lattice = &lattices.found[i]
-                batch.push_back(query)
+            batch = self._queries(request, lattices.found.size())
+            for i in range(batch.size()):
+                batch[i].lattice = &lattices.found[i]
             self.engine.start(move(batch))
             if self.cancelled:  # before, when there was nothing to cancel
                 self.engine.cancel()
             self.finish()
-            try:
-                return self._read(lattices)
-            finally:
-                self.engine.results().clear()  # paths of long lists are large
+            return self.taken()
 
-    cdef object _read(self, Lattices lattices):
+    cdef int begin(self, request, size_t utterances) except -1:
+        """Takes an AnswerRequest, or None, for lattices that will be made on the threads; under the `decoding_lock`."""
+        self.ready()
+        self.engine.begin(self._queries(request, 0 if request is None else utterances))
+        return 0
+
+    cdef LatticePool* lattice_pool(self) except NULL:
+        """The threads, as long as the caller has the `decoding_lock`."""
+        self.ready()
+        return self.engine
+
+    cdef vector[Query] _queries(self, request, size_t utterances) except *:
+        cdef vector[Query] batch
+        cdef Query query
+        cdef WordReader reader
+        cdef size_t i
+        self.readers, viewed = [], None
+        if request is not None:
+            check_scale(request.posterior_scale)
+            self.options = AnswerOptions(request.nbest, request.confidence, request.mbr, request.posterior_scale,
+                                         request.step_limit)
+            self.has_labels = request.labels
+        query.lattice = NULL
+        query.options = &self.options
+        query.reader = NULL
+        batch.reserve(utterances)
+        for i in range(utterances):
+            graph = self.graph if request.graphs is None else request.graphs[i]
+            if graph is not viewed:
+                viewed = graph
+                query.words = open_view_of(graph).words
+                if self.has_labels:
+                    reader = graph.word_reader
+                    self.readers.append(reader)
+                    query.reader = &reader.spans
+            batch.push_back(query)
+        return move(batch)
+
+    cdef object taken(self):
+        """LatticeAnswers of the batch that all threads have answered; raises MemoryError where one had too little."""
+        try:
+            return self._read()
+        finally:
+            self.engine.results().clear()  # paths of long lists are large
+            self.readers = None
+
+    cdef object _read(self):
         cdef const vector[Answer]* found = &self.engine.results()
         cdef const Answer* one
         cdef size_t utterances = found.size(), entries = 0, arcs = 0, words = 0, i, k, link
@@ -191,7 +159,7 @@ cdef class AnswerEngine(PooledEngine):
             if one.outcome == AnswerOutcome.kOutOfMemory:
                 raise MemoryError(f"out of memory for the answers of utterance {i}: use a smaller lattice_beam or nbest, "
                                   f"or fewer threads")
-            entries += one.nbest.excesses.size()
+            entries += one.costs.size()
             arcs += one.arcs.size()
             words += one.confidences.size()
         made = {"first_entry": np.zeros(utterances + 1, np.int64), "costs": np.empty(entries),
@@ -205,20 +173,17 @@ cdef class AnswerEngine(PooledEngine):
         cdef uint32_t[::1] arcs_ = made["arcs"]
         cdef uint8_t[::1] nbest_truncated = made["nbest_truncated"].view(np.uint8)
         cdef uint8_t[::1] confidence_truncated = made["confidence_truncated"].view(np.uint8)
-        cdef const Lattice* lattice
         entries = arcs = words = 0
         for i in range(utterances):
             one = &found.at(i)
-            lattice = &lattices.found[i]
-            for k in range(one.nbest.excesses.size()):
-                costs[entries + k] = lattice.total_cost + one.nbest.excesses[k]
-                posteriors_[entries + k] = one.nbest.posteriors[k]
+            for k in range(one.costs.size()):
+                costs[entries + k], posteriors_[entries + k] = one.costs[k], one.nbest.posteriors[k]
                 first_arc[entries + k + 1] = arcs + one.nbest.first_link[k + 1]
             if one.arcs.size():
                 memcpy(&arcs_[arcs], one.arcs.data(), one.arcs.size() * sizeof(uint32_t))
             if one.confidences.size():
                 memcpy(&confidences[words], one.confidences.data(), one.confidences.size() * sizeof(double))
-            entries += one.nbest.excesses.size()
+            entries += one.costs.size()
             arcs += one.arcs.size()
             words += one.confidences.size()
             first_entry[i + 1], first_word[i + 1] = entries, words

@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from arcbeam.graph.graph import Graph
+    from arcbeam.graph.new_words import OpenGraph
+
+STEP_LIMIT = 1 << 27
+
+
+@dataclass(frozen=True)
+class AnswerRequest:
+    """What the lattices of a batch are to answer."""
+
+    graphs: Sequence[Graph | OpenGraph] | None = None  # of utterances with new words; None: there are none
+    nbest: int = 1  # word sequences; 0: none
+    labels: bool = False  # whether the labels of entries are read
+    confidence: bool = False  # of each word of the hypothesis
+    mbr: bool = False
+    posterior_scale: float = 1.0  # finite, at least 0
+    step_limit: int = STEP_LIMIT  # of each search in one lattice
+    keeps_lattices: bool = True  # besides the answers
 
 
 @dataclass(frozen=True)

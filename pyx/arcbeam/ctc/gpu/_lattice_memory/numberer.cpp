@@ -46,20 +46,15 @@ lattice::Lattice number(const GraphView& graph, const unsigned char* memory, con
 
 }  // namespace
 
-void Numberer::begin(const GraphView& graph, std::vector<PendingLattice> pending) {
+void Numberer::begin(lattice::LatticePool& pool, const GraphView& graph, std::vector<PendingLattice> pending) {
+    pool_ = &pool;
     graph_ = graph;
     pending_ = std::move(pending);
     handed_.clear();
     handed_.reserve(pending_.size());
-    failed_ = false;
-}
-
-void Numberer::start(const unsigned char* memory) {
-    memory_ = memory;
-    handed_.clear();
-    next_ = 0;
-    finished_ = false;
-    pool_.start(std::min(pool_.threads(), pending_.size()), [this](std::size_t, std::size_t) { work(); });
+    next_ = numbered_ = 0;
+    finished_ = failed_ = false;
+    pool.run(pending_.size(), [this](std::size_t worker) { work(worker); });
 }
 
 void Numberer::poll() {
@@ -72,8 +67,16 @@ void Numberer::poll() {
         const std::lock_guard<std::mutex> lock(mutex_);
         handed_.insert(handed_.end(), first, pending_.end());
     }
+    for (auto one = first; one != pending_.end(); ++one) {
+        more_.notify_one();
+    }
     pending_.erase(first, pending_.end());
-    more_.notify_all();
+}
+
+bool Numberer::wait_for_numbers(int milliseconds) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    return all_numbered_.wait_for(lock, std::chrono::milliseconds(milliseconds),
+                                  [this] { return numbered_ == handed_.size(); });
 }
 
 void Numberer::finish() {
@@ -84,9 +87,7 @@ void Numberer::finish() {
     more_.notify_all();
 }
 
-bool Numberer::wait(int milliseconds) { return pool_.wait(std::chrono::milliseconds(milliseconds)); }
-
-void Numberer::work() {
+void Numberer::work(std::size_t worker) {
     for (;;) {
         PendingLattice one{};
         {
@@ -97,11 +98,32 @@ void Numberer::work() {
             }
             one = handed_[next_++];
         }
-        try {
-            *one.into = number(graph_, memory_, one);
-        } catch (const std::exception&) {
-            failed_ = true;
-        }
+        make(worker, one);
+    }
+}
+
+void Numberer::make(std::size_t worker, const PendingLattice& pending) {
+    lattice::Lattice made;
+    try {
+        made = number(graph_, memory_, pending);
+    } catch (const std::exception&) {
+        failed_ = true;
+    }
+    note_number();
+    pool_->answer(worker, pending.utterance, made);
+    if (pending.into != nullptr) {
+        *pending.into = std::move(made);
+    }
+}
+
+void Numberer::note_number() {
+    bool all;
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        all = ++numbered_ == handed_.size();
+    }
+    if (all) {
+        all_numbered_.notify_all();
     }
 }
 

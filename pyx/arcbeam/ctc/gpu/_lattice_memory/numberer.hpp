@@ -1,4 +1,5 @@
-// Makes lattices of what kernels have written to the pool, on threads of the host, while other lanes decode.
+// Makes lattices of what kernels have written to the pool and has them answered, on threads of the host, while
+// other lanes decode.
 #pragma once
 
 #include <atomic>
@@ -11,7 +12,7 @@
 #include "decode/lattice_room.hpp"
 #include "graph/open_graph.hpp"
 #include "lattice/lattice.hpp"
-#include "pool/thread_pool.hpp"
+#include "lattice/lattice_pool.hpp"
 #include "shared/graph_view.hpp"
 
 namespace arcbeam {
@@ -19,47 +20,57 @@ namespace arcbeam {
 // An utterance of a window whose lattice has not been numbered yet.
 struct PendingLattice {
     const LatticeResult* result;
-    lattice::Lattice* into;
+    lattice::Lattice* into;         // null: it is answered, and not kept
     const NewWordsView* new_words;  // null: none
+    std::size_t utterance;          // of the batch that the pool answers
 };
 
-// For each window begin(); for each launch start(), poll() as often as one likes, finish(), and wait() until it is
-// true. These are calls of one thread.
+// For each window begin(), finish(), and wait() until it is true. In between, for each launch, start(), poll() as
+// often as one likes, and wait_for_numbers() until it is true. These are calls of one thread.
 class Numberer {
   public:
-    explicit Numberer(std::size_t threads) : pool_(threads) {}
-
-    // The columns of the graph and of new words, and what the lattices point to must stay until the last wait().
-    void begin(const GraphView& graph, std::vector<PendingLattice> pending);
+    // The pool, the columns of the graph and of new words, and what the lattices point to must stay until the last
+    // wait().
+    void begin(lattice::LatticePool& pool, const GraphView& graph, std::vector<PendingLattice> pending);
 
     // A launch writes to `memory`.
-    void start(const unsigned char* memory);
+    void start(const unsigned char* memory) { memory_ = memory; }
 
     // Hands those that have been written since the last poll to the threads.
     void poll();
 
-    // The launch has ended, or what it writes is not needed any more.
+    // Waits at most `milliseconds`; says whether no thread reads the launch's memory any more.
+    bool wait_for_numbers(int milliseconds);
+
+    // No more will be handed over.
     void finish();
 
-    // Waits at most `milliseconds`; says whether all are made that have been handed over.
-    bool wait(int milliseconds);
+    // Waits at most `milliseconds`; says whether all are made and answered that have been handed over.
+    bool wait(int milliseconds) { return pool_->wait(milliseconds); }
+
+    // Those that have not been answered yet will not be.
+    void cancel() { pool_->cancel(); }
 
     // Whether memory ran out; call it once all are made.
     [[nodiscard]] bool failed() const { return failed_; }
 
   private:
-    void work();
+    void work(std::size_t worker);
+    void make(std::size_t worker, const PendingLattice& pending);
+    void note_number();
 
+    lattice::LatticePool* pool_ = nullptr;
     GraphView graph_{};
     const unsigned char* memory_ = nullptr;
     std::vector<PendingLattice> pending_;  // and not handed over yet
-    std::vector<PendingLattice> handed_;   // since the start of the launch
-    std::size_t next_ = 0;                 // of these
+    std::vector<PendingLattice> handed_;
+    std::size_t next_ = 0;      // of these
+    std::size_t numbered_ = 0;  // how many of these
     bool finished_ = true;
     std::atomic<bool> failed_{false};
-    std::mutex mutex_;  // of handed_, next_ and finished_
+    std::mutex mutex_;  // of handed_, next_, numbered_ and finished_
     std::condition_variable more_;
-    twin::ThreadPool pool_;  // last, so that its threads end first
+    std::condition_variable all_numbered_;
 };
 
 }  // namespace arcbeam

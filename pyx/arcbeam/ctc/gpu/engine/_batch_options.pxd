@@ -14,5 +14,7 @@ cdef class BatchOptions:
     cdef object starts  # uint32 [utterances]: the states in which searches begin; None: the start state of the graph
     cdef bint has_rules  # of some stream, that may end the sentence
     cdef float lattice_beam  # negative: no lattices are requested
+    cdef object answers  # an AnswerRequest; None: lattices are only made
+    cdef bint keeps_lattices
     cdef object order(self, const int64_t[:, ::1] utterances)  # None: as they are
     cdef size_t with_links(self, size_t utterances)

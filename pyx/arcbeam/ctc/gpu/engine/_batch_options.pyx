@@ -16,7 +16,7 @@ from arcbeam.ctc.gpu._streams cimport CudaStream
 cdef class BatchOptions:
     """The arguments of `CudaEngine.decode`, checked: ValueError. `by_requests`: one kernel for all lists."""
 
-    def __cinit__(self, size_t utterances, lattice_beam, boosts, list streams, list last, bint by_requests):
+    def __cinit__(self, size_t utterances, lattice_beam, boosts, list streams, list last, answers, bint by_requests):
         cdef CudaStream stream
         cdef bint boosted = False, linked = False
         cdef size_t i
@@ -39,7 +39,8 @@ cdef class BatchOptions:
             raise ValueError("lattice_beam: expected a cost, because there are streams that keep links, got None")
         self.boosts = lists if boosted else None
         self.opens = boosted and (by_requests or _any_new_words(lists))
-        self.streams, self.last = streams, last
+        self.streams, self.last, self.answers = streams, last, answers
+        self.keeps_lattices = answers is None or answers.keeps_lattices
 
     cdef object order(self, const int64_t[:, ::1] utterances):
         """int64 [utterances] : the longest first, and before these those of which there will be lattices."""

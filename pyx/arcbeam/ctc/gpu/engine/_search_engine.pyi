@@ -9,6 +9,8 @@ from arcbeam.arrays._input_checks import InputChecks
 from arcbeam.ctc.boost._boost import BoostList
 from arcbeam.ctc.gpu._streams import CudaStream
 from arcbeam.ctc.gpu.models._requests import HostLookups
+from arcbeam.ctc.lattice._lattice import AnswerEngine
+from arcbeam.ctc.lattice.answers import AnswerRequest
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
 from arcbeam.ctc.streams.endpoint import EndpointRules
@@ -27,6 +29,7 @@ class CudaEngine:
         graph: Graph,
         ordinal: int,
         options: DecoderOptions,
+        answers: AnswerEngine,
         *,
         threads: int,
         lookup_threads: int,
@@ -44,7 +47,8 @@ class CudaEngine:
         last: list[bool] | None = None,
         logits: npt.NDArray[np.bool_] | None = None,
         starts: npt.NDArray[np.integer[Any]] | None = None,
-    ) -> tuple[tuple[npt.NDArray[Any], ...], dict[str, Any], list[tuple[int, ...]]]: ...
+        answers: AnswerRequest | None = None,
+    ) -> tuple[tuple[Any, ...], dict[str, Any], list[tuple[int, ...]]]: ...
     def new_stream(
         self,
         boost: BoostList | None = None,

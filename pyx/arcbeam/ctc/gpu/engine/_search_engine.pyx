@@ -14,6 +14,7 @@ from arcbeam.ctc.gpu.engine._batch_options cimport BatchOptions
 from arcbeam.ctc.gpu._device_input_checks cimport DeviceInputChecks
 from arcbeam.ctc.gpu._device_log_softmax cimport DeviceLogSoftmax
 from arcbeam.ctc.gpu.models._models cimport DeviceRescoring
+from arcbeam.ctc.lattice._lattice cimport AnswerEngine
 from arcbeam.ctc.lattice._lattices cimport Lattices
 from arcbeam.arrays._input_checks cimport InputChecks
 from arcbeam.ctc.gpu.models._request_buffers cimport LaneRequests
@@ -36,6 +37,7 @@ cdef class CudaEngine(BatchEngine):
     cdef DeviceGraph graph
     cdef DeviceRescoring rescoring  # None: the plain search
     cdef LaneRequests requests  # of the rescoring; None: lanes send no requests to the host
+    cdef AnswerEngine answers  # whose threads number lattices
     cdef Searches searches
     cdef Window window
     cdef DeviceInputChecks device_input_checks
@@ -46,9 +48,11 @@ cdef class CudaEngine(BatchEngine):
     cdef object tokens  # average tokens of a frame in the last batch; None: not known
     cdef bint lean  # one lane did not have room: the next attempt takes the least memory
 
-    def __init__(self, graph, int ordinal, options, *, size_t threads, size_t lookup_threads, rescoring=None):
+    def __init__(self, graph, int ordinal, options, AnswerEngine answers, *, size_t threads, size_t lookup_threads,
+                 rescoring=None):
         cdef size_t memory_limit = options.memory_limit or 0, taken
         self.open(ordinal)
+        self.answers = answers
         self.all_streams, self.spares = weakref.WeakSet(), SpareRooms()
         self.graph = device_graph(graph, self.context)
         if memory_limit and self.graph.bytes > memory_limit:
@@ -68,26 +72,31 @@ cdef class CudaEngine(BatchEngine):
             else:
                 model = kernels.RESIDENT if self.rescoring.bucketed_bytes() == 0 else kernels.BUCKETED
         self.searches = Searches(self.pool, self.stream, model)
-        self.window = Window(self.graph, options, self.pool, self.stream, self.copies, self.rescoring, self.requests, threads)
+        self.window = Window(self.graph, options, self.pool, self.stream, self.copies, self.rescoring, self.requests,
+                             answers, threads)
         self.device_input_checks = DeviceInputChecks(self.stream)
         self.room = search_plan.first_room(options.max_active or 0)
 
     def decode(self, utterances, uint32_t columns, bint on_host, InputChecks checks=None,
-               lattice_beam=None, boosts=None, streams=None, last=None, logits=None, starts=None):
-        """Decodes a batch: (fields of Paths, any Lattices), counters, bad values: (utterance, frame, column, value)."""
+               lattice_beam=None, boosts=None, streams=None, last=None, logits=None, starts=None, answers=None):
+        """Decodes a batch: fields of Paths, counters, bad values: (utterance, frame, column, value)."""
         # `utterances`: int64[batch, 4], address, row stride in values, frames, is float16; the memory must stay. Device
         # arrays must be ordered before the engine's stream. With `streams`, utterances are their next chunks: paths
         # start after the settled part, lattices are those of streams that keep links and have ended now or show theirs,
         # and a batch that fails leaves all streams as before. The paths of utterances with bad values are empty. `logits`:
         # bool[batch], those on the device that are logits. `starts`: the state in which each search begins, see
-        # `start_states`.
-        lock = self.decoding_lock()
-        options = BatchOptions(len(utterances), lattice_beam, boosts, streams, last, self.requests is not None)
+        # `start_states`. `answers`: an AnswerRequest for the lattices, which are answered while others are decoded.
+        lock = of_threads = self.decoding_lock()
+        options = BatchOptions(len(utterances), lattice_beam, boosts, streams, last, answers, self.requests is not None)
         plain = lattice_beam is None and options.boosts is None and streams is None and self.rescoring is None
         options.starts = start_states(starts, len(utterances), self.graph.source.num_states, plain)
         if options.boosts is not None and self.rescoring is not None:
             self.rescoring.check_boosts(options.boosts)
-        with lock:
+        if lattice_beam is not None:
+            of_threads = self.answers.decoding_lock()
+        with lock, of_threads:
+            if lattice_beam is not None:
+                self.answers.ready()
             try:
                 return self.decode_with_retry((utterances, columns, on_host, checks, options, logits))
             finally:
@@ -129,6 +138,7 @@ cdef class CudaEngine(BatchEngine):
         order = options.order(utterances)
         if options.lattice_beam >= 0:
             lattices.found.resize(utterances.shape[0])
+            self.answers.begin(options.answers, utterances.shape[0])
         if order is None:
             order = np.arange(utterances.shape[0])
         else:
@@ -142,10 +152,10 @@ cdef class CudaEngine(BatchEngine):
             checks = None
         self.window.prepare(options, room, columns, on_host)
         search = self.searches.of(options.boosts is not None, options.opens)
-        for first, last in self._windows(table, columns, on_host, logits, room, with_links):
-            beam = options.lattice_beam if first < with_links else -1.0
-            members, part = order[first:last], table[first:last]
-            try:
+        try:
+            for first, last in self._windows(table, columns, on_host, logits, room, with_links):
+                beam = options.lattice_beam if first < with_links else -1.0
+                members, part = order[first:last], table[first:last]
                 self.window.plan(search, last - first, beam, self.tokens, self.halvings, self.lean)
                 if logits is not None:
                     part = self.log_softmax.log_probs(part, logits[first:last], columns)
@@ -156,10 +166,11 @@ cdef class CudaEngine(BatchEngine):
                 self.window.finish()
                 if checks is not None:
                     self.device_input_checks.check(checks)
-            except BaseException:
-                self.window.cancel()
-                raise
-            found.add(members, self.window.batch.results(), self.window.batch.paths())
+                found.add(members, self.window.batch.results(), self.window.batch.paths())
+            self.window.lattices.finish()
+        except BaseException:
+            self.window.cancel()
+            raise
         if options.streams is not None:
             self._take_states(found, utterances, options)
         work = found.work()
@@ -168,7 +179,16 @@ cdef class CudaEngine(BatchEngine):
         if self.rescoring is not None:
             work |= self.rescoring.work()
         paths = found.paths
-        return (paths if options.lattice_beam < 0 else (*paths, lattices)), work, sorted(found.bad)
+        if options.lattice_beam >= 0:
+            paths = (*paths, lattices, None if options.answers is None else self._answers())
+        return paths, work, sorted(found.bad)
+
+    cdef object _answers(self):
+        """LatticeAnswers, or the MemoryError for which there are none."""
+        try:
+            return self.answers.taken()
+        except MemoryError as error:
+            return error
 
     def _windows(self, table, uint32_t columns, bint on_host, logits, room, size_t with_links):
         """What is decoded together, as ``[first, last)``: lattices are made of the first utterances alone."""

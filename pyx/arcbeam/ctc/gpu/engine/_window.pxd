@@ -3,6 +3,7 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint32_t
 
+from arcbeam.ctc.lattice._lattice cimport AnswerEngine
 from arcbeam.ctc.lattice._lattices cimport Lattices
 from arcbeam.ctc.gpu.engine._batch_memory cimport BatchMemory
 from arcbeam.ctc.gpu.engine._batch_options cimport BatchOptions

@@ -27,14 +27,15 @@ cdef class Window:
     """One launch at a time: `prepare` a batch, `plan`, `start` and `finish` each window, `cancel` after an error."""
 
     def __cinit__(self, DeviceGraph graph not None, options, MemoryPool pool not None, Stream stream not None,
-                  Stream copies not None, DeviceRescoring rescoring, LaneRequests requests, size_t threads):
+                  Stream copies not None, DeviceRescoring rescoring, LaneRequests requests, AnswerEngine answers not None,
+                  size_t threads):
         self.pool, self.stream, self.copies = pool, stream, copies
         self.graph, self.rescoring, self.requests = graph.source, rescoring, requests
         self.done = Event(pool.context)
         self.batch = BatchMemory(pool, stream)
         self.graph_columns = DeviceBuffer(pool, stream, "the columns of the graph")
         self.staging = Staging(pool, copies, threads)
-        self.lattices = LatticeMemory(pool, stream, self.graph, threads)
+        self.lattices = LatticeMemory(pool, stream, self.graph, answers)
         memset(&self.all_params, 0, sizeof(self.all_params))
         self.params = &self.all_params.rescoring
         self.params.search.graph = graph.view
@@ -111,9 +112,9 @@ cdef class Window:
         self.params.search.columns = self.columns
         self.params.search.lattice = NULL
         if self.lattice_beam >= 0:
-            self.lattices.begin(np.asarray(members), np.ascontiguousarray(utterances[:, 2]), lattices, self.lanes,
-                                self.num_lanes, self.lattice_beam, self.room.lattice_bytes * (frames + n),
-                                self.options.boosts, self.options.streams)
+            self.lattices.begin(np.asarray(members), np.ascontiguousarray(utterances[:, 2]), lattices,
+                                self.options.keeps_lattices, self.lanes, self.num_lanes, self.lattice_beam,
+                                self.room.lattice_bytes * (frames + n), self.options.boosts, self.options.streams)
             self.params.search.lattice = self.lattices.address()
         self.batch.send()
         if self.rescoring is not None:
@@ -282,7 +283,7 @@ cdef class Window:
             self.staging.drain()
             if self.requests is not None:
                 self.requests.stop()
-        self.lattices.drain()
+        self.lattices.cancel()
         return 0
 
     cdef int end_batch(self) except -1:
