@@ -80,15 +80,23 @@ class Numbering {
         }
     };
 
-    // Both columns of the graph are far apart in memory, so they are prefetched.
+    // Both columns of the graph are far apart in memory, so they are prefetched. A token that is alone in its step
+    // needs no depth.
     void find_states() {
         states_.resize(found_.num_tokens);
-        for (std::size_t i = 0; i < found_.num_tokens; ++i) {
-            if (i + kAhead < found_.num_tokens && found_.entries[i + kAhead].arc != kStart) {
-                __builtin_prefetch(graph_.targets + found_.entries[i + kAhead].arc);
+        for (std::size_t step = 0; step < found_.num_steps; ++step) {
+            const std::size_t begin = found_.first_entry[step];
+            const std::size_t end = found_.first_entry[step + 1];
+            for (std::size_t i = begin; i < end; ++i) {
+                if (i + kAhead < found_.num_tokens && found_.entries[i + kAhead].arc != kStart) {
+                    __builtin_prefetch(graph_.targets + found_.entries[i + kAhead].arc);
+                }
+                const std::uint32_t arc = found_.entries[i].arc;
+                states_[i] = arc == kStart ? graph_.start : graph_.targets[arc].next_state;
+                if (end - begin > 1) {
+                    __builtin_prefetch(graph_.states + states_[i]);
+                }
             }
-            const std::uint32_t arc = found_.entries[i].arc;
-            states_[i] = arc == kStart ? graph_.start : graph_.targets[arc].next_state;
         }
     }
 
@@ -99,7 +107,12 @@ class Numbering {
         lattice_.first_token.assign(found_.first_entry, found_.first_entry + found_.num_steps + 1);
         for (std::size_t step = 0; step < found_.num_steps; ++step) {
             const std::uint32_t begin = found_.first_entry[step];
-            sort_step(begin, found_.first_entry[step + 1]);
+            const std::uint32_t past = found_.first_entry[step + 1];
+            if (past - begin == 1) {
+                give(begin, begin, step);
+                continue;
+            }
+            sort_step(begin, past);
             for (std::size_t i = 0; i < keys_.size();) {
                 const std::size_t end = end_of_ties(i);
                 if (end - i > 1) {  // hypotheses of one state: their sources are numbered by now
@@ -110,22 +123,21 @@ class Numbering {
                               });
                 }
                 for (; i < end; ++i) {
-                    const std::uint32_t entry = keys_[i].entry;
-                    const std::uint32_t number = begin + static_cast<std::uint32_t>(i);
-                    numbers_[entry] = number;
-                    lattice_.states[number] = states_[entry];
-                    lattice_.costs[number] = found_.offsets[step] + static_cast<double>(found_.costs[entry]);
+                    give(keys_[i].entry, begin + static_cast<std::uint32_t>(i), step);
                 }
             }
         }
     }
 
+    void give(std::uint32_t entry, std::uint32_t number, std::size_t step) {
+        numbers_[entry] = number;
+        lattice_.states[number] = states_[entry];
+        lattice_.costs[number] = found_.offsets[step] + static_cast<double>(found_.costs[entry]);
+    }
+
     void sort_step(std::uint32_t begin, std::uint32_t end) {
         keys_.clear();
         for (std::uint32_t entry = begin; entry < end; ++entry) {
-            if (entry + kAhead < found_.num_tokens) {
-                __builtin_prefetch(graph_.states + states_[entry + kAhead]);
-            }
             const std::uint64_t depth = graph_.states[states_[entry]].depth;
             keys_.push_back({depth << 32U | states_[entry], found_.entries[entry].arc, entry});
         }

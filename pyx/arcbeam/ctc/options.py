@@ -82,7 +82,8 @@ class DecoderOptions:
         Seconds from one frame of the log-probs to the next; needed for times in seconds only.
     threads : int or None
         CPU threads, one utterance each; None for one per usable core. If a GPU decodes, they gather log-probs from host
-        memory, and look up words that the GPU requests; None for as many as help.
+        memory, look up words that the GPU requests, and make lattices and what is read from them; None for as many as
+        help.
     device : str
         ``"cpu"``; ``"cuda"`` or ``"cuda:N"`` for a GPU; ``"auto"`` for the first GPU if it can decode, else the CPU,
         with a warning if there is a GPU.
