@@ -246,8 +246,9 @@ def nemo(
     """NeMo's searches; an empty list where NeMo is missing."""
     task, found = speech.task, []
     try:
-        from benchmarks.adapters import nemo_malsd
+        from benchmarks.adapters import nemo_malsd, nemo_sources
 
+        nemo_sources.find()
         model = nemo_malsd.ngram_model(speech.models.large, task.blank) if factors.lm else None
     except (ImportError, OSError) as error:
         row = {"search": "NeMo", "fused": fused, "status": f"NeMo missing: {adapters.why(error)}"}
