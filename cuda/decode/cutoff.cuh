@@ -43,7 +43,7 @@ ARCBEAM_DEVICE void select_word(std::uint32_t n, const Order& order, std::uint32
     const std::uint32_t thread = simt::thread_rank();
     for (std::uint32_t shift = 32U; shift > 0U;) {
         shift -= 8U;
-        for (std::uint32_t bin = thread; bin < 256U; bin += simt::block_size()) {
+        for (std::uint32_t bin = thread; bin < kHistogramBins; bin += simt::block_size()) {
             histogram[bin] = 0U;
         }
         simt::block_barrier();

@@ -39,7 +39,7 @@ struct Lane {
 
 // Lays out, in the dynamic shared memory at `memory`, what lanes of all searches have after their counters.
 ARCBEAM_DEVICE void carve_rooms(const SearchParams& params, unsigned char*& memory, Lane& lane) {
-    lane.histogram = carve<std::uint32_t>(memory, 256U);
+    lane.histogram = carve<std::uint32_t>(memory, kHistogramBins);
     lane.rounds = carve<std::uint64_t>(memory, kSharedRounds);
     lane.warp_room = carve_warp_room(memory);
     memory += simt::num_warps() * kWarpRoomBytes;

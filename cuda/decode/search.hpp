@@ -226,7 +226,8 @@ constexpr std::uint64_t workspace_bytes(std::uint64_t capacity, std::uint64_t ca
     return table_bytes(table_size) + 16U * candidates + 48U * capacity;
 }
 
-constexpr std::uint64_t kControlBytes = 240U;  // for the values that the threads of a block share
+constexpr std::uint32_t kHistogramBins = 256U;  // of the cut-off; other stages use their memory, too
+constexpr std::uint64_t kControlBytes = 240U;   // for the values that the threads of a block share
 
 constexpr std::uint64_t kWarpRoomBytes = 1408U;  // for the arrays that a warp works in
 
@@ -235,7 +236,7 @@ constexpr std::uint32_t kSharedRounds = 512U;  // rounds of a frame's expansion 
 // Dynamic shared memory of the search kernel.
 constexpr std::uint64_t shared_bytes(std::uint64_t threads, std::uint64_t columns, std::uint64_t capacity,
                                      std::uint64_t candidates, std::uint64_t table_size) {
-    return kControlBytes + 1024U + 8U * kSharedRounds + (threads + 31U) / 32U * kWarpRoomBytes +
+    return kControlBytes + 4U * kHistogramBins + 8U * kSharedRounds + (threads + 31U) / 32U * kWarpRoomBytes +
            padded(4U * columns) + tokens_bytes(capacity) + workspace_bytes(capacity, candidates, table_size);
 }
 

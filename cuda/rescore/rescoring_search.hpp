@@ -117,7 +117,7 @@ constexpr std::uint64_t kRescoringControlBytes = 160U;
 // Dynamic shared memory of the kernel.
 constexpr std::uint64_t rescoring_shared_bytes(std::uint64_t threads, std::uint64_t columns, std::uint64_t capacity,
                                                std::uint64_t candidates, std::uint64_t table_size) {
-    return kControlBytes + kRescoringControlBytes + 1024U + 8U * kSharedRounds +
+    return kControlBytes + kRescoringControlBytes + 4U * kHistogramBins + 8U * kSharedRounds +
            (threads + 31U) / 32U * kWarpRoomBytes + padded(4U * columns) + rescoring_tokens_bytes(capacity) +
            rescoring_workspace_bytes(capacity, candidates, table_size);
 }

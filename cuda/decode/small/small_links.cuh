@@ -10,7 +10,9 @@
 
 namespace arcbeam {
 
-constexpr std::uint32_t kSmallEpsilons = 64U;  // candidates of epsilon arcs of a frame; the histogram's memory
+constexpr std::uint32_t kSmallEpsilons = 64U;  // candidates of epsilon arcs of a frame
+static_assert(kSmallEpsilons * sizeof(SmallCandidate) <= kHistogramBins * sizeof(std::uint32_t),
+              "they take the place of the histogram");
 
 // Where the tokens of a frame, in the threads `alive`, are in the log, and those of the frame before.
 struct SmallEntries {

@@ -81,7 +81,7 @@ def fusions_of(
 ) -> tuple[Fusions, list[Digests]]:
     """What the engine takes for each utterance, and the digests that the next states get: of the model, of the tree."""
     without_tree = from_the_start(ngram_lm, None)
-    if ngram_lm is None and {*trees, *states} <= {None}:  # a thousand utterances take a few milliseconds
+    if ngram_lm is None and {*trees, *states} <= {None}:  # nothing to fuse: no object for each utterance
         return None, [without_tree[1]] * len(trees)
     fused = [
         without_tree if tree is None else tree.alone if ngram_lm is None else from_the_start(ngram_lm, tree.automaton)
