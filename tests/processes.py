@@ -1,4 +1,4 @@
-"""Calls that Ctrl-C interrupts, and calls in a forked child."""
+"""Calls that Ctrl-C interrupts, calls in a forked child, and the threads that a call starts."""
 
 import multiprocessing
 import os
@@ -34,3 +34,26 @@ def of_a_child(call: Callable[[], Any]) -> Any:
     finally:
         child.kill()
     return found
+
+
+class NewThreads:
+    """The threads that this process has started since this was made (Linux).
+
+    The kernel lists a thread in /proc for a moment after it was joined, so a count is given the time to become right.
+    """
+
+    def __init__(self) -> None:
+        self._before = self._ids()
+
+    @staticmethod
+    def _ids() -> set[str]:
+        return set(os.listdir("/proc/self/task"))
+
+    def become(self, number: int, seconds: float = 10.0) -> bool:
+        """Whether their number is this one, at the latest after so many seconds."""
+        end = time.monotonic() + seconds
+        while len(self._ids() - self._before) != number:
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.001)
+        return True

@@ -1,13 +1,13 @@
 """Memory that grows with batches is given back by `release`, and grows again."""
 
 import gc
-import os
 
 from arcbeam import CtcDecoder
 from arcbeam.gpu import _cuda
 from tests.decode.emulated_gpu import TIGHT, DeviceArray
 from tests.decode.equality import same
 from tests.decode.small_search import BATCH, GRAPH, OPTIONS, on_cpu
+from tests.processes import NewThreads
 
 
 def test_a_gpu_has_its_memory_back(gpu):
@@ -65,15 +65,15 @@ def test_a_memory_limit_counts_what_is_left(gpu):
         decoder.release()
 
 
-def test_a_cpu_ends_its_threads(monkeypatch):
-    before = len(os.listdir("/proc/self/task"))
+def test_a_cpu_ends_its_threads():
+    started = NewThreads()
     decoder = CtcDecoder(GRAPH, device="cpu", threads=3, **OPTIONS)
     for _ in range(3):
         same(decoder.decode(BATCH), on_cpu())
         gc.collect()
-        assert len(os.listdir("/proc/self/task")) > before
+        assert started.become(3)
         decoder.release()
-        assert len(os.listdir("/proc/self/task")) == before
+        assert started.become(0)
         decoder.release()
     assert decoder.memory() == CtcDecoder(GRAPH, device="cpu", **OPTIONS).memory()
 

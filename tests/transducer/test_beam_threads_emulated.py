@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from arcbeam import TransducerDecoder
+from tests.processes import NewThreads
 from tests.transducer.beam_streams import Streams, check_chunks
 from tests.transducer.emulated_gpu import Shape, scheduled
 from tests.transducer.networks import random_frames
@@ -18,10 +19,6 @@ from tests.transducer.test_beam_lattice_emulated import as_bytes, kept
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
 THREADS = 3
 STREAMS = [random_frames(i, 1 + i % 4) for i in range(40)]
-
-
-def running():
-    return len(os.listdir("/proc/self/task"))
 
 
 def streams(kind, device, **options):
@@ -35,11 +32,11 @@ def test_states(kind, threads):
     twin = streams(kind, "cpu", max_hypotheses=2)
     with scheduled(shape=Shape("many")):
         other = streams(kind, "cuda", max_hypotheses=2, threads=threads)
-        before = running()
+        started = NewThreads()
         check_chunks(twin, other, STREAMS, 1, sizes=(1, 2))
-        assert running() - before == (0 if threads == 1 else threads)
+        assert started.become(0 if threads == 1 else threads)
         del other
-    assert running() <= before
+    assert started.become(0)
 
 
 @pytest.mark.parametrize("threads", [1, THREADS])
@@ -51,9 +48,9 @@ def test_lattices(threads, rooms):
     wanted = as_bytes(kept(small("tdt"), batch, device="cpu", **options))
     with scheduled(shape=Shape("many"), lattice_rooms=lambda frames, hypotheses: rooms):
         decoder = TransducerDecoder.from_arrays(small("tdt"), device="cuda", threads=threads, **options)
-        before = running()
+        started = NewThreads()
         assert as_bytes(decoder.decode(batch, nbest=4, lattice=True)) == wanted
-        assert running() - before == (0 if threads == 1 else threads)
+        assert started.become(0 if threads == 1 else threads)
         pinned = decoder.memory().pinned
         decoder.release()
         assert decoder.memory().pinned < pinned
@@ -66,7 +63,7 @@ def test_no_thread_to_be_had():
     with scheduled(shape=Shape("many")):
         other = streams("rnnt", "cuda", max_hypotheses=2, threads=4000)
         check_chunks(twin, streams("rnnt", "cuda", max_hypotheses=2, threads=1), STREAMS, 1)  # compiles
-        before, limit = running(), resource.getrlimit(resource.RLIMIT_AS)
+        started, limit = NewThreads(), resource.getrlimit(resource.RLIMIT_AS)
         with open("/proc/self/statm") as file:
             used = int(file.read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + (96 << 20), limit[1]))
@@ -74,7 +71,7 @@ def test_no_thread_to_be_had():
             check_chunks(twin, other, STREAMS, 1)
         finally:
             resource.setrlimit(resource.RLIMIT_AS, limit)
-        assert running() == before
+        assert started.become(0)
         del other
 
 
