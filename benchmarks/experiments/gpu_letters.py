@@ -134,7 +134,7 @@ def one(
     if theirs is not None:
         ready = theirs.look_into(arrays)
         said = [answer.text for answer in theirs.answers(theirs.decode(ready))]
-        row["equal"] = 100 * float(np.mean([a.text == b for a, b in zip(found, said, strict=True)]))
+        row["equal"] = gpu_riva.same_words([a.text for a in found], said)
         row["peer_settings"] = theirs.settings
         contenders["riva"] = lambda: theirs.decode(ready)
     if work.measure == LISTS:

@@ -68,9 +68,11 @@ def run(context: Context) -> Iterator[Row]:
 
 
 def without_riva_at_last(
-    what: Row, measure: Callable[..., Iterator[Row]], work: tuple[Any, ...], choices: Sequence[Settings]
+    what: Row, measure: Callable[..., Iterator[Row]], work: tuple[Any, ...], choices: Sequence[Any]
 ) -> list[Row]:
     """The rows of `measure` with the first of these choices of riva's settings that it can be measured with.
+
+    The last choice, which is false, is to leave it out.
 
     riva can take its process with it, by its room for tokens above all; our figures are worth having then. Where they
     are all that is left, a row's status is what riva failed with.
@@ -84,6 +86,14 @@ def without_riva_at_last(
             return [row | {"status": told[0]} for row in rows] if told and not choice else rows
         told += failed
     return rows
+
+
+def same_words(texts: Sequence[str], said: Sequence[str]) -> float:
+    """Percent of our texts that are riva's. Raises gpu.Wrong where they are too few for a comparison."""
+    equal = sum(a == b for a, b in zip(texts, said, strict=True)) / len(texts)
+    if equal < LEAST_EQUAL:
+        raise gpu.Wrong(f"riva says the same in {equal:.0%} of the utterances; the first: {texts[0]!r}, {said[0]!r}")
+    return 100 * equal
 
 
 def fastest(
@@ -140,13 +150,8 @@ def one(
     if theirs is not None:
         ready = theirs.look_into(arrays)
         said = [a.text for a in theirs.answers(theirs.decode(ready))]
-        equal = sum(a == b for a, b in zip(texts, said, strict=True)) / len(texts)
-        if equal < LEAST_EQUAL:
-            raise gpu.Wrong(
-                f"riva says the same in {equal:.0%} of the utterances; the first: {texts[0]!r}, {said[0]!r}"
-            )
         row |= {
-            "equal": 100 * equal,
+            "equal": same_words(texts, said),
             "peer_wer": 100 * word_error_rate(dataset.references, said),
             "peer_settings": theirs.settings,
         }

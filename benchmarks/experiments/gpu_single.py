@@ -3,16 +3,20 @@
 Each utterance is a batch of its own, its log-probs on the device. `short` ones are of middle length; a `long` one is
 several of them one after another, for which what a call costs once no longer counts. The clock is read around single
 calls: the median over the utterances of their medians, smallest and largest utterance. `twin` is one core of the CPU.
+riva's decode_mbr, with one lane, gets the same arrays, two turns each; its words may differ (see `gpu_riva`).
 """
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from benchmarks import adapters
 from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.data import datasets, graphs
+from benchmarks.experiments import gpu_riva
 from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
 
@@ -20,6 +24,7 @@ ON_GPU = True
 ORDER = 220
 TITLE = "One utterance alone"
 COUNT, JOINED = 24, 16
+RIVA_TURNS, RIVA_FRAMES = 2, 50  # of an utterance; at a time
 COLUMNS = [
     Column("graph", "graph"),
     Column("beam / max_active", "search"),
@@ -31,6 +36,10 @@ COLUMNS = [
     Column("RTFx", "rtfx", "{:,.0f}"),
     Column("twin, microseconds a frame", "twin_us_a_frame", "{:.2f}"),
     Column("tokens a frame", "tokens", "{:,.0f}"),
+    Column("riva, microseconds a frame", "peer_us_a_frame", "{:.1f}"),
+    Column("riva / arcbeam", "ratio", "{:.1f}"),
+    Column("same words, %", "equal", "{:.1f}"),
+    Column("settings of riva", "peer_settings"),
     Column("status", "status"),
 ]
 
@@ -42,7 +51,8 @@ def run(context: Context) -> Iterator[Row]:
         for options in gpu.BEAMS:
             context.progress(f"{graph_name}, beam {options.beam:g}")
             what = {"graph": graph_name, "search": gpu.beam_text(options)}
-            yield from gpu.rows_or_failure(what, one, context, files, dataset, options)
+            work = (context, files, dataset, options)
+            yield from gpu_riva.without_riva_at_last(what, one, work, (True, False))
 
 
 def of_middle_length(dataset: datasets.Dataset, utterances: int | None) -> list[Any]:
@@ -53,14 +63,17 @@ def of_middle_length(dataset: datasets.Dataset, utterances: int | None) -> list[
     return by_length[middle : middle + count]
 
 
-def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions) -> Iterator[Row]:
+def one(
+    context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions, riva: bool
+) -> Iterator[Row]:
     short = [np.ascontiguousarray(u, np.float32) for u in of_middle_length(dataset, context.utterances)]
     joined = [np.concatenate(short[:JOINED])]
     decoder = gpu.decoder(files.graph, options)
     twin = gpu.decoder(files.graph, options, device="cpu", threads=1)
     for kind, utterances in (("short", short), ("long", joined)):
         arrays = gpu.send(utterances)
-        gpu.check([h for a in arrays for h in decoder.decode([a])], files.graph, options, utterances)
+        found = [h for array in arrays for h in decoder.decode([array])]
+        gpu.check(found, files.graph, options, utterances)
         each, on_cpu = [], []
         for array, logp in zip(arrays, utterances, strict=True):
             runs = {"gpu": lambda a=array: decoder.decode([a]), "twin": lambda u=logp: twin.decode([u])}
@@ -69,7 +82,7 @@ def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, o
             on_cpu.append(1e6 * took["twin"].seconds / len(logp))
         frames = sum(map(len, utterances)) / len(utterances)
         decoder.decode(arrays)
-        yield {
+        row: Row = {
             "graph": files.name,
             "set": dataset.name,
             "search": gpu.beam_text(options),
@@ -83,3 +96,30 @@ def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, o
             "twin_us_a_frame": statistics.median(on_cpu),
             "tokens": decoder.stats.tokens / decoder.stats.frames,
         }
+        if riva:
+            row |= of_riva(files, dataset, options, arrays, [h.text for h in found])
+        if "peer_us_a_frame" in row:
+            row["peer_rtfx"] = 1e6 * dataset.frame_shift / row["peer_us_a_frame"]
+            row["ratio"] = row["peer_us_a_frame"] / statistics.median(each)
+        yield row
+
+
+def of_riva(
+    files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions, arrays: Sequence[gpu.DeviceArray],
+    texts: Sequence[str],
+) -> Row:  # fmt: skip
+    """What a row says of riva; texts are ours."""
+    try:
+        riva = adapters.make("riva")(
+            files, replace(options, batch=1), max_batch_size=1, frames_a_chunk=RIVA_FRAMES,
+            frame_shift=dataset.frame_shift,
+        )  # fmt: skip
+    except (ImportError, OSError) as error:
+        return {"status": f"missing: {adapters.why(error)}"}
+    ready = [riva.look_into([array]) for array in arrays]
+    equal = gpu_riva.same_words(texts, [riva.answers(riva.decode(one))[0].text for one in ready])
+    each = []
+    for one, array in zip(ready, arrays, strict=True):
+        took = timing.interleave({"riva": lambda one=one: riva.decode(one)}, RIVA_TURNS, warm_up=False)["riva"]
+        each.append(1e6 * took.seconds / array.shape[0])
+    return {"peer_us_a_frame": statistics.median(each), "equal": equal, "peer_settings": riva.settings}

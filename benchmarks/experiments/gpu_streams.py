@@ -1,4 +1,4 @@
-"""Streams on one GPU: milliseconds of a round, in which every stream gets its next chunk.
+"""Streams on one GPU: milliseconds of a round, in which every stream gets its next chunk, and riva's beside them.
 
 A group of endless streams (a list of them in results before 2026-11-29), each several utterances of letters one after
 another; chunks of 20 frames (0.4 s) for all streams in one array on the device. The clock stops when the texts of all
@@ -10,6 +10,9 @@ Rows of thousands of rounds are those of a server: a stream ends after 25 chunks
 within the rounds that are timed, and every round has as many beginnings as ends. Python collects its garbage as it
 does for a user. The chunks go round in a ring of 70 rounds. `99 % / half` says how even rounds are. `goal` is the half
 that is aimed at on an H200, for letters; a row with a larger half falls short of it.
+
+riva-asrlib-decoder gets the same chunks, all streams in one call, in 15 rounds after as many to warm up as ours have,
+until its partial words are Python strings; `same words` are the streams whose text is ours after the last of these.
 """
 
 import time
@@ -20,8 +23,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks import adapters
 from benchmarks.adapters import gpu
 from benchmarks.data import datasets, graphs
+from benchmarks.experiments import gpu_riva
 from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
 
@@ -34,6 +39,7 @@ COUNTS = (1, 256, 1024, 4096)
 WORK = (("char-3gram", "throughput", gpu.NARROW, COUNTS), ("spm512-3gram", "workload-512", gpu.WIDE, (256,)))
 WARM_UP = 5  # rounds
 CHECKED = 32
+RIVA_ROUNDS = 15
 RING = 70  # rounds whose chunks are on the device
 GOALS = {1: 0.2, 256: 0.5, 1024: 1.4, 4096: 5.0}  # ms a round by streams, of the first graph
 TURN = 25  # chunks of a stream, where streams end
@@ -67,6 +73,10 @@ COLUMNS = [
     Column("of real time, %", "share", "{:.2f}"),
     Column("RTFx", "rtfx", "{:,.0f}"),
     Column("bytes a stream", "bytes", "{:,.0f}"),
+    Column("riva, ms a round", "peer_ms", "{:.1f}"),
+    Column("riva / arcbeam", "ratio", "{:.1f}"),
+    Column("same words, %", "equal", "{:.1f}"),
+    Column("settings of riva", "peer_settings"),
     Column("status", "status"),
 ]
 
@@ -80,8 +90,8 @@ def run(context: Context) -> Iterator[Row]:
         for streams in counts:
             what = {"graph": graph_name, "search": gpu.beam_text(options), "streams": streams}
             context.progress(f"{graph_name}, {streams} streams")
-            work = (files, dataset, options, streams, min(rounds, 240_000 // streams))
-            yield from gpu.rows_or_failure(what, one, *work)
+            work = (files, dataset, options, streams, min(rounds, 240_000 // streams), None)
+            yield from gpu_riva.without_riva_at_last(what, one, work, (True, False))
             if (graph_name, streams) in [(WORK[0][0], count) for count in SERVED]:
                 context.progress(f"{graph_name}, {streams} streams, {served} rounds")
                 yield from gpu.rows_or_failure(what, one, files, dataset, options, streams, served, TURN)
@@ -156,7 +166,8 @@ def one(
     options: Any,
     streams: int,
     rounds: int,
-    turn: int | None = None,
+    turn: int | None,
+    riva: bool = False,
 ) -> Iterator[Row]:
     gpu.require()
     total = WARM_UP + rounds + WARM_UP  # the last without texts
@@ -167,13 +178,16 @@ def one(
     speakers = Speakers(decoder, streams, turn)
     who = decoder.group(speakers.streams) if turn is None else speakers.streams
     with_texts, arrays = [], []
+    compared: list[str] = []
     with timing.own_garbage() if turn is None else nullcontext():
         for number in range(total):
             begin = time.perf_counter()
             last = speakers.last(number)
             partials = decoder.decode_chunks(who, chunks[number % ring], last=last)
             if number < WARM_UP + rounds:
-                partials.texts()
+                texts = partials.texts()
+                if number < WARM_UP + RIVA_ROUNDS:
+                    compared = texts
             speakers.go_on(number, last)
             (with_texts if number < WARM_UP + rounds else arrays).append(1e3 * (time.perf_counter() - begin))
     bytes_of_streams = decoder.memory().streams
@@ -196,4 +210,27 @@ def one(
         "rtfx": streams * seconds / (float(np.median(counted)) / 1e3),
         "bytes": bytes_of_streams / streams,
     }
+    if riva:
+        row |= of_riva(files, dataset, options, chunks, compared, min(rounds, RIVA_ROUNDS))
+        if "peer_ms" in row:
+            row |= {"peer_rtfx": streams * seconds / (row["peer_ms"] / 1e3), "ratio": row["peer_ms"] / row["ms"]}
     yield row | {"evenness": evenness(row), "goal": goal(row)}
+
+
+def of_riva(
+    files: graphs.GraphFiles, dataset: datasets.Dataset, options: Any, chunks: Sequence[gpu.DeviceArray],
+    texts: Sequence[str], rounds: int,
+) -> Row:  # fmt: skip
+    """What a row says of riva; texts are ours after so many rounds, the first ones not counted."""
+    try:
+        riva = adapters.make("riva_streams")(files, options, len(texts), dataset.frame_shift)
+    except (ImportError, OSError) as error:
+        return {"status": f"missing: {adapters.why(error)}"}
+    said, took = [], []
+    for number, chunk in enumerate(chunks[: WARM_UP + rounds]):
+        ready = riva.prepare(chunk)
+        begin = time.perf_counter()
+        said = riva.decode_chunks(ready, first=number == 0)
+        took.append(1e3 * (time.perf_counter() - begin))
+    equal = gpu_riva.same_words(texts, said)
+    return {"peer_ms": float(np.median(took[WARM_UP:])), "equal": equal, "peer_settings": riva.settings}

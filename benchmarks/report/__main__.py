@@ -1,4 +1,7 @@
-"""Writes docs/benchmarks.md, its plots and the tables from the result files alone: ``python -m benchmarks.report``."""
+"""Writes docs/benchmarks.md, its plots, the README's table and all others from the result files alone.
+
+``python -m benchmarks.report``
+"""
 
 import argparse
 import sys
@@ -7,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.harness import record, registry
-from benchmarks.report import contents, page, picture, release, tables
+from benchmarks.report import contents, page, picture, readme, release, tables
 from benchmarks.report.results import TABLES, Result, found, plot
 
 PAGE = record.ROOT / "docs" / "benchmarks.md"
@@ -15,8 +18,14 @@ COMMAND = "python -m benchmarks.report"
 
 
 def texts(results: Path, place: Path, measured: list[Result]) -> dict[Path, str]:
-    """What is written of these results: the page at its place, the list of tables, and a table an experiment."""
+    """What is written of these results: the page at its place, the list of tables, and a table an experiment.
+
+    The README, where there is one, is that of the folder above the page's.
+    """
     made = {place: page.text(results, place, measured), contents.place(results): contents.text(measured)}
+    front = place.parent.parent / "README.md"
+    if front.exists():
+        made[front] = readme.text(front.read_text(encoding="utf-8"), measured)
     for name in dict.fromkeys(result.name for result in measured):
         of_name = [result for result in measured if result.name == name]
         made[tables.place(results, name)] = tables.text(name, of_name, place)
@@ -81,7 +90,7 @@ def _with_matplotlib(path: Path, write_to: Callable[[Path], object]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
+    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="exit with 1 if a file is not what the results give")
     parser.add_argument("--release", action="store_true", help="the same, and if a result is stale or a trial")
     parser.add_argument("--results", type=Path, default=record.RESULTS, help="folder; tables are written into it")

@@ -89,6 +89,7 @@ class Task:
     """A row: the experiment, on a GPU or not, and which of its rows count.
 
     accuracy : what is compared in percent
+    readme : whether the README has it, too
     """
 
     task: str
@@ -99,46 +100,57 @@ class Task:
     where: Mapping[str, object]
     pair: Callable[[list[Any]], Pair | None] = _first
     accuracy: str = "WER"
+    readme: bool = False
 
 
-KALDI, PYCTC, FLASHLIGHT, SHERPA = "kaldi-decoder", "pyctcdecode", "flashlight-text", "sherpa-onnx"
+RIVA, KALDI, PYCTC = "riva-asrlib-decoder", "kaldi-decoder", "pyctcdecode"
+FLASHLIGHT, SHERPA = "flashlight-text", "sherpa-onnx"
 TASKS = (
-    Task("words", "512 pieces, a 3-gram", "riva-asrlib-decoder", "gpu_riva", True,
-         {"graph": "spm512-3gram", "search": WIDE}),
-    Task("words", "letters, a 3-gram", "riva-asrlib-decoder", "gpu_riva", True,
-         {"graph": "char-3gram", "search": WIDE}),
-    Task("words", "letters, 688 utterances of 4 s at once", "riva-asrlib-decoder", "gpu_letters", True,
+    Task("words", "512 pieces, a 3-gram, batches of 264", RIVA, "gpu_riva", True,
+         {"graph": "spm512-3gram", "search": WIDE}, readme=True),
+    Task("words", "letters, a 3-gram, batches of 264", RIVA, "gpu_riva", True,
+         {"graph": "char-3gram", "search": WIDE}, readme=True),
+    Task("words", "letters, 688 utterances of 4 s at once", RIVA, "gpu_letters", True,
          {"measure": "best path", "utterances": 688, "search": WIDE}),
-    Task("ten answers, with confidences", "512 pieces, a 3-gram", "riva-asrlib-decoder", "gpu_lattice", True,
-         {"graph": "spm512-3gram", "search": WIDE}, _lists, "WER of the best of ten"),
+    Task("words", "512 pieces, a 3-gram, one utterance alone", RIVA, "gpu_single", True,
+         {"graph": "spm512-3gram", "search": WIDE, "kind": "short"}),
+    Task("words", "letters, a 3-gram, one utterance alone", RIVA, "gpu_single", True,
+         {"graph": "char-3gram", "search": WIDE, "kind": "short"}, readme=True),
+    Task("words so far, every 0.4 s", "letters, a 3-gram, 256 streams", RIVA, "gpu_streams", True,
+         {"graph": "char-3gram", "streams": 256}, readme=True),
+    Task("words so far, every 0.4 s", "512 pieces, a 3-gram, 256 streams", RIVA, "gpu_streams", True,
+         {"graph": "spm512-3gram", "streams": 256}),
+    Task("ten answers, with confidences", "512 pieces, a 3-gram", RIVA, "gpu_lattice", True,
+         {"graph": "spm512-3gram", "search": WIDE}, _lists, "WER of the best of ten", readme=True),
     Task("pieces, no lexicon", "512 pieces, a 5-gram of them", "NeMo's CTC beam search", "gpu_nemo", True,
-         {}, _fastest_peer),
+         {}, _fastest_peer, readme=True),
     Task("RNN-T, greedy", "batches of 128, float32", "NeMo's label-looping", "gpu_ll24", True,
-         {"model": "RNN-T", "precision": "float32", "batch": 128}),
+         {"model": "RNN-T", "precision": "float32", "batch": 128}, readme=True),
     Task("TDT, greedy", "batches of 128, float32", "NeMo's label-looping", "gpu_ll24", True,
-         {"model": "TDT", "precision": "float32", "batch": 128}),
+         {"model": "TDT", "precision": "float32", "batch": 128}, readme=True),
     Task("RNN-T, n-best lists by a beam", "batches of 128, float32", "NeMo's malsd_batch", "gpu_transducer_beam", True,
-         {"model": "RNN-T", "precision": "float32", "batch": 128, "beam": 4.0}, _lists_of_a_beam),
+         {"model": "RNN-T", "precision": "float32", "batch": 128, "beam": 4.0}, _lists_of_a_beam, readme=True),
     Task("TDT, n-best lists by a beam", "batches of 128, float32", "NeMo's malsd_batch", "gpu_transducer_beam", True,
-         {"model": "TDT", "precision": "float32", "batch": 128, "beam": 4.0}, _lists_of_a_beam),
+         {"model": "TDT", "precision": "float32", "batch": 128, "beam": 4.0}, _lists_of_a_beam, readme=True),
     Task("words", "512 pieces, a 3-gram", KALDI, "faster_decoder", False,
-         {"graph": "spm512-3gram", "search": WIDE}),
+         {"graph": "spm512-3gram", "search": WIDE}, readme=True),
     Task("words", "letters, a 3-gram", KALDI, "faster_decoder", False, {"graph": "char-3gram", "search": WIDE}),
-    Task("words", "letters, a 3-gram", PYCTC, "compat_pyctcdecode", False, {"labels": "letters"}, _graph_search),
+    Task("words", "letters, a 3-gram", PYCTC, "compat_pyctcdecode", False, {"labels": "letters"}, _graph_search,
+         readme=True),
     Task("words", "512 pieces, a 3-gram", PYCTC, "compat_pyctcdecode", False, {"labels": "512 pieces"}, _graph_search),
     Task("words, pyctcdecode's search", "letters, a 3-gram, 100 beams", PYCTC, "compat_pyctcdecode", False,
          {"labels": "letters", "width": 100}, _of_decoders("arcbeam.compat.pyctcdecode", PYCTC)),
     Task("words, pyctcdecode's search", "512 pieces, a 3-gram, 100 beams", PYCTC, "compat_pyctcdecode", False,
          {"labels": "512 pieces", "width": 100}, _of_decoders("arcbeam.compat.pyctcdecode", PYCTC)),
     Task("words, Flashlight's search", "letters, a 3-gram, 500 beams", FLASHLIGHT, "baseline_speed", False,
-         {"lexicon": "letters", "beam_size": 500}),
+         {"lexicon": "letters", "beam_size": 500}, readme=True),
     Task("ten answers", "letters, a 3-gram", PYCTC, "nbest_peers", False, {},
          _of_decoders("arcbeam, beam 7, scale 1.75", f"{PYCTC}, 100 beams", "oracle_10"), "WER of the best of ten"),
     Task("1,000 boosted words an utterance", "letters, a 3-gram", PYCTC, "boost_rare_words", False,
          {"why": "timed", "score": 10.0},
          _of_decoders("arcbeam, beam 12", f"{PYCTC}, tuned")),
     Task("RNN-T, a beam", "utterance after utterance", SHERPA, "transducer_beam_sherpa", False,
-         {"model": "RNN-T", "most": 4}, _of_decoders("arcbeam", SHERPA)),
+         {"model": "RNN-T", "most": 4}, _of_decoders("arcbeam", SHERPA), readme=True),
     Task("TDT, a beam", "utterance after utterance", SHERPA, "transducer_beam_sherpa", False,
          {"model": "TDT", "most": 4}, _of_decoders("arcbeam", SHERPA)),
     Task("RNN-T, greedy", "utterance after utterance", "a loop in PyTorch", "ll24_cpu", False,
@@ -178,8 +190,10 @@ def rows(measured: list[Result], link: Callable[[str], str]) -> Iterator[Row]:
                 "data": task.data,
                 "device": result.gpu.removeprefix("NVIDIA ").split(" ")[0] if task.gpu else "one core",
                 "rtfx": pair.rtfx,
+                "peer": task.peer,
                 "peer_rtfx": f"{task.peer} {pair.peer_rtfx:,.0f}",
                 "ratio": pair.ratio,
                 "accuracy": accuracy(pair, task.accuracy),
                 "measured": f"[{result.day_and_commit}]({link(task.experiment)})",
+                "readme": task.readme,
             }

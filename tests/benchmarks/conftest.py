@@ -13,7 +13,7 @@ from benchmarks.data import graphs
 from benchmarks.engine import rescoring_models
 from benchmarks.harness import registry
 from tests.benchmarks.closed_models import write_closed_arpa
-from tests.benchmarks.on_emulated_gpu import Peer
+from tests.benchmarks.on_emulated_gpu import PEERS
 from tests.benchmarks.tiny import WORDS, dataset_of, give, graph_of_words
 from tests.cuda_host.conftest import fake_library  # noqa: F401
 from tests.decode import kenlm_files
@@ -43,7 +43,7 @@ def small(emulated_gpu, monkeypatch, tmp_path):  # noqa: F811
     monkeypatch.setattr(registry.load("gpu_riva"), "WORKLOADS", gpu.WORKLOADS[:1])
     monkeypatch.setattr(gpu, "rows_or_failure", lambda what, function, *arguments: function(*arguments))
     made = adapters.make
-    monkeypatch.setattr(adapters, "make", lambda name: Peer if name in ("riva", "nemo") else made(name))
+    monkeypatch.setattr(adapters, "make", lambda name: PEERS.get(name) or made(name))
     return emulated_gpu
 
 

@@ -10,6 +10,12 @@ from benchmarks.harness import registry
 from benchmarks.harness.registry import Context
 
 
+def host_array(array):
+    """float32 of the emulated device, as it lies there."""
+    at = array.__cuda_array_interface__["data"][0]
+    return np.ctypeslib.as_array((ctypes.c_float * int(np.prod(array.shape))).from_address(at)).reshape(array.shape)
+
+
 class Entry(NamedTuple):
     """Of riva's n-best lists."""
 
@@ -30,10 +36,7 @@ class Peer:
         return utterances
 
     def look_into(self, arrays):
-        sizes = [(array.__cuda_array_interface__["data"][0], array.shape) for array in arrays]
-        return [
-            np.ctypeslib.as_array((ctypes.c_float * (n * c)).from_address(at)).reshape(n, c) for at, (n, c) in sizes
-        ]
+        return [host_array(array) for array in arrays]
 
     def search(self, prepared):
         self.decoder.decode(prepared)
@@ -58,6 +61,25 @@ class Peer:
 
     def answers(self, decoded):
         return [Answer(h.text, -h.score, h.reached_final) for h in decoded]
+
+
+class StreamPeer:
+    """riva's streams, which say what arcbeam's CPU engine says."""
+
+    device, settings = "cuda", "a stub"
+
+    def __init__(self, files, options, streams, frame_shift):
+        decoder = gpu.decoder(files.graph, options, device="cpu", frame_shift=frame_shift)
+        self.decoder, self.group = decoder, decoder.group([decoder.stream() for _ in range(streams)])
+
+    def prepare(self, chunks):
+        return host_array(chunks)
+
+    def decode_chunks(self, prepared, first=False, last=False):
+        return self.decoder.decode_chunks(self.group, list(prepared)).texts()
+
+
+PEERS = {"riva": Peer, "riva_streams": StreamPeer, "nemo": Peer}
 
 
 def missing(name):

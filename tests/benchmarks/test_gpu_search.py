@@ -21,6 +21,7 @@ def test_single(small):
     rows = rows_of("gpu_single", utterances=3)
     assert [row["kind"] for row in rows[:2]] == ["short", "long"]
     assert rows[1]["frames"] == 3 * rows[0]["frames"]
+    assert all(row["equal"] == 100.0 and row["ratio"] == pytest.approx(row["rtfx"] / row["peer_rtfx"]) for row in rows)
 
 
 def test_batch(small, tmp_path):

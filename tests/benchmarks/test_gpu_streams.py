@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from benchmarks import adapters
 from benchmarks.adapters import gpu
 from benchmarks.harness import registry
-from tests.benchmarks.on_emulated_gpu import rows_of
+from benchmarks.harness.registry import Context
+from tests.benchmarks.on_emulated_gpu import StreamPeer, missing, rows_of
 
 
 def small_one(monkeypatch, name, **more):
@@ -17,7 +19,7 @@ def small_one(monkeypatch, name, **more):
 
 @pytest.fixture
 def experiment(small, monkeypatch):
-    return small_one(monkeypatch, "gpu_streams", WORK=(("any", "any", gpu.NARROW, (1, 3)),), SERVED=(3,))
+    return small_one(monkeypatch, "gpu_streams", WORK=(("any", "any", gpu.NARROW, (1, 3)),), SERVED=(3,), RIVA_ROUNDS=3)
 
 
 @pytest.fixture
@@ -26,12 +28,31 @@ def of_answers(small, monkeypatch):
 
 
 def test_rows(experiment):
-    """The final results are compared with the twin's: of endless streams, and of those that speak in turn."""
+    """The final results are compared with the twin's: of endless streams, and of those that speak in turn.
+
+    riva is beside endless ones, and has said the same after the same rounds.
+    """
     rows = rows_of("gpu_streams", rounds="4", served="17")
     assert [(row["streams"], row["rounds"]) for row in rows] == [(1, 4), (3, 4), (3, 17)]
+    assert [row.get("equal") for row in rows] == [100.0, 100.0, None]
+    assert all(row["ratio"] == pytest.approx(row["rtfx"] / row["peer_rtfx"]) for row in rows[:2])
     for row in rows:
         assert row["evenness"] == row["p99"] / row["ms"] >= 1.0
         assert row["most"] >= row["p99"] and row["bytes"] > 0
+
+
+def test_riva_that_is_missing_or_says_something_else(experiment, monkeypatch):
+    monkeypatch.setattr(adapters, "make", missing)
+    for row in list(experiment.run(Context(1, 6, {"rounds": "4", "served": "5"})))[:2]:
+        assert row["status"] == "missing: No module named 'riva_streams'" and "ratio" not in row
+
+    class Late(StreamPeer):
+        def decode_chunks(self, prepared, first=False, last=False):
+            return ["what" for _ in super().decode_chunks(prepared)]
+
+    monkeypatch.setattr(adapters, "make", lambda name: Late)
+    with pytest.raises(gpu.Wrong, match="riva says the same in 0% of the utterances"):
+        rows_of("gpu_streams", rounds="4", served="5")
 
 
 def test_results_of_before_have_the_ratio_and_failures_none(experiment):

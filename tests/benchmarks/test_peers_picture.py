@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.harness import record
 from benchmarks.report import __main__ as report
-from benchmarks.report import comparison, picture
+from benchmarks.report import comparison, picture, readme
 from benchmarks.report.results import Result, found
 from benchmarks.report.tables import MADE
 
@@ -57,13 +57,15 @@ def test_a_row_is_of_the_task_and_of_its_latest_run(tmp_path):
     riva, pyctcdecode = compared(measured)
     assert riva == {
         "task": "words",
-        "data": "512 pieces, a 3-gram",
+        "data": "512 pieces, a 3-gram, batches of 264",
         "device": "H200",
         "rtfx": 52111.9,
+        "peer": "riva-asrlib-decoder",
         "peer_rtfx": "riva-asrlib-decoder 7,112",
         "ratio": 7.3,
         "accuracy": "yes: WER 3.56 %, the peer's 3.57 %",
         "measured": "[2026-11-21, commit c7d62ca](gpu_riva.md)",
+        "readme": True,
     }
     assert (pyctcdecode["device"], pyctcdecode["ratio"]) == ("one core", 1718.3 / 779.3)
     assert pyctcdecode["accuracy"] == "0.10 points worse: WER 3.56 %, the peer's 3.46 %"
@@ -132,20 +134,30 @@ def test_check_names_every_file_that_is_not_of_the_results(tmp_path, monkeypatch
         path = tmp_path / "h200" / kept.name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(kept.read_bytes())
-    place, tables = tmp_path / "docs" / "b.md", tmp_path / "tables"
+    place, tables, front = tmp_path / "docs" / "b.md", tmp_path / "tables", tmp_path / "README.md"
+    front.write_text(f"# A project\n\n{readme.BEGIN}{readme.END}\nInstall it.\n")
 
     def run(*options):
         monkeypatch.setattr(sys, "argv", ["report", "--results", str(tmp_path), "--page", str(place), *options])
         return report.main(), capsys.readouterr().err.splitlines()
 
-    missing = [place, tables / "README.md", tables / "gpu_riva.md", tables / "gpu_nemo.md", tables / "gpu_tests.md"]
+    missing = [
+        place,
+        tables / "README.md",
+        front,
+        tables / "gpu_riva.md",
+        tables / "gpu_nemo.md",
+        tables / "gpu_tests.md",
+    ]
     wrong = "is not what the results give: "
     assert run("--check")[0] == 1
     assert run() == (0, [])
     assert run("--check") == (0, [])
     assert [result.name for result in found(tmp_path)] == ["gpu_riva", "gpu_nemo", "gpu_tests"]
+    head, table, rest = re.split(f"{readme.BEGIN}|{readme.END}", front.read_text())
+    assert (head, rest) == ("# A project\n\n", "\nInstall it.\n") and "| riva-asrlib-decoder |" in table
     for path in missing:
-        path.write_text(path.read_text() + "typed by hand\n")
+        path.write_text(path.read_text().replace("|\n", "| typed by hand\n") + ("" if path == front else "by hand\n"))
     (tables / "gone.md").write_text(f"# Gone\n{MADE}\n")
     (tables / "own.md").write_text("# Somebody's own\n")
     (place.parent / picture.NAME).write_text("<svg/>")
@@ -157,3 +169,8 @@ def test_check_names_every_file_that_is_not_of_the_results(tmp_path, monkeypatch
     assert f"{tables / 'gone.md'} is of no result: run python -m benchmarks.report" in said
     assert run() == (0, []) and run("--check") == (0, [])
     assert not (tables / "gone.md").exists() and (tables / "own.md").exists()
+
+
+def test_a_readme_without_the_lines_of_the_table_stays_as_it_is():
+    assert readme.text("# A project\n", []) == "# A project\n"
+    assert readme.text(f"{readme.BEGIN}no end\n", []) == f"{readme.BEGIN}no end\n"

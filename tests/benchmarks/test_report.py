@@ -12,7 +12,7 @@ from benchmarks.data import datasets
 from benchmarks.harness import record, registry, timing
 from benchmarks.harness.registry import Column
 from benchmarks.report import __main__ as report
-from benchmarks.report import contents, page, tables
+from benchmarks.report import contents, page, readme, tables
 from benchmarks.report.results import found
 
 HEAD = {"record": "header", "command": "python -m benchmarks x", "time": "today", "commit": "abc", "dirty": True}
@@ -128,7 +128,8 @@ def test_the_page_and_the_tables_come_from_the_results_alone(tmp_path):
 
 
 def test_what_is_committed_is_current():
-    """The page, a table for each experiment, the picture; the page is one that can be read."""
+    """The page, a table for each experiment, the README's, the picture."""
+    assert readme.BEGIN in (record.ROOT / "README.md").read_text(encoding="utf-8")
     assert list(report.differences(record.RESULTS, report.PAGE)) == []
     names = {contents.NAME, *(result.name for result in found(record.RESULTS))}
     assert {path.stem for path in (record.RESULTS / "tables").iterdir()} == names
