@@ -16,6 +16,7 @@ class Pair:
 
     ours, peers : percents, of which less is better; None where the answers were compared instead
     equal : percent of the answers that are the same
+    compared : what was compared for it
     """
 
     rtfx: float
@@ -24,6 +25,7 @@ class Pair:
     ours: float | None = None
     peers: float | None = None
     equal: float = 100.0
+    compared: str = "answers"
 
 
 def _beside(row: Mapping[str, Any]) -> Pair:
@@ -34,14 +36,25 @@ def _beside(row: Mapping[str, Any]) -> Pair:
 
 
 def _of_decoders(ours: str, peer: str, error: str = "wer") -> Callable[[list[Any]], Pair | None]:
-    """Rows of one decoder each."""
+    """Rows of one decoder each; the ratio is that of the turns, where a row has it."""
 
     def pair(rows: list[Any]) -> Pair | None:
-        by_name = {row["decoder"]: row for row in rows if row.get("rtfx")}
+        measured = [row for row in rows if row.get("rtfx") and row.get("compared", peer) == peer]
+        by_name = {row["decoder"]: row for row in measured}
         a, b = by_name.get(ours), by_name.get(peer)
-        return Pair(a["rtfx"], b["rtfx"], a["rtfx"] / b["rtfx"], a[error], b[error]) if a and b else None
+        if not a or not b:
+            return None
+        return Pair(a["rtfx"], b["rtfx"], a.get("ratio") or a["rtfx"] / b["rtfx"], a[error], b[error])
 
     return pair
+
+
+def _flashlight(rows: list[Any]) -> Pair | None:
+    """A row says how many of the utterances have equal answers, and in how many two paths have the same score."""
+    for row in rows:
+        equal, ties = (int(part.split()[0]) for part in row["answers"].split(", "))
+        return Pair(row["rtfx"], row["peer_rtfx"], row["ratio"], equal=100 * equal / (equal + ties))
+    return None
 
 
 def _graph_search(rows: list[Any]) -> Pair | None:
@@ -74,7 +87,8 @@ def _lists_of_a_beam(rows: list[Any]) -> Pair | None:
     for row in rows:
         if row.get("peer_lists_ms"):
             speech = row["rtfx"] * row["ms"]
-            return Pair(speech / row["lists_ms"], speech / row["peer_lists_ms"], row["lists_ratio"], equal=row["equal"])
+            rtfx = [speech / row[key] for key in ("lists_ms", "peer_lists_ms")]
+            return Pair(*rtfx, row["lists_ratio"], equal=row["equal"], compared="best answers")
     return None
 
 
@@ -120,7 +134,7 @@ TASKS = (
          {"graph": "char-3gram", "streams": 256}, readme=True),
     Task("words so far, every 0.4 s", "512 pieces, a 3-gram, 256 streams", RIVA, "gpu_streams", True,
          {"graph": "spm512-3gram", "streams": 256}),
-    Task("ten answers, with confidences", "512 pieces, a 3-gram", RIVA, "gpu_lattice", True,
+    Task("10-best lists with confidences", "512 pieces, a 3-gram", RIVA, "gpu_lattice", True,
          {"graph": "spm512-3gram", "search": WIDE}, _lists, "WER of the best of ten", readme=True),
     Task("pieces, no lexicon", "512 pieces, a 5-gram of them", "NeMo's CTC beam search", "gpu_nemo", True,
          {}, _fastest_peer, readme=True),
@@ -128,9 +142,9 @@ TASKS = (
          {"model": "RNN-T", "precision": "float32", "batch": 128}, readme=True),
     Task("TDT, greedy", "batches of 128, float32", "NeMo's label-looping", "gpu_ll24", True,
          {"model": "TDT", "precision": "float32", "batch": 128}, readme=True),
-    Task("RNN-T, n-best lists by a beam", "batches of 128, float32", "NeMo's malsd_batch", "gpu_transducer_beam", True,
+    Task("RNN-T, n-best lists", "batches of 128, float32, a beam", "NeMo's malsd_batch", "gpu_transducer_beam", True,
          {"model": "RNN-T", "precision": "float32", "batch": 128, "beam": 4.0}, _lists_of_a_beam, readme=True),
-    Task("TDT, n-best lists by a beam", "batches of 128, float32", "NeMo's malsd_batch", "gpu_transducer_beam", True,
+    Task("TDT, n-best lists", "batches of 128, float32, a beam", "NeMo's malsd_batch", "gpu_transducer_beam", True,
          {"model": "TDT", "precision": "float32", "batch": 128, "beam": 4.0}, _lists_of_a_beam, readme=True),
     Task("words", "512 pieces, a 3-gram", KALDI, "faster_decoder", False,
          {"graph": "spm512-3gram", "search": WIDE}, readme=True),
@@ -138,20 +152,20 @@ TASKS = (
     Task("words", "letters, a 3-gram", PYCTC, "compat_pyctcdecode", False, {"labels": "letters"}, _graph_search,
          readme=True),
     Task("words", "512 pieces, a 3-gram", PYCTC, "compat_pyctcdecode", False, {"labels": "512 pieces"}, _graph_search),
-    Task("words, pyctcdecode's search", "letters, a 3-gram, 100 beams", PYCTC, "compat_pyctcdecode", False,
+    Task("words, pyctcdecode's search", "letters, a 3-gram, beam width 100", PYCTC, "compat_pyctcdecode", False,
          {"labels": "letters", "width": 100}, _of_decoders("arcbeam.compat.pyctcdecode", PYCTC)),
-    Task("words, pyctcdecode's search", "512 pieces, a 3-gram, 100 beams", PYCTC, "compat_pyctcdecode", False,
+    Task("words, pyctcdecode's search", "512 pieces, a 3-gram, beam width 100", PYCTC, "compat_pyctcdecode", False,
          {"labels": "512 pieces", "width": 100}, _of_decoders("arcbeam.compat.pyctcdecode", PYCTC)),
-    Task("words, Flashlight's search", "letters, a 3-gram, 500 beams", FLASHLIGHT, "baseline_speed", False,
-         {"lexicon": "letters", "beam_size": 500}, readme=True),
-    Task("ten answers", "letters, a 3-gram", PYCTC, "nbest_peers", False, {},
+    Task("words, Flashlight's search", "letters, a 3-gram, beam size 500", FLASHLIGHT, "baseline_speed", False,
+         {"lexicon": "letters", "beam_size": 500}, _flashlight, readme=True),
+    Task("10-best lists", "letters, a 3-gram", PYCTC, "nbest_peers", False, {},
          _of_decoders("arcbeam, beam 7, scale 1.75", f"{PYCTC}, 100 beams", "oracle_10"), "WER of the best of ten"),
     Task("1,000 boosted words an utterance", "letters, a 3-gram", PYCTC, "boost_rare_words", False,
          {"why": "timed", "score": 10.0},
          _of_decoders("arcbeam, beam 12", f"{PYCTC}, tuned")),
-    Task("RNN-T, a beam", "utterance after utterance", SHERPA, "transducer_beam_sherpa", False,
+    Task("RNN-T, beam search", "utterance after utterance", SHERPA, "transducer_beam_sherpa", False,
          {"model": "RNN-T", "most": 4}, _of_decoders("arcbeam", SHERPA), readme=True),
-    Task("TDT, a beam", "utterance after utterance", SHERPA, "transducer_beam_sherpa", False,
+    Task("TDT, beam search", "utterance after utterance", SHERPA, "transducer_beam_sherpa", False,
          {"model": "TDT", "most": 4}, _of_decoders("arcbeam", SHERPA)),
     Task("RNN-T, greedy", "utterance after utterance", "a loop in PyTorch", "ll24_cpu", False,
          {"model": "RNN-T"}, _torch),
@@ -161,7 +175,7 @@ COLUMNS = [
     Column("task", "task"),
     Column("data", "data"),
     Column("on", "device"),
-    Column("arcbeam", "rtfx", "{:,.0f}"),
+    Column("RTFx of arcbeam", "rtfx", "{:,.0f}"),
     Column("RTFx of the peer", "peer_rtfx"),
     Column("ratio", "ratio", "{:.1f}"),
     Column("as accurate?", "accuracy"),
@@ -172,7 +186,8 @@ COLUMNS = [
 def accuracy(pair: Pair, what: str) -> str:
     """Whether the peer is no better, with the figures."""
     if pair.ours is None or pair.peers is None:
-        return "the same answers" if pair.equal == 100 else f"{pair.equal:.1f} % of the answers are the same"
+        what = pair.compared
+        return f"the same {what}" if pair.equal == 100 else f"{pair.equal:.1f} % of the {what} are the same"
     more = round(pair.ours, 2) - round(pair.peers, 2)
     said = "yes" if more <= 0 else f"{more:.2f} points worse"
     return f"{said}: {what} {pair.ours:.2f} %, the peer's {pair.peers:.2f} %"

@@ -49,14 +49,14 @@ def row(name: str, measured: list[Result]) -> Row:
     key = getattr(experiment, "PAPER", None)
     first = " ".join(inspect.cleandoc(experiment.__doc__ or "").split("\n\n")[0].split())
     return {
-        "paper": f"{key}: {_authors(key)}" if key else None,
+        "paper": f"{key}: {authors(key)}" if key else None,
         "table": f"[{experiment.TITLE}]({name}.md)",
         "summary": re.split(r"(?<=\.) (?=[A-Z`])", first)[0].removeprefix(f"{key} "),
         "on": "; ".join(f"{result.device} ({result.day_and_commit})" for result in measured),
     }
 
 
-def _authors(paper: str) -> str:
+def authors(paper: str) -> str:
     """Authors and year, with which a reference begins."""
     reference = papers.load(paper).reference
     year = re.search(r"\b\d{4}\b", reference)

@@ -123,7 +123,7 @@ def test_the_page_and_the_tables_come_from_the_results_alone(tmp_path):
     assert "| cpu (today, commit abc with changes) |" in text
     assert "| cpu | P, 2 cores | today | 1 |" in text
     text = page_of(tmp_path)
-    assert "Results of a CPU are of virtual machines (P). [All tables](tables/README.md)" in text
+    assert "CPU results are from virtual machines (P). [All tables](tables/README.md)" in text
     assert "peers.svg" not in text and "Tests on a GPU" not in text and "| task |" not in text
 
 

@@ -73,7 +73,7 @@ class Batcher(Fixed):
     TypeError, ValueError
         An option out of its range, or something that is not a decoder.
     UnsupportedError
-        The decoder is a `TransducerDecoder` with a beam on a GPU.
+        The decoder is a `TransducerDecoder` with `merge_context`.
 
     Notes
     -----
