@@ -27,7 +27,7 @@ BATCH = 264
 Settings = tuple[tuple[int, int, int | None], ...]
 RIVA_SETTINGS: Settings = ((200, 50, 10_000_000), (200, 50, None), (BATCH, 50, None), (BATCH, 200, None))
 WORKLOADS = (*gpu.WORKLOADS, ("spm1024-3gram", "workload-1024"))
-LEAST_EQUAL = 0.5  # of the utterances: fewer, and one of the decoders reads the graph or the log-probs wrongly
+MOST_DIFFERENT = 0.5  # of the words: more, and one of the decoders reads the graph or the log-probs wrongly
 COLUMNS = [
     Column("graph", "graph"),
     Column("set", "set"),
@@ -89,11 +89,10 @@ def without_riva_at_last(
 
 
 def same_words(texts: Sequence[str], said: Sequence[str]) -> float:
-    """Percent of our texts that are riva's. Raises gpu.Wrong where they are too few for a comparison."""
-    equal = sum(a == b for a, b in zip(texts, said, strict=True)) / len(texts)
-    if equal < LEAST_EQUAL:
-        raise gpu.Wrong(f"riva says the same in {equal:.0%} of the utterances; the first: {texts[0]!r}, {said[0]!r}")
-    return 100 * equal
+    """Percent of our texts that are riva's. Raises gpu.Wrong where too many words differ for a comparison."""
+    if (different := word_error_rate(texts, said)) > MOST_DIFFERENT:
+        raise gpu.Wrong(f"riva's words differ by {different:.0%} from ours; the first: {texts[0]!r}, {said[0]!r}")
+    return 100 * sum(a == b for a, b in zip(texts, said, strict=True)) / len(texts)
 
 
 def fastest(

@@ -43,8 +43,17 @@ def test_riva_that_is_missing_or_wrong(small, monkeypatch):
             return [Answer("what", 0.0, True) for _ in decoded]
 
     monkeypatch.setattr(adapters, "make", lambda name: Deaf)
-    with pytest.raises(gpu.Wrong, match="riva says the same in 0% of the utterances"):
+    with pytest.raises(gpu.Wrong, match="riva's words differ by"):
         list(registry.load("gpu_riva").run(Context(1, 3)))
+
+
+def test_rivas_words_are_compared_one_by_one():
+    """One word of one long text may differ; a text is the same or not."""
+    same_words = registry.load("gpu_riva").same_words
+    assert same_words(["one two three"], ["one two four"]) == 0.0
+    assert same_words(["one two", "three"], ["one two", "four"]) == 50.0
+    with pytest.raises(gpu.Wrong, match="riva's words differ by 67% from ours; the first: 'one two', 'one three'"):
+        same_words(["one two", "four"], ["one three", "five"])
 
 
 def test_riva_without_room_for_so_many_tokens(small, monkeypatch):
