@@ -165,7 +165,7 @@ def of_transducers():
 
 def of_not_yet():
     rnnt, tdt = (tree("false", model, 1.0) for model in ("RNN-T", "TDT"))
-    yield f"the default makes [{rnnt:.0f} to {tdt:.0f} false alarms in a hundred utterances]"
+    yield f"the default makes [{rnnt:.0f} false alarms with an RNN-T and {tdt:.0f} with a TDT]"
 
 
 def compat(key, labels, decoder="arcbeam.compat.pyctcdecode", **where):
