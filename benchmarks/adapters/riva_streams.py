@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from riva.asrlib.decoder.python_decoder import BatchedMappedOnlineDecoderCuda
 
-from benchmarks.adapters import SearchOptions, Unavailable, gpu, riva
+from benchmarks.adapters import Answer, SearchOptions, Unavailable, gpu, riva
 from benchmarks.data.graphs import GraphFiles
 
 TOKENS = 100_000  # that a stream has room for on the host at first, instead of a million
@@ -33,6 +33,7 @@ class RivaStreams:
             f"ntokens_pre_allocated {TOKENS:,}"
         )
         self._decoder = BatchedMappedOnlineDecoderCuda(made, str(files.fst), str(table), files.graph.num_columns)
+        self._begun = False
         self._streams = list(range(1, streams + 1))
         for stream in self._streams:
             if not self._decoder.try_init_corr_id(stream):
@@ -44,11 +45,15 @@ class RivaStreams:
         torch.cuda.synchronize()
         return tensors
 
-    def decode_chunks(self, prepared: Sequence[Any], first: bool = False, last: bool = False) -> list[str]:
-        """The words of each stream so far; `first` and `last`: whether all begin or end with these chunks."""
-        flags = [[flag] * len(self._streams) for flag in (first, last)]
+    def decode(self, prepared: Sequence[Any], last: bool = False) -> list[str]:
+        """The words of each stream so far, after its next chunk; `last`: all streams end with it, for good."""
+        flags = [[flag] * len(self._streams) for flag in (not self._begun, last)]
+        self._begun = True
         _, partial = self._decoder.decode_batch(self._streams, list(prepared), *flags)
         return [" ".join(self._words[label] for label in one.words) for one in partial]
+
+    def answers(self, decoded: Sequence[str]) -> list[Answer]:
+        return [Answer(text, float("nan"), True) for text in decoded]
 
 
 ADAPTER = RivaStreams

@@ -227,11 +227,11 @@ def of_riva(
     except (ImportError, OSError) as error:
         return {"status": f"missing: {adapters.why(error)}"}
     said, took = [], []
-    for number, chunk in enumerate(chunks[: WARM_UP + rounds]):
+    for chunk in chunks[: WARM_UP + rounds]:
         ready = riva.prepare(chunk)
         begin = time.perf_counter()
-        said = riva.decode_chunks(ready, first=number == 0)
+        said = riva.decode(ready)
         took.append(1e3 * (time.perf_counter() - begin))
-    riva.decode_chunks(riva.prepare(chunks[0]), last=True)  # or its destructor finds channels that are in use
+    riva.decode(riva.prepare(chunks[0]), last=True)  # or its destructor finds channels that are in use
     equal = gpu_riva.same_words(texts, said)
     return {"peer_ms": float(np.median(took[WARM_UP:])), "equal": equal, "peer_settings": riva.settings}

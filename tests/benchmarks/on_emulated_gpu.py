@@ -75,7 +75,7 @@ class StreamPeer:
     def prepare(self, chunks):
         return host_array(chunks)
 
-    def decode_chunks(self, prepared, first=False, last=False):
+    def decode(self, prepared, last=False):
         return self.decoder.decode_chunks(self.group, list(prepared)).texts()
 
 

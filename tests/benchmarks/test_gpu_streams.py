@@ -47,8 +47,8 @@ def test_riva_that_is_missing_or_says_something_else(experiment, monkeypatch):
         assert row["status"] == "missing: No module named 'riva_streams'" and "ratio" not in row
 
     class Late(StreamPeer):
-        def decode_chunks(self, prepared, first=False, last=False):
-            return ["what" for _ in super().decode_chunks(prepared)]
+        def decode(self, prepared, last=False):
+            return ["what" for _ in super().decode(prepared)]
 
     monkeypatch.setattr(adapters, "make", lambda name: Late)
     with pytest.raises(gpu.Wrong, match="riva's words differ by"):
