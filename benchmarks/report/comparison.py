@@ -51,10 +51,10 @@ def _of_decoders(ours: str, peer: str, error: str = "wer") -> Callable[[list[Any
 
 def _flashlight(rows: list[Any]) -> Pair | None:
     """A row says how many of the utterances have equal answers, and in how many two paths have the same score."""
-    for row in rows:
-        equal, ties = (int(part.split()[0]) for part in row["answers"].split(", "))
-        return Pair(row["rtfx"], row["peer_rtfx"], row["ratio"], equal=100 * equal / (equal + ties))
-    return None
+    if not rows:
+        return None
+    equal, ties = (int(part.split()[0]) for part in rows[0]["answers"].split(", "))
+    return Pair(rows[0]["rtfx"], rows[0]["peer_rtfx"], rows[0]["ratio"], equal=100 * equal / (equal + ties))
 
 
 def _graph_search(rows: list[Any]) -> Pair | None:
