@@ -56,10 +56,11 @@ cdef extern from "decode/lane.hpp" namespace "arcbeam::twin" nogil:
         void resize(size_t)
         void clear()
 
-    cdef struct Cutoff:
+    cdef cppclass Cutoff:
         float cost
         cbool breaks_ties
         Buffer[uint8_t] excluded
+        const uint8_t* marks()
 
     ctypedef Buffer[Candidate] Frontier
 
@@ -221,9 +222,12 @@ def cutoff(tokens, float beam, uint32_t max_active, histories=None):
     if histories is not None:
         fill_histories(of_tokens, histories)
     cpp_cutoff(buffer, of_tokens, beam, max_active, cut)
-    leave = np.asarray(tokens["cost"] <= np.float32(cut.cost))
-    if cut.breaks_ties:
-        leave &= copy_out(cut.excluded.begin(), cut.excluded.size(), np.uint8) == 0
+    cdef size_t i
+    cdef const uint8_t* excluded = cut.marks()
+    leave = np.empty(buffer.size(), np.bool_)
+    cdef unsigned char[::1] leaves = leave.view(np.uint8)
+    for i in range(buffer.size()):
+        leaves[i] = buffer.begin()[i].cost <= cut.cost and (excluded == NULL or excluded[i] == 0)
     return cut.cost, leave
 
 
@@ -248,14 +252,15 @@ def expand(graph, tokens, uint32_t first_log, leave, AcousticCosts acoustic, flo
     cdef CheapColumns cheap
     cdef Work work
     cdef GraphView view = view_of(graph)
+    cdef const unsigned char[::1] leaves = np.ascontiguousarray(leave, dtype=np.bool_).view(np.uint8)
     cdef size_t i
     wide = wide or WideStates(graph)
     fill_tokens(buffer, tokens)
     cut.cost = np.inf
     cut.breaks_ties = True
-    cut.excluded.resize(len(leave))
+    cut.excluded.resize(leaves.shape[0])
     for i in range(cut.excluded.size()):
-        cut.excluded.begin()[i] = 0 if leave[i] else 1
+        cut.excluded.begin()[i] = leaves[i] == 0
     cdef Expand* stage = new Expand(view, deref(wide.states), acoustic.acoustic, beam, cheap, candidates, work)
     try:
         bound = stage.run(buffer, first_log, cut)
