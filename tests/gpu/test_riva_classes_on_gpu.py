@@ -71,7 +71,7 @@ def test_its_answers_are_those_of_the_cpu(speech, scales, tmp_path):
 
 @pytest.mark.parametrize("scales", SCALES)
 def test_its_answers_are_near_those_of_the_original(speech, scales):
-    """The same words in most utterances, by n-best lists and by minimum Bayes risk; costs are of the same scale."""
+    """The same words in most utterances, never a better path than ours; costs are of the same scale."""
     reason = adapters.missing("riva")
     if reason:
         pytest.skip(reason)
@@ -80,16 +80,16 @@ def test_its_answers_are_near_those_of_the_original(speech, scales):
     batch, lengths = speech.batch.cuda().contiguous(), speech.lengths
     ours, theirs = made_by(riva, speech, scales), made_by(original, speech, scales)
     mine, peer = ours.decode_nbest(batch, lengths), theirs.decode_nbest(batch, lengths)
-    pairs = [(a[0], b[0]) for a, b in zip(mine, peer, strict=True) if a and b]
+    pairs = {i: (a[0], b[0]) for i, (a, b) in enumerate(zip(mine, peer, strict=True)) if a and b}
     assert len(pairs) > 0.95 * COUNT
-    same = [(a, b) for a, b in pairs if a.words == [word for word in b.words if word]]
-    assert len(same) >= 0.9 * len(pairs), f"{len(same)} of {len(pairs)} are the same"
-    differences = [b.score - a.score for a, b in same]  # the original's may have a constant part
-    allowed = riva_answers.ROUNDING * max(scales) ** 3
-    near = np.abs(differences - np.median(differences)) <= np.maximum(
-        allowed, 1e-4 * np.array([b.score for _, b in same])
-    )
-    assert np.mean(near) >= 0.9, differences
-    assert all(len(b.ilabels) == len(a.ilabels) for a, b in same)
+    same = {i for i, (a, b) in pairs.items() if a.words == [word for word in b.words if word]}
+    more = {i: b.score - a.score for i, (a, b) in pairs.items()}
+    usual = np.median([more[i] for i in same])  # the original's may have a constant part
+    allowed = {i: max(riva_answers.ROUNDING * max(scales) ** 3, 1e-4 * b.score) for i, (_, b) in pairs.items()}
+    cheaper = {i: usual - more[i] for i in pairs if i not in same and usual - more[i] > allowed[i]}
+    assert not cheaper, cheaper  # where the words differ, the original has lost a path that costs no more
+    assert len(same) >= 0.85 * len(pairs), f"{len(same)} of {len(pairs)} are the same"
+    assert np.mean([abs(more[i] - usual) <= allowed[i] for i in same]) >= 0.9, more
+    assert all(len(b.ilabels) == len(a.ilabels) for a, b in map(pairs.get, same))
     said = [[[word for word, *_ in words] for words in d.decode_mbr(batch, lengths)] for d in (ours, theirs)]
-    assert np.mean([a == b for a, b in zip(*said, strict=True)]) >= 0.9
+    assert np.mean([said[0][i] == said[1][i] for i in same]) >= 0.9
