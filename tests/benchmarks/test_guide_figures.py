@@ -98,7 +98,7 @@ def endpoints(key, rules, least, most=10.0):
 
 
 def batch(size, search="17 / 10,000"):
-    return figure("h100/gpu_batch", "rtfx", batch=size, search=search)
+    return figure("h200/gpu_batch", "rtfx", batch=size, search=search)
 
 
 def if_so(holds, text):
@@ -223,7 +223,7 @@ def of_from_torchaudio():
 
 def of_from_riva_and_kaldi():
     letters, pieces = (
-        figure("h100/gpu_riva", "ratio", graph=graph, search="17 / 10,000") for graph in ("char-3gram", "spm512-3gram")
+        figure("h200/gpu_riva", "ratio", graph=graph, search="17 / 10,000") for graph in ("char-3gram", "spm512-3gram")
     )
     yield f"{letters:.0f} times as fast as riva-asrlib-decoder with letters and {pieces:.0f} times with 512 pieces"
     rows = rows_of("cpu/faster_decoder")
