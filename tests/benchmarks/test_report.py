@@ -11,9 +11,10 @@ from benchmarks.__main__ import main
 from benchmarks.data import datasets
 from benchmarks.harness import record, registry, timing
 from benchmarks.harness.registry import Column
+from benchmarks.pack import proof
 from benchmarks.report import __main__ as report
 from benchmarks.report import contents, page, readme, tables
-from benchmarks.report.results import found
+from benchmarks.report.results import Result, found
 
 HEAD = {"record": "header", "command": "python -m benchmarks x", "time": "today", "commit": "abc", "dirty": True}
 HEAD |= {"seconds": 1.5, "processor": "P", "cores": 2, "memory_gib": 8.0, "load_before": 0.1, "repeats": 5}
@@ -236,3 +237,12 @@ def test_a_rerun_without_a_peer_is_not_stored(tmp_path, monkeypatch, capsys):
     assert main(["one", "--output", str(tmp_path), "--allow-missing"]) == 0
     assert record.read(path)[1][0]["rtfx"] == 4.0 and not (tmp_path / "one.partial.jsonl").exists()
     assert main(["one", "--output", str(tmp_path)]) == 0
+
+
+def test_a_part_of_the_tests_that_failed_was_run(tmp_path):
+    """The page says what failed apart from what was not run."""
+    head = {"time": "2026-11-30 00:05 UTC", "commit": "4de116285404", "dirty": False, "gpu": {"name": "NVIDIA H200"}}
+    failed = {"part": "riva", "passed": 23, "failed": 1, "status": "failed: make ended with 2, 1 tests failed"}
+    rows = [{"part": "decode", "passed": 478, "failed": 0}, failed, {"part": "large", "status": proof.NOT_RUN}]
+    said = list(page.tests([Result(tmp_path / "h200" / "gpu_tests.jsonl", head, rows)], "{}.md".format))
+    assert "* Tests passed, by part: decode 478, riva 23; 1 failed; not run: large (" in said[-1]
