@@ -1,19 +1,18 @@
 """Streams on one GPU: milliseconds of a round, in which every stream gets its next chunk, and riva's beside them.
 
-A group of endless streams, each several utterances of letters one after
-another; chunks of 20 frames (0.4 s) for all streams in one array on the device. The clock stops when the texts of all
-partial results are Python strings; `arrays` stops before texts are made. First rounds are not counted. The final
-results of some streams are compared with the twin's for the whole, as bytes. `of real time` is the share of 0.4 s that
-a round takes. Bytes of a stream are those that its states have on the device, two of them.
+A group of endless streams, each several utterances of letters one after another; chunks of 20 frames (0.4 s) for all
+streams in one array on the device. The clock stops when the texts of all partial results are Python strings; `arrays`
+stops before texts are made. First rounds are not counted. The final results of some streams are compared with the
+twin's for the whole, as bytes. `of real time` is the share of 0.4 s that a round takes. Bytes of a stream are those
+that its states have on the device, two of them.
 
 Rows of thousands of rounds are those of a server: a stream ends after 25 chunks (10 s), another begins in its place,
 within the rounds that are timed, and every round has as many beginnings as ends. Python collects its garbage as it
 does for a user. The chunks go round in a ring of 70 rounds. `99 % / half` says how even rounds are. `goal` is the half
 that is aimed at on an H200, for letters; a row with a larger half falls short of it.
 
-A round takes as long as its slowest stream: of 256 streams of letters one has 214 tokens a chunk, and the one with the
-most 2,015 in the median round and 11,278 in one of a hundred (the twin's count, 60 rounds). That is what makes rounds
-uneven.
+The kernel of a round takes as long as its slowest stream. Of 256 streams of letters one has 214 tokens a chunk, and the
+one with the most 2,015 in the median round and 11,278 in one of a hundred (the twin's count, 60 rounds).
 
 riva-asrlib-decoder gets the same chunks, all streams in one call, in 15 rounds after as many to warm up as ours have,
 until its partial words are Python strings; `same words` are the streams whose text is ours after the last of these.

@@ -86,10 +86,11 @@ def test_its_answers_are_near_those_of_the_original(speech, scales):
     more = {i: b.score - a.score for i, (a, b) in pairs.items()}
     usual = np.median([more[i] for i in same])  # the original's may have a constant part
     allowed = {i: max(riva_answers.ROUNDING * max(scales) ** 3, 1e-4 * b.score) for i, (_, b) in pairs.items()}
-    cheaper = {i: usual - more[i] for i in pairs if i not in same and usual - more[i] > allowed[i]}
-    assert not cheaper, cheaper  # where the words differ, the original has lost a path that costs no more
-    assert len(same) >= 0.85 * len(pairs), f"{len(same)} of {len(pairs)} are the same"
+    others = {i: more[i] - usual for i in pairs if i not in same}
+    assert all(dearer >= -allowed[i] for i, dearer in others.items()), others
+    lost = [i for i, dearer in others.items() if dearer > allowed[i]]  # by the original: its path costs more than ours
+    assert len(same) + len(lost) >= 0.9 * len(pairs), f"{len(same)} of {len(pairs)} are the same: {others}"
     assert np.mean([abs(more[i] - usual) <= allowed[i] for i in same]) >= 0.9, more
     assert all(len(b.ilabels) == len(a.ilabels) for a, b in map(pairs.get, same))
     said = [[[word for word, *_ in words] for words in d.decode_mbr(batch, lengths)] for d in (ours, theirs)]
-    assert np.mean([said[0][i] == said[1][i] for i in same]) >= 0.9
+    assert np.mean([a == b for a, b in zip(*said, strict=True)]) >= 0.9
