@@ -32,7 +32,6 @@ from data.pieces import Pieces
 PIECES = (512, 1024)
 UTTERANCES = 4096  # of each workload that can be made from the lines that travel
 TRAINING_LINES = 400_000  # evenly spread over the books
-RECORDINGS = 20
 MANIFEST = "manifest.json"
 PRESET = 9 | lzma.PRESET_EXTREME
 OF_DATA = ("lm", "model", "text", "tokenizers")  # folders that are found where the data sets are
@@ -113,9 +112,8 @@ def training() -> Made:
 
 
 def recordings() -> Made:
-    """The acoustic model, and some recordings with a manifest."""
-    of_set = corpus.data_set("test-other-100").recordings
-    chosen = of_set[:: max(1, len(of_set) // RECORDINGS)][:RECORDINGS]
+    """The acoustic model, and the recordings of a set with a manifest."""
+    chosen = corpus.data_set("test-other-100").recordings
     yield "model/quartznet15x5.onnx.xz", lambda: lzma.compress(acoustic.default_model().read_bytes())
     yield "tokens.txt", lambda: (data_folder() / "tokens.txt").read_bytes()
     for r in chosen:
