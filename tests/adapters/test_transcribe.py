@@ -117,8 +117,8 @@ class TestOnnx:
         from tests.package.test_guide import command, commands, examples
 
         monkeypatch.chdir(tmp_path)
-        Path("parakeet-ctc-onnx").mkdir()
-        onnx_models.nemo_ctc(Path("parakeet-ctc-onnx"), onnx_models.LETTERS)
+        Path("parakeet-ctc-0.6b-onnx").mkdir()
+        onnx_models.nemo_ctc(Path("parakeet-ctc-0.6b-onnx"), onnx_models.LETTERS)
         words = "\n".join(f"-1 {letter}" for letter in "abcdefgh")
         Path("3gram.arpa").write_text(f"\\data\\\nngram 1=10\n\n\\1-grams:\n-1 <s>\n-1 </s>\n{words}\n\n\\end\\\n")
         Path("tokens.txt").write_text("".join(f"{name}\n" for name in tones.TOKENS))

@@ -218,7 +218,7 @@ def of_from_flashlight():
 
 def of_from_torchaudio():
     ratios = [row["ratio"] for row in rows_of("cpu/baseline_speed")]
-    yield f"one core of this one is [{min(ratios):.0f} to {max(ratios):.0f} times as fast](from-flashlight.md)"
+    yield f"on one core this one is [{min(ratios):.0f} to {max(ratios):.0f} times as fast](from-flashlight.md)"
 
 
 def of_from_riva_and_kaldi():
@@ -290,6 +290,13 @@ def of_boosting():
         f"{narrow:.0f} times that with beam 12 ({wer:.1f} % word errors). Where all lists are new, it takes "
         f"{wide_new:.0f} and {narrow_new:.0f} times."
     )
+    listed, written = (
+        [row["share"] for row in rows_of("h200/gpu_boosting") if (row["lists"] == "new words") == new]
+        for new in (False, True)
+    )
+    table = "../../benchmarks/results/tables/gpu_boosting.md"
+    yield f"keeps [{min(listed):.0f} to {max(listed):.0f} % of its speed]({table}) with lists, and"
+    yield f"and {min(written):.0f} % or more with new words"
     there, elsewhere = calibrated("there"), calibrated("false_alarms")
     yield f"the score that makes {there:.0f} % of false alarms on clear recordings makes {elsewhere:.0f} % on hard ones"
     new, whole = (partial(new_words, **how) for how in ({"why": "default"}, {"vocabulary": "whole"}))
@@ -301,8 +308,10 @@ def of_boosting():
     )
     costly = [row for row in rows_of("cpu/boost_new_words") if row["why"] == "tuned" and (row["slot"] or 0) < -15]
     found = {row["beam"]: row["recall"] for row in costly if row["others"] == 100}
-    cost = f"With the {-costly[0]['slot']:.0f} that the model gave `<unk>`"
-    yield if_so(found[12.0] == 0, f"{cost}, {found[17.0]:.0f} % were found at beam 17, and none at 12")
+    cost = f"With the cost of {-costly[0]['slot']:.0f} that a model gave `<unk>`"
+    yield if_so(
+        found[12.0] == 0, f"{cost}, {found[17.0]:.0f} % of the new words were found at beam 17, and none at beam 12"
+    )
 
 
 def of_gpu():

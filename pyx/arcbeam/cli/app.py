@@ -62,8 +62,8 @@ command(
     "encoder | arcbeam transduce parakeet.nemo - --chunk-frames 5"
 )(transduce)
 command(
-    epilog="Examples: arcbeam transcribe parakeet-ctc-onnx talk.mp3 --lm 3gram.arpa.gz -o talk.srt; "
-    "arcbeam transcribe parakeet-ctc-onnx recordings/ -f vtt -o subtitles/"
+    epilog="Examples: arcbeam transcribe parakeet-ctc-0.6b-onnx talk.mp3 --lm 3gram.arpa.gz -o talk.srt; "
+    "arcbeam transcribe parakeet-ctc-0.6b-onnx recordings/ -f vtt -o subtitles/"
 )(transcribe)
 command(epilog="Example: arcbeam tune TLG.arcbeam log_probs.npz --reference reference.tsv --frame-shift 0.02")(tune)
 command(epilog="Example: arcbeam report hypotheses.jsonl --reference reference.tsv --audio recordings -o report.html")(
