@@ -294,9 +294,8 @@ def of_boosting():
         [row["share"] for row in rows_of("h200/gpu_boosting") if (row["lists"] == "new words") == new]
         for new in (False, True)
     )
-    table = "../../benchmarks/results/tables/gpu_boosting.md"
-    yield f"keeps [{min(listed):.0f} to {max(listed):.0f} % of its speed]({table}) with lists, and"
-    yield f"and {min(written):.0f} % or more with new words"
+    speed = f"[{min(listed):.0f} to {max(listed):.0f} % of its speed](../../benchmarks/results/tables/gpu_boosting.md)"
+    yield f"keeps {speed} with lists, and {min(written):.0f} % or more with new words"
     there, elsewhere = calibrated("there"), calibrated("false_alarms")
     yield f"the score that makes {there:.0f} % of false alarms on clear recordings makes {elsewhere:.0f} % on hard ones"
     new, whole = (partial(new_words, **how) for how in ({"why": "default"}, {"vocabulary": "whole"}))
