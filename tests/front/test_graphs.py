@@ -18,6 +18,14 @@ LABELS = ["<blank>", *CHARACTERS, "<space>"]
 SPOKEN = said(["c", "a", "b", "<space>", "d", "a", "d"], LABELS, 0)
 
 
+def lasting(labels, tokens):
+    """Log-probs whose best label of each frame is the next one; "-" is the blank."""
+    best = [tokens.index("<blank>" if label == "-" else label) for label in labels]
+    frames = np.full((len(best), len(tokens)), -9.0, np.float32)
+    frames[range(len(best)), best] = -0.001
+    return frames
+
+
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     folder = tmp_path / "cache"
@@ -51,7 +59,33 @@ def test_words_without_a_model(tmp_path):
         assert [words[i] for i in range(len(words))] == ["<eps>", "cab", "dad"]
     # No word costs more than another, whatever their order.
     one, other = (arcbeam.ctc_decoder(LABELS, words=words) for words in (["cab", "dad"], ["dad", "cab"]))
-    assert one.decode(SPOKEN).graph_score == other.decode(SPOKEN).graph_score == 0.0
+    assert one.decode(SPOKEN).graph_score == other.decode(SPOKEN).graph_score == -2 * 2**-9
+
+
+def test_words_of_one_token_without_a_model():
+    """A token that lasts several frames is its word once, and again after a blank; a longer word is preferred."""
+    tokens = ["天", "地", "人", "<blank>"]
+    decoder = arcbeam.ctc_decoder(tokens, words=["天", "地", "人", "地人"])
+    assert str(decoder.decode(lasting("天天-天地地地人人--", tokens))) == "天 天 地人"
+
+
+def test_lists_of_a_greedy_graph():
+    """A label that lasts is in them twice, of which a decoder warns; not with the topology normal."""
+    tokens = ["a", "b", "<blank>"]
+    frames = lasting("aab-", tokens)
+    with pytest.warns(UserWarning, match="topology normal, got a greedy one.*Graph.greedy.tokens, topology='normal'"):
+        found = arcbeam.ctc_decoder(tokens).decode(frames, nbest=2, confidence=True)
+    assert [entry.text for entry in found.nbest] == ["ab", "aab"] and found.confidence < 0.6
+    decoder = arcbeam.CtcDecoder(arcbeam.Graph.greedy(tokens, topology="normal"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = decoder.decode(frames, nbest=2, confidence=True, mbr=True)
+        assert decoder.stream(nbest=2).decode_chunk(frames, last=True).text == "ab"
+    assert found.text == found.mbr.text == "ab" and found.nbest[1].text != "aab" and found.confidence > 0.9
+    with pytest.warns(UserWarning, match="topology normal, got a greedy one"):
+        arcbeam.ctc_decoder(tokens).stream(confidence=True)
+    with pytest.raises(ValueError, match="expected topology among 'greedy', 'normal', got 'compact'"):
+        arcbeam.Graph.greedy(tokens, topology="compact")
 
 
 def test_the_text_of_a_word_list(tmp_path):

@@ -11,6 +11,7 @@ from arcbeam.arrays.bad_values import check_errors
 from arcbeam.core.checks import check_bool
 from arcbeam.core.confidence import ConfidenceMethod, resolve
 from arcbeam.core.threads import usable_cores
+from arcbeam.core.warn import warn
 from arcbeam.ctc.batches import DecodeCall
 from arcbeam.ctc.boost.boosts import Boosts, compiled_for
 from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
@@ -68,7 +69,17 @@ class BeamSearch:
         """The options of a call of decode, checked."""
         check_bool("logits", logits)
         check_errors(errors)
+        self.check_outputs(outputs)
         return DecodeCall(boost, outputs, self.method(frame_confidence), cuda_stream, errors, logits)
+
+    def check_outputs(self, outputs: Outputs) -> None:
+        """Warns of lattices of a graph in which a label that lasts is also the same label twice, at no cost."""
+        if outputs.needs_lattices and self.graph.meta.get("topology") == "greedy":
+            warn(
+                "nbest, confidence, mbr, lattice: expected a graph of the topology normal, got a greedy one, which "
+                "also reads a label that lasts as the same label twice: such entries are in its lists, and confidences "
+                "are too small; Graph.greedy(tokens, topology='normal') has no such paths"
+            )
 
     def method(self, frame_confidence: str | ConfidenceMethod | None) -> ConfidenceMethod | None:
         """How confidences of frames are measured, checked."""

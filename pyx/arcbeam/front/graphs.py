@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 GIVE_LEXICON = "give lexicon=, lines 'word token token ...'"
 KIND = "ctc"  # of a graph in the cache
+EQUAL = -0.000848  # log10 of the probability of every word where there is no language model: a cost of 2^-9
 FEWEST_LETTERS, LETTERS_SHARE = 3, 0.9  # by which a language model over letters is recognised
 
 
@@ -134,6 +135,8 @@ def _key(parts: Parts, separator: str | None, arpa: StrPath | None) -> str:
     cutter = parts.model.cutter
     said: list[Any] = [parts.table.tokens, parts.table.blank, separator, cutter and cutter.identity]
     files: list[StrPath] = []
+    if arpa is None:
+        said.append(EQUAL)
     for name, part in (("lm", arpa), ("lexicon", parts.lexicon), ("words", parts.words)):
         if isinstance(part, (str, os.PathLike)):
             files.append(part)
@@ -221,8 +224,11 @@ def _warn_of_letters(source: str, graph: Graph) -> None:
 
 
 def _write_equal(path: str, words: Iterable[str]) -> None:
-    """A model in which a word costs nothing."""
-    rows = ["-99\t<s>", "0\t</s>", *(f"0\t{word}" for word in words)]
+    """A model in which all words cost the same: next to nothing, but more than once is dearer.
+
+    In the topology `compact` a word of one token that lasts several frames can be read as one word or as several.
+    """
+    rows = ["-99\t<s>", "0\t</s>", *(f"{EQUAL}\t{word}" for word in words)]
     text = "\n".join(rows)
     with open(path, "w", encoding="utf-8") as file:
         file.write(f"\\data\\\nngram 1={len(rows)}\n\n\\1-grams:\n{text}\n\n\\end\\\n")

@@ -375,7 +375,7 @@ class Graph(CompiledGraph):
     @lists_options()
     def greedy(
         cls, tokens: StrPath | TokenTable | Iterable[str], *, blank: str | int | None = None,
-        separator: str | None = "auto",
+        separator: str | None = "auto", topology: str = "greedy",
     ) -> Self:  # fmt: skip
         """A graph without words and language model: its best path is the best label of each frame, collapsed.
 
@@ -392,17 +392,21 @@ class Graph(CompiledGraph):
         separator
             The token between words, or the mark that begins a word's first piece; "auto" for the one among
             <space>, |, U+2581 ... that the tokens have; None: the labels are one word.
+        topology
+            "greedy" has 3 arcs a label, and is for the best path: n-best lists, confidences, minimum Bayes risk and
+            lattices also count a label that lasts as the same label twice. For these take "normal", with as many arcs
+            as labels squared.
 
         Raises
         ------
         ValueError
-            None of the tokens is known to be the blank, or several may be the separator.
+            None of the tokens is known to be the blank, or several may be the separator; an unknown topology.
         FormatError
             The file of tokens breaks its format.
         """
         from arcbeam.recipe.recipe import greedy_fields
 
-        return cls.from_arcs(**greedy_fields(tokens, blank, separator))
+        return cls.from_arcs(**greedy_fields(tokens, blank, separator, topology))
 
     def save(self, path: StrPath) -> None:
         """Writes the graph in arcbeam's own format: versioned, checksummed, to be memory-mapped by `load`.

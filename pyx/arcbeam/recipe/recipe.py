@@ -127,12 +127,17 @@ def build_fields(
 
 
 def greedy_fields(
-    tokens: StrPath | TokenTable | Iterable[str], blank: str | int | None, separator: str | None
+    tokens: StrPath | TokenTable | Iterable[str], blank: str | int | None, separator: str | None, topology: str
 ) -> dict[str, Any]:
     """The arguments of `Graph.from_arcs` for greedy decoding; :meth:`arcbeam.Graph.greedy` documents them."""
     table = _as_tokens(tokens, blank)
     _warn_of_another_blank(table)
-    arcs = greedy_topology(len(table), table.blank)
+    _check_choice("topology", topology, ("greedy", "normal"))
+    arcs = (
+        greedy_topology(len(table), table.blank)
+        if topology == "greedy"
+        else make_topology(topology, len(table), table.blank)
+    )
     return {
         "arcs": (arcs.sources, arcs.targets, arcs.inputs, arcs.outputs, arcs.costs),
         "start": arcs.start,
@@ -141,7 +146,7 @@ def greedy_fields(
         "word_symbols": ["<eps>", *table.tokens],
         "join": "pieces",
         "separator": separator_of(table, separator),
-        "meta": {"topology": "greedy"},
+        "meta": {"topology": topology},
     }
 
 

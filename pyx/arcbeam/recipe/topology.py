@@ -44,7 +44,10 @@ def check_blank(what: str, num_columns: int, blank: int | None) -> int:
 
 
 def greedy_topology(num_columns: int, blank: int | None) -> ArcArrays:
-    """`compact` with the hub as its last state: of paths of equal cost the one wins that keeps the label (law 2)."""
+    """`compact` with the hub as its last state: of paths of equal cost the one wins that keeps the label (law 2).
+
+    The others are in its lists and lattices, too; `normal` has none of them, at N² arcs.
+    """
     # In `compact` the same label in two frames without a blank between may be read as two labels, at no cost.
     blank = check_blank("greedy decoding", num_columns, blank)
     labels = np.array([column + 1 for column in range(num_columns) if column != blank], np.int32)

@@ -94,6 +94,7 @@ class StreamingDecoder(HasStreams):
         check_bool("logits", logits)
         self._search.check_beam(boost)
         outputs, method = outputs_of(nbest, confidence, lattice, mbr), self._search.method(frame_confidence)
+        self._search.check_outputs(outputs)
         if method is not None:
             measure(method, self._search.columns)
         kept = outputs if outputs.needs_lattices else None
