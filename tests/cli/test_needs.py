@@ -17,7 +17,10 @@ COMMANDS = {
     "build-graph": (("build-graph", "--tokens", "t", "--lm", "l", "-o", "o"), BUILD_NEEDS),
 }
 
-VALUES = {"endpoint": "sherpa", "ilm_scale": "0.5", "lexicon_probabilities": "yes", "lodr_scale": "-0.5"}
+VALUES = {
+    "confidence_method": "max_prob", "endpoint": "sherpa", "ilm_scale": "0.5", "lexicon_probabilities": "yes",
+    "lodr_scale": "-0.5",
+}  # fmt: skip
 
 
 @cache  # typer makes all commands anew at each call
