@@ -119,16 +119,11 @@ def test_open_slot(run, sources):
     ("options", "message"),
     [
         (["--lm-words", "--open-slot"], "give --open-slot-score"),
-        (["--lm-words", "--open-slot", "--open-slot-score", "nan"], "open_slot_score to be a finite number"),
-        (["--lm-words", "--open-slot", "--epsilon-free"], "--open-slot: expected no --epsilon-free"),
-        (["--lm-words", "--open-slot", "--openfst", "TLG.fst"], "--open-slot: expected no --openfst"),
-        (["--open-slot", "--open-slot-score", "-3"], "--open-slot: this needs a lexicon"),
         (["--lm-words", "--epsilon-free", "--epsilon-free-limit", "0.01"], "epsilon_free_limit"),
         (["--lexicon", "gone.txt"], "gone.txt"),
         (["--word-list", "gone.txt"], "gone.txt"),
         (["--word-list", "words.txt", "--sentencepiece-model", "gone.model"], "gone.model"),
         (["--lm-words", "--blank", "nothing"], "nothing"),
-        (["--lm-words", "--lm-scale", "nan"], "lm_scale"),
         (["--lm-words", "--separator", "%"], "'%'"),
     ],
 )
@@ -180,6 +175,30 @@ def test_skipped_words_are_named(run, sources):
     assert "1 words with a character that is no token ('xyz')" in build(
         run, sources, "--word-list", sources / "words.txt"
     )[0].stderr  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--open-slot", "--open-slot-score", "nan"], "'--open-slot-score': expected a finite number, got nan"),
+        (["--open-slot", "--epsilon-free"], "'--open-slot': expected no --epsilon-free, because"),
+        (["--open-slot", "--openfst", "TLG.fst"], "'--open-slot': expected no --openfst, because"),
+        (["--lm-scale", "-1"], "'--lm-scale': expected a finite number of at least 0, got -1.0"),
+        (["--lm-scale", "nan"], "'--lm-scale': expected a finite number of at least 0, got nan"),
+        (["--word-insertion-penalty", "inf"], "'--word-insertion-penalty': expected a finite number, got inf"),
+    ],
+)
+def test_options_that_do_not_fit(run, options, message):
+    """They are errors of usage, before a file is read."""
+    given = ("--tokens", "gone.txt", "--lm", "gone.arpa", "--lm-words", "-o", "out.arc")
+    result = run("build-graph", *given, *options)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_an_open_slot_needs_a_lexicon(run):
+    result = run("build-graph", "--tokens", "gone.txt", "--lm", "gone.arpa", "-o", "out.arc", "--open-slot")
+    assert result.exit_code == 2 and "'--open-slot': this needs a lexicon" in result.stderr
 
 
 def test_a_name_of_openfst(run, sources):

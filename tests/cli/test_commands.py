@@ -66,7 +66,7 @@ def test_confidences_of_labels(run):
             assert all(0 < label["confidence"] <= 1 for label in one["labels"]) and "frame_confidence" not in one
             assert [label["start"] is None for label in one["labels"]] == [not more] * len(one["labels"])
     result = run("decode", "graph.arc", "in.npz", "-f", "json", "--frame-confidence", "high")
-    assert result.exit_code == 1 and '--frame-confidence: expected "max_prob" or "entropy"' in result.stderr
+    assert result.exit_code == 2 and "'--frame-confidence': expected max_prob or entropy, got" in result.stderr
 
 
 def test_boosts(run, tmp_path):

@@ -17,7 +17,10 @@ COMMANDS = {
     "build-graph": (("build-graph", "--tokens", "t", "--lm", "l", "-o", "o"), BUILD_NEEDS),
 }
 
-VALUES = {"endpoint": "sherpa", "ilm_scale": "0.5", "lexicon_probabilities": "yes", "lodr_scale": "-0.5"}
+VALUES = {
+    "confidence_method": "max_prob", "endpoint": "sherpa", "ilm_scale": "0.5", "lexicon_probabilities": "yes",
+    "lodr_scale": "-0.5",
+}  # fmt: skip
 
 
 @cache  # typer makes all commands anew at each call
@@ -100,6 +103,25 @@ def test_what_is_no_number(run, option, value, message):
     assert result.exit_code == 2
     text = " ".join(result.stderr.replace("│", " ").split())
     assert f"Invalid value for '{option}': {message}" in text
+
+
+@pytest.mark.parametrize("command", ["decode", "stream"])
+def test_a_boost_score(run, tmp_path, command):
+    """A bad one is an error of usage; one that no phrase of any list takes is told."""
+    own, others = tmp_path / "own.txt", tmp_path / "others.txt"
+    own.write_text("ah bee\t2.5\nbee\t2\n")
+    others.write_text("sea\n")
+    (tmp_path / "map.txt").write_text("one others.txt\n")
+    given = (command, "graph.arc", "in.npz", "--boost", own)
+    bad = run(*given, "--boost-score", "nan")
+    said = " ".join(bad.stderr.replace("│", " ").split())
+    assert bad.exit_code == 2
+    assert "Invalid value for '--boost-score': expected a natural log from -1000 to 1000, got nan" in said
+    note = "note: --boost-score: all phrases have scores of their own, so it changes nothing; leave it out"
+    assert note in run(*given, "--boost-score", "3").stderr
+    for more in ((), ("--boost-score", "3", "--boost-map", tmp_path / "map.txt")):
+        result = run(*given, *more)
+        assert result.exit_code == 0 and "--boost-score" not in result.stderr
 
 
 def test_a_number_has_two_limits(run):

@@ -98,7 +98,7 @@ def test_a_plot(run, tmp_path, reference):
         (("--beam", "8,x"), 2, "'--beam': expected numbers of at least 0 with commas between, such as 1,1.5,2"),
         (("--acoustic-scale", "0"), 2, "'--acoustic-scale': expected numbers of at least 0.01"),
         (("--word-insertion-penalty", "inf"), 2, "'--word-insertion-penalty': expected numbers with commas"),
-        (("--plot", "wer.xyz"), 1, "wer.xyz: --plot: expected a name such as wer.svg, wer.png or wer.pdf, got '.xyz'"),
+        (("--plot", "wer.xyz"), 2, "'--plot': expected a name such as wer.svg, wer.png or wer.pdf, got wer.xyz"),
         (("--output", "grid.json"), 2, "'--output': writes CSV, got grid.json; type --output grid.csv"),
         (("--output", "grid.xlsx"), 2, "'--output': writes CSV, got grid.xlsx; type --output grid.csv"),
         (("--output", "nowhere/grid.csv"), 1, "nowhere/grid.csv: the folder does not exist"),

@@ -298,6 +298,8 @@ def test_reads_files(tmp_path):
         path.write_text(text)
         with pytest.raises(FormatError, match=message):
             Boost.read(path)
+    with pytest.raises(ValueError, match=r"^score: expected a natural log from -1000 to 1000, got nan"):
+        Boost.read(path, float("nan"))
 
 
 def test_a_lexicon_in_place_of_phrases(tmp_path):

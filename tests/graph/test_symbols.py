@@ -196,8 +196,16 @@ def test_blank_by_name_and_by_column(tmp_path):
         ),
         ("<blk>,0\na,1\n", None, r"got a comma before the ids, such as '<blk>,0': write a space or a tab in its place"),
         ("u1\tyes no\nu2\tno\n", None, r"got several words a line, such as 'u1\\tyes no'"),
-        ('{"<blk>": 0, "a": 1}', None, r"got JSON, which arcbeam\.ctc_decoder reads"),
-        ('[\n  "<blk>",\n  "a"\n]\n', None, r"got JSON, which arcbeam\.ctc_decoder reads"),
+        (
+            '{"<blk>": 0, "a": 1}',
+            None,
+            r"got JSON, which arcbeam\.ctc_decoder reads from a file whose name ends in \.json",
+        ),
+        (
+            '[\n  "<blk>",\n  "a"\n]\n',
+            None,
+            r"got JSON, which arcbeam\.ctc_decoder reads from a file whose name ends in \.json",
+        ),
     ],
 )
 def test_bad_token_files(tmp_path, text, blank, message):

@@ -325,6 +325,16 @@ def test_names_with_white_space(tmp_path, name):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("kind", [list, iter])
+def test_a_name_for_two_lattices(tmp_path, kind):
+    """A sequence is refused before anything is written, and what came before stays."""
+    (tmp_path / "a.ark").write_bytes(b"older")
+    pairs = [(name, random_lattice(0)) for name in ("a", "b", "a")]
+    with pytest.raises(ValueError, match="got 'a' for the items 0 and 2; rename one of them"):
+        arcbeam.write_lattices(tmp_path / "a.ark", kind(pairs))
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"older"]
+
+
 DAMAGED = {
     "empty": (b"", "got an empty file"),
     "id alone": (b"utt", "the file ends after b'utt'"),

@@ -1,5 +1,6 @@
 """The arrays of a lattice: against whole paths, through pickles, and as OpenFst."""
 
+import copy
 import pickle
 
 import numpy as np
@@ -111,6 +112,15 @@ def test_pickles_have_the_arrays_and_not_the_graph():
     data = pickle.dumps(random_lattice(2))
     assert b"arcbeam.graph" not in data
     assert not {"_batch", "_index", "_found"} & set(vars(pickle.loads(data)))
+
+
+def test_a_copy_has_the_graph():
+    lattice = of_search("whole")
+    again = copy.copy(lattice)
+    assert again is not lattice and again._batch is lattice._batch
+    assert [one.words for one in again.nbest(2)] == [one.words for one in lattice.nbest(2)]
+    pickled = pickle.loads(pickle.dumps(lattice))
+    assert copy.copy(pickled).prune(2.0).to_dot() == lattice.prune(2.0).to_dot()
 
 
 def of_search(name):

@@ -86,6 +86,16 @@ def test_bad_probabilities(tmp_path, bad):
         Lexicon.from_file(path, TOKENS, probabilities=True)
 
 
+@pytest.mark.parametrize("bad", ["0", "2.0", "nan"])
+def test_a_bad_probability_is_found_where_all_are_numbers(tmp_path, bad):
+    path = write(tmp_path, f"a 0.5 a\nb {bad} b\n")
+    with pytest.raises(FormatError, match=f"line 2: expected a probability above 0 and at most 1.*got '{bad}'"):
+        Lexicon.from_file(path, TOKENS)
+    path = write(tmp_path, f"one 1 a\nb {bad} b\n")  # 1 is a token, so these are tokens
+    with pytest.raises(FormatError, match=f"line 2: expected tokens of the model, got '{bad}' in the word 'b'"):
+        Lexicon.from_file(path, TOKENS)
+
+
 def test_spell(tmp_path):
     lexicon = Lexicon.spell(["ab", "b'a", "xa", "ab", "<s>", "<eps>"], TOKENS)
     assert entries(lexicon) == [("ab", (1, 2), 0), ("b'a", (2, 3, 1), 0)]

@@ -226,8 +226,8 @@ def test_a_damaged_model(files):
     ("options", "kind", "message"),
     [
         ({"open_slot": False, "open_slot_score": -1.0}, ValueError, "open_slot_score: this needs open_slot=True"),
-        ({"open_slot_score": math.nan}, ValueError, "expected open_slot_score to be a finite number, got nan"),
-        ({"open_slot_score": "-1"}, TypeError, "expected open_slot_score to be a number, got str"),
+        ({"open_slot_score": math.nan}, ValueError, "open_slot_score: expected a finite number, got nan"),
+        ({"open_slot_score": "-1"}, TypeError, "open_slot_score: expected a number, got str"),
         ({"epsilon_free": True}, ValueError, "open_slot: expected epsilon_free=False"),
         ({"openfst": "TLG.fst"}, ValueError, "open_slot: expected no openfst="),
     ],

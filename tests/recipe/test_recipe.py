@@ -257,13 +257,13 @@ def test_spelled_lexicon_gives_the_graph_its_separator(files):
 @pytest.mark.parametrize(
     "options,message",
     [
-        ({"topology": "ctc"}, "expected topology among 'compact', 'normal', 'eesen', 'identity', got 'ctc'"),
-        ({"separator_rule": "two"}, "expected separator_rule among 'auto', 'none'"),
+        ({"topology": "ctc"}, "topology: expected one of 'compact', 'normal', 'eesen', 'identity', got 'ctc'"),
+        ({"separator_rule": "two"}, "separator_rule: expected one of 'auto', 'none'"),
         ({"separator_rule": "one"}, "separator rule 'one' needs a separator token"),
-        ({"lm_scale": -1.0}, "lm_scale to be a finite number of at least 0, got -1.0"),
-        ({"lm_scale": float("nan")}, "lm_scale to be a finite number"),
-        ({"word_insertion_penalty": float("inf")}, "word_insertion_penalty to be a finite number, got inf"),
-        ({"token_encoding": "utf-8"}, "token_encoding among 'names', 'nemo', got 'utf-8'"),
+        ({"lm_scale": -1.0}, "lm_scale: expected a finite number of at least 0, got -1.0"),
+        ({"lm_scale": float("nan")}, "lm_scale: expected a finite number"),
+        ({"word_insertion_penalty": float("inf")}, "word_insertion_penalty: expected a finite number, got inf"),
+        ({"token_encoding": "utf-8"}, "token_encoding: expected one of 'names', 'nemo', got 'utf-8'"),
         (
             {"separator": "|"},
             r"separator: expected one of the \d+ tokens, got '\|'; it may be '<space>' \(column \d+\)",
@@ -276,7 +276,7 @@ def test_bad_options(files, options, message):
 
 
 def test_options_that_are_no_numbers(files):
-    with pytest.raises(TypeError, match="expected lm_scale to be a number, got str"):
+    with pytest.raises(TypeError, match="lm_scale: expected a number, got str"):
         Graph.build(TOKENS, files / "lexicon.txt", files / "lm.arpa", progress=False, lm_scale="1")
 
 

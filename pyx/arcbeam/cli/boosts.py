@@ -4,10 +4,13 @@ from collections.abc import Callable, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
+import typer
+
 from arcbeam.cli.console import explain
 from arcbeam.cli.score import named
 from arcbeam.cli.terminal import note
 from arcbeam.core.errors import FormatError
+from arcbeam.ctc.options import DEFAULT_BOOST
 
 if TYPE_CHECKING:
     from arcbeam.ctc.boost.boost import Boost
@@ -54,14 +57,29 @@ class BoostFiles(Generic[List]):
 
 
 def word_boosts(
-    boost: Path | None, boost_map: Path | None, boost_score: float | None, boost_lexicon: Path | None
+    boost: Path | None, boost_map: Path | None, boost_score: float, boost_lexicon: Path | None
 ) -> "BoostFiles[Boost] | None":
     """The lists of words, if there are any: of all utterances and of single ones."""
     if boost is None and boost_map is None:
         return None
     from arcbeam.ctc.boost.boost import Boost
+    from arcbeam.ctc.boost.phrases import checked_score
 
-    return BoostFiles(lambda path: Boost.read(path, boost_score, pronunciations=boost_lexicon), boost, boost_map)
+    try:
+        score = checked_score(None, boost_score)
+    except ValueError as error:
+        raise typer.BadParameter(str(error).partition(": ")[2], param_hint="'--boost-score'") from None
+    lists: list[Boost] = []
+
+    def read(path: Path) -> Boost:
+        lists.append(Boost.read(path, score, pronunciations=boost_lexicon))
+        return lists[-1]
+
+    found = BoostFiles(read, boost, boost_map)  # which reads them all
+    given = set[float]().union(*(one.phrases.values() for one in lists if score != DEFAULT_BOOST))
+    if given and score not in given:
+        note("note: --boost-score: all phrases have scores of their own, so it changes nothing; leave it out")
+    return found
 
 
 def tell_unused(lexicon: Path | None, graph: "Graph") -> None:

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -136,16 +136,23 @@ def build_graph(
         )
     check_output(output, "a graph of arcbeam")
     from arcbeam.cli.graphs import build
+    from arcbeam.graph.build_options import BuildOptions
+    from arcbeam.recipe.recipe import check_options
 
+    options: dict[str, Any] = {
+        "separator": None if separator == "none" else separator, "topology": topology.value,
+        "epsilon_free": epsilon_free, "epsilon_free_limit": epsilon_free_limit,
+        "words_by_last_token": words_by_last_token, "token_self_loops": not no_token_self_loops, "lm_scale": lm_scale,
+        "word_insertion_penalty": word_insertion_penalty, "separator_rule": separator_rule.value,
+        "blank": opt.parse_blank(blank), "probabilities": ANSWERS[lexicon_probabilities],
+        "token_encoding": token_encoding.value, "openfst": openfst, "max_bytes": max_bytes, "open_slot": open_slot,
+        "open_slot_score": open_slot_score,
+    }  # fmt: skip
+    with opt.usage_errors():
+        check_options(BuildOptions(**options), lexicon is not None or word_list is not None or lm_words)
     graph = build(
         tokens=tokens, lm=lm, lexicon=lexicon, word_list=word_list, lm_words=lm_words,
-        sentencepiece_model=sentencepiece_model,
-        separator=None if separator == "none" else separator, topology=topology.value, epsilon_free=epsilon_free,
-        epsilon_free_limit=epsilon_free_limit, words_by_last_token=words_by_last_token,
-        token_self_loops=not no_token_self_loops, lm_scale=lm_scale, word_insertion_penalty=word_insertion_penalty,
-        separator_rule=separator_rule.value, blank=opt.parse_blank(blank), probabilities=ANSWERS[lexicon_probabilities],
-        token_encoding=token_encoding.value, openfst=openfst, max_bytes=max_bytes, open_slot=open_slot,
-        open_slot_score=open_slot_score,
+        sentencepiece_model=sentencepiece_model, **options,
     )  # fmt: skip
     graph.save(output)
     note(f"wrote {output}: {graph.num_states:,} states, {graph.num_arcs:,} arcs, {output.stat().st_size / 1e6:,.1f} MB")

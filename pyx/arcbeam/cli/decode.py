@@ -26,7 +26,6 @@ from arcbeam.cli.outputs import (
 )
 from arcbeam.cli.parameters import takes_groups
 from arcbeam.cli.terminal import note, progress
-from arcbeam.core.confidence import resolve
 from arcbeam.core.json_lines import LEFT_OUT
 
 if TYPE_CHECKING:
@@ -343,7 +342,6 @@ def _check_format(format: Format, frame_shift: float | None, answers: opt.Answer
     """A usage error for outputs that the format has no place for."""
     check_times(format, frame_shift)
     check_format(format, of_json=answers.of_json(), confidence=answers.confidence)
-    resolve(answers.frame_confidence, "--frame-confidence")
 
 
 def _decode_files(

@@ -1,7 +1,8 @@
 """Options that commands share: names, units and help texts in one place. `DecoderOptions` validates the values."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from arcbeam.cli.outputs import Format
+from arcbeam.core.confidence import NAMES as MEASURES
 from arcbeam.core.sizes import as_bytes
 from arcbeam.ctc.options import DEFAULT_BOOST as DEFAULT_BOOST
 from arcbeam.ctc.options import OF_GPU_MEMORY, PLACEMENTS, UNKNOWN_WORDS, DecoderOptions
@@ -59,8 +61,15 @@ def decoder_options(*groups: Any, **options: Any) -> DecoderOptions:
     given = {field.name: given[field.name] for field in fields(DecoderOptions) if field.name in given}
     for name in {"max_active", "hypotheses_per_state"} & given.keys():
         given[name] = given[name] or None
-    try:
+    with usage_errors():
         return DecoderOptions(**given, **options)
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """A context in which an error about an option of Python is a usage error about that of the command line."""
+    try:
+        yield
     except (TypeError, ValueError) as error:
         name, colon, reason = str(error).partition(": ")
         if not colon:
@@ -126,6 +135,13 @@ def check_size(value: str | None) -> str | None:
     return value
 
 
+def check_measure(value: str | None) -> str | None:
+    """Return the name of a measure of confidence as it was given; anything else is a usage error."""
+    if value is not None and value not in MEASURES:
+        raise typer.BadParameter(f"expected {' or '.join(MEASURES)}, got {value!r}")
+    return value
+
+
 def check_shard(value: str | None) -> str | None:
     """Return a shard as it was given, such as 1/8; anything else is a usage error."""
     from arcbeam.jobs.shards import Shard
@@ -158,7 +174,7 @@ FormatOfOutput = Annotated[Format, typer.Option(
     help="text: 'id words'; trn: 'words (id)'; ctm: a word and its seconds a line; stm: the seconds of the first word "
     "and the last, and the words; json: one object per line.")]
 FrameConfidence = Annotated[str | None, typer.Option(
-    metavar="METHOD", show_default="none", rich_help_panel=ANSWERS,
+    metavar="METHOD", show_default="none", rich_help_panel=ANSWERS, callback=check_measure,
     help="max_prob or entropy: also give how sure the model is of each label and word, from its log-probs alone; "
     "needs --format json.")]
 ConfidenceAggregation = Annotated[str, typer.Option(

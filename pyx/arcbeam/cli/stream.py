@@ -10,7 +10,6 @@ from arcbeam.cli.console import guarded
 from arcbeam.cli.endpoints import EndpointRules, EndpointValues, check_seconds, endpoint_of
 from arcbeam.cli.outputs import STDOUT, Format, check_format, check_ids, check_name, check_times, open_output
 from arcbeam.cli.parameters import takes_groups
-from arcbeam.core.confidence import resolve
 from arcbeam.words import as_dicts
 
 if TYPE_CHECKING:
@@ -72,7 +71,6 @@ def stream(
     check_times(format, frame_shift)
     of_json = answers.of_json() | {"interim-answers": interim_answers, "posteriors": posteriors}
     check_format(format, of_json=of_json, confidence=answers.confidence)
-    resolve(answers.frame_confidence, "--frame-confidence")
     rules = endpoint_of(endpoint, endpoint_rule)
     settings = opt.decoder_options(
         search, answers, posterior, large, frame_shift=frame_shift, device=device, threads=threads,

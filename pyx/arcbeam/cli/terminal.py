@@ -29,7 +29,7 @@ CLEAR = "\r\x1b[2K"
 NOTE, QUOTE = "note: ", "'"
 KEYWORD = re.compile(
     r"(?<![^\s(])([a-z][a-z_]*)=('[^']*'|\d+(?:\.\d+)?|True|False|None|)(?=[,;:.)]*(?:\s|$))"
-    r"(?: \((--[a-z-]+)\))?(?: to Graph\.load| when it is (?:loaded|made))?"
+    r"(?: \((--[a-z-]+)\))?(?: to Graph\.load| when (?:it is loaded|(?:it|the decoder) is made))?"
 )
 """An option of a function in a message, such as blank=, channel='mean', or pronunciations= (--boost-lexicon)."""
 

@@ -28,7 +28,6 @@ from arcbeam.cli.outputs import (
 )
 from arcbeam.cli.parameters import takes_groups
 from arcbeam.cli.terminal import note, progress, steps
-from arcbeam.core.confidence import resolve
 from arcbeam.core.errors import FormatError
 from arcbeam.words import as_dicts, finite
 
@@ -107,7 +106,7 @@ def transduce(
         "--confidence", rich_help_panel=opt.ANSWERS, help="Also give the confidence of each word, from 0 to 1, for "
         "json and ctm, and of each token, for json.")] = False,
     confidence_method: Annotated[str, typer.Option(
-        "--confidence-method", metavar="max_prob|entropy", rich_help_panel=opt.ANSWERS,
+        "--confidence-method", metavar="max_prob|entropy", rich_help_panel=opt.ANSWERS, callback=opt.check_measure,
         help="How --confidence measures how sure the model is of a token.")] = "entropy",
     confidence_aggregation: Annotated[str, typer.Option(
         "--confidence-aggregation", metavar="mean|min|max|prod", rich_help_panel=opt.ANSWERS,
@@ -179,7 +178,6 @@ def transduce(
     archive = check_lattice_file(lattice, output)
     if archive == STDOUT and jobs.resume:
         raise typer.BadParameter("expected a file for --lattice, which a run can go on with", param_hint="'--resume'")
-    resolve(confidence_method, "--confidence-method")
     if chunk_frames is None and opt.STDIN in inputs:
         raise typer.BadParameter("- is read in chunks: needs --chunk-frames", param_hint="'INPUT'")
     for option in ("batch_size", "resume", "shard", "skip_errors"):
@@ -198,6 +196,18 @@ def transduce(
     devices = opt.devices_of(device)
     if chunk_frames is not None and len(devices) > 1:
         raise typer.BadParameter("expected one GPU for --chunk-frames, got cuda:all", param_hint="'--device'")
+    from arcbeam.transducer.options import TransducerOptions, check_nbest
+
+    search: dict[str, Any] = {
+        "max_symbols": max_symbols, "confidence": confidence_method if confidence else None,
+        "confidence_aggregation": confidence_aggregation, "frame_shift": frame_shift, "precision": precision,
+        "threads": threads, "boosting_tree_alpha": boosting_tree_alpha, "ngram_lm_alpha": ngram_lm_alpha,
+        "lodr_scale": lodr_scale, "ilm_scale": ilm_scale, "beam": beam, "max_hypotheses": max_hypotheses,
+        "merge": merge, "length_power": length_power, "settle_frames": settle_frames, "merge_context": merge_context,
+    }  # fmt: skip
+    search = {name: one for name, one in search.items() if one is not None}
+    with opt.usage_errors():
+        check_nbest(TransducerOptions(blank_id=0, device=devices[0], **search), nbest or None)
     rules = endpoint_of(endpoint, endpoint_rule)
     check_transducer(rules)
     from arcbeam.cli.boosts import BoostFiles
@@ -212,19 +222,12 @@ def transduce(
     if is_done(job):
         return
     given: dict[str, Any] = {
-        "tokenizer": tokenizer, "max_symbols": max_symbols,
-        "confidence": confidence_method if confidence else None,
-        "confidence_aggregation": confidence_aggregation, "frame_shift": frame_shift,
-        "precision": precision, "threads": threads, "max_bytes": max_bytes,
-        "boosting_tree_alpha": boosting_tree_alpha, "ngram_lm_model": ngram_lm, "ngram_lm_alpha": ngram_lm_alpha,
+        "tokenizer": tokenizer, "max_bytes": max_bytes, "ngram_lm_model": ngram_lm, "lodr_model": lodr,
         "ngram_lm_tokens": None if ngram_lm_tokens is None else _first_words(ngram_lm_tokens),
-        "lodr_model": lodr, "lodr_scale": lodr_scale, "ilm_scale": ilm_scale,
-        "beam": beam, "max_hypotheses": max_hypotheses, "merge": merge, "length_power": length_power,
-        "settle_frames": settle_frames, "merge_context": merge_context,
     }  # fmt: skip
     with steps(f"loading {model}"):
         try:
-            given = {name: one for name, one in given.items() if one is not None}
+            given = search | {name: one for name, one in given.items() if one is not None}
             decoders = [_reader_of_model(model)(model, device=one, **given) for one in devices]
         except FormatError as error:
             if "unknown array" not in str(error):

@@ -285,7 +285,9 @@ def _check_picture(path: Path) -> None:
 
     kinds = require("matplotlib.backend_bases", "a plot", "matplotlib").FigureCanvasBase.get_supported_filetypes()
     if path.suffix[1:].lower() not in kinds:
-        raise Failure(f"{path}: --plot: expected a name such as wer.svg, wer.png or wer.pdf, got {path.suffix!r}")
+        raise typer.BadParameter(
+            f"expected a name such as wer.svg, wer.png or wer.pdf, got {path}", param_hint="'--plot'"
+        )
 
 
 def _draw(points: list[Point], path: Path, unit: str) -> None:

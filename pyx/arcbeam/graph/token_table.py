@@ -167,7 +167,7 @@ def other_form(lines: Sequence[str]) -> str | None:
             json.loads("\n".join(lines))
         except (ValueError, RecursionError):
             return None  # a token may begin so
-        return "JSON, which arcbeam.ctc_decoder reads"
+        return "JSON, which arcbeam.ctc_decoder reads from a file whose name ends in .json"
     fields = [line.split(maxsplit=1) for line in lines]
     are_pairs = all(len(both) == 2 for both in fields) and not all(both[1].isdecimal() for both in fields)
     if are_pairs and sorted(both[0] for both in fields) == sorted(map(str, range(len(lines)))):

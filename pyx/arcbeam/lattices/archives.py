@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeAlias
@@ -74,7 +74,7 @@ def write_lattices(
     Raises
     ------
     ValueError
-        An utterance's name is empty or has white space; or a specifier of what arcbeam does not write.
+        An utterance's name is empty, has white space, or occurs twice; or a specifier of what arcbeam does not write.
     TypeError
         What is no lattice.
     """
@@ -84,11 +84,26 @@ def write_lattices(
         )
     if not isinstance(lattices, Iterable):
         raise TypeError(f"lattices: expected {EXPECTED}, got {type(lattices).__name__}")
+    pairs: Iterable[Any] = _checked(lattices.items() if isinstance(lattices, Mapping) else lattices)
+    if isinstance(lattices, Sequence):
+        pairs = list(pairs)  # an error comes before anything is written
     with lattice_archive(path, text=text, acoustic_scale=acoustic_scale, determinize=determinize, scp=scp) as add:
-        for pair in lattices.items() if isinstance(lattices, Mapping) else lattices:
-            if not isinstance(pair, tuple) or len(pair) != 2:
-                raise TypeError(f"lattices: expected {EXPECTED}, got an item of type {type(pair).__name__}")
-            add(*pair)
+        for utterance, lattice in pairs:
+            add(utterance, lattice)
+
+
+def _checked(items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    """The items, which are pairs; no two of them have the same name."""
+    positions: dict[str, int] = {}
+    for position, pair in enumerate(items):
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise TypeError(f"lattices: expected {EXPECTED}, got an item of type {type(pair).__name__}")
+        if isinstance(pair[0], str) and (first := positions.setdefault(pair[0], position)) != position:
+            raise ValueError(
+                f"lattices: expected a name of its own for each lattice, got {pair[0]!r} for the items {first} and "
+                f"{position}; rename one of them"
+            )
+        yield pair
 
 
 @contextmanager

@@ -406,24 +406,36 @@ def _entries(path: str | os.PathLike[str], max_bytes: int | str | None) -> Itera
 def _has_probabilities(path: str | os.PathLike[str], tokens: TokenTable, max_bytes: int | str | None) -> bool:
     names = set(tokens.tokens)
     may_be_tokens = False
-    for _, parts in _entries(path, max_bytes):
+    bad: tuple[int, str] | None = None  # the first number that is no probability
+    for number, parts in _entries(path, max_bytes):
         second = parts[1] if len(parts) > 1 else ""
-        if not _is_probability(second):
+        if not _is_number(second):
             return False
+        if bad is None and not _is_probability(second):
+            bad = number, second
         may_be_tokens |= second in names
     if not may_be_tokens:
+        if bad is not None:
+            _cost(bad[1], f"{path}, line {bad[0]}")  # which raises the error
         return True
+    if bad is not None:
+        return False
     raise FormatError(
         f"{path}: cannot tell whether the second field is a probability or a token: every one is a number above 0 and "
         "at most 1, and some are tokens too. Say which with probabilities=True or probabilities=False."
     )
 
 
-def _is_probability(text: str) -> bool:
+def _is_number(text: str) -> bool:
     try:
-        return 0.0 < float(text) <= 1.0
+        float(text)
     except ValueError:
         return False
+    return True
+
+
+def _is_probability(text: str) -> bool:
+    return _is_number(text) and 0.0 < float(text) <= 1.0
 
 
 def _cost(text: str, where: str) -> float:

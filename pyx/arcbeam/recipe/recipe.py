@@ -57,12 +57,7 @@ def build_fields(
     options: BuildOptions,
 ) -> dict[str, Any]:
     """The arguments of `Graph` for a graph that is built; :meth:`arcbeam.Graph.build` documents them and the errors."""
-    _check_choice("topology", options.topology, TOPOLOGIES)
-    _check_choice("separator_rule", options.separator_rule, ("auto", *SEPARATOR_RULES))
-    _check_choice("token_encoding", options.token_encoding, ("names", "nemo"))
-    _check_number("lm_scale", options.lm_scale, lowest=0.0)
-    _check_number("word_insertion_penalty", options.word_insertion_penalty)
-    _check_slot(options, lexicon)
+    check_options(options, lexicon is not None)
     check_lexicon(lexicon)
     algebra.check_available()
     digest, lm = getattr(lm, "digest", None), arpa_of(lm)
@@ -278,7 +273,17 @@ def _weights(options: BuildOptions, reporter: Reporter) -> dict[str, Any]:
     }
 
 
-def _check_slot(options: BuildOptions, lexicon: object) -> None:
+def check_options(options: BuildOptions, has_lexicon: bool) -> None:
+    """Raises TypeError or ValueError for options that no graph can be built with, with or without a lexicon."""
+    _check_choice("topology", options.topology, TOPOLOGIES)
+    _check_choice("separator_rule", options.separator_rule, ("auto", *SEPARATOR_RULES))
+    _check_choice("token_encoding", options.token_encoding, ("names", "nemo"))
+    _check_number("lm_scale", options.lm_scale, lowest=0.0)
+    _check_number("word_insertion_penalty", options.word_insertion_penalty)
+    _check_slot(options, has_lexicon)
+
+
+def _check_slot(options: BuildOptions, has_lexicon: bool) -> None:
     if not options.open_slot:
         if options.open_slot_score is not None:
             raise ValueError("open_slot_score: this needs open_slot=True")
@@ -290,7 +295,7 @@ def _check_slot(options: BuildOptions, lexicon: object) -> None:
                 f"open_slot_score: expected a natural log of a probability, at most 0, got "
                 f"{options.open_slot_score!r}; a cost of {options.open_slot_score:g} is {-options.open_slot_score:g}"
             )
-    if lexicon is None:
+    if not has_lexicon:
         raise ValueError("open_slot: this needs a lexicon; a graph of tokens can write any word as it is")
     if options.epsilon_free:
         raise ValueError("open_slot: expected epsilon_free=False, because new words enter after a back-off")
@@ -417,12 +422,12 @@ def _as_tokens(tokens: Any, blank: str | int | None) -> TokenTable:
 
 def _check_choice(name: str, value: object, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise ValueError(f"expected {name} among {', '.join(map(repr, known))}, got {value!r}")
+        raise ValueError(f"{name}: expected one of {', '.join(map(repr, known))}, got {value!r}")
 
 
 def _check_number(name: str, value: float, lowest: float = -np.inf) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"expected {name} to be a number, got {type(value).__name__}")
+        raise TypeError(f"{name}: expected a number, got {type(value).__name__}")
     if not np.isfinite(as_float(name, value, "that is finite")) or value < lowest:
         least = "" if lowest == -np.inf else f" of at least {lowest:g}"
-        raise ValueError(f"expected {name} to be a finite number{least}, got {value!r}")
+        raise ValueError(f"{name}: expected a finite number{least}, got {value!r}")

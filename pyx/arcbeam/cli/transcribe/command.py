@@ -59,11 +59,8 @@ class Subtitles:
                     param_hint=f"'--{given[0].replace('_', '-')}'",
                 )
             return None
-        try:
+        with opt.usage_errors():
             return SubtitleRules(**vars(self))
-        except ValueError as error:
-            name, _, reason = str(error).partition(": ")
-            raise typer.BadParameter(reason, param_hint=f"'--{name.replace('_', '-')}'") from None
 
 
 @guarded

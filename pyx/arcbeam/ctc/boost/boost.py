@@ -159,10 +159,12 @@ class Boost:
         ------
         FormatError
             A line whose phrase has no words or occurs twice, or whose score is not a number; the message names it.
+        TypeError, ValueError
+            `score` is no number, or is NaN or beyond 1000 in size.
         OSError
             The file cannot be read.
         """
-        given = DEFAULT_BOOST if score is None else score
+        given = checked_score(None, DEFAULT_BOOST if score is None else score)
         phrases = read_phrases(path, given, lambda text: normalised([text])[0], checked_score)
         made = cls(
             phrases, depth_scaling=depth_scaling, pronunciations=pronunciations, segmentations=segmentations,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -334,6 +334,11 @@ class LatticeArrays:
             _symbol_bytes("labels", labels if self.label_symbols else ()),
             _symbol_bytes("words", words if self.word_symbols else ()),
         )
+
+    def __copy__(self) -> Self:
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
 
     def __getstate__(self) -> dict[str, Any]:
         for name in DERIVED:

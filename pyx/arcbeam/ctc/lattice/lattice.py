@@ -65,7 +65,7 @@ class Lattice(LatticeForms):
     another. Arrays are read-only and made when they are first read. Scores are natural logs: minus costs.
 
     A pickled lattice has the values of its arrays, but neither the graph nor language models: it can be pruned,
-    searched, drawn and written, and cannot be rescored.
+    searched, drawn and written, and cannot be rescored. One made by ``copy.copy`` can be.
     """
 
     @lists_options()
