@@ -84,7 +84,7 @@ def test_lists_of_a_greedy_graph():
     assert found.text == found.mbr.text == "ab" and found.nbest[1].text != "aab" and found.confidence > 0.9
     with pytest.warns(UserWarning, match="topology normal, got a greedy one"):
         arcbeam.ctc_decoder(tokens).stream(confidence=True)
-    with pytest.raises(ValueError, match="expected topology among 'greedy', 'normal', got 'compact'"):
+    with pytest.raises(ValueError, match="topology: expected one of 'greedy', 'normal', got 'compact'"):
         arcbeam.Graph.greedy(tokens, topology="compact")
 
 
