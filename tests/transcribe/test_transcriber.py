@@ -155,6 +155,13 @@ def test_what_objects_show(model, short_windows):
         (np.zeros((1600, 2)), {"channel": 2}, ValueError, "audio: expected a channel from 0 to 1 or 'mean', got chann"),
         (np.zeros((1600, 2)), {"channel": "left"}, TypeError, "channel: expected a number, 'mean' or None, got 'left'"),
         (np.zeros(1600), {"sample_rate": 8000.5}, TypeError, "sample_rate: expected a whole number"),
+        (
+            np.zeros(1600),
+            {"sample_rate": 0},
+            ValueError,
+            "sample_rate: expected a whole number of at least 1, .* got 0",
+        ),
+        (np.zeros(1600), {"sample_rate": False}, TypeError, "sample_rate: expected a whole number .* got bool"),
         ([np.zeros(9600), np.zeros(9)], {}, ValueError, r"audio\[1\]: expected a recording of at least"),
         (7, {}, TypeError, "audio: expected the samples of a recording"),
     ],
