@@ -116,7 +116,7 @@ class Transcriber(Fixed):
         of_decoder: dict[str, Any] = {"blank": blank, "transducer": transducer, **options}
         of_onnx = {"model_type": model_type, "quantization": quantization, "preprocessor": preprocessor}
         self._model: AcousticModel = open_model(model, lm, processor, toolkit, confidence, of_decoder, of_onnx)
-        self._shift = check_decoder(self.model, confidence)
+        self._shift = check_decoder(self.model, confidence, is_opened=self.model is model)
         self._frame_samples = samples_of_a_frame(self._shift, self.sample_rate)
         self._plan = self._plan_of_files(window_seconds, overlap_seconds)
         self._batch_size, self._endpoint, self._confidence = batch_size, endpoint or PAUSES, confidence
