@@ -28,6 +28,8 @@ INPUTS = {
     "inf in float16": ([spoiled(np.inf, np.float16)], None, ValueError, r"got inf in utterance 0, frame 5, column 3"),
     "too narrow": ([GOOD[:, :4]], None, ValueError, r"log_probs\[0\]: expected 5 columns, got 4"),
     "length beyond": (GOOD[None], [9], ValueError, r"lengths\[0\]: expected 0 to 8 frames, got 9"),
+    "share of one": (GOOD, 1.0, TypeError, r"lengths: .* got float64 \(are they shares of the longest"),
+    "bool of one": (GOOD, True, TypeError, r"lengths: expected integers, got bool$"),
     "text": ("log_probs.npy", None, TypeError, r"expected an array .* got str"),
 }
 

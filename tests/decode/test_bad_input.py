@@ -79,7 +79,7 @@ INPUTS = {
         [GOOD.astype(np.int32)],
         None,
         TypeError,
-        r"log_probs\[0\]: expected float32 or float16 log-probs, got int32",
+        r"log_probs\[0\]: expected float32 or float16 log-probs, got int32; give log_probs\[0\].astype\('float32'\)$",
     ),
     "long double": ([GOOD.astype(np.longdouble)], None, TypeError, r"log_probs\[0\]: expected float32 .* got"),
     "one more column": ([np.zeros((3, 33), np.float32)], None, ValueError, r"got 33 \(do the tokens lack one"),
@@ -93,6 +93,13 @@ INPUTS = {
     "mask of padding in front": (GOOD[None], np.arange(12)[None] > 3, ValueError, r"mask of ones and then zeros"),
     "mask of other values": (GOOD[None], np.full((1, 12), 2), ValueError, r"mask of ones and then zeros"),
     "int": (np.zeros((1, 3, 32), int), None, TypeError, r"got int64"),
+    "ragged": (
+        np.array([GOOD, GOOD[:5]], object),
+        None,
+        TypeError,
+        r"float16 log-probs, got object; give list\(log_probs\)$",
+    ),
+    "objects": (GOOD[None].astype(object), None, TypeError, r"got object; give log_probs.astype\('float32'\)$"),
     "masked": ([np.ma.masked_less(GOOD, -5.0)], None, TypeError, r"log_probs\[0\]: expected an array without a mask"),
     "mapping": (
         {"a": None},
@@ -114,6 +121,10 @@ INPUTS = {
     "list of lists": ([[0.0]], None, TypeError, r"log_probs\[0\]: expected an array .* got list; numpy.asarray"),
     "one frame": (GOOD[0], None, ValueError, r"got 1 dimension \(32,\) \(one utterance is \[frames, columns\]\)"),
     "length of one utterance": (GOOD, 13, ValueError, r"lengths\[0\]: expected 0 to 12 frames, got 13"),
+    "real length of one": (GOOD, 7.0, TypeError, r"lengths: expected integers, got float64$"),
+    "real length of NumPy": (GOOD, np.float64(7.5), TypeError, r"lengths: expected integers, got float64$"),
+    "share of one": (GOOD, np.array(1.0), TypeError, r"lengths: .* got float64 \(are they shares of the longest"),
+    "bool of one": (GOOD, True, TypeError, r"lengths: expected integers, got bool$"),
     "four dimensions": (GOOD[None, None], None, ValueError, r"got 4 dimensions"),
     "three in a list": ([GOOD[None]], None, ValueError, r"log_probs\[0\]: expected \[frames, columns\], got 3"),
     "another device": (

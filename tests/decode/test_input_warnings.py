@@ -101,6 +101,39 @@ def test_zeros_after_an_utterance_are_padding(device, dtype):
     assert message.endswith(": all columns are 0. Is it padding (say where utterances end with lengths=)?")
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_logits_that_are_probabilities_or_padding(device, dtype):
+    """One warning of each; engines see their log-probs alone."""
+    logits = (GOOD * 3 + 7).astype(dtype)
+    decoder = make(device)
+    one_hot = [np.eye(12, dtype=dtype)[:5], logits]
+    for good in ([logits, logits[:1]], one_hot, [GOOD], [np.full_like(logits, -np.inf)], [logits[:0]], []):
+        assert told(decoder.decode, good, logits=True) == []
+    batch = np.stack([logits, np.concatenate([logits[:4], np.zeros_like(logits[4:])])])
+    assert told(decoder.decode, batch, [12, 4], logits=True) == []
+    (message,) = told(decoder.decode, batch, logits=True)
+    assert re.fullmatch(
+        r"log_probs: expected logits, got 0 in all columns of utterance 1, frame (6|11): is it padding \(say where "
+        r"utterances end with lengths=\)\?",
+        message,
+    )
+    probabilities = np.exp(GOOD).astype(dtype)
+    (message,) = told(decoder.decode, [probabilities, np.zeros_like(GOOD)], logits=True)
+    assert message == (
+        "log_probs: expected logits, got values from 0 to 1, which sum to 1, in utterance 0, frame 0: are they "
+        "probabilities (take the log, without logits=True (--logits))?"
+    )
+    assert told(decoder.decode, [probabilities, np.zeros_like(GOOD)], logits=True) == []
+
+
+def test_logits_of_a_stream_that_are_probabilities(device):
+    decoder = make(device)
+    streams = [decoder.stream(), decoder.stream(logits=True)]
+    assert told(decoder.decode_chunks, streams, [GOOD, GOOD * 3]) == []
+    (message,) = told(decoder.decode_chunks, streams, [GOOD, np.exp(GOOD)])
+    assert "which sum to 1, in utterance 1, frame 0: are they probabilities" in message
+
+
 def random_softmax(rng, frames, columns, sharpness):
     logits = rng.normal(size=(frames, columns)) * sharpness
     return logits - np.log(np.exp(logits).sum(1, keepdims=True))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import arcbeam
+from arcbeam.adapters.onnx_audio import one_channel
 from arcbeam.transcribe import audio
 from tests.transcribe import tones
 
@@ -56,9 +57,16 @@ def test_channels(tmp_path):
     many = NOISE[: 7 * 4000].reshape(-1, 7)
     soundfile.write(tmp_path / "seven.wav", many, 8000, subtype="FLOAT")
     soundfile.write(tmp_path / "two.wav", many[:, :2], 8000, subtype="FLOAT")
-    for channel in (0, 6):
+    for channel in (0, 6, np.int64(6)):
         sound, samples = read(tmp_path / "seven.wav", channel)
         assert samples.tobytes() == many[:, channel].tobytes() and sound.channel == channel
+        assert type(sound.channel) is int
+    for channel in (False, np.True_, 0.0, "0"):
+        with pytest.raises(TypeError, match=r"^channel: expected a number, 'mean' or None, got "):
+            read(tmp_path / "two.wav", channel)
+        with pytest.raises(TypeError, match=r"^channel: expected a number, 'mean' or None, got "):
+            one_channel(many, "audio", channel)
+    assert one_channel(many, "audio", np.int32(3)).tobytes() == many[:, 3].tobytes()
     sound, samples = read(tmp_path / "two.wav")
     assert samples.tobytes() == many[:, :2].mean(axis=1).tobytes() and sound.channel == "mean"
     assert read(tmp_path / "seven.wav", "mean")[1].tobytes() == many.mean(axis=1).tobytes()

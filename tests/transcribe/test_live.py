@@ -135,7 +135,9 @@ def test_nothing_was_said(transcriber):
     assert [*transcriber.stream([tones.silence(10), tones.silence(500)])] == []
 
 
-def test_seconds_that_do_not_fit(transcriber):
+def test_rates_and_seconds_that_do_not_fit(transcriber):
+    with pytest.raises(ValueError, match=r"^sample_rate: expected a whole number of at least 1, or None, got 0"):
+        transcriber.live(sample_rate=0)
     with pytest.raises(ValueError, match=r"^step_seconds: .* at most window_seconds=2, got 1.5"):
         transcriber.live(window_seconds=2.0, step_seconds=1.5)
     with pytest.raises(ValueError, match=r"^ahead_seconds: expected a number of seconds, at least 0"):

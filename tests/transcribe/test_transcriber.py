@@ -51,7 +51,7 @@ def test_a_model_that_loses_frames_at_the_end():
     model = tones.ToneModel(lost_frames=2)
     found = arcbeam.Transcriber(model, window_seconds=4.0, overlap_seconds=0.5).transcribe(LONG)
     assert found.text == " ".join(SENTENCES)
-    with pytest.raises(arcbeam.InputError, match=r"at least 200 frames .* longer overlap in utterance 'audio'"):
+    with pytest.raises(arcbeam.InputError, match=r"at least 200 frames .* in utterance 'audio': use a longer overlap$"):
         arcbeam.Transcriber(model, window_seconds=4.0, overlap_seconds=0.0).transcribe(LONG)
 
 
@@ -155,6 +155,13 @@ def test_what_objects_show(model, short_windows):
         (np.zeros((1600, 2)), {"channel": 2}, ValueError, "audio: expected a channel from 0 to 1 or 'mean', got chann"),
         (np.zeros((1600, 2)), {"channel": "left"}, TypeError, "channel: expected a number, 'mean' or None, got 'left'"),
         (np.zeros(1600), {"sample_rate": 8000.5}, TypeError, "sample_rate: expected a whole number"),
+        (
+            np.zeros(1600),
+            {"sample_rate": 0},
+            ValueError,
+            "sample_rate: expected a whole number of at least 1, .* got 0",
+        ),
+        (np.zeros(1600), {"sample_rate": False}, TypeError, "sample_rate: expected a whole number .* got bool"),
         ([np.zeros(9600), np.zeros(9)], {}, ValueError, r"audio\[1\]: expected a recording of at least"),
         (7, {}, TypeError, "audio: expected the samples of a recording"),
     ],
@@ -190,8 +197,15 @@ def test_a_rate_that_is_lower_than_the_models(short_windows, tmp_path):
         ({"window_seconds": 0.001, "overlap_seconds": 0}, "overlap_seconds: .* has at least a frame of 0.02 s"),
         ({"window_seconds": -1.0}, "window_seconds: expected a number of seconds above 0, got -1"),
         ({"batch_size": 0}, "batch_size: expected a whole number of at least 1, got 0"),
-        ({"lm": "a.arpa"}, "lm: expected None for ToneModel, because the model is opened already"),
-        ({"beam": 3.0, "toolkit": "onnx"}, "toolkit, beam: expected None for ToneModel"),
+        (
+            {"lm": "a.arpa"},
+            "lm: expected None for ToneModel, because the model is opened already; give lm= to its decoder$",
+        ),
+        (
+            {"beam": 3.0, "toolkit": "onnx"},
+            "toolkit, beam: expected None for ToneModel, .*; give beam= to its decoder$",
+        ),
+        ({"toolkit": "onnx"}, "toolkit: expected None for ToneModel, because the model is opened already$"),
         ({"toolkit": "kaldi"}, "toolkit: expected one of onnx, transformers, nemo or None, got 'kaldi'"),
     ],
 )
@@ -219,5 +233,58 @@ def test_a_decoder_without_times():
         def __init__(self):
             self.decoder = arcbeam.ctc_decoder(tones.TOKENS, device="cpu")
 
-    with pytest.raises(ValueError, match=r"^frame_shift: expected the seconds of a frame of the model"):
+    with pytest.raises(
+        ValueError, match=r"^frame_shift: expected the seconds of a frame of the model, .*; give frame_shift= to its"
+    ):
         arcbeam.Transcriber(Timeless())
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (
+            lambda found: None,
+            TypeError,
+            r"encode: expected a list .* got NoneType; return \[array\] for one recording$",
+        ),
+        (lambda found: found[:-1], ValueError, r"encode: expected a list .* for each recording, 1, got 0 in a list"),
+        (lambda found: found[0], ValueError, r"encode: .* for each recording, 1, got shape \[\d+, 7\]; return \[array"),
+        (
+            lambda found: [found[0][None]],
+            ValueError,
+            r"encode: .* got one of shape \[1, \d+, 7\]; return array\[0\] of it",
+        ),
+        (
+            lambda found: [one.tolist() for one in found],
+            TypeError,
+            r"encode: .* got list in it; return arrays of NumPy",
+        ),
+        (
+            lambda found: [one.T for one in found],
+            arcbeam.InputError,
+            r"audio: expected about .* got 7 from the model in utterance 'audio': is it \[columns, frames\]\?",
+        ),
+        (
+            lambda found: [one[::2] for one in found],
+            arcbeam.InputError,
+            r"audio: .* from the model in utterance 'audio': give frame_shift=, .* to its decoder$",
+        ),
+    ],
+)
+def test_an_encode_that_returns_something_else(change, error, message):
+    class Model(tones.ToneModel):
+        def encode(self, audio, **options):
+            return change(super().encode(audio, **options))
+
+    pytest.importorskip("kaldifst", reason="kaldifst is not installed: .[build]")
+    with pytest.raises(error, match=f"^{message}"):
+        arcbeam.Transcriber(Model()).transcribe(tones.recording(["abc"]))
+
+
+def test_an_encode_that_returns_one_array_of_all(model):
+    class Stacked(tones.ToneModel):
+        def encode(self, audio, **options):
+            return np.stack(super().encode(audio, **options))
+
+    options = {"window_seconds": 4.0, "overlap_seconds": 1.0, "batch_size": 3}
+    assert arcbeam.Transcriber(Stacked(), **options).transcribe(LONG).text == " ".join(SENTENCES)

@@ -44,7 +44,14 @@ INPUTS = {
     "flat": (GOOD[0], None, ValueError, r"expected \[batch, frames, features\], got 1 dimension "),
     "negative length": ([GOOD], [-1], ValueError, r"lengths\[0\]: expected 0 to 12 frames, got -1"),
     "length beyond": ([GOOD], [13], ValueError, r"lengths\[0\]: expected 0 to 12 frames, got 13"),
-    "whole": ([GOOD.astype(int)], None, TypeError, r"expected float32 or float16 values, got int64"),
+    "share of one": (GOOD, 1.0, TypeError, r"lengths: .* got float64 \(are they shares of the longest"),
+    "bool of one": (GOOD, np.True_, TypeError, r"lengths: expected integers, got bool$"),
+    "whole": (
+        [GOOD.astype(int)],
+        None,
+        TypeError,
+        r"expected float32 or float16 values, got int64; give encoder_output",
+    ),
     "text": ("frames", None, TypeError, r"encoder_output: expected an array"),
 }
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from arcbeam.core.checks import is_bool
 from arcbeam.core.errors import FormatError
 from arcbeam.core.packages import require
 from arcbeam.core.warn import warn
@@ -108,17 +110,33 @@ def _of_file(path: str | os.PathLike[str]) -> tuple[Any, int]:
     return samples, int(rate)
 
 
+def as_channel(channel: Any) -> int | str | None:
+    """The number of a channel as Python's own int, also if it is NumPy's; "mean" or None as they are.
+
+    TypeError for anything else.
+    """
+    if channel is None or (isinstance(channel, str) and channel == "mean"):
+        return channel
+    try:
+        if not is_bool(channel):
+            return operator.index(channel)
+    except TypeError:
+        pass
+    raise TypeError(f"channel: expected a number, 'mean' or None, got {channel!r}")
+
+
 def one_channel(samples: Any, name: str, channel: int | str | None) -> Samples:
     """The samples of one channel, float32; ValueError for a channel that is not there, and unless all are finite."""
     if samples.ndim == 2:
         channels = samples.shape[1]
+        channel = as_channel(channel)
         if channel == "mean":
             samples = samples.mean(axis=1)
         elif channel is None and channels == 1:
             samples = samples[:, 0]
         elif channel is None:
             raise ValueError(f"{name}: expected one channel, got {channels}; give channel=, its number or 'mean'")
-        elif isinstance(channel, bool) or not isinstance(channel, int) or not 0 <= channel < channels:
+        elif not isinstance(channel, int) or not 0 <= channel < channels:
             raise ValueError(f"channel: expected 0 to {channels - 1} or 'mean' for {name}, got {channel!r}")
         else:
             samples = samples[:, channel]

@@ -205,7 +205,12 @@ def _as_numpy(item: Any, name: str, values: str) -> np.ndarray:
         raise TypeError(f"{name}: expected an array (numpy, or anything with DLPack), got {type(item).__name__}{hint}")
     array = rounded(array)
     if array.dtype.newbyteorder("=") not in FLOAT_TYPES:
-        raise TypeError(f"{name}: expected float32 or float16 {values}, got {array.dtype}")
+        hint = ""
+        if array.dtype == object and array.ndim == 1 and not name.endswith("]"):  # utterances of different lengths
+            hint = f"; give list({name})"
+        elif array.dtype.kind in "iufO":
+            hint = f"; give {name}.float()" if hasattr(item, "float") else f"; give {name}.astype('float32')"
+        raise TypeError(f"{name}: expected float32 or float16 {values}, got {array.dtype}{hint}")
     return array
 
 
@@ -241,8 +246,10 @@ def one_or_many(batch: Any, lengths: Any) -> tuple[Any, Any, bool]:
     """A batch, its lengths, and whether it was one array of two dimensions, which becomes a batch of one."""
     if isinstance(batch, (list, tuple)) or _dimensions(batch) != 2:
         return batch, lengths, False
-    is_number = getattr(lengths, "ndim", 0 if isinstance(lengths, int) else None) == 0
-    return [batch], [int(lengths)] if is_number else lengths, True
+    is_number = getattr(lengths, "ndim", 0 if isinstance(lengths, int | float) else None) == 0
+    if is_number:
+        lengths = [lengths.tolist() if hasattr(lengths, "tolist") else lengths]
+    return [batch], lengths, True
 
 
 def _dimensions(array: Any) -> int | None:

@@ -1,6 +1,6 @@
 """Warns if some frames of a batch are no log-probs, if all tokens of one tie, or if another column seems the blank.
 
-And if the axes of a batch seem to be in another order.
+And if the axes of a batch seem to be in another order, or if logits seem to be probabilities or padding.
 """
 
 from __future__ import annotations
@@ -9,13 +9,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from arcbeam.arrays._input_checks import ABOVE_ZERO, BLANK_SELDOM, SUMS_ABOVE, SUMS_BELOW, TOO_LOW, InputChecks
+from arcbeam.arrays.batches import Inputs
 from arcbeam.core.axes import has_more_utterances_than_frames, why_time_first
 from arcbeam.core.errors import InputWarning
 from arcbeam.core.warn import warn
 
 LOGITS = "logits (take their log-softmax, as logits=True (--logits) does)"  # other libraries' names lack these options
+UTTERANCES_OF_LOGITS = 8  # of a batch, of which three frames each are looked at
+SUM_OF_PROBABILITIES = 0.01  # by which the sum of some in float16 may differ from 1
 
 
 class InputWarnings:
@@ -103,6 +107,49 @@ WARNINGS = {
     BLANK_SELDOM: InputWarnings._blank_seldom,
     TOO_LOW: InputWarnings._too_low,
 }
+
+
+class LogitsCheck:
+    """Looks at a few frames of logits in host memory; each kind of fault gives one warning.
+
+    Engines see the log-probs of logits alone, which are in order whatever the logits are.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._zeros, self._probabilities = False, False  # whether they were reported
+
+    def __call__(self, inputs: Inputs, logits: npt.NDArray[np.bool_]) -> None:
+        """Warns of a frame of zeros, and if all other frames that it looks at are probabilities."""
+        if not inputs.on_host or inputs.columns < 2 or (self._zeros and self._probabilities):
+            return
+        places = np.flatnonzero(logits & (inputs.table[:, 2] > 0))
+        places = places[:: -(-len(places) // UTTERANCES_OF_LOGITS) or 1]
+        frames = [(at, frame) for at in places.tolist() for frame in _three_of(int(inputs.table[at, 2]))]
+        if not frames:
+            return
+        rows = np.stack([inputs.view(at)[frame] for at, frame in frames]).astype(np.float32)
+        with np.errstate(invalid="ignore", over="ignore"):
+            is_zero = (rows == 0).all(axis=1)
+            is_share = (rows.min(axis=1) >= 0) & (abs(rows.sum(axis=1) - 1) < SUM_OF_PROBABILITIES)
+        if is_zero.any() and not self._zeros:
+            self._zeros = True
+            self._warn(
+                "0 in all columns of", "is it padding (say where utterances end with lengths=)?", frames, is_zero
+            )
+        if is_share.any() and (is_share | is_zero).all() and not self._probabilities:
+            self._probabilities = True
+            why = "are they probabilities (take the log, without logits=True (--logits))?"
+            self._warn("values from 0 to 1, which sum to 1, in", why, frames, is_share)
+
+    def _warn(self, got: str, why: str, frames: list[tuple[int, int]], found: npt.NDArray[np.bool_]) -> None:
+        utterance, frame = frames[int(found.argmax())]
+        warn(InputWarning(f"{self._name}: expected logits, got {got}", f": {why}", utterance=utterance, frame=frame))
+
+
+def _three_of(frames: int) -> list[int]:
+    """The first, the middle and the last of some frames."""
+    return sorted({0, frames // 2, frames - 1})
 
 
 def named(tokens: Any, column: int) -> str:

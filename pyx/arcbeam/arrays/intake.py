@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from arcbeam.arrays.bad_values import fault_of_log_probs, log_prob_errors
 from arcbeam.arrays.batches import Inputs, InputSpec, as_copy, as_inputs, as_log_probs, host_width, table_of
 from arcbeam.arrays.engine import Bad, Engine
-from arcbeam.arrays.input_warnings import InputWarnings, TimeFirstCheck
+from arcbeam.arrays.input_warnings import InputWarnings, LogitsCheck, TimeFirstCheck
 from arcbeam.arrays.on_device import as_device_inputs, device_width, is_on_device, refuse_capture
 from arcbeam.core.errors import Fault, InputError
 
@@ -139,6 +140,7 @@ class LogProbIntake:
     ) -> None:
         self.engine, self._spec = engine, InputSpec(columns, exact)
         self._check_axes = TimeFirstCheck(self._spec.name, self._spec.axis)
+        self._check_logits = LogitsCheck(self._spec.name)
         self._warnings = InputWarnings(columns, blank, exact, token)
 
     def with_engine(self, engine: LogProbEngine[Any]) -> LogProbIntake:
@@ -155,7 +157,11 @@ class LogProbIntake:
         """A batch: `take_batch`. With `logits` the engine reads the log-probs of the values: `as_log_probs`."""
         taken = take_batch(log_probs, lengths, self._spec, self.engine, cuda_stream)
         self._check_axes(taken.arrays, lengths)
-        return as_log_probs(taken, np.ones(len(taken.table), np.bool_)) if logits else taken
+        return self._log_probs_of(taken, np.ones(len(taken.table), np.bool_)) if logits else taken
+
+    def _log_probs_of(self, taken: Inputs, are_logits: npt.NDArray[np.bool_]) -> Inputs:
+        self._check_logits(taken, are_logits)
+        return as_log_probs(taken, are_logits)
 
     def take_chunks(
         self, log_probs: Any, lengths: Any, streams: int, errors: str, cuda_stream: Any, logits: Sequence[int] = ()
@@ -165,7 +171,7 @@ class LogProbIntake:
         if logits:
             are_logits = np.zeros(streams, np.bool_)
             are_logits[logits] = True
-            taken = as_log_probs(taken, are_logits)
+            taken = self._log_probs_of(taken, are_logits)
         return taken, faults
 
     def decode(self, inputs: Inputs, errors: str, **outputs: Any) -> tuple[Any, dict[str, Any], dict[int, InputError]]:

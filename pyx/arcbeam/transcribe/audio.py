@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from arcbeam.adapters.onnx_audio import as_samples, one_channel
+from arcbeam.adapters.onnx_audio import as_channel, as_samples, one_channel
 from arcbeam.adapters.onnx_audio import of_low_rate as of_low_rate
 from arcbeam.core.errors import FormatError
 from arcbeam.core.packages import require
@@ -146,6 +146,7 @@ def _of_pipe(pipe: BinaryIO, name: str, sample_rate: int) -> Iterator[Samples]:
 
 def choose_channel(name: str, channels: int, channel: int | str | None) -> int | str | None:
     """The channel of a recording: the one that was requested, or the mean of two; ValueError if that is not known."""
+    channel = as_channel(channel)
     if channels == 1 and channel in (None, 0, "mean"):
         return None
     if channel is None and channels > MIXED:
@@ -155,9 +156,7 @@ def choose_channel(name: str, channels: int, channel: int | str | None) -> int |
         )
     if channel is None:
         return "mean"
-    if channel != "mean" and (isinstance(channel, bool) or not isinstance(channel, int)):
-        raise TypeError(f"channel: expected a number, 'mean' or None, got {channel!r}")
-    if channel != "mean" and not 0 <= channel < channels:  # type: ignore[operator]
+    if isinstance(channel, int) and not 0 <= channel < channels:
         raise ValueError(f"{name}: expected a channel from 0 to {channels - 1} or 'mean', got channel={channel!r}")
     return channel
 

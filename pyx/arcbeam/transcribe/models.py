@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -54,7 +54,11 @@ def open_model(
     if toolkit not in (None, *TOOLKITS):
         raise ValueError(f"toolkit: expected one of {', '.join(TOOLKITS)} or None, got {toolkit!r}")
     if isinstance(model, AcousticModel):
-        _check_none(model, {"lm": lm, "processor": processor, "toolkit": toolkit, **given, **onnx_options})
+        of_decoder = [name for name, one in {"lm": lm, **given}.items() if one is not None]
+        why = "the model is opened already"
+        if of_decoder:
+            why += f"; give {', '.join(f'{name}=' for name in of_decoder)} to its decoder"
+        _check_none(model, {"lm": lm, "processor": processor, "toolkit": toolkit, **given, **onnx_options}, why)
         return model
     if not isinstance(model, (str, os.PathLike)):
         _check_none(model, {"toolkit": toolkit, **onnx_options}, "its library is known")
@@ -127,7 +131,7 @@ def toolkit_of(name: str) -> str:
     return "transformers"
 
 
-def _check_none(model: Any, options: Mapping[str, Any], why: str = "the model is opened already") -> None:
+def _check_none(model: Any, options: Mapping[str, Any], why: str) -> None:
     """ValueError for options that a model of this kind does not take."""
     given = [name for name, one in options.items() if one is not None]
     if given:
@@ -135,12 +139,16 @@ def _check_none(model: Any, options: Mapping[str, Any], why: str = "the model is
         raise ValueError(f"{', '.join(given)}: expected None for {shown}, because {why}")
 
 
-def check_decoder(model: AcousticModel, confidence: bool) -> float:
-    """Seconds from one frame to the next; ValueError for a decoder that has no times, no text or no confidences."""
+def check_decoder(model: AcousticModel, confidence: bool, is_opened: bool) -> float:
+    """Seconds from one frame to the next; ValueError for a decoder that has no times, no text or no confidences.
+
+    `is_opened`: the model was given with its decoder, so that options can be given there alone.
+    """
     decoder = model.decoder
     shift = decoder.options.frame_shift
     if shift is None:
-        raise ValueError("frame_shift: expected the seconds of a frame of the model, which it does not say; give them")
+        hint = "give frame_shift= to its decoder" if is_opened else "give them"
+        raise ValueError(f"frame_shift: expected the seconds of a frame of the model, which it does not say; {hint}")
     if isinstance(decoder, TransducerDecoder):
         if not decoder.has_text:
             raise ValueError("model: expected a transducer with pieces, which text is made of; give transducer="
@@ -154,6 +162,20 @@ def check_decoder(model: AcousticModel, confidence: bool) -> float:
 
 
 def encoded(model: AcousticModel, windows: Sequence[Samples], batch_size: int) -> list[Any]:
-    """The model's output for each of some windows."""
-    found: list[Any] = model.encode([*windows], sample_rate=model.sample_rate, batch_size=batch_size)
-    return found
+    """The model's output for each of some windows; TypeError or ValueError unless that is an array for each."""
+    expected = "encode: expected a list with an array [frames, columns] for each recording"
+    found = model.encode([*windows], sample_rate=model.sample_rate, batch_size=batch_size)
+    if not isinstance(found, Iterable):
+        raise TypeError(f"{expected}, got {type(found).__name__}; return [array] for one recording")
+    arrays = [*found]
+    if len(arrays) != len(windows):
+        got = f"shape {[*found.shape]}" if hasattr(found, "shape") else f"{len(arrays)} in a {type(found).__name__}"
+        hint = "; return [array] for one recording" if len(windows) == 1 else ""
+        raise ValueError(f"{expected}, {len(windows)}, got {got}{hint}")
+    for array in arrays:
+        if not hasattr(array, "shape"):
+            raise TypeError(f"{expected}, got {type(array).__name__} in it; return arrays of NumPy, or with DLPack")
+        if len(array.shape) != 2:
+            hint = "; return array[0] of it" if len(array.shape) == 3 and array.shape[0] == 1 else ""
+            raise ValueError(f"{expected}, got one of shape {[*array.shape]}{hint}")
+    return arrays

@@ -116,7 +116,7 @@ class Transcriber(Fixed):
         of_decoder: dict[str, Any] = {"blank": blank, "transducer": transducer, **options}
         of_onnx = {"model_type": model_type, "quantization": quantization, "preprocessor": preprocessor}
         self._model: AcousticModel = open_model(model, lm, processor, toolkit, confidence, of_decoder, of_onnx)
-        self._shift = check_decoder(self.model, confidence)
+        self._shift = check_decoder(self.model, confidence, is_opened=self.model is model)
         self._frame_samples = samples_of_a_frame(self._shift, self.sample_rate)
         self._plan = self._plan_of_files(window_seconds, overlap_seconds)
         self._batch_size, self._endpoint, self._confidence = batch_size, endpoint or PAUSES, confidence
@@ -203,9 +203,8 @@ class Transcriber(Fixed):
         OSError
             A file cannot be read.
         """
-        check_count("sample_rate", sample_rate or 1)
         check_batcher(batcher, self.decoder)
-        how = sample_rate, channel, boost, progress, batcher
+        how = self._rate_of(sample_rate), channel, boost, progress, batcher
         if isinstance(audio, (list, tuple)):
             return [self._transcribed(one, f"audio[{i}]", *how) for i, one in enumerate(audio)]
         return self._transcribed(audio, "audio", *how)
@@ -214,7 +213,7 @@ class Transcriber(Fixed):
         self,
         audio: Any,
         name: str,
-        sample_rate: int | None,
+        sample_rate: int,
         channel: int | str | None,
         boost: Any,
         progress: Any,
@@ -225,7 +224,7 @@ class Transcriber(Fixed):
             with open_file(path, channel) as sound:
                 warn_of_low_rate(sound.sample_rate, self.sample_rate, path)
                 return transcribe_sound(self, sound, Path(path).stem, path, boost, progress, batcher)
-        sound = of_array(audio, name, sample_rate or self.sample_rate, channel)
+        sound = of_array(audio, name, sample_rate, channel)
         warn_of_low_rate(sound.sample_rate, self.sample_rate, name)
         return transcribe_sound(self, sound, name, None, boost, progress, batcher)
 
@@ -279,7 +278,7 @@ class Transcriber(Fixed):
         ...         print(event.text, end="\n" if event.is_final else "\r")
         >>> events = recording.finish()
         """
-        check_count("sample_rate", sample_rate or 1)
+        rate = self._rate_of(sample_rate)
         for name, seconds in (("window_seconds", window_seconds), ("step_seconds", step_seconds)):
             check_real(name, seconds, "of seconds above 0", above=0.0)
         check_real("ahead_seconds", ahead_seconds, "of seconds, at least 0", above=0.0, inclusive=True)
@@ -291,9 +290,9 @@ class Transcriber(Fixed):
             )
         plan = Plan.of_live_audio(window, step, ahead)
         check_batcher(batcher, self.decoder)
-        warn_of_low_rate(sample_rate or self.sample_rate, self.sample_rate, "samples")
+        warn_of_low_rate(rate, self.sample_rate, "samples")
         sentences = Sentences(self._stream(boost), batcher)
-        return LiveRecording(self.model, sentences, plan, self._frame_samples, sample_rate or self.sample_rate)
+        return LiveRecording(self.model, sentences, plan, self._frame_samples, rate)
 
     @lists_options()
     def stream(
@@ -335,6 +334,13 @@ class Transcriber(Fixed):
             batcher=batcher,
         )
         return _followed(recording, chunks)
+
+    def _rate_of(self, sample_rate: int | None) -> int:
+        """Samples a second of arrays, by default those of the model; TypeError or ValueError for what is no rate."""
+        if sample_rate is None:
+            return self.sample_rate
+        check_count("sample_rate", sample_rate)
+        return int(sample_rate)
 
     def _stream(self, boost: Any) -> Any:
         """A stream of the decoder for a recording."""

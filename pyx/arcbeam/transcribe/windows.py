@@ -133,21 +133,30 @@ def kept_rows(rows: Any, window: Window, frame_samples: int) -> Any:
         The output has fewer frames than are kept, or has not the number that the seconds a frame say.
     """
     expected = -(-len(window.samples) // frame_samples)
-    if abs(len(rows) - expected) > max(ODD_FRAMES, ODD_SHARE * expected):
+    if not _are_alike(len(rows), expected):
+        hint = "give frame_shift=, the seconds of a frame of this model, to its decoder"
+        if _are_alike(rows.shape[1], expected):
+            hint = "is it [columns, frames]? return its transpose, [frames, columns], from encode"
         raise InputError(
             "audio",
             f"expected about {expected:,} frames of {len(window.samples):,} samples, because a frame has "
-            f"{frame_samples:,}, got {len(rows):,} from the model; give frame_shift=, the seconds of a frame of this "
-            "model",
+            f"{frame_samples:,}, got {len(rows):,} from the model",
+            hint,
         )
     end = None if window.end is None else window.end - window.begin
     if end is not None and len(rows) < end:
         raise InputError(
             "audio",
             f"expected at least {end:,} frames of a window, got {len(rows):,} from the model, which gives none at the "
-            "end; use a longer overlap",
+            "end",
+            "use a longer overlap",
         )
     return rows[window.kept - window.begin : end]
+
+
+def _are_alike(frames: int, expected: int) -> bool:
+    """Whether a model may give so many frames."""
+    return abs(frames - expected) <= max(ODD_FRAMES, ODD_SHARE * expected)
 
 
 def frames_of(seconds: float, frame_shift: float) -> int:
