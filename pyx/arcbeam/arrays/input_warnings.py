@@ -18,7 +18,7 @@ from arcbeam.core.errors import InputWarning
 from arcbeam.core.warn import warn
 
 LOGITS = "logits (take their log-softmax, as logits=True (--logits) does)"  # other libraries' names lack these options
-UTTERANCES_OF_LOGITS = 8  # of a batch, of which three frames each are looked at
+UTTERANCES_OF_LOGITS, CALLS_OF_LOGITS = 8, 20  # of a batch, of which three frames each are checked; calls that have it
 SUM_OF_PROBABILITIES = 0.01  # by which the sum of some in float16 may differ from 1
 
 
@@ -110,7 +110,7 @@ WARNINGS = {
 
 
 class LogitsCheck:
-    """Looks at a few frames of logits in host memory; each kind of fault gives one warning.
+    """Checks a few frames of a decoder's first logits in host memory; each kind of fault gives one warning.
 
     Engines see the log-probs of logits alone, which are in order whatever the logits are.
     """
@@ -118,16 +118,18 @@ class LogitsCheck:
     def __init__(self, name: str) -> None:
         self._name = name
         self._zeros, self._probabilities = False, False  # whether they were reported
+        self._calls = CALLS_OF_LOGITS
 
     def __call__(self, inputs: Inputs, logits: npt.NDArray[np.bool_]) -> None:
         """Warns of a frame of zeros, and if all other frames that it looks at are probabilities."""
-        if not inputs.on_host or inputs.columns < 2 or (self._zeros and self._probabilities):
+        if not self._calls or not inputs.on_host or inputs.columns < 2:
             return
         places = np.flatnonzero(logits & (inputs.table[:, 2] > 0))
         places = places[:: -(-len(places) // UTTERANCES_OF_LOGITS) or 1]
         frames = [(at, frame) for at in places.tolist() for frame in _three_of(int(inputs.table[at, 2]))]
         if not frames:
             return
+        self._calls -= 1
         rows = np.stack([inputs.view(at)[frame] for at, frame in frames]).astype(np.float32)
         with np.errstate(invalid="ignore", over="ignore"):
             is_zero = (rows == 0).all(axis=1)
