@@ -45,7 +45,9 @@ def kept(folder):
 def test_bare_tokens(cache):
     decoder = arcbeam.ctc_decoder(LABELS)
     assert str(decoder.decode(said("cadd", LABELS, 0))) == "cadd"
-    assert decoder.graph.meta["topology"] == "greedy" and kept(cache) == []
+    assert decoder.graph.meta["topology"] == "normal" and kept(cache) == []
+    many = arcbeam.ctc_decoder(["<blank>", *(f"t{i}" for i in range(300))])
+    assert many.graph.meta["topology"] == "greedy"
 
 
 def test_words_without_a_model(tmp_path):
@@ -70,20 +72,21 @@ def test_words_of_one_token_without_a_model():
 
 
 def test_lists_of_a_greedy_graph():
-    """A label that lasts is in them twice, of which a decoder warns; not with the topology normal."""
+    """A label that lasts is in them twice, of which a decoder warns; not with the topology normal, and few tokens."""
     tokens = ["a", "b", "<blank>"]
     frames = lasting("aab-", tokens)
+    greedy = arcbeam.CtcDecoder(arcbeam.Graph.greedy(tokens))
     with pytest.warns(UserWarning, match="topology normal, got a greedy one.*Graph.greedy.tokens, topology='normal'"):
-        found = arcbeam.ctc_decoder(tokens).decode(frames, nbest=2, confidence=True)
+        found = greedy.decode(frames, nbest=2, confidence=True)
     assert [entry.text for entry in found.nbest] == ["ab", "aab"] and found.confidence < 0.6
-    decoder = arcbeam.CtcDecoder(arcbeam.Graph.greedy(tokens, topology="normal"))
+    with pytest.warns(UserWarning, match="topology normal, got a greedy one"):
+        greedy.stream(confidence=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = decoder.decode(frames, nbest=2, confidence=True, mbr=True)
-        assert decoder.stream(nbest=2).decode_chunk(frames, last=True).text == "ab"
-    assert found.text == found.mbr.text == "ab" and found.nbest[1].text != "aab" and found.confidence > 0.9
-    with pytest.warns(UserWarning, match="topology normal, got a greedy one"):
-        arcbeam.ctc_decoder(tokens).stream(confidence=True)
+        for decoder in arcbeam.ctc_decoder(tokens), arcbeam.CtcDecoder(arcbeam.Graph.greedy(tokens, topology="normal")):
+            found = decoder.decode(frames, nbest=2, confidence=True, mbr=True)
+            assert found.text == found.mbr.text == "ab" and found.nbest[1].text != "aab" and found.confidence > 0.9
+            assert decoder.stream(nbest=2).decode_chunk(frames, last=True).text == "ab"
     with pytest.raises(ValueError, match="topology: expected one of 'greedy', 'normal', got 'compact'"):
         arcbeam.Graph.greedy(tokens, topology="compact")
 

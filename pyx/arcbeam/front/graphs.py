@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 GIVE_LEXICON = "give lexicon=, lines 'word token token ...'"
 KIND = "ctc"  # of a graph in the cache
+MOST_NORMAL = 300  # columns up to which greedy graphs are of the topology normal, whose arcs grow by their square
 EQUAL = -0.000848  # log10 of the probability of every word where there is no language model: a cost of 2^-9
 FEWEST_LETTERS, LETTERS_SHARE = 3, 0.9  # by which a language model over letters is recognised
 
@@ -53,7 +54,8 @@ def graph_of(parts: Parts, use_cache: bool) -> Graph:
         raise ValueError("expected lexicon or words, got both: a lexicon already lists its words")
     separator = _separator(parts)
     if parts.lm is None and parts.lexicon is None and parts.words is None:
-        return Graph.greedy(with_marked_starts(parts.table), separator=separator)
+        topology = "normal" if len(parts.table) <= MOST_NORMAL else "greedy"
+        return Graph.greedy(with_marked_starts(parts.table), separator=separator, topology=topology)
     check_lexicon(parts.lexicon)
     arpa = None if parts.lm is None else _checked(arpa_of(parts.lm))
     if isinstance(parts.words, str) and "\n" in parts.words:
