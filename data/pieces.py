@@ -1,5 +1,6 @@
 """SentencePiece models of a generated workload: how they are trained, and which of their pieces sound alike."""
 
+import os
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ def train_sentencepiece(lines: Sequence[str], pieces: int, model: str | Path, mo
 
     model = Path(model)
     model.parent.mkdir(parents=True, exist_ok=True)
-    partial = model.with_suffix(".partial")
+    partial = model.with_suffix(f".{os.getpid()}.partial")  # another process may make the same
     with partial.open("wb") as file:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(lines), model_writer=file, vocab_size=pieces, model_type=model_type,
