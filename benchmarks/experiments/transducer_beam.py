@@ -40,7 +40,6 @@ POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 NEMO_BEAM, NEMO_BATCH = 8, 50
 NEAR = 1e-3  # nats
 LISTED = 10
-TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("set", "set"),
     Column("model", "model"),

@@ -33,7 +33,6 @@ BEAM = 4.0
 MOST = (4, 8)
 UNLIKE = 0.01  # of the utterances, whose greedy texts may differ
 OURS, PEER = "arcbeam", "sherpa-onnx"
-TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("model", "model"),
     Column("decoder", "decoder"),

@@ -29,7 +29,6 @@ BEAMS = (4.0, 8.0)
 CONTEXTS = (None, 2, 3, 4)
 MOST = 8
 SCALES = (0.1, 0.2, 0.4)
-TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("set", "set"),
     Column("model", "model"),

@@ -23,7 +23,6 @@ ORDER = 47
 TITLE = "Word error rate of small transducers"
 MODELS = {"RNN-T": "rnnt", "TDT": "tdt"}
 SETS = ("test-other-100", "ljspeech-200", "an4-test", "demo")
-TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("set", "set"),
     Column("words", "words", "{:,}"),
