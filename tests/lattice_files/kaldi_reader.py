@@ -111,24 +111,6 @@ int main(int, char** argv) {  // lattice-copy: an archive in, the same as text o
     }
 }
 """
-MBR = r"""
-int main(int, char** argv) {  // an archive in, a line of words with confidences for each lattice out
-    std::ifstream in(argv[1], std::ios::binary);
-    std::cout << std::setprecision(9);
-    std::string key;
-    while (in >> key) {
-        if (in.peek() != '\n') in.get();
-        kaldi::CompactLatticeHolder holder;
-        if (!holder.Read(in)) return 1;
-        const auto& found = *new kaldi::MinimumBayesRisk(*holder.lattice, {});  // never freed: its vectors are others
-        std::cout << key;
-        for (std::size_t i = 0; i < found.words.size(); ++i) {
-            std::cout << ' ' << found.words[i] << ' ' << found.confidences[i];
-        }
-        std::cout << '\n';
-    }
-}
-"""
 
 
 def build_kaldi(folder, program=COPY):
