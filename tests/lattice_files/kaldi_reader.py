@@ -80,19 +80,6 @@ class CompactLatticeHolder {
     bool Read(std::istream&);
     fst::Compact* lattice = nullptr;  // Kaldi's only member
 };
-struct MinimumBayesRiskOptions {
-    bool decode_mbr = true, print_silence = false;
-};
-class MinimumBayesRisk {  // the members in Kaldi's order, those that nobody reads as vectors of something
-  public:
-    MinimumBayesRisk(const fst::Compact&, MinimumBayesRiskOptions);
-    MinimumBayesRiskOptions options;
-    std::vector<int> arcs, arcs_into, times;
-    std::vector<int> words;
-    double risk;
-    std::vector<int> competing, times_of_competing, times_of_positions, times_of_words;
-    std::vector<float> confidences;
-};
 }  // namespace kaldi
 """
 COPY = r"""
