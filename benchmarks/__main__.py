@@ -114,9 +114,9 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m benchmarks
 
 
 def check_options(name: str, options: Mapping[str, str]) -> None:
-    """KeyError unless the experiment is there and takes these options; one that names none takes any."""
-    known = getattr(registry.load(name), "TAKES", None)
-    if known is not None and (unknown := [key for key in options if key not in known]):
+    """KeyError unless the experiment is there and takes these options."""
+    known = getattr(registry.load(name), "TAKES", {})
+    if unknown := [key for key in options if key not in known]:
         raise KeyError(f"{name} has no option {unknown[0]!r}; it has: {', '.join(known) or 'none'}")
 
 

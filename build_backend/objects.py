@@ -1,6 +1,7 @@
 """Compiles the files of all extensions in parallel, skips those that are unchanged, and shows the progress.
 
-An object is kept while its command stays the same and no file that it includes (``-MMD``) is newer.
+An object is kept while its command stays the same and no file that it includes (``-MMD``) is newer. It has the time
+when its compiler was started, so that a file that changes meanwhile is newer.
 """
 
 import hashlib
@@ -24,7 +25,9 @@ def compile_unless_fresh(made: str, command: Sequence[str], compile_it: Callable
     if _is_fresh(made, record, signature):
         return
     Path(record).unlink(missing_ok=True)
+    began = time.time_ns()
     compile_it(["-MMD", "-MF", listed])
+    os.utime(made, ns=(began, began))
     inputs = [name.replace("\\ ", " ") for name in _inputs(Path(listed).read_text())]
     Path(record).write_text(json.dumps({"command": signature, "inputs": inputs}))
 

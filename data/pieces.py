@@ -1,5 +1,6 @@
 """SentencePiece models of a generated workload: how they are trained, and which of their pieces sound alike."""
 
+import os
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -10,16 +11,16 @@ import numpy.typing as npt
 WORD_START = "▁"
 
 
-def train_sentencepiece(lines: Sequence[str], pieces: int, model: str | Path, model_type: str = "bpe") -> Path:
+def train_sentencepiece(lines: Sequence[str], pieces: int, model: str | Path) -> Path:
     """Trains a SentencePiece model of ``pieces`` pieces (``<unk>`` included), without random steps, into ``model``."""
     import sentencepiece
 
     model = Path(model)
     model.parent.mkdir(parents=True, exist_ok=True)
-    partial = model.with_suffix(".partial")
+    partial = model.with_suffix(f".{os.getpid()}.partial")  # another process may make the same
     with partial.open("wb") as file:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines), model_writer=file, vocab_size=pieces, model_type=model_type,
+            sentence_iterator=iter(lines), model_writer=file, vocab_size=pieces, model_type="bpe",
             character_coverage=1.0, bos_id=-1, eos_id=-1, unk_id=0, num_threads=1, shuffle_input_sentence=False,
             minloglevel=2,
         )  # fmt: skip

@@ -28,6 +28,7 @@ DURATIONS = (0, 1, 2, 3, 4)
 FLOOR = -12.0  # of log-probs that the encoder sees
 FRAME_SHIFT = 0.08  # seconds
 NODES = (-2, -1, 0, 1)  # pieces, from those that are due
+OTHER_HISTORY = 0.03  # share of the pieces that the prediction network sees replaced by any other
 BESIDE = 0.3  # weight of a node beside the path
 
 
@@ -100,13 +101,12 @@ class Transducer(torch.nn.Module):
         self.prediction = torch.nn.Linear(sizes.units, sizes.joint)
         self.output = torch.nn.Linear(sizes.joint, sizes.tokens + len(durations or ()))
 
-    def loss(self, batch: Batch, *, other_history: float = 0.03) -> torch.Tensor:
-        """other_history : share of the pieces that the prediction network sees replaced by any other."""
+    def loss(self, batch: Batch) -> torch.Tensor:
         blank = self.sizes.tokens - 1
         most = batch.pieces.shape[1]
         is_piece = torch.arange(most, device=batch.pieces.device)[None] < batch.counts[:, None]
         history = torch.where(is_piece, batch.pieces, 0)
-        replaced = torch.rand(history.shape, device=history.device) < other_history
+        replaced = torch.rand(history.shape, device=history.device) < OTHER_HISTORY
         history = torch.where(replaced, torch.randint_like(history, blank), history)
         encoded, predicted = self._joined(batch, history)
 
@@ -176,7 +176,7 @@ class Transducer(torch.nn.Module):
         self.load_state_dict({name: torch.from_numpy(np.float32(arrays[ours])) for ours, name in names.items()})
 
 
-def load_light(arrays: Mapping[str, Any], device: str = "cpu") -> Light:
+def load_light(arrays: Mapping[str, Any]) -> Light:
     """The encoder of saved weights, float32 or float16; its sizes are those of the arrays."""
     weights = {name.removeprefix("light."): arrays[name] for name in arrays if name.startswith("light.")}
     channels, columns, _ = weights["first.weight"].shape
@@ -185,7 +185,7 @@ def load_light(arrays: Mapping[str, Any], device: str = "cpu") -> Light:
     sizes = Sizes(columns // 2, channels=channels, blocks=blocks, kernel=kernel, inner=inner)
     light = Light(sizes)
     light.load_state_dict({name: torch.from_numpy(np.asarray(v, np.float32)) for name, v in weights.items()})
-    return light.to(device).eval()
+    return light.eval()
 
 
 def decoder_arrays(arrays: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float32]]:

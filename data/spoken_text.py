@@ -112,7 +112,7 @@ class Units:
         order, first, count = self._index(left[usable], here[usable], right[usable])
         self.order = torch.from_numpy(usable[order]).to(device)
         self.first, self.count = torch.from_numpy(first).to(device), torch.from_numpy(count).to(device)
-        self.confused = torch.from_numpy(self._confusion(frames, begin, length, here)).to(device)
+        self.confused = torch.from_numpy(self._confusion(frames, begin, here)).to(device)
 
     @staticmethod
     def _index(left: np.ndarray, here: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -135,7 +135,7 @@ class Units:
         return np.concatenate(orders), first, count
 
     @staticmethod
-    def _confusion(frames: np.ndarray, begin: np.ndarray, length: np.ndarray, here: np.ndarray) -> np.ndarray:
+    def _confusion(frames: np.ndarray, begin: np.ndarray, here: np.ndarray) -> np.ndarray:
         """[SYMBOLS, letters]: how often the model takes a letter for another one, from its own doubts."""
         letters = frames.shape[1] - 1
         seen = np.zeros((SYMBOLS, letters))

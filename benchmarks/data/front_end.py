@@ -46,11 +46,11 @@ def _to_hertz(mel: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.where(mel < 15, mel * 200 / 3, 1000 * np.exp(np.log(6.4) * (np.maximum(mel, 15) - 15) / 27))
 
 
-def mel_filters(bins: int, fft: int, rate: int = SAMPLE_RATE) -> npt.NDArray[np.float64]:
+def mel_filters(bins: int, fft: int) -> npt.NDArray[np.float64]:
     """Triangles [bins, fft / 2 + 1] from 0 Hz to half the rate, each of area 1 over Hz."""
-    edges = _to_hertz(np.linspace(_to_mel(0.0), _to_mel(rate / 2), bins + 2))
+    edges = _to_hertz(np.linspace(_to_mel(0.0), _to_mel(SAMPLE_RATE / 2), bins + 2))
     lower, centre, upper = edges[:-2, None], edges[1:-1, None], edges[2:, None]
-    at = np.arange(fft // 2 + 1) * rate / fft
+    at = np.arange(fft // 2 + 1) * SAMPLE_RATE / fft
     rising, falling = (at - lower) / (centre - lower), (upper - at) / (upper - centre)
     return np.maximum(0, np.minimum(rising, falling)) * 2 / (upper - lower)
 

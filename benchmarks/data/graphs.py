@@ -24,7 +24,6 @@ from arcbeam.graph.graph_file import KIND
 from arcbeam.graph.token_table import TokenTable
 from benchmarks.data.datasets import CACHE, DataMissing, data_folder, sentencepiece_model
 from benchmarks.data.openfst_writer import write_openfst
-from data import arpa_prune
 from data.make_bpe_graph import PRUNE_THRESHOLD, bpe_graph
 from data.pieces import Pieces
 
@@ -34,7 +33,6 @@ LMS = {"char-large": CACHE / "lm" / "large.3gram.arpa.xz", "spm512-5gram": CACHE
 PIECES_LM_SCALE = 0.6  # of spm512-5gram, tuned on a workload of another seed
 NORMAL = "-normal"  # of a name: the same graph with the normal topology
 OPEN = "-open"  # of a name: the same graph with an open slot
-SMALL_WORDS, SMALL_PRUNE = 5000, 1e-5  # of the graph that is also built without epsilons
 
 
 @cache
@@ -208,19 +206,5 @@ def make(name: str, **options: Any) -> "arcbeam.Graph":
         tokens = TokenTable.read(data / "tokens.txt")
         return arcbeam.Graph.build(tokens, Lexicon.spell(words_of_arpa(lm), tokens), lm, **options)
     words = (data / "lm" / "words.txt").read_text(encoding="utf-8").split()  # the others get theirs from the LM
-    if name == "char-small":
-        return make_small(data / "tokens.txt", words[:SMALL_WORDS], lm, **options)
     pieces = int(name.removeprefix("spm").removesuffix("-3gram"))
     return bpe_graph(sentencepiece_model(pieces), words, lm, **options)
-
-
-def make_small(tokens_file: Path, words: list[str], lm: Path, **options: Any) -> "arcbeam.Graph":
-    """A graph small enough to write its back-off arcs out: few words, few n-grams."""
-    from arcbeam.recipe.lexicon import Lexicon
-
-    pruned = FOLDER / "small.arpa"
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    if not pruned.exists():
-        arpa_prune.prune_file(lm, pruned, SMALL_PRUNE)
-    tokens = TokenTable.read(tokens_file)
-    return arcbeam.Graph.build(tokens, Lexicon.spell(words, tokens), pruned, **options)

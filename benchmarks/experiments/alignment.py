@@ -29,7 +29,6 @@ from benchmarks.harness.registry import Column, Context, Row
 ON_GPU = None
 ORDER = 23
 TITLE = "Forced alignment"
-TAKES: dict[str, str] = {}
 SEED = 1
 OWN, NEXT, HOUR = "their own", "of the next utterances", "their own, in one piece"
 REPLACED = {"one word in ten replaced": 0.1, "one word in five replaced": 0.2}

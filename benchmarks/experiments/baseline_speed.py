@@ -22,7 +22,6 @@ TITLE = "The baseline's speed compared with flashlight-text's"
 SET, UTTERANCES = "throughput", {"letters": 10, "pieces 256": 5}
 FRAME_SECONDS = {"letters": 0.02, "pieces 256": 0.04}
 BEAM_SIZES = (500, 2_500)
-TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("lexicon", "lexicon"),
     Column("minutes", "minutes", "{:.1f}"),

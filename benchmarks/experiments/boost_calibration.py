@@ -21,7 +21,6 @@ SETS = ("ljspeech-200", "test-other-100")
 BEAM = 17.0
 COUNTS = (1_000, 10_000)
 SHARES = (0.01, 0.05)
-TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("words in the list", "count", "{:,}"),
     Column("calibrated on", "calibrated"),

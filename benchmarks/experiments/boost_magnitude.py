@@ -28,7 +28,6 @@ MAGNITUDES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.5, 10.0, 12.0, 14.0, 17.
 ACCURATE, INACCURATE, MIXED = "accurate", "inaccurate", "mixed"
 MIXED_WITH = 10_000
 DRAWN = 70.0, 120.0  # percent of the WER without a boost
-TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("set", "set"),
     Column("list", "list"),

@@ -34,7 +34,6 @@ BEAMS = (17.0, 12.0)
 SCORES = (4.0, 7.0, 10.0)
 SLOTS = (None, -10.0, -8.0, LEAST_SLOT_SCORE, -4.0)  # None: the score of <unk>
 TUNING_UTTERANCES = 50
-TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("set", "set"),
     Column("vocabulary", "vocabulary"),

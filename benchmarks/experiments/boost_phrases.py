@@ -24,7 +24,6 @@ WORDS = (1, 2, 3)
 DISTRACTORS = (0, 1_000)
 SCORES = (0.0, 5.0, 7.0, 10.0, 14.0)
 AS_PHRASES, ONE_BY_ONE = "as phrases", "one by one"
-TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("set", "set"),
     Column("words of a phrase", "words"),

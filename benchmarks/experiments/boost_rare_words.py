@@ -67,7 +67,6 @@ NEMO: dict[str, list[dict[str, Any]]] = {  # the settings that are tried
     ],
 }
 TUNING_UTTERANCES, TIMED_UTTERANCES = 50, 30
-TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("set", "set"),
     Column("decoder", "decoder"),

@@ -27,7 +27,6 @@ DISTRACTORS = (100, 1_000, 2_000)
 SCORES = (*map(float, range(13)), 14.0, 17.0)
 MOST_ADDED = 1.0  # false alarms in 100 utterances, beyond those without a boost
 ALL, WHOLE_SET = "all", "those of the set"
-TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("words of a list beside its own", "list"),
     Column("score", "score", "{:g}"),

@@ -38,7 +38,6 @@ PEER, COMPAT, GRAPH = "pyctcdecode", "arcbeam.compat.pyctcdecode", "CtcDecoder"
 OUR_BUILD = partial(build_ctcdecoder, threads=1)
 PRUNE_LOGP = 10.0  # pyctcdecode's default
 MOST_TIES = 0.02  # of the utterances
-TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("labels", "labels"),
     Column("minutes", "minutes", "{:.1f}"),

@@ -27,6 +27,7 @@ BATCH = 264
 Settings = tuple[tuple[int, int, int | None], ...]
 RIVA_SETTINGS: Settings = ((200, 50, 10_000_000), (200, 50, None), (BATCH, 50, None), (BATCH, 200, None))
 WORKLOADS = (*gpu.WORKLOADS, ("spm1024-3gram", "workload-1024"))
+TAKES = {"graph": f"one of {', '.join(graph for graph, _ in WORKLOADS)} alone"}
 MOST_DIFFERENT = 0.5  # of the words: more, and one of the decoders reads the graph or the log-probs wrongly
 COLUMNS = [
     Column("graph", "graph"),

@@ -99,7 +99,7 @@ def measure(context: Context, task: Task, dataset: datasets.Dataset, beam: float
     def over(taken: Sequence[float]) -> list[float]:
         return [a / b for a, b in zip(taken, first, strict=True)]
 
-    def row(label: str, texts: list[str], taken: Sequence[float]) -> Row:
+    def row(texts: list[str], taken: Sequence[float]) -> Row:
         wer = word_error_rate(dataset.references, texts)
         words = sum(len(reference.split()) for reference in dataset.references)
         return shared | {
@@ -109,7 +109,7 @@ def measure(context: Context, task: Task, dataset: datasets.Dataset, beam: float
         }  # fmt: skip
 
     for label, found in answers.items():
-        made = row(label, [h.text for h in found], times[label].cpu)
+        made = row([h.text for h in found], times[label].cpu)
         if label in (FIRST, OWN_SCALE):
             made |= {"ngrams": None, "unlike": None}
         yield {"contender": label} | made | {"search": made["ratio"]}
@@ -119,7 +119,7 @@ def measure(context: Context, task: Task, dataset: datasets.Dataset, beam: float
         yield {
             "contender": "in the lattice",
             "lattice_beam": lattice_beam,
-            **row(label, [lattice.text for lattice in large], [a + b for a, b in zip(*spent, strict=True)]),
+            **row([lattice.text for lattice in large], [a + b for a, b in zip(*spent, strict=True)]),
             "search": statistics.median(over(spent[0])),
             "rescoring": statistics.median(over(spent[1])),
             "oracle": sum(h.lattice.oracle_wer(text).errors for h, text in zip(found, dataset.references, strict=True)),

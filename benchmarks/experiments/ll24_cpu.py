@@ -22,7 +22,6 @@ from data import synthetic_transducer as synthetic
 
 ORDER = 45
 TITLE = "Greedy transducers on one core"
-TAKES: dict[str, str] = {}
 UTTERANCES, FRAMES, FRAME_SHIFT = 32, 150, 0.08
 COLUMNS = [
     Column("model", "model"),

@@ -66,7 +66,6 @@ SETTINGS = (
         for size in (10, 20, 50, 500)
     ),
 )
-TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("decoder", "decoder"),
     Column("RTFx", "rtfx", "{:,.0f}"),

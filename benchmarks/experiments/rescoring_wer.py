@@ -40,6 +40,7 @@ COLUMNS = [
     Column("status", "status"),
 ]
 LIMITS = (*range(1, 9), None)
+TAKES = {"folder": "of the models and graph (large-lm of the cache)"}
 OUTSIDE = {"beam_size": 1000, "beam_threshold": 20.0, "beam_size_token": 20}
 
 

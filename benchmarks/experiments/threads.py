@@ -13,7 +13,6 @@ from benchmarks.harness.registry import Column, Context, Row
 
 ORDER = 20
 TITLE = "Two threads over one"
-TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("graph", "graph"),
     Column("set", "set"),

@@ -22,8 +22,7 @@ import numpy.typing as npt
 from arcbeam import TransducerDecoder
 from benchmarks import adapters
 from benchmarks.data import datasets
-from benchmarks.experiments.transducer_wer import MODELS
-from benchmarks.harness import seeds
+from benchmarks.experiments.transducer_wer import MODELS, weights
 from benchmarks.harness.registry import Column, Context, Row
 from benchmarks.tasks import oracle
 from data.word_errors import word_error_rate
@@ -40,7 +39,6 @@ POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 NEMO_BEAM, NEMO_BATCH = 8, 50
 NEAR = 1e-3  # nats
 LISTED = 10
-TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("set", "set"),
     Column("model", "model"),
@@ -177,12 +175,9 @@ def run(context: Context) -> Iterator[Row]:
     for model, kind in MODELS.items():
         durations = speech_transducer.DURATIONS if model == "TDT" else None
         for loss, ending in LOSSES.items():
-            path = folder / f"{kind}{ending}.npz"
-            if not path.exists():
+            if not (folder / f"{kind}{ending}.npz").exists():
                 continue
-            there = True
-            with np.load(seeds.weights(path)) as file:
-                arrays = {name: file[name] for name in file}
+            there, arrays = True, weights(f"{kind}{ending}")
             light, ours = speech_transducer.load_light(arrays), speech_transducer.decoder_arrays(arrays)
             exact = ExactTransducer(ours, alphabet.blank, durations)
             for name in SETS:

@@ -21,8 +21,8 @@ import numpy as np
 from benchmarks import adapters
 from benchmarks.data import datasets
 from benchmarks.experiments import transducer_beam
-from benchmarks.experiments.transducer_wer import MODELS
-from benchmarks.harness import seeds, timing
+from benchmarks.experiments.transducer_wer import MODELS, weights
+from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
 from data.word_errors import word_error_rate
 
@@ -33,7 +33,6 @@ BEAM = 4.0
 MOST = (4, 8)
 UNLIKE = 0.01  # of the utterances, whose greedy texts may differ
 OURS, PEER = "arcbeam", "sherpa-onnx"
-TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("model", "model"),
     Column("decoder", "decoder"),
@@ -92,11 +91,7 @@ def run(context: Context) -> Iterator[Row]:
     cores = os.sched_getaffinity(0)
     for model, kind in MODELS.items():
         context.progress(model)
-        path = datasets.CACHE / "transducer" / f"{kind}{transducer_beam.LOSSES['full-sum']}.npz"
-        if not path.exists():
-            raise datasets.DataMissing(f"there is no {path}; data/train_transducer.py --loss full-sum makes it")
-        with np.load(seeds.weights(path)) as file:
-            arrays = {name: file[name] for name in file}
+        arrays = weights(f"{kind}-full-sum")
         durations = speech_transducer.DURATIONS if model == "TDT" else None
         ours = speech_transducer.decoder_arrays(arrays)
         encoded = speech_transducer.encode(speech_transducer.load_light(arrays), dataset.utterances)

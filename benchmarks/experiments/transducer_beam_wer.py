@@ -34,8 +34,7 @@ from arcbeam.transducer.token_automaton import TokenAutomaton
 from benchmarks import adapters
 from benchmarks.data import datasets, pieces_lm
 from benchmarks.experiments import transducer_beam, transducer_boosting
-from benchmarks.experiments.transducer_wer import MODELS
-from benchmarks.harness import seeds
+from benchmarks.experiments.transducer_wer import MODELS, weights
 from benchmarks.harness.registry import Column, Context, Row
 from benchmarks.tasks import boosting, oracle, paired_bootstrap
 from data.word_errors import word_errors
@@ -274,11 +273,7 @@ class Network:
         from benchmarks.tasks.exact_transducer import ExactTransducer
         from data import speech_transducer
 
-        path = datasets.CACHE / "transducer" / f"{MODELS[model]}{transducer_beam.LOSSES['full-sum']}.npz"
-        if not path.exists():
-            raise datasets.DataMissing(f"there is no {path}; data/train_transducer.py --loss full-sum makes it")
-        with np.load(seeds.weights(path)) as file:
-            arrays = {name: file[name] for name in file}
+        arrays = weights(f"{MODELS[model]}-full-sum")
         self.light, self.arrays = speech_transducer.load_light(arrays), speech_transducer.decoder_arrays(arrays)
         self.encode = speech_transducer.encode
         self.durations = speech_transducer.DURATIONS if model == "TDT" else None

@@ -107,8 +107,7 @@ def run(context: Context) -> Iterator[Row]:
     spoken = datasets.load(POOL).references
     pools = {words: rare.phrases(spoken, words) for words in KINDS.values()}
     for model in context.options.get("models", ",".join(MODELS)).split(","):
-        with np.load(weights(MODELS[model])) as file:
-            arrays = {name: file[name] for name in file}
+        arrays = weights(MODELS[model])
         light, ours = speech_transducer.load_light(arrays), speech_transducer.decoder_arrays(arrays)
         durations = speech_transducer.DURATIONS if model == "TDT" else None
         decoders = {

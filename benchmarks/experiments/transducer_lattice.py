@@ -12,8 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from arcbeam import LanguageModel, TransducerDecoder
 from benchmarks.data import datasets
 from benchmarks.experiments.transducer_beam import LISTED
@@ -29,7 +27,6 @@ BEAMS = (4.0, 8.0)
 CONTEXTS = (None, 2, 3, 4)
 MOST = 8
 SCALES = (0.1, 0.2, 0.4)
-TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("set", "set"),
     Column("model", "model"),
@@ -115,8 +112,7 @@ def run(context: Context) -> Iterator[Row]:
     alphabet = train_transducer.alphabet_of(datasets.data_folder(), trained if trained.exists() else None)
     language_model = words_model()
     for model, kind in MODELS.items():
-        with np.load(weights(f"{kind}-full-sum")) as file:
-            arrays = {name: file[name] for name in file}
+        arrays = weights(f"{kind}-full-sum")
         light, ours = speech_transducer.load_light(arrays), speech_transducer.decoder_arrays(arrays)
         for name in SETS:
             dataset = datasets.load(name).first(context.utterances)

@@ -8,9 +8,9 @@ counted by edit distance. The weights lie in the cache as transducer/rnnt.npz an
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from arcbeam import TransducerDecoder
 from benchmarks.data import datasets
@@ -23,7 +23,6 @@ ORDER = 47
 TITLE = "Word error rate of small transducers"
 MODELS = {"RNN-T": "rnnt", "TDT": "tdt"}
 SETS = ("test-other-100", "ljspeech-200", "an4-test", "demo")
-TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("set", "set"),
     Column("words", "words", "{:,}"),
@@ -36,12 +35,14 @@ COLUMNS = [
 ]
 
 
-def weights(kind: str) -> Path:
+def weights(kind: str) -> dict[str, npt.NDArray[np.float32]]:
     """Of a trained model; their digest is noted. Raises DataMissing with the remedy."""
     path = datasets.CACHE / "transducer" / f"{kind}.npz"
     if not path.exists():
-        raise datasets.DataMissing(f"there is no {path}; data/train_transducer.py makes it")
-    return seeds.weights(path)
+        loss = " --loss full-sum" if kind.endswith("-full-sum") else ""
+        raise datasets.DataMissing(f"there is no {path}; data/train_transducer.py{loss} makes it")
+    with np.load(seeds.weights(path)) as file:
+        return {name: file[name] for name in file}
 
 
 def run(context: Context) -> Iterator[Row]:
@@ -49,8 +50,7 @@ def run(context: Context) -> Iterator[Row]:
 
     alphabet = train_transducer.alphabet_of(datasets.data_folder())
     for model, kind in MODELS.items():
-        with np.load(weights(kind)) as file:
-            arrays = {name: file[name] for name in file}
+        arrays = weights(kind)
         light, ours = speech_transducer.load_light(arrays), speech_transducer.decoder_arrays(arrays)
         durations = speech_transducer.DURATIONS if model == "TDT" else None
         decoders = {

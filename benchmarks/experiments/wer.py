@@ -18,7 +18,6 @@ ORDER = 30
 TITLE = "Word error rate"
 SETS = ("test-other-100", "ljspeech-200", "an4-test", "demo")
 SCALES = (1.0, 1.5, 2.0)
-TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("set", "set"),
     Column("utterances", "utterances"),

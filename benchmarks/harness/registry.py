@@ -9,8 +9,8 @@ run(context) : yields one dictionary of plain values a row; checks answers befor
 
 and its docstring says what is measured and how. ORDER (default 100) places it in the list and in the report; PAPER
 names the paper (`benchmarks.papers`) whose table or figure it makes; TAKES is what ``--set`` takes, with a word on
-each. One with ON_GPU = True measures on a GPU: its results name the GPU and the fatbins in KERNELS (default: the
-search's), and go stale with these.
+each (default: nothing). One with ON_GPU = True measures on a GPU: its results name the GPU and the fatbins in KERNELS
+(default: the search's), and go stale with these.
 ON_GPU = None: it runs on either, with the contenders that are there, as `Context.gpu` says. KEEPS_CUDA = True: it uses
 CUDA in this process, from which others could not fork any more, so that it comes after them. ``draw(rows, path)``,
 where there is one, makes a PNG file of the rows for the report.

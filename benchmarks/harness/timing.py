@@ -49,8 +49,8 @@ def own_garbage() -> Iterator[None]:
 
 
 @contextmanager
-def no_garbage(switch_s: float = 5e-4) -> Iterator[None]:
-    """Within it Python collects nothing, and a thread that wants to run waits at most `switch_s` for another.
+def no_garbage() -> Iterator[None]:
+    """Within it Python collects nothing, and a thread that wants to run waits at most half a millisecond for another.
 
     For what is measured chunk by chunk: one walk of the collector, or the 5 ms for which Python lets a thread go on,
     would be the latency of the chunks that come meanwhile.
@@ -58,7 +58,7 @@ def no_garbage(switch_s: float = 5e-4) -> Iterator[None]:
     before = sys.getswitchinterval()
     with own_garbage():
         gc.disable()
-        sys.setswitchinterval(switch_s)
+        sys.setswitchinterval(5e-4)
         try:
             yield
         finally:

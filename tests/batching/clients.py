@@ -14,8 +14,7 @@ from tests.decode.test_streams import BATCH, GRAPH, OPTIONS, boost
 from tests.transducer.equality import as_bytes
 from tests.transducer.networks import random_arrays, random_frames
 
-FAULTLESS = ["waits", "hurries"]
-FAULTS = [*FAULTLESS, "slow", "bad", "cancels", "vanishes", "too large"]
+FAULTS = ["waits", "hurries", "slow", "bad", "cancels", "vanishes", "too large"]
 
 
 class Speech:
@@ -79,9 +78,9 @@ def cut(rng, utterance):
     return chunks
 
 
-def speak(batcher, speech, rng, tally, faults=True):
+def speak(batcher, speech, rng, tally):
     """One utterance by a client of some kind; AssertionError if anything is not as it should be."""
-    kind = rng.choice(FAULTS if faults else FAULTLESS)
+    kind = rng.choice(FAULTS)
     utterance, boost = rng.randrange(len(speech.utterances)), rng.randrange(len(speech.boosts))
     stream = speech.decoder.stream(boost=speech.boosts[boost])
     chunks = cut(rng, speech.utterances[utterance])
@@ -194,12 +193,12 @@ def together(count, seed, act, watch=None):
     return happened
 
 
-def crowd(batcher, speech, clients, seed, seconds, faults=True, watch=None):
+def crowd(batcher, speech, clients, seed, seconds, watch=None):
     """Clients that speak one utterance after another for some seconds, at least one each; what happened."""
     end = time.monotonic() + seconds
 
     def act(_, rng, tally):
-        speak(batcher, speech, rng, tally, faults)
+        speak(batcher, speech, rng, tally)
         return time.monotonic() < end
 
     return together(clients, seed, act, watch)

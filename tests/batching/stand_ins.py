@@ -85,13 +85,9 @@ class Decoder(HasStreams):
     def wait_until_a_round_begins(self):
         assert self.begun.acquire(timeout=PATIENCE_S)
 
-    def let_through(self, rounds=1):
-        for _ in range(rounds):
-            self.gate.release()
-
     def next_round(self):
         """Lets the one that has begun through, and waits for another."""
-        self.let_through()
+        self.gate.release()
         self.wait_until_a_round_begins()
 
     def open(self):

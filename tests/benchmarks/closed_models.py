@@ -3,10 +3,10 @@
 import random
 
 
-def write_closed_arpa(path, words, seed=0, unk=True):
+def write_closed_arpa(path, words):
     """Some pairs of words, and some of those that continue them; probabilities do not sum to 1."""
-    pick = random.Random(seed)
-    names = [*(["<unk>"] if unk else []), "<s>", "</s>", *words]
+    pick = random.Random(0)
+    names = ["<unk>", "<s>", "</s>", *words]
     pairs = sorted({(a, b) for a in ["<s>", *words] for b in pick.sample([*words, "</s>"], pick.randint(0, 4))})
     triples = [(a, b, c) for a, b in pairs for x, c in pairs if x == b and pick.random() < 0.4]
 

@@ -269,6 +269,8 @@ def test_options_are_checked_before_anything_runs(capsys):
 
     assert main(["gk23_table3", "--set", "bean=17"]) == 2
     assert "gk23_table3 has no option 'bean'; it has: graph, graph_normal, lm" in capsys.readouterr().err
+    assert main(["wer", "--set", "graph=char-3gram"]) == 2
+    assert "wer has no option 'graph'; it has: none" in capsys.readouterr().err
     assert main(["gk23_table3", "--list"]) == 0
     shown = capsys.readouterr().out
     assert "over one core of flashlight-text" in shown and "--set minutes=" in shown

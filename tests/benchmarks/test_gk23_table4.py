@@ -20,7 +20,7 @@ __all__ = ["small", "workload"]
 SHORT = {"streams": "8", "frames": "2", "seconds": "0.2"}
 
 
-def test_rows(workload, monkeypatch):
+def test_rows(workload):
     rows = list(gk23_table4.run(Context(options=workload | SHORT | {"set": "throughput", "model_streams": "0"})))
     assert [(row.get("beam"), row["mode"]) for row in rows] == [
         *((beam, mode) for beam in gk23_table4.BEAMS for mode in (*gk23_table4.MODES, gk23_table4.APART)),

@@ -36,7 +36,7 @@ def other_references(monkeypatch):
     monkeypatch.setattr(datasets, "load", another)
 
 
-def test_rows(small, monkeypatch):
+def test_rows(small):
     rows = rows_of("gpu_lattice")
     assert [(row["search"], row["lattice_beam"]) for row in rows] == [("17 / 10,000", 8.0), ("12 / 5,000", 4.0)]
     for row in rows:
@@ -48,7 +48,7 @@ def test_rows(small, monkeypatch):
     assert {kernel for kernel, _ in small.launched} <= {"wide", "dense", "cluster"}
 
 
-def test_oracles_at_more_answers_and_lattice_beams(small, other_references, monkeypatch):
+def test_oracles_at_more_answers_and_lattice_beams(small, other_references):
     wide, narrow = rows_of("gpu_lattice")
     assert wide["curve"] == wide["riva_curve"] and wide["lattice_curve"] == wide["riva_lattice_curve"]
     assert wide["curve"][0] == wide["oracle_1"] >= wide["curve"][5] == wide["oracle_10"] > 0

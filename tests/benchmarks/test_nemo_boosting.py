@@ -121,7 +121,7 @@ def test_lines_of_the_model_of_letters(lm_cache):
     assert letters_lm.get(list(" abcd")) == path  # which is kept
 
 
-def test_the_model_of_letters_is_used(make, batch, lm_cache, monkeypatch):
+def test_the_model_of_letters_is_used(make, batch, lm_cache):
     adapter, plain = make(4, lm_weight=2.0), make(4)
     prepared = adapter.prepare(batch)
     with_lm = [answer.text for answer in adapter.answers(adapter.decode(prepared))]

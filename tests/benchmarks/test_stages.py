@@ -10,7 +10,7 @@ from benchmarks.engine import stage_timing
 
 
 @pytest.mark.parametrize("name", stage_timing.names())
-def test_answers_are_checked_before_they_are_timed(name, monkeypatch):
+def test_answers_are_checked_before_they_are_timed(name):
     call, items, _ = stage_timing.checked_case(name)
     assert items > 0 and call() is not None
     module = sys.modules[f"benchmarks.stages.{name}"]

@@ -132,7 +132,7 @@ def test_a_run_on_a_gpu_can_be_taken_up_again(experiment, tmp_path, monkeypatch,
     assert "nvidia-smi names no GPU" in capsys.readouterr().err
 
 
-def test_a_failed_row_is_no_result(experiment, tmp_path, monkeypatch, capsys):
+def test_a_failed_row_is_no_result(experiment, tmp_path, monkeypatch):
     monkeypatch.setattr(record, "RESULTS", tmp_path)
     experiment.rows = [{"rtfx": 1.0}, {"status": "failed: the process ended with -9"}]
     assert main(["--machine", "gpu", "--resume", "gpu_x"]) == 1

@@ -9,7 +9,6 @@ from arcbeam.cli.app import app
 
 TOKENS = ["<blank>", "a", "b", "c"]
 WORDS = ["<eps>", "ah", "bee", "sea"]
-FRAME_SHIFT = 0.02
 
 
 def arcs_of_a_word_loop():

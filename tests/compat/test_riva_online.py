@@ -52,7 +52,7 @@ def test_results_are_those_of_streams(spoken, parts):
     "options",
     [post(nbest=3), post(nbest=3, lm_scale=0.5), post(mbr_opts=riva.MinimumBayesRiskOptions(decode_mbr=False))],
 )
-def test_callbacks_get_what_the_offline_decoder_returns(spoken, tmp_path, options):
+def test_callbacks_get_what_the_offline_decoder_returns(spoken, options):
     made, offline, got = online(spoken, **options), decoder(spoken, **options), {}
     for i in range(len(spoken.utterances)):
         made.try_init_corr_id(i)

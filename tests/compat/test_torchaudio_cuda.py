@@ -74,7 +74,7 @@ def test_batches_and_threads_change_nothing():
     batch = np.log(np.stack([probabilities(seed, 20) for seed in range(6)])).astype(np.float32)
     lengths = np.array([20, 1, 0, 7, 20, 13])
     found = [cuda_ctc_decoder(TOKENS, nbest=3, threads=threads)(batch, lengths) for threads in (1, 3)]
-    assert (found[0] == found[1] and found[0][2] == [((), [], 0.0)]) or found[0][2][0].tokens == []
+    assert found[0] == found[1] and [one.tokens for one in found[0][2]] == [[]]
     assert found[0][3] == cuda_ctc_decoder(TOKENS, nbest=3)(batch[3:4, :7], [7])[0]
 
 

@@ -1,11 +1,10 @@
 """A child that is forked while a decoder is at work on a fake device."""
 
-import os
-import signal
 import threading
 import time
 
 from arcbeam import CudaError
+from tests.processes import of_a_child
 
 
 def told_in_a_child(decoder, batch, fake, launched):
@@ -19,17 +18,18 @@ def told_in_a_child(decoder, batch, fake, launched):
     worker.start()
     while launched() == before:  # from then on it waits for the device, and has the turn
         time.sleep(0.001)
-    child = os.fork()
-    if child == 0:
-        signal.alarm(20)
-        told = 0
+
+    def told():
+        found = 0
         for use in (lambda: decoder.decode(batch[:1]), decoder.memory):
             try:
                 use()
             except CudaError as error:
-                told += "forked" in str(error)
-        os._exit(0 if told == 2 else 1)
-    status = os.waitpid(child, 0)[1]
-    fake.library.fake_not_ready(0)
-    worker.join()
-    return status == 0
+                found += "forked" in str(error)
+        return found
+
+    try:
+        return of_a_child(told) == 2
+    finally:
+        fake.library.fake_not_ready(0)
+        worker.join()

@@ -6,7 +6,6 @@ import pickle
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 
@@ -14,8 +13,6 @@ from arcbeam.core.errors import ArcbeamError, CudaError, CudaOutOfMemoryError
 from arcbeam.gpu import _cuda
 from arcbeam.gpu._launch import Event, Module, Stream, launch_kernel, load
 from arcbeam.gpu._memory import DeviceBuffer, MemoryPool, PinnedBuffer
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def use_everything():

@@ -1,8 +1,6 @@
 """Batch after batch: the bytes of `decode`, answers beside the next search, and an end that leaves nothing running."""
 
 import gc
-import os
-import signal
 import threading
 
 import numpy as np
@@ -14,6 +12,7 @@ from arcbeam.ctc.lattice.answers import AnswerRequest
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.decode.small_search import ROOMY
 from tests.decode.test_streams import GRAPH, WORDS
+from tests.processes import of_a_child
 
 PATIENCE_S = 60  # for what has to come; no test waits for it to pass
 BATCHES = [[random_log_probs(10 * at + i, frames, 12) for i, frames in enumerate((5, 0, 9, 1, 7))] for at in range(4)]
@@ -249,15 +248,13 @@ def test_a_forked_child_is_told(decoder):
 
     iteration = decoder.decode_batches(source(), **REQUESTED)
     next(iteration)
-    child = os.fork()
-    if child == 0:
-        signal.alarm(20)
-        try:
+
+    def told():
+        with pytest.raises(RuntimeError, match="forked"):
             list(iteration)
-        except RuntimeError as error:
-            os._exit(0 if "forked" in str(error) and len(pulled) == 2 < len(BATCHES) else 2)
-        os._exit(1)
-    assert os.waitpid(child, 0)[1] == 0
+        return len(pulled)
+
+    assert of_a_child(told) == 2 < len(BATCHES)
     assert len(list(iteration)) == len(BATCHES) - 1
 
 

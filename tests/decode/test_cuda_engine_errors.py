@@ -2,7 +2,6 @@
 
 import gc
 import itertools
-import os
 import sys
 import threading
 from types import SimpleNamespace
@@ -16,6 +15,7 @@ from tests.decode import graphs
 from tests.decode.emulated_gpu import DeviceArray
 from tests.decode.equality import same
 from tests.decode.small_search import AS_SHIPPED, BATCH, GRAPH, OPTIONS, on_cpu
+from tests.processes import of_a_child
 
 
 def test_out_of_memory_costs_lanes_first(gpu):
@@ -161,14 +161,13 @@ def test_a_child_forked_while_another_thread_decodes_is_told(gpu):
 def test_a_forked_child_is_told(gpu, call):
     decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
     same(decoder.decode(BATCH[:1]), on_cpu(BATCH[:1]))
-    child = os.fork()
-    if child == 0:
-        try:
+
+    def told():
+        with pytest.raises(CudaError, match="forked"):
             call(decoder)
-        except CudaError as error:
-            os._exit(0 if "forked" in str(error) else 2)
-        os._exit(1)
-    assert os.waitpid(child, 0)[1] == 0
+        return True
+
+    assert of_a_child(told)
 
 
 @pytest.mark.parametrize("wrap", [DeviceArray, np.asarray])

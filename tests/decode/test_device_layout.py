@@ -13,7 +13,7 @@ f32 = np.float32
 
 
 def least_weights(label, smallest, bits):
-    """As the kernel has it: labels.cuh's sums, in float32."""
+    """As the kernel has it: device_graph.cuh's sums, in float32."""
     unit = f32(2.0 ** (12 + bits))
     above = (unit.view(np.uint32) | (label >> bits).astype(np.uint32)).view(f32)
     return f32(smallest + f32(above - unit))

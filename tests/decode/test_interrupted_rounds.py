@@ -194,7 +194,7 @@ def test_reset_that_breaks_off_leaves_the_stream_as_before(monkeypatch):
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers here")
 @pytest.mark.parametrize("options", [{}, ANSWERS | {"interim_answers": True}])
-def test_ctrl_c_at_any_time(monkeypatch, options):
+def test_ctrl_c_at_any_time(options):
     """Frames are decoded, wait, or are those of a chunk that was not taken; else the stream is broken and says so."""
     decoder = CtcDecoder(GRAPH, **ONE_THREAD)
     chances, listens = random.Random(0), []

@@ -6,7 +6,6 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
 
 from arcbeam import Boost, CtcDecoder, Endpoint, FormatError, Graph
 from tests.decode import graphs
@@ -18,9 +17,7 @@ from tests.decode.test_streams import BATCH, GRAPH, OPTIONS, WORDS
 from tests.decode.test_streams_emulated import answers
 from tests.files.mutants import TELLING, little_memory, mutate  # noqa: F401 - a fixture
 from tests.graph import sealing
-from tests.hypothesis_examples import examples
 
-slow = settings(deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 ALL = {name: value for name, value in REQUESTED[0].items() if name != "interim_answers"}
 
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arcbeam import CtcDecoder, Graph, TokenTable
+from arcbeam import CtcDecoder
 from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
 from tests.decode.both_engines import check
@@ -15,6 +15,7 @@ from tests.decode.emulated_gpu import TIGHT, Shape, scheduled
 from tests.decode.equality import same
 from tests.decode.small_search import BATCH, GRAPH, OPTIONS, ROOMY, on_cpu
 from tests.hypothesis_examples import examples
+from tests.rescore.demo import demo_speech
 from tests.simt.build import schedules
 
 ONE = Shape(lanes=1, block=32)
@@ -228,16 +229,6 @@ def test_rows_after_the_death_of_a_search_are_checked_too(shape):
 
 def test_demo_speech(demo_data, tmp_path):
     """A few frames of real speech through a graph of real words."""
-    pytest.importorskip("kaldifst", reason="building the graph needs .[build]")
-    from arcbeam.recipe.lexicon import Lexicon
-
-    with np.load(demo_data / "log_probs.npz") as data:
-        rows = data["log_probs"][: data["lengths"][0]]
-    tokens = TokenTable.read(demo_data / "tokens.txt")
-    words = ["and", "mister", "john", "dashwood", "had", "a", "an", "at", "the", "then", "leisure", "to"]
-    arpa = tmp_path / "unigram.arpa"
-    lines = ["\\data\\", f"ngram 1={len(words) + 2}", "", "\\1-grams:", "-1\t</s>", "-99\t<s>\t0"]
-    arpa.write_text("\n".join([*lines, *(f"-1\t{word}" for word in words), "", "\\end\\", ""]))
-    graph = Graph.build(tokens, Lexicon.spell(words, tokens), arpa)
+    graph, _, rows = demo_speech(demo_data, tmp_path)
     for schedule in schedules():
         check(graph, [rows[:60], rows[60:90]], beam=10.0, max_active=50, room=ROOMY, schedule=schedule)

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Graph, TokenTable
 from tests.decode import graphs
 from tests.hypothesis_examples import examples
+from tests.rescore.demo import demo_speech
 from tests.simt.build import schedules
 from tests.stages import stage_kernel
 from tests.stages.emulated_machine import Emulated
@@ -77,16 +77,7 @@ def test_turns_make_the_same(graph):
 
 def test_demo_speech(demo_data, tmp_path):
     """Real speech through a graph of real words, from where words begin to end."""
-    pytest.importorskip("kaldifst", reason="building the graph needs .[build]")
-    from arcbeam.recipe.lexicon import Lexicon
-
-    with np.load(demo_data / "log_probs.npz") as data:
-        rows = data["log_probs"][: data["lengths"][0]].astype(np.float32)
-    tokens = TokenTable.read(demo_data / "tokens.txt")
-    words = ["and", "mister", "john", "dashwood", "had", "a", "an", "at", "the", "then", "leisure", "to"]
-    arpa = tmp_path / "unigram.arpa"
-    lines = ["\\data\\", f"ngram 1={len(words) + 2}", "", "\\1-grams:", "-1\t</s>", "-99\t<s>\t0"]
-    arpa.write_text("\n".join([*lines, *(f"-1\t{word}" for word in words), "", "\\end\\", ""]))
-    graph = Graph.build(tokens, Lexicon.spell(words, tokens), arpa)
+    graph, _, rows = demo_speech(demo_data, tmp_path)
+    rows = rows[:60].astype(np.float32)
     for schedule in schedules():
-        check(graph, rows[:60], SMALL, schedule, frames={20, 40, 59}, beam=10.0, max_active=50, blank=graph.blank)
+        check(graph, rows, SMALL, schedule, frames={20, 40, 59}, beam=10.0, max_active=50, blank=graph.blank)

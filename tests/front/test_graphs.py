@@ -91,7 +91,7 @@ def test_lists_of_a_greedy_graph():
         arcbeam.Graph.greedy(tokens, topology="compact")
 
 
-def test_the_text_of_a_word_list(tmp_path):
+def test_the_text_of_a_word_list():
     with pytest.raises(
         ValueError, match=r"words: expected the path .*, got text of 2 words, 'cab\\ndad'; give the path"
     ):

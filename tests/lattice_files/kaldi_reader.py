@@ -80,19 +80,6 @@ class CompactLatticeHolder {
     bool Read(std::istream&);
     fst::Compact* lattice = nullptr;  // Kaldi's only member
 };
-struct MinimumBayesRiskOptions {
-    bool decode_mbr = true, print_silence = false;
-};
-class MinimumBayesRisk {  // the members in Kaldi's order, those that nobody reads as vectors of something
-  public:
-    MinimumBayesRisk(const fst::Compact&, MinimumBayesRiskOptions);
-    MinimumBayesRiskOptions options;
-    std::vector<int> arcs, arcs_into, times;
-    std::vector<int> words;
-    double risk;
-    std::vector<int> competing, times_of_competing, times_of_positions, times_of_words;
-    std::vector<float> confidences;
-};
 }  // namespace kaldi
 """
 COPY = r"""
@@ -108,24 +95,6 @@ int main(int, char** argv) {  // lattice-copy: an archive in, the same as text o
         if (!holder.Read(in)) return 1;
         out << key << ' ';
         if (!kaldi::WriteCompactLattice(out, binary, *holder.lattice)) return 2;
-    }
-}
-"""
-MBR = r"""
-int main(int, char** argv) {  // an archive in, a line of words with confidences for each lattice out
-    std::ifstream in(argv[1], std::ios::binary);
-    std::cout << std::setprecision(9);
-    std::string key;
-    while (in >> key) {
-        if (in.peek() != '\n') in.get();
-        kaldi::CompactLatticeHolder holder;
-        if (!holder.Read(in)) return 1;
-        const auto& found = *new kaldi::MinimumBayesRisk(*holder.lattice, {});  // never freed: its vectors are others
-        std::cout << key;
-        for (std::size_t i = 0; i < found.words.size(); ++i) {
-            std::cout << ' ' << found.words[i] << ' ' << found.confidences[i];
-        }
-        std::cout << '\n';
     }
 }
 """

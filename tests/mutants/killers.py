@@ -267,13 +267,6 @@ def boosts():
         searches_emulated.test_schedules_with_little_room("known", None, None)
 
 
-def boosts_in_clusters():
-    """The same, by blocks that help with the frames of others."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "boost", UserWarning)
-        searches_emulated.test_clusters_give_the_same_bytes("known", None, 2, 2, 32, 0)
-
-
 def new_words():
     """Of utterances with new words and without, in graphs of any number of arcs, with one entrance or many."""
     with warnings.catch_warnings():

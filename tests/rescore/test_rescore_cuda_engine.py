@@ -28,7 +28,6 @@ GRAPH = Graph(**graphs.random_graph(4, states=120, columns=12).fields() | FIELDS
 BATCH = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 9, 1, 7))]
 MODELS = {"language_model": LARGE, "graph_language_model": SMALL}
 OPTIONS = {"beam": 6.0, "max_active": 40, "lm_scale": 0.75}
-ROOMY = search_plan.Room(spill_states=512, log_entries=4096, shared_states=128)
 
 
 def on_gpu(graph=GRAPH, **options):

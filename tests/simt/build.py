@@ -1,7 +1,8 @@
 """Compiles kernels with g++ for the emulator, and runs them from Python on numpy arrays.
 
->>> kernels = load("tests/simt/kernels/sum.cu")
->>> kernels.launch("block_sum", kernel_params(values=values, total=total, count=np.uint32(64)), block=64, seed=3)
+>>> kernels = load("tests/simt/kernels/scan.cu")
+>>> params = kernel_params(values=values, sums=sums, count=np.uint32(64))
+>>> kernels.launch("prefix_sum", params, block=64, shared_bytes=128, seed=3)
 
 Objects and libraries are kept under build/simt by the hash of all that went into them. ``CXX`` names the compiler;
 ``ARCBEAM_EMULATOR_FLAGS`` adds flags (``-DARCBEAM_EMULATOR_UCONTEXT`` takes the portable context switch).

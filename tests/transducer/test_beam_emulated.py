@@ -12,24 +12,18 @@ from arcbeam import CudaError, TransducerDecoder, UnsupportedError
 from arcbeam.gpu.tuned import transducer_plan
 from tests.hypothesis_examples import examples
 from tests.simt.build import POLICIES, schedules
+from tests.transducer import test_loop_emulated as loop
 from tests.transducer.emulated_gpu import Shape, scheduled
 from tests.transducer.equality import lists_as_bytes
-from tests.transducer.networks import NETWORKS, cases, random_arrays, random_frames
+from tests.transducer.networks import NETWORKS, cases
+from tests.transducer.test_loop_emulated import BATCH, fitting, small
 
-BATCH = [random_frames(i, n) for i, n in enumerate((9, 0, 1, 17))]
 ROOMY = {"beam_rooms": lambda frames, hypotheses: (256, 4096, 512, 128)}
 TIGHT = {"beam_rooms": lambda frames, hypotheses: (8 * hypotheses, 64, 2 * hypotheses, hypotheses)}
 
 
 def options_of(kind, **more):
-    durations = [0, 1, 2, 5] if "durations" in NETWORKS[kind] else None
-    given = {"blank_id": 0, "durations": durations, "max_symbols": 3, "confidence": "entropy"}
-    return {**given, "beam": 3.0, "max_hypotheses": 4, **more}
-
-
-def small(kind):
-    """Weights of few units, of which a block has few."""
-    return random_arrays(6, tokens=6, units=5, joint=133, blank_bias=-1.0, **NETWORKS[kind])
+    return loop.options_of(kind, **{"beam": 3.0, "max_hypotheses": 4, **more})
 
 
 def on_gpu(arrays, frames, shape=None, schedule=None, figures=None, **options):
@@ -51,13 +45,6 @@ def check(arrays, frames, shape=None, schedule=None, figures=None, **options):
     for i, (one, other) in enumerate(zip(found, lists_as_bytes(wanted), strict=True)):
         assert one == other, f"utterance {i}"
     return wanted, launches
-
-
-def fitting(shape):
-    """Teams, and blocks that join alone, are of one kernel."""
-    if shape.kernel != "kept":
-        return replace(shape, teams=1, joins_alone=False)
-    return replace(shape, teams=min(shape.teams, shape.blocks))
 
 
 SHAPES = st.builds(

@@ -185,7 +185,7 @@ def test_frames_and_logits_that_are_not_finite(tmp_path):
         assert lists_as_bytes(found) == lists_as_bytes(wanted)
 
 
-def test_the_engine(tmp_path):
+def test_the_engine():
     """One decoder, with and without trees in turn; kernels that fuse are loaded when they are needed."""
     options = {**options_of("rnnt"), "max_hypotheses": 3, "boosting_tree_alpha": 0.75}
     tree = BoostingTree({(1, 2): 2.0, (3,): 1.0}, vocab_size=6)

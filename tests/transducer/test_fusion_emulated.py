@@ -15,12 +15,12 @@ from tests.transducer import test_loop_emulated as loop
 from tests.transducer.arpas import random_arpa
 from tests.transducer.emulated_gpu import Shape
 from tests.transducer.equality import same
-from tests.transducer.networks import NETWORKS, random_arrays, random_frames
+from tests.transducer.networks import NETWORKS, random_arrays
+from tests.transducer.test_loop_emulated import BATCH
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*do not sum to 1:UserWarning")
 BLANK = 12
 NGRAM_ALPHA, TREE_ALPHA = 0.4, 0.75
-BATCH = [random_frames(i, n) for i, n in enumerate((9, 0, 1, 17))]
 TREES = [
     BoostingTree([(3, 4), (5,), (3, 4, 6, 7), (4, 6, 1)], vocab_size=12),
     None,

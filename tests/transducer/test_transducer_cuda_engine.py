@@ -119,7 +119,7 @@ def test_bfloat16(gpu, monkeypatch, kind):
     for one, other in zip(found, wanted, strict=True):
         assert one.tokens.tolist() == other.tokens.tolist()
         assert one.frames.tolist() == other.frames.tolist()
-        assert (one.durations is None) == (durations is None) or one.durations.tolist() == other.durations.tolist()
+        assert durations is None or one.durations.tolist() == other.durations.tolist()
         np.testing.assert_allclose(one.log_probs, other.log_probs, rtol=0, atol=0.02)
         np.testing.assert_allclose(one.state.hidden, other.state.hidden, rtol=0, atol=0.01)
         np.testing.assert_allclose(one.state.cell, other.state.cell, rtol=0, atol=0.01)

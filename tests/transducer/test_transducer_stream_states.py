@@ -283,6 +283,8 @@ def filled(value):
         ({}, {"tokens": filled(12)}, "expected tokens below 13 but the blank, 12"),
         ({}, {"tokens": filled(-1)}, "expected tokens below 13 but the blank, 12"),
         ({}, {"log_probs": filled(np.inf)}, "expected finite log-probs"),
+        ({}, {"confidence": filled(np.nan)}, "expected finite confidences"),
+        ({}, {"confidence": filled(-np.inf)}, "expected finite confidences"),
         ({}, {"hidden": lambda array: array[:3]}, "expected hidden of shape"),
         ({}, {"cell": filled(np.nan)}, "expected finite values, got NaN"),
         ({"in_tree": 1}, {}, "expected in_tree to be 0"),
@@ -336,6 +338,7 @@ def a_cycle(parents):
             {"histories": with_field("shares", lambda a: a + np.inf)},
             "expected finite values as shares of histories",
         ),
+        ({}, {"log": with_field("confidence", lambda a: a * np.nan)}, "expected finite values as confidence of log"),
         ({}, {"log": with_field("before", lambda a: a * 0 + 10**6)}, "expected labels after those that they follow"),
         ({}, {"log": with_field("token", lambda a: a * 0 + 12)}, "expected labels below 13"),
         ({}, {"predicted": lambda a: a + 10**6}, "expected predictions of histories that are there"),
@@ -348,6 +351,17 @@ def test_states_of_a_beam_that_do_not_fit_say_why(facts, arrays, said):
     assert one.restore(changed(data, {}, {})).save() == data
     with pytest.raises(FormatError, match=f"stream state: .*{said}"):
         one.restore(changed(data, facts, arrays))
+
+
+@WITHOUT_AND_WITH
+def test_confidences_below_0_are_restored(kind):
+    """As those of some methods are."""
+    method = ConfidenceMethod("entropy", entropy_type="gibbs", entropy_norm="lin", alpha=0.1)
+    one = decoder(kind, confidence=method)
+    stream = begun(one)
+    data = stream.save()
+    assert stream.partial.confidence.min() < -0.1
+    assert one.restore(data).save() == data
 
 
 @pytest.mark.usefixtures("little_memory")

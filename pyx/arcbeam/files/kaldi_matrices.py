@@ -5,7 +5,6 @@ Sizes are checked against the file before memory is allocated; pickles and shell
 
 import os
 import struct
-from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,13 +14,11 @@ import numpy as np
 from arcbeam.core.errors import FormatError
 from arcbeam.core.packages import require
 from arcbeam.files.kaldi_archives import open_archive, read_id, scp_entries, whole_pipe
-from arcbeam.files.reading import check_is_file, reading
+from arcbeam.files.reading import Entries, check_is_file, reading
 
 FLOATS: dict[bytes, np.dtype] = {b"FM": np.dtype("<f4"), b"DM": np.dtype("<f8")}
 # Bytes of a compressed matrix after its 16-byte header: (for each column, for each element).
 COMPRESSED = {b"CM": (8, 1), b"CM2": (0, 2), b"CM3": (0, 1)}
-Entries = Iterator[tuple[str, Callable[[], np.ndarray]]]
-"""Ids, and what reads their matrices, which is called before the next is taken, or not at all."""
 
 
 def read_ark(path: Path) -> Entries:

@@ -26,6 +26,7 @@ from arcbeam.files.kaldi_archives import scp_entries
 from arcbeam.files.kinds import other_kind
 from arcbeam.files.npz_utterances import check_count, count_npz, matrix, read_npz
 from arcbeam.files.numpy_files import map_npy
+from arcbeam.files.reading import Entries
 
 SUFFIXES = (".npz", ".npy", ".ark", ".scp")
 AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".aac", ".webm", ".sph", ".mp4")
@@ -89,7 +90,6 @@ class Input:
             yield Entry(name, self.path, read)
 
 
-Entries: TypeAlias = Iterator[tuple[str, Callable[[], np.ndarray]]]
 Reader: TypeAlias = Callable[[Path, str | None], Entries]
 
 

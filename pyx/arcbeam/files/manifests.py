@@ -4,10 +4,10 @@ A path is relative to the working folder, or else to that of the manifest. Other
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -15,15 +15,13 @@ from arcbeam.core.errors import FormatError
 from arcbeam.core.packages import require
 from arcbeam.core.show import shortened
 from arcbeam.files.lines import located, stream_lines
-from arcbeam.files.reading import reading
+from arcbeam.files.reading import Entries, reading
 
 SUFFIXES = (".tsv", ".json", ".jsonl", ".jsonl.gz")
 ARRAYS = ("log_probs", "logits", "encoder_output")
 """Arrays of a cut of Lhotse. NeMo's lines have such a field, or one with ``_filepath``, with the path of the array."""
 FIELDS = (*ARRAYS, *(f"{name}_filepath" for name in ARRAYS))
 CUTS = ("MonoCut", "MultiCut", "MixedCut", "PaddingCut")  # the types of Lhotse's lines
-
-Entries: TypeAlias = Iterator[tuple[str, Callable[[], np.ndarray]]]
 
 
 def read(path: Path, read_array: Callable[[Path], np.ndarray]) -> Entries:

@@ -3,20 +3,19 @@
 Each reader yields an id and what reads its log-probs, which is called before the next is taken, or not at all.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 
 from arcbeam.core.errors import FormatError
 from arcbeam.files.numpy_files import Archive, Rows
+from arcbeam.files.reading import Entries
 
 PACKED = ("lengths", "ids")  # arrays that an .npz has besides the log-probs of all utterances
 NAMES = 4096  # names that are read at a time
-Entries: TypeAlias = Iterator[tuple[str, Callable[[], np.ndarray]]]
 
 
 def check_count(shape: tuple[int, ...], path: Path) -> None:

@@ -8,13 +8,18 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TypeAlias
+
+import numpy as np
 
 from arcbeam.core.errors import ArcbeamError, FormatError, GraphError
 from arcbeam.core.sizes import as_bytes
 
 Kind: TypeAlias = type[BaseException] | None
+Entries: TypeAlias = Iterator[tuple[str, Callable[[], np.ndarray]]]
+"""Ids, and what reads their matrices, which is called before the next is taken, or not at all."""
 
 EXPANSION = 20
 """A file may unpack to this many times its size, unless `max_bytes` says otherwise,"""

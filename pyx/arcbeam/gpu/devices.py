@@ -49,11 +49,7 @@ def require_cuda(ordinal: int = 0) -> Device:
     from arcbeam.gpu.kernel_images import build_record
 
     record = build_record()
-    if record.no_kernels is not None:
-        raise MissingDependencyError(
-            f"this build of arcbeam has no CUDA kernels, because {record.no_kernels} when it was built; "
-            f"docs/guide/install.md says how to build it for CUDA"
-        )
+    record.require_kernels()
     count = _cuda.device_count()
     if count == 0:
         raise CudaError(

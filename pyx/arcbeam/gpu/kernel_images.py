@@ -25,6 +25,14 @@ class BuildRecord:
     no_driver_calls: str | None = None  # why there are none
     summary: str = ""  # one line: what was built for which devices, and how to get more
 
+    def require_kernels(self) -> None:
+        """MissingDependencyError, with the reason, if there are none."""
+        if self.no_kernels is not None:
+            raise MissingDependencyError(
+                f"this build of arcbeam has no CUDA kernels, because {self.no_kernels} when it was built; "
+                f"docs/guide/install.md says how to build it for CUDA"
+            )
+
     def needed_driver(self) -> tuple[int, int]:
         """The CUDA version that a driver must support to load these kernels: any of the compiler's generation."""
         return (int(self.nvcc.split(".")[0]), 0) if self.nvcc else (0, 0)
@@ -45,11 +53,7 @@ def build_record() -> BuildRecord:
 def image(name: str) -> bytes:
     """The fatbin of ``cuda/**/NAME.cu``; MissingDependencyError if arcbeam was built without kernels."""
     record = build_record()
-    if record.no_kernels is not None:
-        raise MissingDependencyError(
-            f"this build of arcbeam has no CUDA kernels, because {record.no_kernels} when it was built; "
-            f"docs/guide/install.md says how to build it for CUDA"
-        )
+    record.require_kernels()
     try:
         return (FOLDER / f"{name}.fatbin").read_bytes()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
 """The command ``arcbeam transcribe``: audio files in, transcripts and subtitles out.
 
-May import: cli, core, files, jobs.
+May import: cli, files.
 """

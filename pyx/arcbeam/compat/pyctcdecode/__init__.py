@@ -1,6 +1,6 @@
 """pyctcdecode 0.5.0: prefix beam search over words of any spelling, with a KenLM of words, on the CPU.
 
-``docs/guide/from-pyctcdecode.md`` lists the differences. May import: baseline, core, files, lm.
+``docs/guide/from-pyctcdecode.md`` lists the differences. May import: baseline, core, lm.
 """
 
 from arcbeam.compat.pyctcdecode.alphabet import Alphabet

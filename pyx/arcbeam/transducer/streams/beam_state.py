@@ -48,13 +48,8 @@ def _check_values(arrays: Arrays, about: dict[str, Any], settled: int) -> None:
     """All numbers are finite, and the counts fit the sentence."""
     for name in ("hidden", "cell", "shares"):
         _expect(np.isfinite(arrays[name]), f"finite {name}")
-    for name, fields in (
-        ("arrivals", ("score", "path")),
-        ("histories", ("shares", "ilm_share")),
-        ("log", ("log_prob",)),
-    ):
-        for field in fields:
-            _expect(np.isfinite(arrays[name][field]), f"finite values as {field} of {name}")
+    for name, field in FLOATS:
+        _expect(np.isfinite(arrays[name][field]), f"finite values as {field} of {name}")
     _expect(np.isfinite(about["offset"]), "a finite offset")
     _expect(len(arrays["shares"]) == 4, "4 shares")
     _expect(0 <= about["labels"] < MOST_LABELS and about["labels"] == settled, "as many settled labels as tokens")

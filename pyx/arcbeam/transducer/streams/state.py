@@ -167,6 +167,9 @@ def _check_numbers(about: dict[str, Any], written: dict[str, npt.NDArray[Any]], 
         raise FormatError(f"{NAME}: expected tokens on frames from {first} to {frames}, in their order, got others")
     if not np.isfinite(written["log_probs"]).all() or np.any(written.get("durations", tokens) < 0):
         raise FormatError(f"{NAME}: expected finite log-probs and durations of at least 0, got others")
+    # Some methods go below 0: with Gibbs' entropy, the linear norm and a small alpha, by far.
+    if not np.isfinite(written.get("confidence", tokens)).all():
+        raise FormatError(f"{NAME}: expected finite confidences, got others")
 
 
 def _lengths(written: dict[str, npt.NDArray[Any]]) -> str:
