@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from libc.stdint cimport uint32_t, uintptr_t
+from libc.stdint cimport uint32_t
 
 from arcbeam.lm._lm_view cimport LmStep, LmView, lm_view_of
 from arcbeam.lm._status cimport Code, Status
