@@ -42,10 +42,3 @@ cdef inline void fetch_ahead(const vector[void*]& objects, size_t i) noexcept no
     """Fetches the object that a loop at object i will read soon."""
     if i + AHEAD < objects.size():
         fetch(objects[i + AHEAD])
-
-
-cdef inline int fetch_item(list objects, size_t i) except -1:
-    """Fetches an object of a list, if it has so many."""
-    if i < <size_t> len(objects):
-        fetch(<void*> objects[i])
-    return 0

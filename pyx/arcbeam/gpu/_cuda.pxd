@@ -4,7 +4,7 @@ A call fails by a Python exception (``except -1``) and leaves nothing half done.
 """
 
 from libc.stddef cimport size_t
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport uint64_t
 
 from arcbeam.gpu._driver_table cimport DriverTable
 

@@ -2,7 +2,6 @@
 
 cimport cython
 from libc.stdint cimport int64_t, uintptr_t
-from libc.string cimport memcpy
 
 from arcbeam.gpu._cuda cimport Context, check, describe, driver, ignore
 from arcbeam.gpu._launch cimport Stream

@@ -3,7 +3,7 @@
 import numpy as np
 
 from libc.math cimport INFINITY
-from libc.stdint cimport uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport uint16_t, uint32_t, uintptr_t
 from libcpp.vector cimport vector
 
 from arcbeam.core._interrupts cimport check_interrupts

@@ -3,24 +3,15 @@
 import numpy as np
 
 from libc.stdint cimport uint32_t
-from libcpp.string cimport string
 
 from arcbeam.lm._lm_view cimport LmStep, LmView, lm_step, lm_view_of
+from arcbeam.lm._status cimport Code, Status
 
 from arcbeam.core.threads import memory_bound_threads
 from arcbeam.core.errors import FormatError
 
 ARC = np.dtype([("next_state", "<u4"), ("weight", "<f4")])
 STATES_A_BLOCK = 32
-
-
-cdef extern from "common/status.hpp" namespace "arcbeam" nogil:
-    cdef enum class Code(int):
-        kOk
-
-    cdef cppclass Status:
-        Code code
-        string message
 
 
 cdef extern from "arcbeam/lm/_language_model/validate.hpp" namespace "arcbeam" nogil:

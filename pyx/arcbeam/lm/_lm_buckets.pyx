@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from libc.stdint cimport uint32_t, uintptr_t
-from libcpp.string cimport string
+from libc.stdint cimport uint32_t
 
 from arcbeam.lm._lm_view cimport LmStep, LmView, lm_view_of
+from arcbeam.lm._status cimport Code, Status
 
 from arcbeam.lm._language_model import ARC
 from arcbeam.core.errors import CapacityError
@@ -15,15 +15,6 @@ FULLNESS = 0.85  # share of the entries in use; 0.95 works, too, but filling tak
 LINE = 128  # bytes; their memory is aligned to it
 LINK = np.dtype([("state", "<u4"), ("weight", "<f4")])
 ENTRY = np.dtype([("state", "<u4"), ("label", "<u4"), ("next_state", "<u4"), ("weight", "<f4")])
-
-
-cdef extern from "common/status.hpp" namespace "arcbeam" nogil:
-    cdef enum class Code(int):
-        kOk
-
-    cdef cppclass Status:
-        Code code
-        string message
 
 
 cdef extern from "arcbeam/lm/_lm_buckets/fill.hpp" namespace "arcbeam" nogil:

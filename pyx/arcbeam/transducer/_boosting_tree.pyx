@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from libc.stdint cimport uint32_t, uintptr_t
+from libc.stdint cimport uint32_t
 from libcpp.vector cimport vector
 
 from arcbeam.transducer._token_automaton cimport TokenArc, TokenAutomaton, TokenStep, automaton_of, token_step

@@ -8,7 +8,7 @@ from libc.stdint cimport int64_t, uintptr_t
 from libc.string cimport memcpy, memset
 from libcpp.utility cimport move
 
-from arcbeam.core._interrupts cimport check_interrupts
+from arcbeam.core._interrupts cimport SLICE_MS, check_interrupts
 from arcbeam.ctc.boost._boost cimport BoostList
 from arcbeam.ctc.gpu.searches._lanes cimport Lanes
 from arcbeam.ctc.gpu.searches._search_view cimport LatticeLane, LatticeResult, LatticeStep, padded
@@ -18,9 +18,6 @@ from arcbeam.gpu._memory cimport copy_to_device, copy_to_host
 from arcbeam.graph._graph_view cimport view_of
 
 from arcbeam.gpu.tuned import search_plan
-
-cdef enum:
-    SLICE_MS = 100  # of waiting between checks for signals
 
 
 @cython.no_gc

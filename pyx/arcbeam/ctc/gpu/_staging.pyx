@@ -7,7 +7,7 @@ cimport cython
 from libc.stdint cimport uintptr_t
 from libcpp.utility cimport move
 
-from arcbeam.core._interrupts cimport check_interrupts
+from arcbeam.core._interrupts cimport SLICE_MS, check_interrupts
 from arcbeam.gpu._cuda cimport driver, ignore
 from arcbeam.gpu._memory cimport MemoryPool, copy_to_device
 from arcbeam.gpu._driver_table cimport forked, now_ns
@@ -17,7 +17,6 @@ from arcbeam.gpu.tuned import search_plan
 from arcbeam.core.errors import CapacityError
 
 cdef enum:
-    SLICE_MS = 100  # of waiting between checks for signals
     SLOTS = 2  # of gathered log-probs: one is filled while the other is read
     CANCEL = 0  # words before the slots: the value that ends all waiting, then the counts to send after each part
     COUNTS = 1

@@ -1,7 +1,5 @@
 """Streams on a device. A batch makes new states and replaces the current ones only once all of it has succeeded."""
 
-import numpy as np
-
 cimport cython
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memset

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint64_t
 from libcpp cimport bool as cbool
 from libcpp.utility cimport move
 
@@ -11,17 +11,10 @@ from arcbeam.ctc.boost._boost cimport BoostList, BoostView
 from arcbeam.ctc.lattice._lattices cimport Lattice, Lattices
 from arcbeam.ctc.streams._saved_search cimport LmContext, take_lm_context
 from arcbeam.graph._graph_view cimport OpenGraph, open_view_of
-from arcbeam.lm._kenlm cimport KenLm, KenLmModel
+from arcbeam.lm._kenlm_view cimport KenLmView, kenlm_view_of
 from arcbeam.lm._lm_view cimport RescoringView, rescoring_view_of
 
 STEP_LIMIT = 1 << 25  # of rescoring: a step takes up to 50 bytes
-
-
-cdef extern from "decode/models.hpp" namespace "arcbeam::twin" nogil:
-    cdef struct KenLmView:
-        const KenLm* lm
-        const uint32_t* ranks
-        RescoringView rescoring
 
 
 cdef extern from "lattice/deviations.hpp" nogil:
@@ -42,13 +35,6 @@ cdef extern from "lattice/rescore.hpp" namespace "arcbeam::lattice" nogil:
         const OpenGraph&, const KenLmView&, const Lattice&, float beam, uint64_t step_limit) except +
     Rescored automaton_rescore "arcbeam::lattice::rescore<arcbeam::twin::AutomatonModels>"(
         const OpenGraph&, const RescoringView&, const Lattice&, float beam, uint64_t step_limit) except +
-
-
-cdef KenLmView kenlm_view_of(rescoring):
-    """The view of an arcbeam.ctc.rescoring.Rescoring with a KenLM model, valid as long as that lives."""
-    cdef KenLmModel model = rescoring.kenlm
-    cdef const uint32_t[::1] ranks = rescoring.ranks
-    return KenLmView(model.lm.get(), &ranks[0], rescoring_view_of(rescoring))
 
 
 cdef const Lattice* lattice_of(Lattices lattices, size_t index) except NULL:

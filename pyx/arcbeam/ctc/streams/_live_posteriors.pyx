@@ -9,7 +9,7 @@ from libcpp.string cimport string
 from libcpp.vector cimport vector
 
 from arcbeam.ctc.boost._boost cimport BoostList, BoostView, no_phrases
-from arcbeam.ctc.streams._saved_search cimport LogEntry, SavedSearch, take_saved
+from arcbeam.ctc.streams._saved_search cimport SavedSearch, take_saved
 from arcbeam.graph._graph_view cimport OpenGraph
 from arcbeam.graph._words cimport WordReader
 

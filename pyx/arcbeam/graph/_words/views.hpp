@@ -83,11 +83,6 @@ struct WordSource {
     [[nodiscard]] bool may_write(std::uint32_t arc) const {
         return arc >= marked_arcs || (word_marks[arc / 8U] >> arc % 8U & 1U) != 0U;
     }
-    void fetch_mark(std::uint32_t arc) const {
-        if (arc < marked_arcs) {
-            __builtin_prefetch(word_marks + arc / 8U);
-        }
-    }
     [[nodiscard]] const Symbols& symbols_of(std::uint32_t label) const {
         return label < graph.first_word ? symbols : new_symbols;
     }

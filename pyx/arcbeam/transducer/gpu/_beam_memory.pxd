@@ -10,7 +10,7 @@ from arcbeam.transducer.gpu._network cimport LaneOutcome, LoopParams, Precision
 
 cdef extern from "transducer/beam/beam_memory.hpp" namespace "arcbeam::transducer::beam" nogil:
     cdef enum:
-        kMostHypotheses, kBeamModels, kParts
+        kBeamModels, kParts
 
     cdef cppclass Hypothesis:
         float score

@@ -11,11 +11,11 @@ from libc.string cimport memset
 
 from arcbeam.gpu._memory cimport copy_to_device, copy_to_host, set_bytes
 from arcbeam.transducer._token_automaton cimport TokenArc, TokenAutomaton
+from arcbeam.transducer.gpu._beam_memory cimport kBeamModels
 from arcbeam.transducer.gpu._network cimport kKeyBuffers, padded16
 
 cdef enum:
     MODELS = 2  # kFusionModels: the n-gram model, the boosting tree
-    BEAM_MODELS = 3  # kBeamModels: LODR, too
     ALIGNED = 256
 
 ARRAYS = ("first_arcs", "arc_tokens", "arcs", "backoffs")
@@ -179,7 +179,7 @@ cdef class BeamFusionMemory(FusionMemory):
 
     cdef int begin(self, list fusions, uint32_t tokens, uint32_t tests) except -1:
         cdef uint32_t start = 0 if self.lodr is None else self.lodr.start
-        self._begin([(*fusion[:MODELS], self.lodr, (*fusion[MODELS], start)) for fusion in fusions], BEAM_MODELS, 0, 0)
+        self._begin([(*fusion[:MODELS], self.lodr, (*fusion[MODELS], start)) for fusion in fusions], kBeamModels, 0, 0)
         self.beam.automata = <const TokenAutomaton*> <uintptr_t> self.work.address
         self.beam.starts = <const uint32_t*> <uintptr_t> (self.work.address + self.states_at)
         self.beam.has_ilm = self.beam.ilm_scale > 0 and tokens > 1

@@ -5,7 +5,7 @@ import numpy as np
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memset
 
-from arcbeam.core._interrupts cimport check_interrupts
+from arcbeam.core._interrupts cimport SLICE_MS, check_interrupts
 from arcbeam.gpu._cuda cimport driver, ignore
 from arcbeam.gpu._engine cimport BatchEngine
 from arcbeam.gpu._launch cimport Event, Function, launch
@@ -26,7 +26,6 @@ from arcbeam.core.errors import CapacityError, CudaError, CudaOutOfMemoryError
 from arcbeam.transducer.weights import padded
 
 cdef enum:
-    SLICE_MS = 100  # of waiting between checks for signals
     ROOM = 1  # arcbeam::transducer::Ending
 
 cdef tuple NO_AUTOMATA = (None, None, (0, 0))  # of an utterance

@@ -4,7 +4,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t
 
 from arcbeam.ctc.boost._boost cimport BoostView
-from arcbeam.ctc.gpu.searches._rescoring_view cimport NewWordsOnDevice, NewWordsParams, RescoringParams
+from arcbeam.ctc.gpu.searches._rescoring_view cimport NewWordsOnDevice, NewWordsParams
 from arcbeam.ctc.gpu.searches._search_view cimport LaneState, SearchParams, StreamView, UtteranceResult, UtteranceView
 from arcbeam.gpu._host_buffers cimport HostBuffer
 from arcbeam.gpu._launch cimport Stream

@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset
 
 from arcbeam.core._fetch cimport AHEAD, fetch
-from arcbeam.core._interrupts cimport check_interrupts
+from arcbeam.core._interrupts cimport SLICE_MS, check_interrupts
 from arcbeam.ctc.gpu.engine._batch_memory cimport BatchSizes
 from arcbeam.ctc.gpu.searches._lanes cimport Undone
 from arcbeam.ctc.gpu.searches._search_view cimport LaneState, StreamView, UtteranceView, kNeedsStreamRoom, kNoIndex
@@ -17,9 +17,6 @@ from arcbeam.ctc.gpu._streams cimport CudaStream
 from arcbeam.gpu._cuda cimport driver, ignore
 
 from arcbeam.gpu.tuned import search_plan
-
-cdef enum:
-    SLICE_MS = 100  # of waiting between checks for signals
 
 
 @cython.final

@@ -12,13 +12,13 @@ from libc.string cimport memcpy, memset
 from arcbeam.gpu._cuda cimport Context
 from arcbeam.gpu._host_buffers cimport HostBuffer
 from arcbeam.gpu._launch cimport Stream
-from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool, copy_to_device, set_bytes
+from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool, copy_to_device
 from arcbeam.ctc.boost._boost cimport BoostArc, BoostList, BoostState, BoostView, no_phrases
-from arcbeam.ctc.gpu.models._models cimport DeviceWords, device_words
+from arcbeam.ctc.gpu.models._models cimport device_words
 from arcbeam.ctc.gpu.searches._rescoring_view cimport (
     Entrance, LookupCounters, NewWordsOnDevice, RescoringParams, SlotView,
 )
-from arcbeam.ctc.gpu.searches._search cimport DeviceGraph, device_graph
+from arcbeam.ctc.gpu.searches._search cimport device_graph
 from arcbeam.ctc.gpu.searches._search_view cimport StateRow
 from arcbeam.graph._graph_view cimport ArcTarget
 

@@ -12,16 +12,14 @@ from libc.string cimport memcpy, memset
 
 from arcbeam.gpu._cuda cimport Context
 from arcbeam.gpu._launch cimport Stream
-from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool, copy_to_device, copy_to_host, set_bytes
+from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool, copy_to_host, set_bytes
 from arcbeam.gpu._host_buffers cimport HostBuffer, SharedBuffer
-from arcbeam.lm._lm_buckets cimport BucketSizes, LmBuckets, fill, sizes_of
+from arcbeam.lm._lm_buckets cimport BucketSizes, fill, sizes_of
 from arcbeam.lm._kenlm_view cimport kenlm_view_of
 from arcbeam.lm._lm_view cimport LmArc, LmView, lm_view_of
 from arcbeam.gpu._registered_memory cimport RegisteredMemory
 from arcbeam.ctc.boost._boost cimport BoostList
-from arcbeam.ctc.gpu.searches._rescoring_view cimport (
-    LookupCounters, RescoringParams, kCacheWords, kMostHistories, shared_bits,
-)
+from arcbeam.ctc.gpu.searches._rescoring_view cimport LookupCounters, RescoringParams, kMostHistories, shared_bits
 
 from arcbeam.gpu.tuned import search_plan
 from arcbeam.lm import lm_file

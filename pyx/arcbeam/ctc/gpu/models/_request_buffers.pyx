@@ -6,7 +6,7 @@ Answers about arcs are copied on two CUDA streams (_requests/copied_answers.hpp)
 import weakref
 
 cimport cython
-from libc.stdint cimport uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport uint32_t, uintptr_t
 from libc.string cimport memcpy, memset
 
 from arcbeam.gpu._cuda cimport check, driver
@@ -15,7 +15,6 @@ from arcbeam.ctc.gpu.models._requests cimport (
     Answer, Question, answer_buffer_bytes, answer_buffer_start_bytes, kHalves, kRequestHeadBytes, request_table_bytes, request_buffer_bytes,
 )
 from arcbeam.ctc.gpu.searches._rescoring_view cimport kMostHistories
-from arcbeam.ctc.gpu.searches._search_view cimport padded
 
 from arcbeam.gpu.tuned import search_plan
 from arcbeam.core.errors import CapacityError, CudaOutOfMemoryError

@@ -23,13 +23,6 @@ cdef extern from "shared/requests.hpp" namespace "arcbeam" nogil:
         float cost
         uint32_t next_state
 
-    cdef struct RequestHead:
-        uint64_t posted
-        uint32_t used
-        uint32_t open
-        uint64_t taken
-        uint64_t answered
-
     cdef struct RequestView:
         unsigned char* memory
         unsigned char* mapped

@@ -6,7 +6,6 @@ import weakref
 import numpy as np
 
 cimport cython
-from libc.stddef cimport size_t
 from libc.stdint cimport uint16_t, uint32_t, uint64_t, uintptr_t
 
 from arcbeam.gpu._cuda cimport Context

@@ -1,7 +1,6 @@
 """The Cython declarations of ``cuda/decode/search.hpp``."""
 
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
-from libcpp cimport bool as cbool
 
 from arcbeam.graph._graph_view cimport ArcTarget
 from arcbeam.ctc.streams._endpoint cimport EndpointRules
