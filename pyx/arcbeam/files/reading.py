@@ -10,15 +10,16 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import TypeAlias
-
-import numpy as np
+from typing import TYPE_CHECKING, TypeAlias
 
 from arcbeam.core.errors import ArcbeamError, FormatError, GraphError
 from arcbeam.core.sizes import as_bytes
 
+if TYPE_CHECKING:
+    import numpy as np
+
 Kind: TypeAlias = type[BaseException] | None
-Entries: TypeAlias = Iterator[tuple[str, Callable[[], np.ndarray]]]
+Entries: TypeAlias = "Iterator[tuple[str, Callable[[], np.ndarray]]]"
 """Ids, and what reads their matrices, which is called before the next is taken, or not at all."""
 
 EXPANSION = 20
