@@ -121,7 +121,7 @@ class LogitsCheck:
         self._calls = CALLS_OF_LOGITS
 
     def __call__(self, inputs: Inputs, logits: npt.NDArray[np.bool_]) -> None:
-        """Warns of a frame of zeros, and if all other frames that it looks at are probabilities."""
+        """Warns of a frame of zeros, and if all other frames that are checked are probabilities."""
         if not self._calls or not inputs.on_host or inputs.columns < 2:
             return
         places = np.flatnonzero(logits & (inputs.table[:, 2] > 0))
