@@ -16,15 +16,15 @@ import torch
 from riva.asrlib.decoder.python_decoder import BatchedMappedDecoderCuda, BatchedMappedDecoderCudaConfig
 
 from arcbeam import KaldiLattice, read_lattices
+from arcbeam.files.writing import replacing_text
 from benchmarks.adapters import Answer, SearchOptions, Unavailable, gpu
 from benchmarks.data.graphs import GraphFiles
 
 
 def write_words(words: Sequence[str], path: Path) -> Path:
     """The symbol table that it reads: word, space, label."""
-    partial = path.with_suffix(".partial")
-    partial.write_text("".join(f"{word} {label}\n" for label, word in enumerate(words)), encoding="utf-8")
-    partial.replace(path)
+    with replacing_text(path) as out:
+        out.writelines(f"{word} {label}\n" for label, word in enumerate(words))
     return path
 
 

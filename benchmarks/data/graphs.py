@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import arcbeam
+from arcbeam.files import packed_files
+from arcbeam.files.writing import replacing
 from arcbeam.graph.graph_file import KIND
 from arcbeam.graph.token_table import TokenTable
 from benchmarks.data.datasets import CACHE, DataMissing, data_folder, sentencepiece_model
@@ -85,18 +87,19 @@ class GraphFiles:
         """The LM as plain text, as KenLM reads it; unpacked into the cache on first use."""
         if self.lm is None:
             raise DataMissing(f"{self.name}: the language model of the graph is not known; say lm=FILE")
-        if self.lm.suffix == ".arpa":
-            return self.lm
-        from arcbeam.files import packed_files
+        return plain_arpa(self.lm)
 
-        plain = FOLDER / f"{self.lm.name.split('.arpa')[0]}-{_digest(self.lm)}.arpa"
-        with one_at_a_time(plain.name):
-            if not plain.exists():
-                partial = plain.with_suffix(".partial")
-                with partial.open("wb") as out:
-                    out.writelines(packed_files.blocks(self.lm))
-                partial.replace(plain)
-        return plain
+
+def plain_arpa(path: Path) -> Path:
+    """An ARPA file as plain text; unpacked into the cache on first use if it is compressed."""
+    if path.suffix == ".arpa":
+        return path
+    plain = FOLDER / f"{path.name.split('.arpa')[0]}-{_digest(path)}.arpa"
+    with one_at_a_time(plain.name):
+        if not plain.exists():
+            with replacing(plain) as out:
+                out.writelines(packed_files.blocks(path))
+    return plain
 
 
 def _digest(*files: str | os.PathLike[str] | None) -> str:
@@ -143,14 +146,10 @@ def own(
     with one_at_a_time(kept.name):
         if is_ours and not fst.exists():
             progress(f"writing {fst}")
-            partial = fst.with_suffix(".partial")
-            write_openfst(arcbeam.Graph.load(ours), partial)
-            partial.replace(fst)
+            write_openfst(arcbeam.Graph.load(ours), fst)
         elif not is_ours and not ours.exists():
             progress(f"writing {ours}")
-            partial = ours.with_suffix(".partial")
-            arcbeam.Graph.load(fst, words=words, tokens=tokens).save(partial)
-            partial.replace(ours)
+            arcbeam.Graph.load(fst, words=words, tokens=tokens).save(ours)
     return GraphFiles(path.stem, ours, fst, None if lm is None else Path(lm).resolve())
 
 
@@ -175,10 +174,7 @@ def get(name: str, progress: Callable[[str], None] = print) -> GraphFiles:
                 make(name).save(found.arcbeam)
         elif not (found.arcbeam.exists() and found.fst.exists()):
             progress(f"building {name} into {FOLDER}")
-            partial = found.fst.with_suffix(".partial")
-            graph = make(name, openfst=partial)
-            graph.save(found.arcbeam)
-            partial.replace(found.fst)
+            make(name, openfst=found.fst).save(found.arcbeam)
     return found
 
 

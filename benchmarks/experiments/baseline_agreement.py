@@ -29,7 +29,6 @@ from arcbeam.recipe.word_lists import words_of_arpa
 from benchmarks.adapters import SearchOptions, lexicon_task
 from benchmarks.adapters.baseline import Baseline
 from benchmarks.data import datasets, graphs
-from benchmarks.experiments.baseline_equal import plain_arpa
 from benchmarks.harness.registry import Column, Context, Row
 from benchmarks.tasks import agreement
 
@@ -193,7 +192,7 @@ class Contest:
 
 def of_letters(lm_name: str, scale: float) -> Contest:
     data = datasets.data_folder()
-    arpa = plain_arpa(data / "lm" / "books.3gram.arpa.xz" if lm_name == "books" else NOVELS)
+    arpa = graphs.plain_arpa(data / "lm" / "books.3gram.arpa.xz" if lm_name == "books" else NOVELS)
     tokens = TokenTable.read(data / "tokens.txt")
     spelled = Lexicon.spell(words_of_arpa(arpa), tokens)
     graph, lm, lexicon = normal_graph(lm_name, tokens, spelled, arpa), KenLM(arpa), with_separator(spelled)

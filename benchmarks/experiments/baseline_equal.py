@@ -10,7 +10,6 @@ result file name each difference, both scores, and the numbering that shows the 
 utterances as the set has, or as ``--set pieces=N`` says. ``--set lexicon=letters`` runs one kind only.
 """
 
-import lzma
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,7 +24,7 @@ from arcbeam.graph.token_table import TokenTable
 from arcbeam.recipe.lexicon import Lexicon
 from benchmarks import adapters
 from benchmarks.adapters.baseline import Baseline, SpokenAnswer, Task
-from benchmarks.data import datasets
+from benchmarks.data import datasets, graphs
 from benchmarks.harness import seeds
 from benchmarks.harness.registry import Column, Context, Row
 from benchmarks.tasks.renumbered import renumbered
@@ -134,17 +133,6 @@ def compare_on(task: Task, utterances: Sequence[npt.NDArray[np.floating]], threa
     return compare(utterances, Baseline(task, threads), adapters.make("flashlight_text")(task))
 
 
-def plain_arpa(path: Path) -> Path:
-    """The text of a compressed ARPA file, kept in the cache; flashlight-text reads no .xz."""
-    plain = datasets.CACHE / path.name.removesuffix(".xz")
-    if not plain.exists():
-        plain.parent.mkdir(parents=True, exist_ok=True)
-        partial = plain.with_suffix(".partial")
-        partial.write_bytes(lzma.decompress(path.read_bytes()))
-        partial.replace(plain)
-    return plain
-
-
 def letters(tokens_file: Path, words: Iterable[str]) -> tuple[TokenTable, Lexicon]:
     """Words spelled letter by letter, each with the space after it."""
     tokens = TokenTable.read(tokens_file)
@@ -183,7 +171,7 @@ def task_and_utterances(
     kind: str, dataset: datasets.Dataset, options: dict[str, Any]
 ) -> tuple[Task, list[npt.NDArray[np.floating]]]:
     tokens, lexicon = lexicon_of(kind)
-    lm, model = plain_arpa(datasets.data_folder() / "lm" / "books.3gram.arpa.xz"), model_of(kind)
+    lm, model = graphs.plain_arpa(datasets.data_folder() / "lm" / "books.3gram.arpa.xz"), model_of(kind)
     task = Task(tokens, lexicon, lm, lexicon.separator_column, options)
     return task, dataset.utterances if model is None else spoken_pieces(dataset, model)
 

@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from arcbeam.files.writing import replacing_text
 from benchmarks.harness import backend
 from benchmarks.harness.registry import Column, Row
 
@@ -227,9 +228,8 @@ def close(head: Row, seconds: float, seeds: Mapping[str, object]) -> None:
 def write(path: Path, head: Row, rows: Iterable[Row]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [head, *({"record": "row", **row} for row in rows)]
-    partial = path.with_suffix(".partial")
-    partial.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
-    partial.replace(path)
+    with replacing_text(path) as out:
+        out.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
 
 def read(path: Path) -> tuple[Row, list[Row]]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from arcbeam.ctc.gpu.searches.kernels import all_kernels
+from arcbeam.files.writing import replacing_text
 from benchmarks.data.datasets import CACHE
 from benchmarks.harness import record
 from benchmarks.harness.registry import Column, Context, Row
@@ -194,9 +195,8 @@ class Kept:
         if not row.get("status") and not record.is_dirty():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             kept = {"kernels": self.kernels, "commit": record.commit(), "row": row}
-            partial = self.path.with_suffix(".partial")
-            partial.write_text(json.dumps(kept), encoding="utf-8")
-            partial.replace(self.path)
+            with replacing_text(self.path) as out:
+                json.dump(kept, out)
 
 
 def some_of(context: Context, key: str, known: Sequence[str]) -> Sequence[str]:

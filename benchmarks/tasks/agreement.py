@@ -19,8 +19,8 @@ EQUAL, SAME_COST, TIE, BETTER, PRUNED, UNEXPLAINED = (
     "equal",  # same words, same reported cost
     "rounding",  # same words and same true cost; the peer's float32 sum of it is off
     "tie",  # other words, same true cost
-    "ours cheaper",  # our path is cheaper in truth: the peer pruned it
-    "our pruning",  # the peer's path is cheaper, and with wide beams we find it too
+    "ours cheaper",  # our path is cheaper in truth, or ends where the peer's does not: the peer pruned it
+    "our pruning",  # the peer's path is cheaper, or it alone ends, and with wide beams we find it too
     "unexplained",
 )
 
@@ -98,8 +98,12 @@ def judge(
     acoustic = np.asarray(log_probs, np.float32) * np.float32(acoustic_scale)
     theirs = replace(theirs, cost=path_cost(graph, acoustic, theirs.columns, theirs.word_ids, theirs.reached_final))
     ours = replace(ours, cost=path_cost(graph, acoustic, ours.columns, ours.word_ids, ours.reached_final))
-    if not (same_end and np.isfinite(ours.cost) and np.isfinite(theirs.cost)):
+    if not (np.isfinite(ours.cost) and np.isfinite(theirs.cost)):
         return Verdict(UNEXPLAINED, ours, theirs)
+    if not same_end:  # one of them pruned every path to an end
+        wide = widened()
+        agree = all(answer.reached_final for answer in wide) and abs(wide[0].cost - wide[1].cost) <= TOLERANCE
+        return Verdict((BETTER if ours.reached_final else PRUNED) if agree else UNEXPLAINED, ours, theirs)
     if abs(ours.cost - theirs.cost) <= TOLERANCE:
         return Verdict(SAME_COST if ours.text == theirs.text else TIE, ours, theirs)
     if ours.cost < theirs.cost:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import arcbeam
+from arcbeam.files.writing import replacing_text
 from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.data import datasets, graphs
 from benchmarks.harness import seeds
@@ -40,10 +41,9 @@ def frequent_words(count: int = FREQUENT) -> frozenset[str]:
             with lzma.open(datasets.data_folder() / "text" / "books.txt.xz", "rt", encoding="utf-8") as lines:
                 for line in lines:
                     words.update(line.split())
-            partial = kept.with_suffix(".partial")
             ranked = sorted(words, key=lambda word: (-words[word], word))
-            partial.write_text("".join(f"{word}\n" for word in ranked[:count]), encoding="utf-8")
-            partial.replace(kept)
+            with replacing_text(kept) as out:
+                out.writelines(f"{word}\n" for word in ranked[:count])
     return frozenset(kept.read_text(encoding="utf-8").split())
 
 

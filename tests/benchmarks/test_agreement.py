@@ -56,6 +56,7 @@ def two_words():
 LOG_PROBS = np.array([[-1.0, -1.25]], np.float32)
 BEST = Answer("one", 1.0, True, [0], [1])
 WORSE = Answer("two", 1.5, True, [0], [2])
+NO_END = Answer("one", 1.0, False, [0], [1])
 THIRD, FOURTH = Answer("three", 1.25, True, [1], [3]), Answer("four", 1.25, True, [1], [4])
 
 
@@ -69,7 +70,10 @@ THIRD, FOURTH = Answer("three", 1.25, True, [1], [3]), Answer("four", 1.25, True
         (WORSE, BEST, (BEST, BEST), agreement.PRUNED),
         (WORSE, BEST, (WORSE, BEST), agreement.UNEXPLAINED),
         (WORSE, BEST, (WORSE, WORSE), agreement.UNEXPLAINED),
-        (BEST, Answer("one", 1.0, False, [0], [1]), None, agreement.UNEXPLAINED),
+        (BEST, NO_END, (BEST, BEST), agreement.BETTER),
+        (NO_END, BEST, (BEST, BEST), agreement.PRUNED),
+        (BEST, NO_END, (BEST, NO_END), agreement.UNEXPLAINED),
+        (BEST, NO_END, (WORSE, BEST), agreement.UNEXPLAINED),
         (BEST, Answer("no such path", 1.0, True, [1], [1]), None, agreement.UNEXPLAINED),
     ],
 )

@@ -68,9 +68,10 @@ def test_random_graphs(tmp_path_factory, graph, frames, seed, beam, max_active):
     write_openfst(graph, path)
     files = SmallFiles(path, path)
     log_probs = -np.random.default_rng(seed).integers(0, 320, (frames, 4)).astype(np.float32) / 64
-    found, mine, _peer = verdicts(files, [log_probs], SearchOptions(beam, max_active))
-    # Where nothing is alive at the end, FasterDecoder's answer is not defined. That is so in six of ten examples.
-    assume(len(mine[0].columns) == frames)
+    found, *answers = verdicts(files, [log_probs], SearchOptions(beam, max_active))
+    # Where nothing is alive at the end, FasterDecoder's answer is not defined. That is so in six of ten examples, and
+    # with max_active=2 now and then in FasterDecoder alone.
+    assume(all(len(answer.columns) == frames for (answer,) in answers))
     assert found[0].kind != agreement.UNEXPLAINED, explain(["random"], found)
 
 

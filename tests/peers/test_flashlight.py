@@ -12,7 +12,7 @@ from arcbeam.graph.token_table import TokenTable
 from arcbeam.recipe.word_lists import words_of_arpa
 from benchmarks.adapters.baseline import Baseline, Task
 from benchmarks.adapters.flashlight_text import FlashlightText
-from benchmarks.data import datasets
+from benchmarks.data import datasets, graphs
 from benchmarks.experiments import baseline_equal
 from benchmarks.experiments.baseline_equal import KINDS, OPTIONS, SETS
 
@@ -33,7 +33,7 @@ def task_of(folder, options, with_lexicon):
     lm, search = folder / "novels.3gram.arpa.xz", OPTIONS[options]
     if with_lexicon:
         tokens, lexicon = baseline_equal.letters(folder / "tokens.txt", words_of_arpa(lm))
-        return Task(tokens, lexicon, baseline_equal.plain_arpa(lm), lexicon.separator_column, dict(search))
+        return Task(tokens, lexicon, graphs.plain_arpa(lm), lexicon.separator_column, dict(search))
     search = {name: value for name, value in search.items() if name not in WORD_OPTIONS}
     return Task(TokenTable.read(folder / "tokens.txt"), None, None, 0, search)
 
