@@ -25,7 +25,7 @@ class Pair:
     ours: float | None = None
     peers: float | None = None
     equal: float = 100.0
-    compared: str = "answers"
+    compared: str = "results"
 
 
 def _beside(row: Mapping[str, Any]) -> Pair:
@@ -88,7 +88,7 @@ def _lists_of_a_beam(rows: list[Any]) -> Pair | None:
         if row.get("peer_lists_ms"):
             speech = row["rtfx"] * row["ms"]
             rtfx = [speech / row[key] for key in ("lists_ms", "peer_lists_ms")]
-            return Pair(*rtfx, row["lists_ratio"], equal=row["equal"], compared="best answers")
+            return Pair(*rtfx, row["lists_ratio"], equal=row["equal"], compared="best results")
     return None
 
 
@@ -130,9 +130,9 @@ TASKS = (
          {"graph": "spm512-3gram", "search": WIDE, "kind": "short"}),
     Task("words", "letters, a 3-gram, one utterance alone", RIVA, "gpu_single", True,
          {"graph": "char-3gram", "search": WIDE, "kind": "short"}, readme=True),
-    Task("words so far, every 0.4 s", "letters, a 3-gram, 256 streams", RIVA, "gpu_streams", True,
+    Task("partial results, every 0.4 s", "letters, a 3-gram, 256 streams", RIVA, "gpu_streams", True,
          {"graph": "char-3gram", "streams": 256}, readme=True),
-    Task("words so far, every 0.4 s", "512 pieces, a 3-gram, 256 streams", RIVA, "gpu_streams", True,
+    Task("partial results, every 0.4 s", "512 pieces, a 3-gram, 256 streams", RIVA, "gpu_streams", True,
          {"graph": "spm512-3gram", "streams": 256}),
     Task("10-best lists with confidences", "512 pieces, a 3-gram", RIVA, "gpu_lattice", True,
          {"graph": "spm512-3gram", "search": WIDE}, _lists, "WER of the best of ten", readme=True),

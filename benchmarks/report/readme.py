@@ -7,7 +7,7 @@ from benchmarks.report.results import Result
 BEGIN, END = "<!-- written by python -m benchmarks.report -->\n", "<!-- end -->\n"
 COLUMNS = [
     Column("what", "task"),
-    Column("from", "data"),
+    Column("input", "data"),
     Column("on", "device"),
     Column("compared with", "peer"),
     Column("times as fast", "ratio", "{:.1f}"),

@@ -23,8 +23,8 @@ class Word(NamedTuple):
         These times in seconds; None if the decoder was given no ``frame_shift``.
     confidence : float or None
         In [0, 1]; None if none was requested. With CTC the probability that the word is right, by the posteriors of a
-        lattice; of a transducer how sure the network is of the word's tokens, which is no probability of the word, or
-        with a beam the probability by all hypotheses; of an alignment the geometric mean of the probabilities of its
+        lattice; of a transducer how certain the network is of the word's tokens, which is no probability of the word,
+        or with a beam the probability by all hypotheses; of an alignment the geometric mean of the probabilities of its
         labels.
     """
 

@@ -158,8 +158,8 @@ def of_transducers():
     both, too_much = (held_out(fused="LM + ILM", lm=lm, ilm=ilm, power=1.0) for lm, ilm in ((0.3, 0.15), (0.1, 0.4)))
     low_order = held_out(fused="LM + LODR", lm=0.3, lodr=-0.3, power=1.0)
     powers = f"{half:.2f} and {whole:.2f} % with a `length_power` of 0.5 and 1"
-    yield f"{alone:.2f} % with `ngram_lm_alpha=0.3` alone, {powers}"
-    yield f"with the latter `ilm_scale=0.15` makes {both:.2f} %, and `lodr_scale=-0.3` {low_order:.2f} %"
+    yield f"{alone:.2f} % with `ngram_lm_alpha=0.3` alone, and {powers}"
+    yield f"With the latter, `ilm_scale=0.15` gives {both:.2f} %, and `lodr_scale=-0.3` {low_order:.2f} %"
     yield f"`ngram_lm_alpha=0.1` with `ilm_scale=0.4` makes {too_much:.0f} %"
 
 
@@ -287,8 +287,8 @@ def of_boosting():
     [wer] = rare("arcbeam, beam 12", "the default", "wer")
     yield (
         f"pyctcdecode takes {wide:.0f} times the processor time of arcbeam with beam 17 and the default score, and "
-        f"{narrow:.0f} times that with beam 12 ({wer:.1f} % word errors). Where all lists are new, it takes "
-        f"{wide_new:.0f} and {narrow_new:.0f} times."
+        f"{narrow:.0f} times the processor time of arcbeam with beam 12 ({wer:.1f} % word errors). With new lists in "
+        f"every request it takes {wide_new:.0f} and {narrow_new:.0f} times as much."
     )
     listed, written = (
         [row["share"] for row in rows_of("h200/gpu_boosting") if (row["lists"] == "new words") == new]
@@ -297,7 +297,7 @@ def of_boosting():
     speed = f"[{min(listed):.0f} to {max(listed):.0f} % of its speed](../../benchmarks/results/tables/gpu_boosting.md)"
     yield f"keeps {speed} with lists, and {min(written):.0f} % or more with new words"
     there, elsewhere = calibrated("there"), calibrated("false_alarms")
-    yield f"the score that makes {there:.0f} % of false alarms on clear recordings makes {elsewhere:.0f} % on hard ones"
+    yield f"the score that gives {there:.0f} % false alarms on clear recordings gives {elsewhere:.0f} % on hard ones"
     new, whole = (partial(new_words, **how) for how in ({"why": "default"}, {"vocabulary": "whole"}))
     yield if_so(
         whole("false") == 0,
@@ -367,15 +367,16 @@ def of_streams():
         f"{kept(hard):.0f} % of the words of read sentences became stable before their sentence ended. Half of these "
         f"were stable {half(hard) / 1e3:.1f} s after they were said, 95 % within {most(hard) / 1e3:.1f} s.",
     )
-    yield f"it was {kept(short):.0f} %, in {half(short) / 1e3:.1f} and {most(short) / 1e3:.1f} s."
+    within = f"half of these within {half(short) / 1e3:.1f} s and 95 % within {most(short) / 1e3:.1f} s"
+    yield f"of short sentences (an4) {kept(short):.0f} % became stable before, {within}."
 
 
 def of_endpoints():
     yield if_so(max(endpoints("missed", "sherpa", 1.5)) == 0, "found all pauses of 1.5 s")
     yield f"cut up to {max(endpoints('false', 'sherpa', 1.5)):.0f} % of the utterances at pauses within them"
-    yield if_so(max(endpoints("missed", "Kaldi", 1.0, 1.0)) <= 4, "found 96 % or more of those of 1 s")
+    yield if_so(max(endpoints("missed", "Kaldi", 1.0, 1.0)) <= 4, "found 96 % or more of the pauses of 1 s")
     after, false = endpoints("delay_median", "Kaldi", 1.0), endpoints("false", "Kaldi", 1.0)
-    cut = f"they cut {min(false):.0f} to {max(false):.0f} % of the utterances within"
+    cut = f"they cut {min(false):.0f} to {max(false):.0f} % of the utterances at pauses within them"
     yield f"{min(after):.1f} to {max(after):.1f} s after the last word; {cut}"
 
 

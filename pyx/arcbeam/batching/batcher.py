@@ -42,9 +42,9 @@ class Batcher(Fixed):
     One thread takes rounds: the next chunk of each of the streams that have been ready longest, at most `max_batch` of
     them. A stream is ready if it has a chunk that waits and none that is being decoded; so its chunks are decoded one
     after another, in the order of their submission, and a stream with many waiting chunks is not ahead of others. While
-    a round is decoded the next one gathers. No result depends on who else is in a round.
+    a round is decoded the next one gathers. No result depends on the other streams of its round.
 
-    A client that is slow, gone or greedy delays no other: rounds are made of the chunks that wait, and take at most
+    A client that is slow, gone or too fast delays no other: rounds are made of the chunks that wait, and take at most
     `max_frames` of a chunk. A chunk that is refused (NaN, or after the last of its stream) has its error in its own
     future; its stream continues without it, as with :meth:`CtcDecoder.decode_chunks`.
 
@@ -122,7 +122,7 @@ class Batcher(Fixed):
 
     @lists_options(chunk=CHUNK_HINT)
     def submit(self, stream: AnyStream, chunk: Any, *, last: bool = False, cuda_stream: Any = None) -> ChunkFuture:
-        """Has the next chunk of a stream decoded, and returns at once. Any thread may call this.
+        """Submits the next chunk of a stream, and returns at once. Any thread may call this.
 
         The future's ``result()`` is what ``decode_chunks`` returns for the chunk, a :class:`Partial` or a
         :class:`TransducerPartial`; with `auto_reset`, a :class:`ChunkSentences`. ``cancel()`` takes back a chunk whose

@@ -175,7 +175,7 @@ FormatOfOutput = Annotated[Format, typer.Option(
     "and the last, and the words; json: one object per line.")]
 FrameConfidence = Annotated[str | None, typer.Option(
     metavar="METHOD", show_default="none", rich_help_panel=ANSWERS, callback=check_measure,
-    help="max_prob or entropy: also give how sure the model is of each label and word, from its log-probs alone; "
+    help="max_prob or entropy: also give how certain the model is of each label and word, from its log-probs alone; "
     "needs --format json.")]
 ConfidenceAggregation = Annotated[str, typer.Option(
     metavar="mean|min|max|prod", rich_help_panel=ANSWERS,

@@ -107,7 +107,7 @@ def transduce(
         "json and ctm, and of each token, for json.")] = False,
     confidence_method: Annotated[str, typer.Option(
         "--confidence-method", metavar="max_prob|entropy", rich_help_panel=opt.ANSWERS, callback=opt.check_measure,
-        help="How --confidence measures how sure the model is of a token.")] = "entropy",
+        help="How --confidence measures how certain the model is of a token.")] = "entropy",
     confidence_aggregation: Annotated[str, typer.Option(
         "--confidence-aggregation", metavar="mean|min|max|prod", rich_help_panel=opt.ANSWERS,
         help="How the confidence of a word is made of those of its tokens.")] = "min",

@@ -234,8 +234,9 @@ class CtcDecoder(AligningDecoder, StreamingDecoder, Fixed):
             not copied there unless the columns of a frame lie apart; a decoder on a GPU sends them to it while it
             decodes. Such a decoder also takes arrays on its GPU, from anything with DLPack or
             ``__cuda_array_interface__``, and copies none. float64 and bfloat16 are rounded to float32, by the library
-            that the array comes from. ``-inf`` means never. Column 0 is input label 1 of the graph. A few frames of
-            every batch are checked for the warnings below; the batch is decoded in any case.
+            that the array comes from. ``-inf`` means never. Column 0 is input label 1 of the graph. The first 512
+            frames of a decoder and a few of every later batch are checked for the warnings below; the batch is decoded
+            in any case.
         lengths : int, sequence or array of int [batch], or mask [batch, frames]; optional
             Frames of each utterance; the frames beyond are not read. A mask, such as a model's attention mask of its
             output, is 1 for these frames and 0 for those after them.
@@ -253,8 +254,8 @@ class CtcDecoder(AligningDecoder, StreamingDecoder, Fixed):
             Whether to compute ``hypothesis.mbr`` and ``hypothesis.sausage``: minimum Bayes risk decoding and the
             confusion network. With ``lattice=True`` alone each is computed when it is first read.
         frame_confidence : str, ConfidenceMethod or None
-            ``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.ConfidenceMethod`: how to measure how sure the model is
-            of each frame, ``hypothesis.frame_confidence``, and of the labels and words of the hypothesis (Laptev &
+            ``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.ConfidenceMethod`: how to measure how certain the model
+            is of each frame, ``hypothesis.frame_confidence``, and of the labels and words of the hypothesis (Laptev &
             Ginsburg 2023). The CPU computes it, so that it is the same on every device: log-probs on a GPU are copied
             to the host once for this, after they have been decoded.
         cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
@@ -265,9 +266,9 @@ class CtcDecoder(AligningDecoder, StreamingDecoder, Fixed):
             is that InputError; the other results do not change. Any other fault raises an error.
 
         logits : bool
-            Whether the values are logits, of which log-probs are made in float32, by one rule with the same bytes on
-            every device: each less the log of the sum of the powers of its frame. The host does this for arrays in its
-            memory. Arrays on a GPU stay there: the GPU does it before it decodes, in at most 2 GiB of its memory.
+            Whether the values are logits; a log-softmax of each frame in float32 turns them into log-probs, with the
+            same bytes on every device. The host does this for arrays in its memory. Arrays on a GPU stay there: the GPU
+            does it before it decodes, in at most 2 GiB of its memory.
 
         Returns
         -------
@@ -287,7 +288,7 @@ class CtcDecoder(AligningDecoder, StreamingDecoder, Fixed):
         FormatError
             A file that the graph or a language model is mapped from has been changed in place.
         UnsupportedError
-            On a GPU with a large language model: the boost has more beginnings of phrases than there is room for.
+            On a GPU with a large language model: the boost has more prefixes of phrases than there is room for.
         MemoryError, CudaOutOfMemoryError, CapacityError
             The search does not fit; the decoder can still be used.
         CudaError
@@ -323,11 +324,11 @@ class CtcDecoder(AligningDecoder, StreamingDecoder, Fixed):
         errors: str = "raise",
         logits: bool = False,
     ) -> Generator[Hypotheses, None, None]:
-        """Decodes batch after batch; threads work out the answers of one while the next is being decoded.
+        """Decodes batch after batch; threads compute the outputs of one while the next is being decoded.
 
-        Each list has the bytes of :meth:`decode`. `nbest`, `confidence` and `mbr` are worked out by the CPU, which a
-        GPU need not wait for. Without any of them there is nothing to compute at the same time, and each batch is
-        decoded as it is pulled.
+        Each list has the bytes of :meth:`decode`. `nbest`, `confidence` and `mbr` are computed by the CPU, which a GPU
+        need not wait for. Without any of them there is nothing to compute at the same time, and each batch is decoded
+        as it is pulled.
 
         Parameters
         ----------
@@ -343,8 +344,8 @@ class CtcDecoder(AligningDecoder, StreamingDecoder, Fixed):
         Yields
         ------
         Hypotheses
-            Of each batch, in order. There are at most two batches in flight: where answers are worked out, a batch is
-            yielded when the next one has been decoded, so a source that is slow delays what came before.
+            Of each batch, in order. There are at most two batches in flight: where such outputs are computed, a batch
+            is yielded when the next one has been decoded, so a source that is slow delays what came before.
 
         Raises
         ------
@@ -359,8 +360,8 @@ class CtcDecoder(AligningDecoder, StreamingDecoder, Fixed):
 
         Notes
         -----
-        When the iteration ends, also by ``break``, ``close()``, an error or Ctrl-C, no thread of it is left; answers
-        that were being worked out are dropped.
+        When the iteration ends, also by ``break``, ``close()``, an error or Ctrl-C, no thread of it is left; outputs
+        that were being computed are dropped.
 
         Examples
         --------

@@ -122,10 +122,10 @@ class Hypothesis(WordPath, Formatted):
     def words(self) -> list[Word]:
         """The words with their times, and with their confidences if these were requested.
 
-        A word spans the tokens that spell it. If the graph has no spellings of its words, a word starts
-        with the frame that writes it and ends with the last token before the next word. A confidence is the expected
-        share of paths of the lattice that agree on the word (Xu, Povey, Mangu & Zhu 2011, gamma(q, r_q) with R fixed to
-        the hypothesis); a word of several labels has the smallest of theirs.
+        A word spans the labels that spell it. If the graph has no spellings of its words, a word starts with the frame
+        that writes it and ends with the last label before the next word. A confidence is the expected share of paths of
+        the lattice that agree on the word (Xu, Povey, Mangu & Zhu 2011, gamma(q, r_q) with R fixed to the hypothesis);
+        a word of several labels has the smallest of theirs.
         """
         return self._timed_words(self._results.word_confidences(self._index))
 
@@ -156,7 +156,7 @@ class Hypothesis(WordPath, Formatted):
 
     @cached_property
     def frame_confidence(self) -> npt.NDArray[np.float32] | None:
-        """float32[frames of the log-probs]: how sure the model is of each frame, in [0, 1]; None if not requested.
+        """float32[frames of the log-probs]: how certain the model is of each frame, in [0, 1]; None if not requested.
 
         No frames if the utterance could not be decoded.
         """
@@ -172,7 +172,7 @@ class Hypothesis(WordPath, Formatted):
 
     @cached_property
     def token_confidence(self) -> npt.NDArray[np.float32] | None:
-        """float32[labels]: how sure the model is of each label of the path, in [0, 1]; None if not requested.
+        """float32[labels]: how certain the model is of each label of the path, in [0, 1]; None if not requested.
 
         The path's labels are what it reads, repeats and blanks taken out. The confidence of a label is made of those of
         the frames that read it, as ``confidence_aggregation`` says.
@@ -199,7 +199,7 @@ class Hypothesis(WordPath, Formatted):
 
     @cached_property
     def word_confidence(self) -> npt.NDArray[np.float32] | None:
-        """float32[words]: how sure the model is of the labels of each word, in [0, 1]; None if not requested.
+        """float32[words]: how certain the model is of the labels of each word, in [0, 1]; None if not requested.
 
         It is made of those of the labels that begin within the word's time, as ``confidence_aggregation`` says; 0 for a
         word without any. It depends on the log-probs alone; ``word.confidence`` also takes into account what else could

@@ -105,7 +105,8 @@ class DecoderOptions:
         for a GPU; ``"cpu"`` is for the CPU, and for a `KenLM` also if a GPU decodes; ``"auto"`` chooses
         (``docs/guide/large-language-models.md``).
     gpu_budget : int, str or None
-        Bytes of the GPU's memory for `language_model`, or a size such as ``"2GiB"``; None for as much as is free.
+        Bytes of the GPU's memory for `language_model`, or a size such as ``"2GiB"``; None for three quarters of the
+        free memory.
     arc_cache : int, str or None
         Bytes of the GPU's memory, or a size, for answers of the language models (``placement="host"``: for single
         arcs and back-off weights); 0 for no cache, None to choose.

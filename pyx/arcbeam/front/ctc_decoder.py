@@ -80,7 +80,7 @@ def ctc_decoder(
     cache : bool
         Whether to keep the graph, and to load one that was kept.
     language_model : LanguageModel, KenLM or path, optional
-        A large language model that rescores `lm` during the search, as that of `CtcDecoder`.
+        A large language model whose scores replace those of `lm` during the search, as for `CtcDecoder`.
     **options
         Those of :class:`arcbeam.DecoderOptions`, by keyword. ``frame_shift`` is by default the model's, where `tokens`
         say it.
@@ -94,7 +94,8 @@ def ctc_decoder(
     ------
     TypeError, ValueError
         It is not known which token is the blank, or several tokens may stand between words; no word of the language
-        model can be spelled; `lm` is no ARPA; or an option does not fit. The message names the option that settles it.
+        model can be spelled; `lm` is not an ARPA; or an option does not fit. The message names the option that settles
+        it.
     FormatError
         A file breaks its format; the message names the line.
     MissingDependencyError

@@ -43,9 +43,9 @@ class Transcriber(Fixed):
     ----------
     model
         The folder of an ONNX export, as of `from_onnx`; the folder or the name of a model of Transformers, as of
-        `from_transformers`; a ``.nemo`` archive or the name of a model of NeMo, which has to be installed. Or a model
-        that is there: what `from_onnx` returns, a model object of Transformers or of NeMo, or any object with
-        ``decoder``, ``sample_rate`` and ``encode(audio, sample_rate=, batch_size=)``, such as your own.
+        `from_transformers`; a ``.nemo`` archive or the name of a model of NeMo, which has to be installed. Or a loaded
+        model: what `from_onnx` returns, a model object of Transformers or of NeMo, or any object with ``decoder``,
+        ``sample_rate`` and ``encode(audio, sample_rate=, batch_size=)``, such as your own.
     lm : path, LanguageModel, KenLM, optional
         For a CTC model: an ARPA over words, as of `ctc_decoder`.
     processor : optional
@@ -68,7 +68,8 @@ class Transcriber(Fixed):
         Windows of a recording that the acoustic model takes together, for a model on a GPU; models of Transformers and
         NeMo take one.
     endpoint : Endpoint, optional
-        The rules that end sentences. By default 0.6 s of silence end one, after 15 s already 0.3 s.
+        The rules that end sentences. By default 0.6 s of silence end one, 0.3 s once it has lasted for 15 s; 60 s
+        end it in any case.
     confidence : bool
         Whether words have confidences.
     **options
@@ -123,7 +124,7 @@ class Transcriber(Fixed):
 
     @property
     def model(self) -> AcousticModel:
-        """What makes the decoder's input of samples."""
+        """The model that turns samples into the decoder's input."""
         return self._model
 
     @property
@@ -252,8 +253,8 @@ class Transcriber(Fixed):
         step_seconds : float
             New audio of each window: the model runs once in so many seconds. A longer step costs less.
         ahead_seconds : float
-            Audio after that, with which the model knows the end of the step better; if it is shorter than the context
-            of the model, words at the ends of steps may be doubled or missing.
+            Audio after the step, as context for its end; if it is shorter than the context of the model, words at the
+            ends of steps may be doubled or missing.
         batcher : Batcher, optional
             Decodes the recording in its rounds, with others; it is one of :attr:`decoder`. `LiveRecording.add` waits
             for its round.

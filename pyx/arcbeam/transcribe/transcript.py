@@ -21,7 +21,7 @@ class Transcript(Formatted):
     Attributes
     ----------
     id : str
-        The name of the recording: that of its file without the ending.
+        The name of the recording: that of its file without the extension.
     duration : float
         Seconds of the recording.
     segments : tuple of Segment

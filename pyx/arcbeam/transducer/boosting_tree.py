@@ -37,8 +37,8 @@ class BoostingTree:
 
     The blank is decided without it. Where a label is written, each token's logit has ``boosting_tree_alpha`` (an
     option of the decoder) times its score added. A phrase's first token gets `context_score`, its d-th token
-    ``context_score * depth_scaling + ln d``; tokens that phrases share get the largest. Where a phrase is left before
-    its end, all tokens that leave it have what it got subtracted, so that going on with it stays likelier.
+    ``context_score * depth_scaling + ln d``; tokens that phrases share get the largest. Where a path leaves a phrase
+    before its end, the score that it got is subtracted, so that continuing the phrase stays likelier.
     (Andrusenko et al. 2025, *TurboBias*; the trie with failure arcs: Aho & Corasick 1975.)
 
     A tree is compiled once and can be shared by requests and decoders of the same vocabulary.

@@ -96,8 +96,8 @@ class TransducerOptions:
         With a beam: hypotheses are ranked at the end by ``score / (labels + 1) ** length_power``; 0 ranks them by their
         scores.
     settle_frames : int or None
-        With a beam: frames after which the tokens of the best hypothesis stay; other hypotheses that begin otherwise
-        are dropped. Then words of a stream become stable, and what it keeps does not grow. None: never.
+        With a beam: hypotheses that differ from the best one in tokens written more than this many frames ago are
+        dropped. Then words of a stream become stable, and what it keeps does not grow. None: never.
     ilm_scale : float
         With a beam: the factor, from 0 to 1, with which the scores of the internal language model are subtracted from
         those of labels. These are the natural logs of what the network predicts without the encoder's part, among
@@ -105,9 +105,9 @@ class TransducerOptions:
     lodr_scale : float
         With a beam: the factor, from -1 to 0, of the natural logs of ``lodr_model``, as in icefall.
     merge_context : int or None
-        With a beam: hypotheses on the same frame whose last so many tokens are equal become one, the one with the
-        larger score, although older tokens differ; a lattice keeps the paths of both (Prabhavalkar et al. 2021). None:
-        only those with the same tokens become one. Of whole utterances, and without `settle_frames`.
+        With a beam: hypotheses on the same frame whose last `merge_context` tokens are equal become one, the one with
+        the larger score, although older tokens differ; a lattice keeps the paths of both (Prabhavalkar et al. 2021).
+        None: only those with the same tokens become one. Of whole utterances, and without `settle_frames`.
     """
 
     blank_id: int

@@ -108,11 +108,10 @@ class AligningDecoder:
         -----
         A path is proven to be the best (``alignment.exact``) if it costs at most the beam more than the sum over frames
         of the smallest cost of any label of its text. The first beam is the decoder's, but at least 17, without
-        `max_active`. An utterance without a proof is searched once more with the beam that gives it, and without a beam
-        if no path has reached the end of its text, where that costs little: up to 2**25 frames times states of the text
-        (about three for a token), which is a minute of speech and more. In a longer one the beam becomes 4 times as
-        wide until a path reaches the end, and once more 4 times as wide at most if that proves it. A decoder with a
-        wider beam proves more of these.
+        `max_active`. Where no path reaches the end of its text, the beam becomes 5 times as wide, and so on. A path
+        without a proof is searched once more with the beam that proves it: always if frames times states of the text
+        (about three for a token) are at most 2**25, which is more than a minute of speech; otherwise only if that beam
+        is at most 5 times as wide as the one that found the path. A decoder with a wider beam proves more of these.
 
         An engine of its own is made for each call, so give it many utterances. On a GPU its memory is given back at the
         end; with a `memory_limit` it comes out of this, and the decoder gives back what :meth:`release` does. Log-probs

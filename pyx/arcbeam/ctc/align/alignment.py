@@ -165,7 +165,7 @@ class Alignment:
 
     @property
     def doubtful(self) -> bool:
-        """Whether the text was hardly said: its `confidence` is below 0.1, or there is no path."""
+        """Whether the text was probably not said: its `confidence` is below 0.1, or there is no path."""
         return self.confidence < DOUBTFUL
 
     def _times(self, firsts: Ints, ends: Ints) -> tuple[list[Any], ...]:

@@ -68,8 +68,8 @@ class Boost:
     score : float, optional
         The score of all phrases if they come without; 7 if it is not given.
     depth_scaling : float
-        The part of the score that is given in advance with each word after the first, against that of the first word.
-        It changes what the beam keeps, but not the sum.
+        The weight of each word after the first, relative to the first word, in the part of the score that is given in
+        advance. It changes what the beam keeps, but not the sum.
     pronunciations : mapping of str to str or sequence of str, or path, optional
         How words that the graph lacks are spelled, for a graph with an open slot: the names of the model's tokens with
         spaces between them, one str for each spelling; or a file with lines ``word token token ...``. Other new words
@@ -79,7 +79,7 @@ class Boost:
         The most spellings in pieces of a word without pronunciations, up to 64.
     max_bytes : int or str
         The most bytes, such as 2**30 or "1GiB", that the words which a graph lacks may take: about 120 for each token
-        of each of their spellings, where spellings do not begin alike, and as many more while they are compiled.
+        of each spelling, shared prefixes counted once, and as many again while they are compiled.
 
     Raises
     ------
@@ -284,7 +284,7 @@ class Boost:
         false_alarms: float = 0.01,
         largest: float | None = None,
     ) -> Boost:
-        """The same phrases with the largest scores that seldom put one of them where nobody said it.
+        """The same phrases with the largest scores that rarely insert one of them where it was not said.
 
         All scores above 0 are multiplied by one factor, so that phrases without scores of their own get the same one.
         An utterance has a false alarm if its hypothesis contains a phrase with a score above 0 more often than the

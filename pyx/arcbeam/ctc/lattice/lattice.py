@@ -124,9 +124,9 @@ class Lattice(LatticeForms):
         """The lattice with the scores of a large language model in place of those of the graph's own.
 
         All paths of this lattice are rescored, exactly: it is composed with both models, and a word adds the deviation
-        that `CtcDecoder` with a ``language_model`` adds on the fly (Kim & Lane 2014, equations 6 and 7). What the
-        search with the small model has dropped, or this lattice's beam, stays lost; a larger ``lattice_beam`` loses
-        less. The words are `text`, and those of other paths :meth:`nbest`.
+        that `CtcDecoder` with a ``language_model`` adds on the fly (Kim & Lane 2014, equations 6 and 7). Paths that the
+        first search or this lattice's beam dropped are not recovered; a larger ``lattice_beam`` keeps more. The words
+        are `text`, and those of other paths :meth:`nbest`.
 
         Parameters
         ----------
@@ -265,8 +265,8 @@ class Lattice(LatticeForms):
     def oracle_wer(self, reference: str | Iterable[str]) -> OracleErrors:
         """The fewest errors of any path: its word error rate is the least that choosing among paths can reach.
 
-        The result is exact. The rows of edit distances are kept for so many steps that they take 256 MiB, and filled
-        again between those; so a lattice of an hour takes longer, and not more memory.
+        The result is exact. Rows of edit distances take at most 256 MiB; those that do not fit are computed again when
+        they are needed, so a lattice of an hour takes longer, and not more memory.
 
         Parameters
         ----------

@@ -30,7 +30,7 @@ class Partial(Hypothesis):
     False, and what a boost has given for an unfinished phrase is taken off. Where the stream
     was begun with them, n-best lists, confidences, lattices and minimum Bayes risk are there at the end; before, they
     are None without ``interim_answers``, and with it those of the frames so far, of paths that may all continue.
-    ``posteriors`` say before the end how likely words are, and confidences of frames how sure the model is of each
+    ``posteriors`` say before the end how likely words are, and confidences of frames how certain the model is of each
     frame, where these were requested.
 
     Attributes
@@ -144,7 +144,7 @@ class Partial(Hypothesis):
 
     @cached_property
     def frame_confidence(self) -> npt.NDArray[np.float32] | None:
-        """float32[frames of the sentence so far]: how sure the model is of each, in [0, 1]; None if not requested.
+        """float32[frames of the sentence so far]: how certain the model is of each, in [0, 1]; None if not requested.
 
         A frame keeps its confidence in all later results of the sentence, and so do stable words: ``word_confidence``
         has them first, ``num_stable`` of them. No frames if the chunk was refused.

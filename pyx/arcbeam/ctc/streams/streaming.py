@@ -64,10 +64,10 @@ class StreamingDecoder(HasStreams):
             Whether each result has ``partial.posteriors``: how likely its words are, by the paths that are alive. Each
             round then copies these paths.
         frame_confidence : str, ConfidenceMethod or None
-            ``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.ConfidenceMethod`: how to measure how sure the model is
-            of each frame, ``partial.frame_confidence`` of each result, and of the labels and words so far. The stream
-            then keeps a float32 for each frame of its sentence. The CPU computes them before the chunk is decoded, and
-            copies a chunk on a GPU to the host for this.
+            ``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.ConfidenceMethod`: how to measure how certain the model
+            is of each frame, ``partial.frame_confidence`` of each result, and of the labels and words so far. The
+            stream then keeps a float32 for each frame of its sentence. The CPU computes them before the chunk is
+            decoded, and copies a chunk on a GPU to the host for this.
         logits : bool
             Whether the stream's chunks are logits, of which log-probs are made as by :meth:`decode`. Streams of logits
             and of log-probs may be decoded together.
