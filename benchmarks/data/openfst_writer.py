@@ -9,15 +9,13 @@ from pathlib import Path
 import numpy as np
 
 import arcbeam
-from arcbeam.graph.openfst import write_vector
-
-EPSILON_COLUMN = 0xFFFF
+from arcbeam.graph.openfst import input_labels, write_vector
 
 
 def write_openfst(graph: "arcbeam.Graph", path: str | Path) -> None:
     """Writes ``graph`` to ``path``, in some 30 bytes of memory an arc."""
     sources = np.repeat(np.arange(graph.num_states), np.diff(graph.states["first_arc"].astype(np.int64)))
-    labels = np.where(graph.columns == EPSILON_COLUMN, 0, graph.columns.astype(np.uint32) + 1)
+    labels = input_labels(graph.columns)
     targets = graph.targets
     write_vector(
         path, graph.start, sources, targets["next_state"], labels, graph.words, targets["weight"], graph.finals,

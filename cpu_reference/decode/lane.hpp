@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <limits>
-#include <vector>
 
 #include "decode/acoustic.hpp"
 #include "decode/backtrack.hpp"

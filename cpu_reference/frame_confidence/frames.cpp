@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "common/avx2.hpp"
-#include "shared/half.hpp"
 
 namespace arcbeam::frame_confidence {
 namespace {

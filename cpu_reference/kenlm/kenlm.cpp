@@ -5,7 +5,6 @@
 #include <cstring>
 #include <exception>
 #include <iostream>
-#include <vector>
 
 namespace arcbeam {
 

@@ -6,7 +6,6 @@
 //     links      0>1 1>2       2>3 2>4         3>5 4>5 4>6
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -5,10 +5,8 @@
 // would lose as many fractional digits as the log has before the point.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 
 namespace arcbeam::lattice {
 

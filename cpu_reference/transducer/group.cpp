@@ -1,7 +1,6 @@
 #include "transducer/group.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "shared/transducer_math.hpp"
 

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "shared/transducer_rules.hpp"
 #include "transducer/aligned.hpp"

@@ -1,7 +1,6 @@
 // The names of CUDA C++ that kernels of other libraries use, by those of the emulator (tests/simt/emulator.hpp).
 #pragma once
 
-#include <climits>
 #include <cmath>
 #include <cstdint>
 #include <cstring>

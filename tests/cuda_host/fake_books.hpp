@@ -2,8 +2,6 @@
 // fail.
 #pragma once
 
-#include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -11,7 +9,6 @@
 #include <sstream>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "arcbeam/gpu/_driver_table.hpp"

@@ -11,7 +11,8 @@ import pytest
 
 from arcbeam import MissingDependencyError
 from arcbeam.lattices import pictures, word_graph
-from arcbeam.lattices.pictures import Box, Line, Picture
+from arcbeam.lattices.pictures import Box, Picture
+from arcbeam.lattices.word_graph import Edge
 from tests.lattice_files.random_lattices import nothing, random_lattice
 
 SEEDS = range(12)
@@ -97,7 +98,7 @@ def test_a_stretch_and_the_most_words(monkeypatch):
 
 PICTURE = Picture(
     [Box(0.0, "", 1.0, True), Box(0.5, 'a"b\\', 0.9, True), Box(0.6, "c$d$", 0.1, False), Box(1.0, "", 1.0, True)],
-    [Line(0, 1, 0.9, True), Line(1, 3, 0.9, True), Line(0, 2, 0.1, False), Line(2, 3, 0.1, False)],
+    [Edge(0, 1, 0.9, True), Edge(1, 3, 0.9, True), Edge(0, 2, 0.1, False), Edge(2, 3, 0.1, False)],
     "seconds",
     "left out: 1 less probable word",
 )

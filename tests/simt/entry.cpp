@@ -1,5 +1,4 @@
 // The door for tests in Python: one C function.
-#include <cstring>
 #include <exception>
 
 #include "runtime.hpp"

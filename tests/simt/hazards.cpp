@@ -1,6 +1,5 @@
 #include "hazards.hpp"
 
-#include <cstring>
 
 namespace arcbeam::emulator {
 namespace {

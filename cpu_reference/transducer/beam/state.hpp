@@ -7,7 +7,6 @@
 //       (parent, token); predictions by their histories
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 

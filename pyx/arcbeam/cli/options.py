@@ -13,7 +13,7 @@ from arcbeam.cli.outputs import Format
 from arcbeam.core.confidence import NAMES as MEASURES
 from arcbeam.core.sizes import as_bytes
 from arcbeam.ctc.options import DEFAULT_BOOST as DEFAULT_BOOST
-from arcbeam.ctc.options import OF_GPU_MEMORY, PLACEMENTS, UNKNOWN_WORDS, DecoderOptions
+from arcbeam.ctc.options import OF_GPU_MEMORY, PLACEMENTS, UNKNOWN_WORD_RULES, DecoderOptions
 
 if TYPE_CHECKING:
     from arcbeam.cli.score import Scorer
@@ -383,7 +383,7 @@ class LargeModel:
         help="The LM scale that the graph was built with.")] = None
     hypotheses_per_state: Annotated[int, typer.Option(metavar="N", min=0, rich_help_panel=LARGE,
         help="The most hypotheses with distinct histories that each state of the graph keeps; 0 for no limit.")] = 0
-    unknown_words: Annotated[str, typer.Option(metavar="|".join(UNKNOWN_WORDS), rich_help_panel=LARGE,
+    unknown_words: Annotated[str, typer.Option(metavar="|".join(UNKNOWN_WORD_RULES), rich_help_panel=LARGE,
         help="What to do with words of the graph that the large model lacks: error refuses the model, unk scores them "
         "as its unknown word, small uses the small model's score.")] = DEFAULT.unknown_words
     placement: Annotated[str, typer.Option(metavar="|".join(PLACEMENTS), rich_help_panel=LARGE,

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from io import RawIOBase
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -64,9 +63,7 @@ def check_name(output: str, format: Format, is_chosen: bool) -> None:
         )
 
 
-def check_format(
-    format: Format, *, of_json: Mapping[str, bool] = MappingProxyType({}), confidence: bool = False
-) -> None:
+def check_format(format: Format, *, of_json: Mapping[str, bool], confidence: bool) -> None:
     """A usage error for requested outputs that the format has no place for: those of JSON alone, by their options."""
     if format is Format.json:
         return

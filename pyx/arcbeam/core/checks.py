@@ -35,6 +35,15 @@ def shown(value: object) -> str:
     return repr(value)
 
 
+def is_number(text: str) -> bool:
+    """Whether a text is that of a number, as float() reads it."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def check_real(
     name: str, value: object, rule: str, *, above: float, inclusive: bool = False, infinite: bool = False
 ) -> None:

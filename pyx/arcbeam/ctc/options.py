@@ -21,7 +21,7 @@ from arcbeam.core.confidence import check_aggregation
 from arcbeam.core.sizes import as_bytes
 from arcbeam.gpu.devices import check_name
 
-UNKNOWN_WORDS = ("error", "unk", "small")
+UNKNOWN_WORD_RULES = ("error", "unk", "small")
 DEFAULT_BOOST = 7.0  # the score of a phrase that comes without; chosen by benchmarks, `boost_score`
 CALIBRATED = 0.6  # the posterior scale times the acoustic scale, fitted on ljspeech-200: `confidence_calibration`
 PLACEMENTS = ("auto", "resident", "host", "host-direct", "cpu")
@@ -154,8 +154,9 @@ class DecoderOptions:
             check_count("hypotheses_per_state", self.hypotheses_per_state)
         for name in ("lm_scale", "graph_lm_scale"):
             check_float32(name, getattr(self, name) or 0.0, largest=LARGEST_FACTOR)
-        if self.unknown_words not in UNKNOWN_WORDS:
-            raise ValueError(f"unknown_words: expected one of {', '.join(UNKNOWN_WORDS)}, got {self.unknown_words!r}")
+        if self.unknown_words not in UNKNOWN_WORD_RULES:
+            rules = ", ".join(UNKNOWN_WORD_RULES)
+            raise ValueError(f"unknown_words: expected one of {rules}, got {self.unknown_words!r}")
         if self.placement not in PLACEMENTS:
             raise ValueError(f"placement: expected one of {', '.join(PLACEMENTS)}, got {self.placement!r}")
         for name, at_least in OF_GPU_MEMORY.items():

@@ -108,7 +108,7 @@ def read_log_probs(
         ``scp:FILE``), or a folder of these; or a manifest (``.tsv``, ``.jsonl``, ``.json``, ``.jsonl.gz``); ``ark:-``
         is an archive from the standard input.
     max_bytes : int, str or None
-        The most that a packed ``.npz`` may unpack to, such as ``"20GiB"``. None: 20 times its size, but at least 32
+        The most that a compressed ``.npz`` may come to, such as ``"20GiB"``. None: 20 times its size, but at least 32
         MiB.
 
     Yields
@@ -120,6 +120,8 @@ def read_log_probs(
 
     Raises
     ------
+    TypeError
+        `path` is not the path of one file or folder, or `max_bytes` not a size, at once.
     FormatError
         A file of an unknown kind, at once; or, when it is reached, one that is damaged or holds something else, or an
         id that occurs twice. The message names the file.

@@ -71,7 +71,7 @@ cdef extern from "arcbeam/gpu/_driver_table.hpp" namespace "arcbeam::gpu" nogil:
         int (*pointer_attributes)(unsigned int, int*, void**, Address) noexcept nogil
 
     cdef enum:
-        kSuccess, kOutOfMemory, kNotInitialized, kDeinitialized, kStubLibrary, kNoDevice, kInvalidImage
+        kOutOfMemory, kNotInitialized, kDeinitialized, kStubLibrary, kNoDevice, kInvalidImage
         kNoBinaryForGpu, kInvalidPtx, kJitCompilerNotFound, kUnsupportedPtxVersion, kJitDisabled, kNotFound, kNotReady
         kSystemDriverMismatch, kAlreadyRegistered, kInvalidValue, kInvalidContext, kInvalidHandle
         kCaptureUnsupported, kCaptureWrongThread, kNotCapturing

@@ -36,13 +36,6 @@ class Device:
     clusters: bool  # used by kernels that were compiled for 9.0 or newer
 
 
-def cuda_devices() -> tuple[Device, ...]:
-    """The GPUs that the driver shows; MissingDependencyError or CudaError, with the reason, if CUDA cannot be used."""
-    from arcbeam.gpu import _cuda
-
-    return tuple(Device(**_cuda.device_properties(i)) for i in range(_cuda.device_count()))
-
-
 def require_cuda(ordinal: int = 0) -> Device:
     """The GPU of this number; MissingDependencyError or CudaError unless arcbeam's kernels can run on it."""
     from arcbeam.gpu import _cuda

@@ -254,7 +254,6 @@ cdef int read_paths(const vector[PathPlace]& places, list texts) except -1:
     cdef GrowingPath path
     cdef const PathPlace* place
     cdef vector[ReadPath] later
-    cdef vector[size_t] known
     cdef ReadPath one
     cdef size_t i, n = places.size()
     for i in range(n):

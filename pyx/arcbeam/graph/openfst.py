@@ -107,6 +107,11 @@ def read_bytes(
     return Compiled(columns, start, depth, used if known is None else known, known is not None, tokens, words)
 
 
+def input_labels(columns: npt.NDArray[np.uint16]) -> npt.NDArray[np.int32]:
+    """The labels that OpenFst has for columns: column + 1, 0 for epsilon."""
+    return np.where(columns == EPSILON_COLUMN, 0, columns.astype(np.int32) + 1)
+
+
 def warn_of_grammar(path: str | os.PathLike[str], graph: Compiled) -> None:
     """Warns of a graph whose arcs write the labels that they read, as a grammar does, and no decoding graph."""
     columns, words = graph.columns["columns"], graph.columns["words"]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from arcbeam.core.checks import check_axes
 from arcbeam.core.packages import missing_package
+from arcbeam.lattices.word_graph import Edge
 
 BEST, OTHER = "#c0392b", "#34495e"
 FONT = 8  # points
@@ -27,20 +28,11 @@ class Box(NamedTuple):
     best: bool
 
 
-class Line(NamedTuple):
-    """Two boxes, by their numbers, that follow each other on paths of this posterior."""
-
-    source: int
-    target: int
-    posterior: float
-    best: bool
-
-
 class Picture(NamedTuple):
     """What is drawn of a lattice."""
 
     boxes: list[Box]  # by time
-    lines: list[Line]
+    lines: list[Edge]
     unit: str  # of the times
     note: str  # what is left out; "" if nothing is
 
@@ -71,7 +63,7 @@ def _opacity(posterior: float) -> float:
     return 0.3 + 0.7 * posterior
 
 
-def _colour(drawn: Box | Line) -> str:
+def _colour(drawn: Box | Edge) -> str:
     return f"{BEST if drawn.best else OTHER}{round(255 * _opacity(drawn.posterior)):02x}"
 
 

@@ -14,17 +14,11 @@ from arcbeam.core.errors import FormatError
 from arcbeam.files.kinds import known_kind
 from arcbeam.files.packed_files import PackedFile
 from arcbeam.files.reading import reading
-from arcbeam.lm import lm_file
+from arcbeam.lm import kenlm_file, lm_file
 from arcbeam.recipe.progress import Reporter
 
-KENLM_BINARY = b"mmap lm http://kheafield.com/code"
 SECONDS_BETWEEN_LINES = 5.0
 UNKNOWN_WORDS = (b"<unk>", b"<UNK>")
-
-
-def new_digest() -> Any:
-    """A digest that identifies an ARPA file by its text, whatever its compression."""
-    return hashlib.blake2b(digest_size=16)
 
 
 def read_text(
@@ -37,12 +31,12 @@ def read_text(
     """An `ArpaReader` that has read a file, and the digest of its text; `say` reports progress now and then."""
     from arcbeam.lm._arpa import ArpaReader  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
-    digest = new_digest()
+    digest = hashlib.blake2b(digest_size=16)  # of the text, whatever its compression
     said = reporter.seconds
     with PackedFile(path, max_bytes) as file:
         reader = ArpaReader(words, os.fspath(path), file.most)
         for number, block in enumerate(file.blocks()):
-            if number == 0 and block.startswith(KENLM_BINARY):
+            if number == 0 and block.startswith(kenlm_file.MAGIC):
                 raise FormatError(
                     f"{path}: expected an ARPA file, got a KenLM binary: build from the ARPA it came from"
                 )

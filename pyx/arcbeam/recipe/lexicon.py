@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcbeam.core.calls import lists_fields, lists_options
+from arcbeam.core.checks import is_number
 from arcbeam.core.errors import FormatError
 from arcbeam.core.packages import require
 from arcbeam.core.show import few, shown_as
@@ -409,7 +410,7 @@ def _has_probabilities(path: str | os.PathLike[str], tokens: TokenTable, max_byt
     bad: tuple[int, str] | None = None  # the first number that is no probability
     for number, parts in _entries(path, max_bytes):
         second = parts[1] if len(parts) > 1 else ""
-        if not _is_number(second):
+        if not is_number(second):
             return False
         if bad is None and not _is_probability(second):
             bad = number, second
@@ -426,16 +427,8 @@ def _has_probabilities(path: str | os.PathLike[str], tokens: TokenTable, max_byt
     )
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _is_probability(text: str) -> bool:
-    return _is_number(text) and 0.0 < float(text) <= 1.0
+    return is_number(text) and 0.0 < float(text) <= 1.0
 
 
 def _cost(text: str, where: str) -> float:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from arcbeam.core.packages import missing_package
+from arcbeam.graph.openfst import input_labels
 
 if TYPE_CHECKING:
     from arcbeam.ctc.lattice.lattice import Lattice
-
-EPSILON_COLUMN = 0xFFFF
 
 
 class Arc(NamedTuple):
@@ -74,7 +73,7 @@ def raw_lattice(lattice: Lattice) -> Any:
         made.add_state()
     made.start = 0
     links = lattice.links
-    labels = np.where(lattice.columns == EPSILON_COLUMN, 0, lattice.columns.astype(np.int64) + 1)
+    labels = input_labels(lattice.columns)
     costs = 0.0 - lattice.graph_scores, 0.0 - lattice.acoustic_scores
     arrays = links["source"], labels, lattice.words, *costs, links["target"]
     for source, label, word, graph_cost, acoustic_cost, target in zip(*(v.tolist() for v in arrays), strict=True):

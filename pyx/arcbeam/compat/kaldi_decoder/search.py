@@ -9,9 +9,10 @@ import numpy as np
 
 from arcbeam.compat.kaldi_decoder.decodable import DecodableCtc
 from arcbeam.compat.kaldi_decoder.graphs import graph_of
-from arcbeam.compat.kaldi_decoder.lattices import EPSILON_COLUMN, Arc
+from arcbeam.compat.kaldi_decoder.lattices import Arc
 from arcbeam.compat.kaldi_decoder.options import NO_LIMIT
 from arcbeam.ctc.decoder import CtcDecoder
+from arcbeam.graph.openfst import EPSILON_COLUMN, input_labels
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -89,7 +90,7 @@ class UtteranceSearch:
         costs = np.zeros(len(columns), np.float32)
         if len(reads):
             costs[reads] = 0.0 - np.concatenate(self._chunks)[np.arange(len(reads)), columns[reads]]
-        labels = np.where(columns == EPSILON_COLUMN, 0, columns.astype(np.int64) + 1)
+        labels = input_labels(columns)
         arrays = labels, self._graph.words[best.arcs], self._graph.targets["weight"][best.arcs], costs
         return [Arc(*arc) for arc in zip(*(values.tolist() for values in arrays), strict=True)]
 

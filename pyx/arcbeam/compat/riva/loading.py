@@ -14,8 +14,8 @@ from arcbeam.core.checks import check_count
 from arcbeam.ctc.decoder import CtcDecoder
 from arcbeam.graph import graph_file
 from arcbeam.graph.graph import Graph
+from arcbeam.graph.openfst import EPSILON_COLUMN
 
-EPSILON_COLUMN = 0xFFFF
 MOST_OF_A_HEAD = 64  # bytes of a file by which a graph of arcbeam is recognised
 
 

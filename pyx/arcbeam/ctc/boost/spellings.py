@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
-from arcbeam.core.checks import check_count
+from arcbeam.core.checks import check_count, is_number
 from arcbeam.core.errors import FormatError
 from arcbeam.core.show import few, shortened
 from arcbeam.core.sizes import as_bytes
@@ -159,19 +159,11 @@ def _kind(lines: Sequence[Sequence[str]], graph: Graph) -> str:
     """What a file may be that has these fields after the first of each line, which are no spellings."""
     if all(len(fields) == 1 and fields[0].isdecimal() for fields in lines):
         return "what looks like a symbol table, or words with scores"
-    if all(_is_number(fields[-1]) for fields in lines):
+    if all(is_number(fields[-1]) for fields in lines):
         return "what looks like a list of phrases with scores, which Boost.read and --boost take"
     if any(_has_token(map(str.swapcase, fields), graph) for fields in lines):
         return "one whose tokens are written in the other case"
     return "another file, or the lexicon of another model"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _is_special(token: str) -> bool:

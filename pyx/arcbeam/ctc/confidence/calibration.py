@@ -82,6 +82,8 @@ def calibrate_confidence(
 
     Raises
     ------
+    TypeError
+        Something that is not a decoder of CTC models, or references that are not texts.
     ValueError
         References that do not match the batch; a graph without words; hypotheses whose words are all right or all
         wrong, from which nothing can be learnt. And what `CtcDecoder.decode` raises.

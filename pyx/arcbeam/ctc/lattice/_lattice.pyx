@@ -153,7 +153,7 @@ cdef class AnswerEngine(PooledEngine):
     cdef object _read(self):
         cdef const vector[Answer]* found = &self.engine.results()
         cdef const Answer* one
-        cdef size_t utterances = found.size(), entries = 0, arcs = 0, words = 0, i, k, link
+        cdef size_t utterances = found.size(), entries = 0, arcs = 0, words = 0, i, k
         for i in range(utterances):
             one = &found.at(i)
             if one.outcome == AnswerOutcome.kOutOfMemory:

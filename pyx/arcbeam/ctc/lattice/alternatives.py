@@ -13,6 +13,7 @@ from arcbeam.ctc.boost.boost import Boost, Boosted
 from arcbeam.ctc.boost.boosts import opened
 from arcbeam.ctc.cpu._decode import graph_cost, rescoring_cost
 from arcbeam.ctc.streams.sentences import STREAM_START, SentenceStart
+from arcbeam.graph.openfst import EPSILON_COLUMN
 from arcbeam.words import Word, as_dicts, finite, moved
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph
     from arcbeam.graph.new_words import OpenGraph
 
-EPSILON_COLUMN = 0xFFFF
 LEFT_BEHIND = ("_results", "_boost", "_came_before", "_labels", "_place")  # by a pickled entry
 
 

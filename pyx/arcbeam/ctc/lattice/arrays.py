@@ -19,14 +19,13 @@ from arcbeam.ctc.lattice._lattice_scores import boosts, deviations
 from arcbeam.ctc.lattice._lattices import Lattices
 from arcbeam.ctc.lattice.mbr_words import Frames, Spelled
 from arcbeam.ctc.streams.sentences import STREAM_START, SentenceStart
-from arcbeam.graph.openfst import symbol_bytes
+from arcbeam.graph.openfst import EPSILON_COLUMN, symbol_bytes
 
 if TYPE_CHECKING:
     from arcbeam.ctc.rescoring import Rescoring
     from arcbeam.graph.graph import Graph
     from arcbeam.graph.new_words import OpenGraph
 
-EPSILON_COLUMN = 0xFFFF
 Floats = npt.NDArray[np.float64]
 
 # Attributes that a pickle has instead of the batch, the graph and the models.

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from arcbeam.core.calls import lists_options
 from arcbeam.core.checks import check_bool, check_real
-from arcbeam.ctc.lattice.arrays import EPSILON_COLUMN, LatticeArrays
-from arcbeam.graph.openfst import write_vector
+from arcbeam.ctc.lattice.arrays import LatticeArrays
+from arcbeam.graph.openfst import EPSILON_COLUMN, input_labels, write_vector
 from arcbeam.graph.symbols import SymbolTable
 from arcbeam.lattices import pictures
 from arcbeam.lattices.compact_lattice import ARC, FINAL
@@ -45,7 +45,7 @@ class LatticeForms(LatticeArrays):
                 "their text form text=True, too"
             )
         links = self.links
-        labels = np.where(self.columns == EPSILON_COLUMN, 0, self.columns.astype(np.int32) + 1)
+        labels = input_labels(self.columns)
         inputs, outputs = self._symbols
         write_vector(
             path,
@@ -191,7 +191,7 @@ class LatticeForms(LatticeArrays):
         left_out = f"left out: {found.left_out} less probable word{'s'[: found.left_out != 1]}"
         return pictures.Picture(
             [pictures.Box((first + n.frame) * shift, self._name(n.word), n.posterior, n.best) for n in found.nodes],
-            [pictures.Line(*edge) for edge in found.edges],
+            found.edges,
             "frames" if self.frame_shift is None else "seconds",
             left_out if found.left_out else "",
         )

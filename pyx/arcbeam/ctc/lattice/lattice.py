@@ -277,6 +277,8 @@ class Lattice(LatticeForms):
 
         Raises
         ------
+        TypeError
+            A reference that is neither a text nor a list of words.
         ValueError
             The lattice has words, and the graph has no symbols for them.
         """

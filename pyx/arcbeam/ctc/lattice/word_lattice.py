@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from arcbeam.core.errors import CapacityError
 from arcbeam.core.pieces import split_piece
-from arcbeam.ctc.lattice.arrays import EPSILON_COLUMN, LatticeArrays
+from arcbeam.ctc.lattice.arrays import LatticeArrays
 from arcbeam.ctc.lattice.from_arcs import Arcs, lattice_of_arcs
+from arcbeam.graph.openfst import input_labels
 from arcbeam.graph.symbols import SymbolTable
 
 if TYPE_CHECKING:
@@ -58,8 +59,7 @@ def in_words(
     first = np.append(0, np.cumsum([max(len(places), token == 0) for token, places in enumerate(found.places)]))
     columns = np.array(found.arcs, np.int64).reshape(-1, 5)[::-1].T
     links = np.array(found.links, np.int64)[::-1]
-    labels = lattice.columns[links].astype(np.int64) + 1
-    labels[labels == EPSILON_COLUMN + 1] = 0
+    labels = input_labels(lattice.columns[links]).astype(np.int64)
     sources, targets = first[columns[0]] + columns[1], first[columns[2]] + columns[3]
     of_graph = (0.0 - (lattice.graph_scores + lattice.rescoring_scores + lattice.boost_scores)).astype(np.float32)
     steps = np.repeat(lattice.steps.astype(np.int64), np.diff(first))

@@ -10,13 +10,13 @@ import numpy.typing as npt
 from arcbeam.core.errors import FormatError
 from arcbeam.ctc.cpu._decode import frames_along
 from arcbeam.graph.new_words import Joined
+from arcbeam.graph.openfst import EPSILON_COLUMN
 
 if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph
     from arcbeam.graph.new_words import NewWords
 
 NONE = 0xFFFFFFFF  # source of the first entry of a log, and its arc
-EPSILON_COLUMN = 0xFFFF
 Ids = npt.NDArray[np.uint32]
 
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "arcbeam/lm/_arpa/histories.hpp"
 #include "arcbeam/lm/_arpa/index.hpp"

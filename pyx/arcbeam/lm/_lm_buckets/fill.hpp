@@ -5,7 +5,6 @@
 // takes the place of another arc, which moves to its other bucket. The bytes do not depend on the threads.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "common/status.hpp"

@@ -11,7 +11,6 @@ from arcbeam.graph._graph_view cimport ArcTarget
 
 
 cdef extern from "rescore/rescoring_search.hpp" namespace "arcbeam" nogil:
-    const uint32_t kCacheWords
     const uint64_t kMostHistories
     const Need kNeedsRequestRoom
 

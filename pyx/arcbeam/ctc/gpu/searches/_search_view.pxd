@@ -8,7 +8,7 @@ from arcbeam.ctc.lattice._lattices cimport Link
 
 
 cdef extern from "decode/lattice_room.hpp" namespace "arcbeam" nogil:
-    const Need kNeedsLinks, kNeedsLatticePool
+    const Need kNeedsLinks
 
     cdef struct LatticeLane:
         float* costs

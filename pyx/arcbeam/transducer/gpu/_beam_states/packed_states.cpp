@@ -1,7 +1,6 @@
 #include "arcbeam/transducer/gpu/_beam_states/packed_states.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <utility>
 

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "arcbeam/ctc/gpu/models/_requests/shared_words.hpp"
 #include "shared/requests.hpp"
