@@ -11,7 +11,7 @@
 #                   unknown name or a missing docstring fails
 #   make lint       ruff, mypy, clang-format        make format     let ruff and clang-format rewrite the files
 #   make sanitize   the twin's tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
-#   make bench-check    whether the CPU engine has become slower: ratios within one run, beside stored ones
+#   make bench-check    whether the CPU engine has become slower: ratios within one run, compared with stored ones
 #   make clean      remove what the others made, in the tree, too, but not the data and graphs in .cache
 # PYTHON names the interpreter; by default the newest of python3.12, python3.11 and python3 that can be used.
 

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from arcbeam.files.writing import replacing_text
+
 
 def lines(source: Iterable[str], order: int) -> Iterator[str]:
     """The lines of an ARPA file without the n-grams of higher orders, and without the back-off weights of the last."""
@@ -35,10 +37,8 @@ def cut_file(source: str | Path, target: str | Path, order: int) -> None:
         head = [line for _, line in zip(range(20), file, strict=False) if line.startswith("ngram ")]
     if not 1 <= order < len(head):
         raise ValueError(f"{source} has {len(head)} orders: expected one of 1 to {len(head) - 1}, got {order}")
-    partial = Path(target).with_suffix(".partial")
-    with Path(source).open(encoding="utf-8") as file, partial.open("w", encoding="utf-8") as out:
+    with Path(source).open(encoding="utf-8") as file, replacing_text(target) as out:
         out.writelines(lines(file, order))
-    partial.replace(target)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

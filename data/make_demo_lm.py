@@ -1,6 +1,6 @@
 """Makes the language model of the demo from a large text of English novels.
 
-    python data/make_demo_lm.py books.txt.xz --lmplz .../bin/lmplz --output data/demo/novels.3gram.arpa.xz
+    python -m data.make_demo_lm books.txt.xz --lmplz .../bin/lmplz --output data/demo/novels.3gram.arpa.xz
 
 The text has one sentence a line, lower case, one book after the other. The demo's recordings read from *Sense and
 Sensibility*, so that book must not be in the model:
@@ -21,19 +21,14 @@ import re
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from data.lines import runs, text_lines
 
 FIRST_LINES = ("sense and sensibility", "jane austen")
 LAST_LINE = "and among the merits and the happiness of elinor and marianne"
 WORDS_OF_THE_NOVEL = (117_000, 122_000)
 OVERLAP = 8
-
-
-def read_lines(path: Path) -> Iterator[str]:
-    with lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else open(path, encoding="utf-8") as file:
-        for line in file:
-            yield line.rstrip("\n")
 
 
 def find_novel(lines: list[str]) -> range:
@@ -50,18 +45,12 @@ def find_novel(lines: list[str]) -> range:
     return span
 
 
-def runs(line: str) -> Iterable[str]:
-    """All runs of OVERLAP words of a line."""
-    words = line.split()
-    return (" ".join(words[i : i + OVERLAP]) for i in range(len(words) - OVERLAP + 1))
-
-
 def without_novel(lines: list[str], step: int = 1) -> list[str]:
     """Every step-th line outside the novel that shares no OVERLAP words in a row with it."""
     span = find_novel(lines)
-    of_novel = {run for i in span for run in runs(lines[i])}
+    of_novel = {run for i in span for run in runs(lines[i], OVERLAP)}
     outside = [*lines[: span.start], *lines[span.stop :]][::step]
-    kept = [line for line in outside if not any(run in of_novel for run in runs(line))]
+    kept = [line for line in outside if not any(run in of_novel for run in runs(line, OVERLAP))]
     print(f"{len(outside) - len(kept)} more lines share {OVERLAP} words in a row with it and are left out")
     return kept
 
@@ -89,7 +78,7 @@ def main() -> None:
     parser.add_argument("--memory", default="2G", help="memory of lmplz")
     options = parser.parse_args()
 
-    lines = without_novel(list(read_lines(options.text)))
+    lines = without_novel(list(text_lines(options.text)))
     counts = Counter(word for line in lines for word in line.split())
     vocabulary = [word for word, _ in counts.most_common(options.words)]
     print(f"{len(vocabulary)} words, the rarest seen {counts[vocabulary[-1]]} times")
@@ -101,7 +90,7 @@ def main() -> None:
             "--limit_vocab_file", f"{folder}/words", "--text", f"{folder}/text", "--arpa", f"{folder}/arpa",
         ]  # fmt: skip
         subprocess.run(command, check=True)
-        arpa = (rounded(line) for line in read_lines(Path(folder) / "arpa"))
+        arpa = (rounded(line) for line in text_lines(Path(folder) / "arpa"))
         with lzma.open(options.output, "wt", encoding="utf-8", preset=9 | lzma.PRESET_EXTREME) as file:
             file.writelines(line + "\n" for line in arpa)
     print(f"{options.output}: {options.output.stat().st_size / 2**20:.2f} MiB")

@@ -15,7 +15,8 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from data.make_demo_lm import read_lines, without_novel
+from data.lines import text_lines
+from data.make_demo_lm import without_novel
 
 HELD_OUT_EVERY = 440
 
@@ -31,7 +32,7 @@ def main() -> None:
     parser.add_argument("--memory", default="5G", help="memory of lmplz")
     options = parser.parse_args()
 
-    lines = without_novel(list(read_lines(options.text)))
+    lines = without_novel(list(text_lines(options.text)))
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "heldout.txt").write_text("\n".join(lines[::HELD_OUT_EVERY]) + "\n", encoding="utf-8")
     del lines[::HELD_OUT_EVERY]

@@ -15,9 +15,10 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from itertools import islice
 from pathlib import Path
 
+from arcbeam.files.writing import replacing
+from data.lines import text_lines
 from data.pieces import Pieces
 
 LARGE_PRUNE = "0 1 2"  # counts up to which n-grams of each order go
@@ -25,13 +26,6 @@ PIECES_PRUNE = "0 0 10 30 60"
 NEMO_OFFSET = 100  # piece i is chr(i + 100); token_encoding="nemo" of Graph.build reads it
 # Lines for the LM of pieces: workloads draw their sentences from the lines before.
 PIECES_LINES = (400_000, 2_400_000)
-
-
-def text_lines(path: str | Path, first: int = 0, last: int | None = None) -> Iterator[str]:
-    """Lines [first, last) of a text, plain or .xz."""
-    opener = lzma.open if str(path).endswith(".xz") else open
-    with opener(path, "rt", encoding="utf-8") as file:
-        yield from (line.strip() for line in islice(file, first, last))
 
 
 def known_words(lines: Iterable[str], vocabulary: Iterable[str]) -> list[str]:
@@ -77,12 +71,10 @@ def rounded(lines: Iterable[str], digits: int = 4) -> Iterator[str]:
 def write(arpa: Path, out: Path) -> None:
     """Rounds and, by the name, compresses."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(out.name + ".partial")
     packed = out.suffix == ".xz"
-    with arpa.open(encoding="utf-8", newline="\n") as source, partial.open("wb") as file:
+    with arpa.open(encoding="utf-8", newline="\n") as source, replacing(out) as file:
         with lzma.open(file, "wb", preset=9) if packed else nullcontext(file) as target:
             target.writelines(line.encode() for line in rounded(source))
-    partial.replace(out)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from arcbeam.files.writing import replacing_text
+
 DISCOUNT = 0.5
 BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
 Grams = npt.NDArray[np.int64]
@@ -60,8 +62,7 @@ def write_arpa(
         shares.append((counts - DISCOUNT) / total[which] + left[-1][1][which] * shorter)
         grams.append(found)
     names = [*map(name, range(tokens)), BEGIN, END, UNKNOWN]
-    partial = path.with_suffix(".partial")
-    with partial.open("w", encoding="utf-8") as file:
+    with replacing_text(path) as file:
         file.write("\\data\\\n")
         file.writelines(f"ngram {n}={len(each)}\n" for n, each in enumerate(grams, 1))
         for n, each in enumerate(grams):
@@ -73,7 +74,6 @@ def write_arpa(
                 back[at[there]] = left[n][1][there]
             file.writelines(_lines(each, n + 1, base, names, shares[n], back))
         file.write("\n\\end\\\n")
-    partial.replace(path)
     return list(map(len, grams))
 
 

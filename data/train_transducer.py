@@ -33,6 +33,7 @@ import torch
 
 from arcbeam import TransducerDecoder
 from data import letter_alignment, make_demo_lm, speech_transducer
+from data.lines import runs, text_lines
 from data.pieces import train_sentencepiece
 from data.speech_transducer import DURATIONS, FRAME_SHIFT, Transducer
 from data.spoken_text import Alphabet, Batch, Distortion, Texts, Units, speak
@@ -88,22 +89,17 @@ def alphabet_of(data: Path, tokenizer: Path | None = None) -> Alphabet:
 def read_text(path: Path, count: int, avoid: Iterable[str]) -> list[str]:
     """So many lines of a text, evenly spread over it, without the demo's novel and what shares OVERLAP words in a row
     with the texts to avoid."""
-    known = {run for text in avoid for run in runs(text)}
+    known = {run for text in avoid for run in runs(text, OVERLAP)}
     tell(f"reading {path}")
-    lines = [line.strip() for line in make_demo_lm.read_lines(path)]
+    lines = list(text_lines(path))
     tell(f"{len(lines):,} lines")
     spread = make_demo_lm.spread_lines(lines, count)
     low, high = WORDS
     usual = [line for line in spread if low <= line.count(" ") + 1 <= high]
-    kept = [line for line in usual if known.isdisjoint(runs(line))]
+    kept = [line for line in usual if known.isdisjoint(runs(line, OVERLAP))]
     tell(f"{len(usual):,} of {len(spread):,} lines have {low} to {high} words")
     tell(f"{len(usual) - len(kept):,} of them share {OVERLAP} words in a row with an evaluated transcript: left out")
     return kept
-
-
-def runs(text: str) -> set[str]:
-    words = text.split()
-    return {" ".join(words[i : i + OVERLAP]) for i in range(len(words) - OVERLAP + 1)}
 
 
 def spell_all(alphabet: Alphabet, texts: Iterable[str]) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -13,17 +13,16 @@ rounded once; float32 output may differ in its last bit between processor famili
 
 import argparse
 import json
-import lzma
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from data.lines import text_lines
 from data.pieces import WORD_START, Pieces, train_sentencepiece
 from data.word_errors import word_error_rate
 
@@ -120,9 +119,7 @@ class Workload:
 
 def read_lines(path: str | Path, limit: int | None = None) -> list[str]:
     """The first ``limit`` lines of a text file, plain or .xz."""
-    opener = lzma.open if str(path).endswith(".xz") else open
-    with opener(path, "rt", encoding="utf-8") as file:
-        return [line.strip() for line in islice(file, limit)]
+    return list(text_lines(path, 0, limit))
 
 
 class KeptLines(Sequence[str]):

@@ -18,12 +18,13 @@ from riva.asrlib.decoder.python_decoder import BatchedMappedDecoderCuda, Batched
 from arcbeam import KaldiLattice, read_lattices
 from arcbeam.files.writing import replacing_text
 from benchmarks.adapters import Answer, SearchOptions, Unavailable, gpu
+from benchmarks.data import graphs
 from benchmarks.data.graphs import GraphFiles
 
 
 def write_words(words: Sequence[str], path: Path) -> Path:
     """The symbol table that it reads: word, space, label."""
-    with replacing_text(path) as out:
+    with graphs.one_at_a_time(path.name), replacing_text(path) as out:
         out.writelines(f"{word} {label}\n" for label, word in enumerate(words))
     return path
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from benchmarks.data import datasets
 from benchmarks.data.graphs import one_at_a_time
 from data import token_ngrams
-from data.make_lm import NEMO_OFFSET, text_lines
+from data.lines import runs, text_lines
+from data.make_lm import NEMO_OFFSET
 
 ORDER = 6
 LINES, STEP = (400_000, 520_000), 4  # of the books, every fourth
@@ -32,13 +33,8 @@ def get(names: Sequence[str]) -> Path:
 def texts(names: Sequence[str]) -> Iterator[list[int]]:
     """The lines as columns; without those that the columns cannot write."""
     column_of = {name: column for column, name in enumerate(names)}
-    known = {run for name in MEASURED for text in datasets.load(name).references for run in runs(text)}
+    known = {run for name in MEASURED for text in datasets.load(name).references for run in runs(text, OVERLAP)}
     for line in islice(text_lines(datasets.data_folder() / "text" / "books.txt.xz", *LINES), 0, None, STEP):
         text = " ".join(line.split())
-        if column_of.keys() >= set(text) and known.isdisjoint(runs(text)):
+        if column_of.keys() >= set(text) and known.isdisjoint(runs(text, OVERLAP)):
             yield [column_of[letter] for letter in text]
-
-
-def runs(text: str) -> set[str]:
-    words = text.split()
-    return {" ".join(words[at : at + OVERLAP]) for at in range(len(words) - OVERLAP + 1)}

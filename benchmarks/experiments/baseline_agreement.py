@@ -1,4 +1,4 @@
-"""The lexicon beam search beside the WFST search, with wide beams and the same 3-gram: do they say the same words?
+"""The lexicon beam search and the WFST search, with wide beams and the same 3-gram: do they find the same words?
 
 With letters the language model is the demo's (30 000 words of novels; ``--set lm=books``: 211 000), the graph's
 topology `normal`, as `compact` lets a doubled letter do without the blank between. The graph has one space or more

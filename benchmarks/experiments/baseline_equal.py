@@ -1,4 +1,4 @@
-"""The baseline's answers beside those of flashlight-text, utterance by utterance.
+"""The baseline's results compared with those of flashlight-text, utterance by utterance.
 
 Both search with the same lexicon, KenLM model and options. Answers are equal if the words are and the scores differ by
 less than 0.001. Where they are not, the utterance is decoded again with the columns and words numbered otherwise, in up

@@ -1,4 +1,4 @@
-"""The baseline beside flashlight-text: one core each, and the baseline on two.
+"""The baseline compared with flashlight-text: one core each, and the baseline on two.
 
 Same lexicon (the LibriSpeech vocabulary), 3-gram of books in KenLM, options and log-probs in one process, in turns; the
 answers are compared first, as in `baseline_equal`. Words are spelled by letters (20 ms frames), or by the pieces of a

@@ -1,4 +1,4 @@
-"""More than one answer on one GPU: what lattices, n-best lists and confidences cost, and riva's beside them.
+"""More than one answer on one GPU: what lattices, n-best lists and confidences cost, compared with riva's.
 
 Log-probs are on the device; batches of 264 utterances, and one utterance alone. First lattices, n-best lists,
 confidences and words of minimum Bayes risk (MBR) are compared with the CPU engine's as bytes, and the arrays of words

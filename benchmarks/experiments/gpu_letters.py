@@ -1,4 +1,4 @@
-"""Letters on one GPU, with frames of 20 ms as wav2vec 2, HuBERT and MMS have them, and riva's decode_mbr beside them.
+"""Letters on one GPU, with frames of 20 ms as wav2vec 2, HuBERT and MMS have them; riva's decode_mbr.
 
 Utterances are pieces of 200 frames (4 s), cut from real speech one after another, all in one call: 688 of them are 46
 minutes, and 4,128 are the same six times. `best path` is from the call until the paths are on the host; `lists` has

@@ -1,4 +1,4 @@
-"""Transducers on one GPU, non-encoder: batches of 1 to 1,024, RNN-T and TDT, beside NeMo's label-looping in graphs.
+"""Transducers on one GPU, non-encoder: batches of 1 to 1,024, RNN-T and TDT; NeMo's label-looping in graphs.
 
 The network has the published size (LSTM and joint network of 640 units, 1,024 tokens), random dense weights, and known
 answers (`data.synthetic_transducer`); an utterance has 150 frames of 80 ms and about 40 tokens. The encoder output lies
@@ -7,7 +7,7 @@ turns; before, our answers in float32 are those of the CPU, byte for byte, and t
 the tokens unlike the labels are counted. NeMo computes in float32, TF32 off.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,16 @@ def run(context: Context) -> Iterator[Row]:
         yield from gpu.rows_or_failure({"model": model}, every_batch, context, model)
 
 
+def precisions_of(context: Context) -> Sequence[str]:
+    return (context.options["precision"],) if "precision" in context.options else PRECISIONS
+
+
+def batches_of(context: Context, usual: Sequence[int]) -> list[int]:
+    """Those of the option, or the usual ones; none is larger than the number of utterances."""
+    wanted = [int(n) for n in context.options["batches"].split(",")] if "batches" in context.options else usual
+    return [batch for batch in wanted if batch <= (context.utterances or max(wanted))]
+
+
 def every_batch(context: Context, model: str) -> Iterator[Row]:
     gpu.require()
     sizes = synthetic.Sizes()
@@ -60,10 +70,9 @@ def every_batch(context: Context, model: str) -> Iterator[Row]:
     durations = synthetic.DURATIONS if model == "TDT" else None
     arrays = synthetic.weights(sizes, tdt=durations is not None, seed=seed)
     options: dict[str, Any] = {"durations": durations, "activation": "relu"}
-    precisions = (context.options["precision"],) if "precision" in context.options else PRECISIONS
     decoders = {
         precision: TransducerDecoder.from_arrays(arrays, sizes.blank, device="cuda", precision=precision, **options)
-        for precision in precisions
+        for precision in precisions_of(context)
     }
     twin = TransducerDecoder.from_arrays(arrays, sizes.blank, device="cpu", **options)
     theirs, missing = None, None
@@ -73,8 +82,7 @@ def every_batch(context: Context, model: str) -> Iterator[Row]:
         theirs = NemoTransducer(arrays, sizes.blank, durations)
     except (ImportError, OSError) as error:
         missing = f"NeMo missing: {adapters.why(error)}"
-    wanted = [int(n) for n in context.options["batches"].split(",")] if "batches" in context.options else BATCHES
-    batches = [batch for batch in wanted if batch <= (context.utterances or max(wanted))]
+    batches = batches_of(context, BATCHES)
     frames, texts, _ = synthetic.utterances(max(batches), FRAMES, sizes, seed=seed)
     for batch in batches:
         context.progress(f"{model}, batch {batch}")

@@ -1,4 +1,4 @@
-"""One GPU beside NeMo's batched CTC beam search (CUDA graphs, n-gram LM on the GPU): a 5-gram of pieces, no lexicon.
+"""One GPU and NeMo's batched CTC beam search (CUDA graphs, n-gram LM on the GPU): a 5-gram of pieces, no lexicon.
 
 The LM is one ARPA file: NeMo reads it, arcbeam decodes the open-vocabulary graph made from it, with the LM weight 0.6
 in its weights; so a hypothesis has the same score in both. Each of NeMo's beams stands beside the narrowest of ours

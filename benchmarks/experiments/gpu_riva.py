@@ -1,4 +1,4 @@
-"""One GPU beside riva-asrlib-decoder's decode_mbr: same graph, same log-probs on the device, same run.
+"""One GPU compared with riva-asrlib-decoder's decode_mbr: same graph, same log-probs on the device, same run.
 
 Batches of 264 utterances; lattice beam 8 at beam 17 and 4 at beam 12. First our paths are compared with the CPU twin's
 as bytes, and our words with riva's, which may differ: its words are the consensus of a lattice. riva gets the fastest

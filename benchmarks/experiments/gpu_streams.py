@@ -1,4 +1,4 @@
-"""Streams on one GPU: milliseconds of a round, in which every stream gets its next chunk, and riva's beside them.
+"""Streams on one GPU: milliseconds of a round, in which every stream gets its next chunk, and riva's.
 
 A group of endless streams, each several utterances of letters one after another; chunks of 20 frames (0.4 s) for all
 streams in one array on the device. The clock stops when the texts of all partial results are Python strings; `arrays`

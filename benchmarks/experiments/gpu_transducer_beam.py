@@ -24,7 +24,7 @@ import numpy.typing as npt
 from arcbeam import TransducerDecoder
 from benchmarks import adapters
 from benchmarks.adapters import gpu
-from benchmarks.experiments.gpu_ll24 import FRAME_SHIFT, FRAMES, PRECISIONS
+from benchmarks.experiments.gpu_ll24 import FRAME_SHIFT, FRAMES, batches_of, precisions_of
 from benchmarks.harness import seeds, timing
 from benchmarks.harness.registry import Column, Context, Row
 from data import synthetic_transducer as synthetic
@@ -66,9 +66,10 @@ COLUMNS = [
 
 
 def run(context: Context) -> Iterator[Row]:
-    wanted = (context.options["precision"],) if "precision" in context.options else PRECISIONS
     for model in ("RNN-T", "TDT"):
-        for precision in wanted:  # in a process of its own: two of NeMo's graphs in one break each other
+        for precision in precisions_of(
+            context
+        ):  # in a process of its own: two of NeMo's graphs in one break each other
             row = {"model": model, "precision": precision}
             yield from gpu.rows_or_failure(row, rows_of, context, model, precision)
 
@@ -131,8 +132,7 @@ def setting(context: Context, model: str, usual: Sequence[int], least: int = 1) 
     seed = seeds.used("network and utterances", 0)
     durations = synthetic.DURATIONS if model == "TDT" else None
     arrays = synthetic.weights(sizes, tdt=durations is not None, seed=seed, sharpness=SHARPNESS)
-    wanted = [int(n) for n in context.options["batches"].split(",")] if "batches" in context.options else usual
-    batches = [batch for batch in wanted if batch <= (context.utterances or max(wanted))]
+    batches = batches_of(context, usual)
     frames, _, _ = synthetic.utterances(max([*batches, least]), FRAMES, sizes, seed=seed, ambiguity=AMBIGUITY)
     return Setting((arrays, sizes.blank, durations), batches, frames)
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from arcbeam import TransducerDecoder
 from benchmarks import adapters
 from benchmarks.adapters import gpu
-from benchmarks.experiments.gpu_ll24 import FRAME_SHIFT, FRAMES, PRECISIONS
+from benchmarks.experiments.gpu_ll24 import FRAME_SHIFT, FRAMES, precisions_of
 from benchmarks.experiments.gpu_transducer_beam import CHECKED, compare, setting
 from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
@@ -56,9 +56,8 @@ COLUMNS = [
 
 
 def run(context: Context) -> Iterator[Row]:
-    wanted = (context.options["precision"],) if "precision" in context.options else PRECISIONS
     for model in ("RNN-T", "TDT"):
-        for precision in wanted:
+        for precision in precisions_of(context):
             row = {"model": model, "precision": precision}
             yield from gpu.rows_or_failure(row, rows_of, context, model, precision)
 

@@ -16,7 +16,7 @@ import numpy as np
 from arcbeam import BoostingTree, TransducerDecoder
 from benchmarks.adapters import gpu
 from benchmarks.data.datasets import CACHE
-from benchmarks.experiments.gpu_ll24 import FRAME_SHIFT, FRAMES, PRECISIONS, compare
+from benchmarks.experiments.gpu_ll24 import FRAME_SHIFT, FRAMES, batches_of, compare, precisions_of
 from benchmarks.harness import seeds, timing
 from benchmarks.harness.registry import Column, Context, Row
 from data import synthetic_transducer as synthetic
@@ -81,17 +81,16 @@ def rows_of(context: Context, model: str) -> Iterator[Row]:
     seed = seeds.used("network and utterances", 0)
     durations = synthetic.DURATIONS if model == "TDT" else None
     arrays = synthetic.weights(sizes, tdt=durations is not None, seed=seed)
-    batches = [int(n) for n in context.options["batches"].split(",")] if "batches" in context.options else BATCHES
-    batches = [batch for batch in batches if batch <= (context.utterances or max(batches))]
+    batches = batches_of(context, BATCHES)
     frames, texts, _ = synthetic.utterances(max(batches), FRAMES, sizes, seed=seed)
     context.progress(f"{model}: the lists and the model")
     trees = [BoostingTree(phrases_of(text, at, sizes), vocab_size=sizes.tokens) for at, text in enumerate(texts)]
-    arpa = CACHE / "token-6gram.arpa"
+    arpa = CACHE / f"token-6gram-{model}.arpa"
     CACHE.mkdir(parents=True, exist_ok=True)
     token_ngrams.write_arpa(arpa, [*texts, *other_texts(sizes)], NGRAM_ORDER, sizes.blank)
     words = [token_ngrams.word(token) for token in range(sizes.blank)]
     options: dict[str, Any] = {"durations": durations, "activation": "relu"}
-    precisions = (context.options["precision"],) if "precision" in context.options else PRECISIONS
+    precisions = precisions_of(context)
 
     def decoder(**more: Any) -> TransducerDecoder:
         return TransducerDecoder.from_arrays(arrays, sizes.blank, **options, **more)

@@ -1,4 +1,4 @@
-"""Another version of arcbeam beside this one, on one GPU in one run: the same files, log-probs and answers.
+"""Another version of arcbeam compared with this one, on one GPU in one run: the same files, log-probs and answers.
 
 Each version decodes in a process of its own; the log-probs (float32) are on the device. First the answers of each are
 compared with this version's twin as bytes: paths, tokens, words and scores. Then the versions take turns, by the clock

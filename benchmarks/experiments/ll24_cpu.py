@@ -1,4 +1,4 @@
-"""Transducers on one core: arcbeam's twin beside the same greedy loop in PyTorch (`pip install torch`).
+"""Transducers on one core: arcbeam's twin compared with the same greedy loop in PyTorch (`pip install torch`).
 
 Published sizes (640-unit LSTM, 640-unit joint network, 1,024 tokens, 512 features) on input whose answers are known
 (`data/synthetic_transducer.py`: 0.27 labels a frame, frames of 80 ms); every transcript is compared before anything is

@@ -1,4 +1,4 @@
-"""Word error rate of the 3-gram graph on real speech, beside greedy decoding.
+"""Word error rate of the 3-gram graph on real speech, and of greedy decoding.
 
 Acoustic scales are compared on `ljspeech-200` (tuning); `test-other-100` is never tuned on. The LM has read the book
 that `demo` is taken from, which flatters its figure there.

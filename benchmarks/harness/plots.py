@@ -15,8 +15,8 @@ def line_plot(
     xlabel: str,
     ylabel: str,
     *,
-    log: str = "",
-    title: str = "",
+    log: str,
+    title: str,
     from_zero: bool = True,
 ) -> Path:
     """Draws one curve a series, with a mark at every point, into a PNG file.
@@ -50,8 +50,7 @@ def line_plot(
         axes.yaxis.set_major_formatter("{x:,.6g}")
     axes.set_xlabel(xlabel)
     axes.set_ylabel(ylabel)
-    if title:
-        axes.set_title(title)
+    axes.set_title(title)
     axes.grid(alpha=0.3)
     if len(series) > 1:
         axes.legend()
@@ -61,7 +60,7 @@ def line_plot(
 
 
 def stacked_bars(
-    path: Path, bars: Mapping[str, Sequence[float]], parts: Sequence[str], xlabel: str, *, title: str = ""
+    path: Path, bars: Mapping[str, Sequence[float]], parts: Sequence[str], xlabel: str, *, title: str
 ) -> Path:
     """Draws one horizontal bar a name, made of its parts, into a PNG file; the first name is on top."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -78,8 +77,7 @@ def stacked_bars(
         left = [x + width for x, width in zip(left, widths, strict=True)]
     axes.set_xlabel(xlabel)
     axes.xaxis.set_major_formatter("{x:,.6g}")
-    if title:
-        axes.set_title(title)
+    axes.set_title(title)
     axes.grid(alpha=0.3, axis="x")
     axes.legend()
     path.parent.mkdir(parents=True, exist_ok=True)

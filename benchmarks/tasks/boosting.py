@@ -6,7 +6,6 @@ references of a set, and distractors: rare words that were not said. A phrase is
 of which is rare.
 """
 
-import lzma
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from arcbeam.files.writing import replacing_text
 from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.data import datasets, graphs
 from benchmarks.harness import seeds
+from data.lines import runs, text_lines
 from data.word_errors import word_errors
 
 GRAPH = "char-3gram"
@@ -38,9 +38,8 @@ def frequent_words(count: int = FREQUENT) -> frozenset[str]:
     with graphs.one_at_a_time(kept.name):
         if not kept.exists():
             words: Counter[str] = Counter()
-            with lzma.open(datasets.data_folder() / "text" / "books.txt.xz", "rt", encoding="utf-8") as lines:
-                for line in lines:
-                    words.update(line.split())
+            for line in text_lines(datasets.data_folder() / "text" / "books.txt.xz"):
+                words.update(line.split())
             ranked = sorted(words, key=lambda word: (-words[word], word))
             with replacing_text(kept) as out:
                 out.writelines(f"{word}\n" for word in ranked[:count])
@@ -87,12 +86,6 @@ class RareWords:
             [*self.phrases([reference], words), *drawn(pool, said, count, count, words, at)]
             for at, reference in enumerate(references)
         ]
-
-
-def runs(text: str, count: int) -> list[str]:
-    """All runs of so many words."""
-    words = text.split()
-    return [" ".join(words[i : i + count]) for i in range(len(words) - count + 1)]
 
 
 def drawn(pool: Sequence[str], spoken: Collection[str], count: int, *numbers: int) -> list[str]:

@@ -89,16 +89,17 @@ def folder_of(context: Context) -> Path:
 def small_arpa(folder: Path, name: str, say: Callable[[str], None]) -> Path:
     """The ARPA of a small model, made on first use. Raises DataMissing."""
     path = folder / f"{name}.arpa"
-    if path.exists():
-        return path
-    say(f"making {path}")
-    if name == "bigram":
-        arpa_orders.cut_file(small_arpa(folder, "small", say), path, 2)
-    elif folder.name == BOOKS:
-        folder.mkdir(parents=True, exist_ok=True)
-        arpa_prune.prune_file(datasets.data_folder() / "lm" / rescoring_models.LARGE, path, PRUNED)
-    else:
-        raise datasets.DataMissing(f"{path} is not there; python -m data.make_large_lm makes it")
+    with graphs.one_at_a_time(f"{folder.name}-{name}-arpa"):
+        if path.exists():
+            return path
+        say(f"making {path}")
+        if name == "bigram":
+            arpa_orders.cut_file(small_arpa(folder, "small", say), path, 2)
+        elif folder.name == BOOKS:
+            folder.mkdir(parents=True, exist_ok=True)
+            arpa_prune.prune_file(datasets.data_folder() / "lm" / rescoring_models.LARGE, path, PRUNED)
+        else:
+            raise datasets.DataMissing(f"{path} is not there; python -m data.make_large_lm makes it")
     return path
 
 
@@ -309,7 +310,7 @@ def sweep(
 
 
 def curve_columns(ratio: Column) -> list[Column]:
-    """Of a table with a row for each beam of several decoders; ``ratio`` is how fast each is beside the first."""
+    """Of a table with a row for each beam of several decoders; ``ratio`` compares their speed with the first's."""
     return [
         Column("set", "set"),
         Column("n-grams", "ngrams", "{:,}"),

@@ -13,6 +13,7 @@ import numpy as np
 import arcbeam
 from benchmarks.harness import seeds
 from benchmarks.tasks import boosting
+from data.lines import runs
 
 SEED = 0
 PHRASES, NEW_WORDS = 1_000, 100
@@ -31,9 +32,9 @@ class Vocabulary:
     def phrases(self, reference: str, number: int, count: int = PHRASES, most_said: int = SAID) -> list[str]:
         """So many different phrases for the utterance of this number."""
         random = np.random.default_rng([seeds.used("phrases", SEED), number, count])
-        runs = [run for words in range(1, LONGEST + 1) for run in boosting.runs(reference, words)]
-        runs = [run for run in dict.fromkeys(runs) if self.set.issuperset(run.split())]
-        said = [runs[at] for at in random.permutation(len(runs))[: min(most_said, count)].tolist()]
+        of_words = [run for words in range(1, LONGEST + 1) for run in runs(reference, words)]
+        known = [run for run in dict.fromkeys(of_words) if self.set.issuperset(run.split())]
+        said = [known[at] for at in random.permutation(len(known))[: min(most_said, count)].tolist()]
         found = dict.fromkeys(said)
         while len(found) < count:
             for length in random.integers(1, LONGEST + 1, count - len(found)).tolist():
