@@ -12,7 +12,7 @@ from arcbeam import BoostingTree, TransducerDecoder
 from arcbeam.gpu.tuned import transducer_plan
 from tests.hypothesis_examples import examples
 from tests.simt.build import POLICIES, schedules
-from tests.transducer.emulated_gpu import Shape, scheduled
+from tests.transducer.emulated_gpu import Shape, check_interrupted, scheduled
 from tests.transducer.equality import lists_as_bytes
 from tests.transducer.networks import NETWORKS, cases, random_arrays
 from tests.transducer.test_beam_emulated import (
@@ -215,20 +215,13 @@ def test_memory_counts_models_of_the_decoder(tmp_path):
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_the_host_can_end_it(precision, tmp_path):
-    """After an interrupt the decoder goes on, with the same bytes."""
     options = with_models(tmp_path, small("rnnt"), BATCH, 3, options_of("rnnt", precision=precision))
     trees = options.pop("boost")
 
-    def decode_after_an_interrupt(gpu):
-        decoder = TransducerDecoder.from_arrays(small("rnnt"), device="cuda", **options)
-        wanted = lists_as_bytes(decoder.decode(BATCH, boost=trees, nbest=4))
-        gpu.send_while_kernels_run([0])
-        with gpu.interrupted(), pytest.raises(KeyboardInterrupt):
-            decoder.decode(BATCH, boost=trees)
-        assert lists_as_bytes(decoder.decode(BATCH, boost=trees, nbest=4)) == wanted
+    def decode(decoder):
+        return lists_as_bytes(decoder.decode(BATCH, boost=trees, nbest=4))
 
-    with scheduled(shape=Shape("many"), **ROOMY) as gpu:
-        decode_after_an_interrupt(gpu)
+    check_interrupted(small("rnnt"), decode, Shape("many"), used=True, figures=ROOMY, **options)
 
 
 @pytest.mark.parametrize("kernel", ["kept", "many"])
