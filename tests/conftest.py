@@ -116,3 +116,13 @@ def arcbeam_data() -> Path:
 def demo_data() -> Path:
     """Folder of the real recordings that come with the source."""
     return ROOT / "data" / "demo"
+
+
+@pytest.fixture
+def kept_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No array may be copied from the GPU."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("an array was copied to the host")
+
+    monkeypatch.setattr("arcbeam.arrays.batches.read_ranges", refuse)

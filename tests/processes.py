@@ -1,4 +1,4 @@
-"""Calls that Ctrl-C interrupts, calls in a forked child, and the threads that a call starts."""
+"""Calls that Ctrl-C interrupts, calls in a forked child or in threads, and the threads that a call starts."""
 
 import multiprocessing
 import os
@@ -34,6 +34,27 @@ def of_a_child(call: Callable[[], Any]) -> Any:
     finally:
         child.kill()
     return found
+
+
+def in_threads(*calls: Callable[[], Any]) -> list[Any]:
+    """What the calls return, each in a thread of its own; the first error is raised when all threads have ended."""
+    results: list[Any] = [None] * len(calls)
+    errors: list[BaseException] = []
+
+    def run(at: int) -> None:
+        try:
+            results[at] = calls[at]()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(at,)) for at in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return results
 
 
 class NewThreads:

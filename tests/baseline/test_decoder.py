@@ -14,7 +14,7 @@ from arcbeam.graph.token_table import TokenTable
 from arcbeam.recipe.lexicon import Lexicon
 from benchmarks.data import datasets
 from tests.baseline.small import LEXICON, TOKENS, saying
-from tests.processes import interrupted, of_a_child
+from tests.processes import in_threads, interrupted, of_a_child
 
 SAID = saying("_ab_--ca-b_")
 
@@ -279,13 +279,7 @@ def test_collecting_changes_nothing(demo, monkeypatch):
 def test_two_python_threads_take_turns():
     shared = decoder(threads=2)
     expected = as_bytes(shared.decode([SAID]))
-    found = []
-    workers = [threading.Thread(target=lambda: found.append(as_bytes(shared.decode([SAID])))) for _ in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert found == [expected] * 4
+    assert in_threads(*[lambda: as_bytes(shared.decode([SAID]))] * 4) == [expected] * 4
 
 
 def test_other_python_threads_run_meanwhile():

@@ -14,6 +14,7 @@ from data import workload
 from data.pieces import Pieces, spelling_distances, train_sentencepiece
 from data.word_errors import word_errors
 from data.workload import WorkloadOptions, generate
+from tests.lattice.oracle import edit_distance
 
 pytest.importorskip("sentencepiece")
 
@@ -136,11 +137,7 @@ WORDS = st.lists(st.sampled_from("abc"), max_size=7)
 
 @given(WORDS, WORDS)
 def test_word_errors_are_an_edit_distance(reference, hypothesis):
-    table = {(i, 0): i for i in range(len(reference) + 1)} | {(0, j): j for j in range(len(hypothesis) + 1)}
-    for i, r in enumerate(reference, 1):
-        for j, h in enumerate(hypothesis, 1):
-            table[i, j] = min(table[i - 1, j] + 1, table[i, j - 1] + 1, table[i - 1, j - 1] + (r != h))
-    assert word_errors(reference, hypothesis) == table[len(reference), len(hypothesis)]
+    assert word_errors(reference, hypothesis) == edit_distance(reference, hypothesis)
 
 
 @given(st.lists(st.text("abz▁", min_size=1, max_size=5), min_size=1, max_size=8, unique=True))

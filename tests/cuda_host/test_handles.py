@@ -1,9 +1,8 @@
 """Contexts, memory, kernels and streams on the fake driver: what they do, and that nothing is left of them."""
 
 import gc
-import itertools
 import random
-import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from arcbeam.core.errors import CapacityError, CudaError
 from arcbeam.gpu import _cuda
 from arcbeam.gpu._launch import Event, Module, Stream, launch_kernel, load
 from arcbeam.gpu._memory import DeviceBuffer, MemoryPool, PinnedBuffer
+from tests.processes import in_threads
 
 
 def engine(ordinal=0):
@@ -212,46 +212,27 @@ def test_a_handle_keeps_what_it_stands_on(fake):
 
 
 def test_several_threads(fake):
-    failures = []
     kept = _cuda.context_of(0)
 
     def work(seed):
-        try:
-            for i in range(20):
-                _, stream, _, buffer, *_, function, event = engine()
-                data = bytes([seed, i]) * 500
-                buffer.write(data)
-                launch_kernel(function, stream, bytes(12), blocks=1 + seed, threads=32)
-                event.mark(stream)
-                assert event.reached(10_000)
-                assert bytes(buffer.read(1000)) == data
-        except BaseException as error:
-            failures.append(error)
+        for i in range(20):
+            _, stream, _, buffer, *_, function, event = engine()
+            data = bytes([seed, i]) * 500
+            buffer.write(data)
+            launch_kernel(function, stream, bytes(12), blocks=1 + seed, threads=32)
+            event.mark(stream)
+            assert event.reached(10_000)
+            assert bytes(buffer.read(1000)) == data
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    in_threads(*(partial(work, seed) for seed in range(8)))
     assert len(fake.launches()) == 160
     del kept
 
 
 def test_threads_that_make_and_drop_the_context(fake):
-    failures = []
-
     def work():
-        try:
-            for _ in range(50):
-                Stream(_cuda.context_of(0))
-        except BaseException as error:
-            failures.append(error)
+        for _ in range(50):
+            Stream(_cuda.context_of(0))
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in itertools.chain(threads):
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    in_threads(*[work] * 8)
     assert fake.living() == 0

@@ -95,6 +95,14 @@ def test_the_scale_is_the_best_of_all():
     assert again.cross_entropy >= again.cross_entropy_before == found.cross_entropy
 
 
+def test_lengths_of_a_padded_array():
+    """What comes after an utterance is not listened to, be it speech."""
+    wanted, lengths = references(), [3 + at % 6 for at in range(len(BATCH))]
+    cut = [logp[:frames] for logp, frames in zip(BATCH, lengths, strict=True)]
+    found = arcbeam.calibrate_confidence(decoder(), np.stack(BATCH), wanted, lengths=lengths)
+    assert found == arcbeam.calibrate_confidence(decoder(), cut, wanted)
+
+
 def test_references_in_another_order():
     """Some words are right by chance."""
     said = [one.text for one in decoder().decode(BATCH)]

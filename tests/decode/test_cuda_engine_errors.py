@@ -3,7 +3,7 @@
 import gc
 import itertools
 import sys
-import threading
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +15,7 @@ from tests.decode import graphs
 from tests.decode.emulated_gpu import DeviceArray
 from tests.decode.equality import same
 from tests.decode.small_search import AS_SHIPPED, BATCH, GRAPH, OPTIONS, on_cpu
-from tests.processes import of_a_child
+from tests.processes import in_threads, of_a_child
 
 
 def test_out_of_memory_costs_lanes_first(gpu):
@@ -109,23 +109,15 @@ def test_control_c(gpu):
 
 def test_several_threads_take_turns(gpu):
     decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
-    wanted, errors = on_cpu(), []
+    wanted = on_cpu()
 
     def work(own):
-        try:
-            mine = CtcDecoder(GRAPH, device="cuda", **OPTIONS) if own else decoder
-            for _ in range(3):
-                same(mine.decode(BATCH), wanted)
-                mine.release()
-        except BaseException as error:
-            errors.append(error)
+        mine = CtcDecoder(GRAPH, device="cuda", **OPTIONS) if own else decoder
+        for _ in range(3):
+            same(mine.decode(BATCH), wanted)
+            mine.release()
 
-    threads = [threading.Thread(target=work, args=(i % 2,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
+    in_threads(*(partial(work, i % 2) for i in range(4)))
 
 
 def test_two_hundred_decoders_leave_nothing(gpu):

@@ -16,7 +16,7 @@ from arcbeam import CtcDecoder, Graph
 from tests.decode import graphs, oracle
 from tests.decode.equality import as_the_oracle
 from tests.hypothesis_examples import examples
-from tests.processes import NewThreads, interrupted, of_a_child
+from tests.processes import NewThreads, in_threads, interrupted, of_a_child
 
 
 def as_bytes(hypotheses):
@@ -165,13 +165,7 @@ def test_log_collection_does_not_change_the_bytes(graph, batch, answer, monkeypa
 
 def test_several_python_threads_share_a_decoder(graph, batch, answer):
     shared = decoder(graph)
-    results = []
-    threads = [threading.Thread(target=lambda: results.append(as_bytes(shared.decode(batch)))) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [answer] * 6
+    assert in_threads(*[lambda: as_bytes(shared.decode(batch))] * 6) == [answer] * 6
 
 
 def test_python_runs_on_while_decoding(graph):

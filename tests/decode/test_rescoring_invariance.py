@@ -1,7 +1,5 @@
 """What must not change the bytes of a search with a large language model, and what the options do."""
 
-import threading
-
 import numpy as np
 import pytest
 
@@ -9,6 +7,7 @@ from arcbeam import CtcDecoder, Graph
 from tests.decode import graphs
 from tests.decode.language_models import over, rough_models
 from tests.decode.test_engine import as_bytes, padded
+from tests.processes import in_threads
 
 LIMITS = [*range(1, 9), None]
 
@@ -76,13 +75,8 @@ def test_long_audio(graph, models, monkeypatch):
 
 
 def test_python_threads_share_a_decoder(graph, models, batch, answers):
-    shared, results = decoder(graph, models), []
-    threads = [threading.Thread(target=lambda: results.append(as_bytes(shared.decode(batch)))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [answers[None]] * 4
+    shared = decoder(graph, models)
+    assert in_threads(*[lambda: as_bytes(shared.decode(batch))] * 4) == [answers[None]] * 4
 
 
 def test_the_models_may_be_mapped(graph, models, batch, answers, tmp_path):

@@ -3,12 +3,14 @@
 import copy
 import pickle
 import threading
+from functools import partial
 
 import pytest
 
 from arcbeam import CtcDecoder, Hypotheses
 from tests.decode import graphs
 from tests.decode.equality import same
+from tests.processes import in_threads
 
 GRAPH = graphs.random_graph(4, states=60, columns=12)
 BATCHES = [[graphs.random_log_probs(seed, frames, 12) for seed in range(3)] for frames in (5, 9, 14, 30)]
@@ -43,7 +45,7 @@ def test_they_travel_together(decoder, again):
 
 
 def test_threads_do_not_overwrite_each_others(decoder):
-    meet = threading.Barrier(len(BATCHES))
+    meet = threading.Barrier(len(BATCHES), timeout=60)
     wrong = []
 
     def work(batch):
@@ -53,11 +55,7 @@ def test_threads_do_not_overwrite_each_others(decoder):
             if not found.stats.frames == decoder.stats.frames == frames_of(batch):
                 wrong.append(frames_of(batch))
 
-    threads = [threading.Thread(target=work, args=(batch,)) for batch in BATCHES]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(*(partial(work, batch) for batch in BATCHES))
     assert wrong == []
     assert decoder.stats.frames == 0, "this thread has decoded nothing"
 

@@ -4,6 +4,7 @@ import copy
 import pickle
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from tests.decode.language_models import over, random_model
 from tests.decode.moving import rounds
 from tests.decode.test_word_times import SPELLINGS, TOKENS, WRITERS
 from tests.hypothesis_examples import examples
-from tests.processes import interrupted, of_a_child
+from tests.processes import in_threads, interrupted, of_a_child
 
 slow = settings(deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 WORDS = [f"w{i}" for i in range(1, 50)]
@@ -309,17 +310,11 @@ def test_a_child_forked_while_another_thread_decodes_goes_on_with_its_own():
 
 def test_threads_with_streams_of_their_own():
     decoder = CtcDecoder(GRAPH, **OPTIONS)
-    found = {}
 
     def run(i):
-        found[i] = in_chunks(decoder, [BATCH[i]], np.random.default_rng(i))[0][0]
+        return in_chunks(decoder, [BATCH[i]], np.random.default_rng(i))[0][0]
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(BATCH))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    same([found[i] for i in range(len(BATCH))], decoder.decode(BATCH))
+    same(in_threads(*(partial(run, i) for i in range(len(BATCH)))), decoder.decode(BATCH))
 
 
 def test_partial_results_are_plain_values():

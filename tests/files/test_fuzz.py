@@ -28,9 +28,9 @@ from arcbeam.report.results import read_results
 from tests.decode import kenlm_files
 from tests.files.mutants import MUTANTS, attack, little_memory, mutate, mutate_text  # noqa: F401 - a fixture
 from tests.recipe.test_arpa import GOOD
-from tests.transducer.archives import icefall_names, nemo_file, nemo_names, torch_file
+from tests.transducer.archives import nemo_file, nemo_names, torch_file
 from tests.transducer.networks import random_arrays
-from tests.transducer.test_loaders import CONFIG, FRAMES, arrays_of
+from tests.transducer.test_loaders import CONFIG, FRAMES, arrays_of, stateless
 
 PACKERS = {"plain": bytes, "gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress}
 TOKENS = TokenTable.from_list(["<blank>", "a", "b", "c"])
@@ -229,12 +229,6 @@ def decode(decoder):
         decoder.decode([RNG.normal(size=(9, decoder.features)).astype(np.float32)])
     except ValueError as error:
         assert "the network's output is not finite" in str(error)
-
-
-def stateless():
-    arrays = random_arrays(6, layers=0, context=2, groups=3, blank_bias=2.0)
-    del arrays["convolution_bias"]
-    return icefall_names(arrays)
 
 
 def within_zip(change, kind):

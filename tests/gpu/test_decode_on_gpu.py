@@ -8,7 +8,7 @@ every graph that they fit.
 import gc
 import os
 import re
-import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ from arcbeam.gpu.tuned import search_plan
 from tests.decode.equality import same
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.gpu.sanitized import TIGHT
+from tests.processes import in_threads
 
 SEARCHES = [
     {"beam": 17.0, "max_active": 10_000},
@@ -242,22 +243,14 @@ def test_bad_values_of_device_arrays(graph):
 
 
 def test_several_threads_and_decoders(graph, batch, wanted):
-    shared, errors = CtcDecoder(graph, device="cuda", **SEARCHES[0]), []
+    shared = CtcDecoder(graph, device="cuda", **SEARCHES[0])
 
     def work(own):
-        try:
-            decoder = CtcDecoder(graph, device="cuda", **SEARCHES[0]) if own else shared
-            for _ in range(3):
-                same(decoder.decode(batch), wanted)
-        except BaseException as error:
-            errors.append(error)
+        decoder = CtcDecoder(graph, device="cuda", **SEARCHES[0]) if own else shared
+        for _ in range(3):
+            same(decoder.decode(batch), wanted)
 
-    threads = [threading.Thread(target=work, args=(i % 2,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
+    in_threads(*(partial(work, i % 2) for i in range(4)))
 
 
 def test_two_hundred_decoders_leave_no_memory(graph, batch):

@@ -3,7 +3,7 @@
 import gc
 import subprocess
 import sys
-import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from tests.decode.equality import same
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.gpu.test_driver_on_gpu import InterfaceOnly
 from tests.gpu.test_rescoring_on_gpu import made
+from tests.processes import in_threads
 from tests.transducer.equality import same as same_transcripts
 from tests.transducer.networks import random_arrays, random_frames
 
@@ -54,21 +55,12 @@ def test_one_after_the_other(graph, batch, wanted):
 
 def test_at_the_same_time(graph, batch, wanted):
     decoders = [CtcDecoder(graph, device=device, **SEARCH) for device in BOTH]
-    errors = []
 
     def work(decoder):
-        try:
-            for _ in range(5):
-                same(decoder.decode(batch), wanted)
-        except BaseException as error:
-            errors.append(error)
+        for _ in range(5):
+            same(decoder.decode(batch), wanted)
 
-    threads = [threading.Thread(target=work, args=(decoder,)) for decoder in decoders for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
+    in_threads(*(partial(work, decoder) for decoder in decoders for _ in range(2)))
 
 
 def test_one_goes_and_the_other_stays(graph, batch, wanted):

@@ -1,7 +1,5 @@
 """`make check` tests what differs, and everything where a file's place does not tell what it concerns."""
 
-import subprocess
-
 import pytest
 
 from tests import changed
@@ -45,11 +43,7 @@ def test_every_room_of_the_decoder_has_tests(room):
     assert set(changed.concerned([f"pyx/arcbeam/ctc/{room}/some.py"])) > set(changed.DECODER)
 
 
-def test_what_differs_from_where_the_branch_left(tmp_path, monkeypatch):
-    def git(*command):
-        who = ("-c", "user.name=a", "-c", "user.email=a@b.c")
-        subprocess.run(["git", *who, *command], cwd=tmp_path, check=True, capture_output=True)
-
+def test_what_differs_from_where_the_branch_left(git, tmp_path, monkeypatch):
     monkeypatch.setattr(changed, "ROOT", tmp_path)
     assert changed.changed() is None  # no history
     git("init", "-b", "main")

@@ -54,11 +54,7 @@ def test_two_archives_of_one_tree_have_the_same_bytes(release, tmp_path):
         assert file.mtime == 1234
 
 
-def test_what_is_not_committed_is_left_out(release, tmp_path, monkeypatch):
-    def git(*command):
-        who = ("-c", "user.name=a", "-c", "user.email=a@b.c")
-        subprocess.run(["git", *who, *command], cwd=tmp_path, check=True, capture_output=True)
-
+def test_what_is_not_committed_is_left_out(git, release, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("committed")
     git("init"), git("add", "."), git("commit", "-m", "1")
     (tmp_path / "file").write_text("changed")

@@ -1,12 +1,13 @@
 """Live audio: the sentences are those of the whole recording, and each event agrees with what was stable before."""
 
 import contextlib
-import threading
+from functools import partial
 
 import numpy as np
 import pytest
 
 import arcbeam
+from tests.processes import in_threads
 from tests.transcribe import tones
 from tests.transducer.networks import random_arrays
 
@@ -55,26 +56,21 @@ def test_words_come_while_they_are_spoken(transcriber):
 def test_many_recordings_at_once(transcriber, rounds):
     texts = [tones.random_sentences(seed, 3) for seed in range(8)]
     audios = [tones.recording(one) for one in texts]
-    found, whole = [None] * len(texts), [None] * len(texts)
 
     def follow(at, batcher):
         chunks = np.split(audios[at], range(3000, len(audios[at]), 3000))
         events = transcriber.stream(chunks, window_seconds=3.0, batcher=batcher)
-        found[at] = [segment.text for segment in final(events)]
-        whole[at] = transcriber.transcribe(audios[at], batcher=batcher)
+        said = [segment.text for segment in final(events)]
+        return said, transcriber.transcribe(audios[at], batcher=batcher)
 
     with contextlib.ExitStack() as stack:
         batcher = None if rounds is None else arcbeam.Batcher(transcriber.decoder, auto_reset=rounds)
         if batcher is not None:
             stack.enter_context(batcher)
-        threads = [threading.Thread(target=follow, args=(at, batcher)) for at in range(len(texts))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        found = in_threads(*(partial(follow, at, batcher) for at in range(len(texts))))
         assert batcher is None or batcher.stats().decoded > 0
-    assert found == texts
-    assert whole == [transcriber.transcribe(audio) for audio in audios]
+    assert [said for said, _ in found] == texts
+    assert [whole for _, whole in found] == [transcriber.transcribe(audio) for audio in audios]
 
 
 def test_a_batcher_of_another_decoder(transcriber):

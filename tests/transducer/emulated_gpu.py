@@ -1,13 +1,15 @@
 """A GPU for tests of the transducer engine: the fake driver of tests/cuda_host, whose launches run in the emulator."""
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import pytest
 
+from arcbeam import CudaError, TransducerDecoder
 from arcbeam.gpu.tuned import transducer_plan
 from tests.cuda_host import emulated_gpu
 from tests.cuda_host.emulated_gpu import Entry
@@ -110,3 +112,35 @@ def scheduled(
         gpu.take(shape or Shape())
         gpu.plan(**{"PATIENCE_CYCLES": 10**7} | figures)
         yield gpu
+
+
+def check_interrupted(
+    arrays: Any, decode: Callable[[Any], Any], shape: Shape, used: bool = False, figures: Any = None, **options: Any
+) -> None:
+    """The host ends a launch: what was there before is not a result, and the decoder goes on with the wanted bytes.
+
+    decode : what a decoder makes of a batch, as bytes
+    used : the decoder has decoded before, and these bytes are wanted; otherwise those of the CPU
+    """
+    with scheduled(shape=shape, **figures or {}) as gpu:
+        decoder = TransducerDecoder.from_arrays(arrays, device="cuda", **options)
+        wanted = decode(decoder if used else TransducerDecoder.from_arrays(arrays, device="cpu", **options))
+        gpu.send_while_kernels_run([0])
+        with gpu.interrupted(), pytest.raises(KeyboardInterrupt):
+            decode(decoder)
+        assert decode(decoder) == wanted
+        del decoder
+
+
+def check_blocks_apart(arrays: Any, decode: Callable[[Any], Any], shape: Shape, patience: int, **options: Any) -> None:
+    """A block alone waits at the barrier, gives up and says so; those that come later leave at once."""
+    wanted = decode(TransducerDecoder.from_arrays(arrays, device="cpu", **options))
+    with scheduled(shape=shape, PATIENCE_CYCLES=patience) as gpu:
+        decoder = TransducerDecoder.from_arrays(arrays, device="cuda", **options)
+        gpu.schedule["resident"] = 1
+        said = "the 3 blocks of a transducer kernel on cuda:0 have not run at the same time"
+        with pytest.raises(CudaError, match=said):
+            decode(decoder)
+        gpu.schedule["resident"] = 0
+        assert decode(decoder) == wanted
+        del decoder

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arcbeam import CudaError, TransducerDecoder, UnsupportedError
+from arcbeam import TransducerDecoder, UnsupportedError
 from arcbeam.gpu.tuned import transducer_plan
 from tests.hypothesis_examples import examples
 from tests.simt.build import POLICIES, schedules
 from tests.transducer import test_loop_emulated as loop
-from tests.transducer.emulated_gpu import Shape, scheduled
+from tests.transducer.emulated_gpu import Shape, check_blocks_apart, check_interrupted, scheduled
 from tests.transducer.equality import lists_as_bytes
 from tests.transducer.networks import NETWORKS, cases
 from tests.transducer.test_loop_emulated import BATCH, fitting, small
@@ -45,6 +45,20 @@ def check(arrays, frames, shape=None, schedule=None, figures=None, **options):
     for i, (one, other) in enumerate(zip(found, lists_as_bytes(wanted), strict=True)):
         assert one == other, f"utterance {i}"
     return wanted, launches
+
+
+def check_refused(arrays, frames, shape=None, decoded=listed, **options):
+    """Decodes on both what some utterances, not all, are refused for: the same errors and bytes. Gives what both find.
+
+    decoded : `listed`, or what takes the same
+    """
+    wanted = decoded(arrays, frames, "return", device="cpu", **options)
+    with scheduled(shape=shape):
+        found = decoded(arrays, frames, "return", device="cuda", **options)
+    assert [str(one.error) for one in found] == [str(one.error) for one in wanted]
+    assert any(one.error for one in found) and not all(one.error for one in found)
+    assert lists_as_bytes(found) == lists_as_bytes(wanted)
+    return found, wanted
 
 
 SHAPES = st.builds(
@@ -161,47 +175,21 @@ def test_frames_and_logits_that_are_not_finite(kernel):
         (good, frames, options_of("tdt")),
         (bad, BATCH, options_of("rnnt", activation="relu")),
     ):
-        wanted = listed(arrays, batch, "return", device="cpu", **options)
-        with scheduled(shape=Shape(kernel)):
-            found = listed(arrays, batch, "return", device="cuda", **options)
-        assert [str(one.error) for one in found] == [str(one.error) for one in wanted]
-        assert any(one.error for one in found) and not all(one.error for one in found)
-        assert lists_as_bytes(found) == lists_as_bytes(wanted)
+        check_refused(arrays, batch, Shape(kernel), **options)
+
+
+def four_best(decoder):
+    return lists_as_bytes(decoder.decode(BATCH, nbest=4))
 
 
 @pytest.mark.parametrize("kernel", ["kept", "many"])
 def test_the_host_can_end_it(kernel):
-    """What was there before the launch ended is not a result."""
-
-    def decode_after_an_interrupt(gpu):
-        gpu.send_while_kernels_run([0])
-        decoder = TransducerDecoder.from_arrays(small("rnnt"), device="cuda", **options_of("rnnt"))
-        with gpu.interrupted(), pytest.raises(KeyboardInterrupt):
-            decoder.decode(BATCH)
-        assert lists_as_bytes(decoder.decode(BATCH, nbest=4)) == wanted
-
-    wanted = lists_as_bytes(listed(small("rnnt"), BATCH, device="cpu", **options_of("rnnt")))
-    with scheduled(shape=Shape(kernel), **ROOMY) as gpu:
-        decode_after_an_interrupt(gpu)
+    check_interrupted(small("rnnt"), four_best, Shape(kernel), figures=ROOMY, **options_of("rnnt"))
 
 
 @pytest.mark.parametrize("kernel", ["kept", "many"])
 def test_blocks_that_do_not_all_run(kernel):
-    """A block alone waits at the barrier, gives up and says so; those that come later leave at once."""
-
-    def decode_without_blocks(gpu):
-        decoder = TransducerDecoder.from_arrays(small("rnnt"), device="cuda", **options_of("rnnt"))
-        gpu.schedule["resident"] = 1
-        with pytest.raises(
-            CudaError, match="the 3 blocks of a transducer kernel on cuda:0 have not run at the same time"
-        ):
-            decoder.decode(BATCH)
-        gpu.schedule["resident"] = 0
-        assert lists_as_bytes(decoder.decode(BATCH, nbest=4)) == wanted
-
-    wanted = lists_as_bytes(listed(small("rnnt"), BATCH, device="cpu", **options_of("rnnt")))
-    with scheduled(shape=Shape(kernel), PATIENCE_CYCLES=10**5) as gpu:
-        decode_without_blocks(gpu)
+    check_blocks_apart(small("rnnt"), four_best, Shape(kernel), 10**5, **options_of("rnnt"))
 
 
 @pytest.mark.parametrize("kernel", ["kept", "many"])

@@ -12,7 +12,7 @@ from arcbeam import BoostingTree, TransducerDecoder
 from arcbeam.gpu.tuned import transducer_plan
 from tests.hypothesis_examples import examples
 from tests.simt.build import POLICIES, schedules
-from tests.transducer.emulated_gpu import Shape, scheduled
+from tests.transducer.emulated_gpu import Shape, check_interrupted, scheduled
 from tests.transducer.equality import lists_as_bytes
 from tests.transducer.networks import NETWORKS, cases, random_arrays
 from tests.transducer.test_beam_emulated import (
@@ -22,7 +22,7 @@ from tests.transducer.test_beam_emulated import (
     SHAPES,
     TIGHT,
     check,
-    listed,
+    check_refused,
     on_gpu,
     options_of,
     small,
@@ -143,23 +143,14 @@ def test_an_internal_language_model_that_overflows(kernel):
     frames = [np.full((2, 1), 3e38, np.float32), np.empty((0, 1), np.float32)]
     options = {"activation": "relu", "blank_id": 0, "beam": 4.0}
     check(arrays, frames, Shape(kernel), **options)
-    wanted, found = (listed(arrays, frames, "return", device="cpu", ilm_scale=0.5, **options), None)
-    with scheduled(shape=Shape(kernel)):
-        found = listed(arrays, frames, "return", device="cuda", ilm_scale=0.5, **options)
-    assert [str(one.error) for one in found] == [str(one.error) for one in wanted]
+    found, _ = check_refused(arrays, frames, Shape(kernel), ilm_scale=0.5, **options)
     assert [one.error is None for one in found] == [False, True]
-    assert lists_as_bytes(found) == lists_as_bytes(wanted)
 
 
 @pytest.mark.parametrize("kind", OVERFLOWING)
 def test_scores_that_overflow(kind):
     arrays, frames, options = overflowing(kind)
-    batch, options = [frames, frames[:0], frames[:1]], {"blank_id": 0, **options}
-    wanted = listed(arrays, batch, "return", device="cpu", **options)
-    with scheduled():
-        found = listed(arrays, batch, "return", device="cuda", **options)
-    assert [str(one.error) for one in found] == [str(one.error) for one in wanted]
-    assert lists_as_bytes(found) == lists_as_bytes(wanted)
+    check_refused(arrays, [frames, frames[:0], frames[:1]], blank_id=0, **options)
 
 
 @pytest.mark.parametrize("blank_logit", [-90.0, 80.0, 500.0])
@@ -176,13 +167,7 @@ def test_frames_and_logits_that_are_not_finite(tmp_path):
     bad = small("rnnt")
     bad["output_weight"][5] = 3e38
     for arrays, batch in ((small("rnnt"), frames), (bad, BATCH)):
-        options = with_models(tmp_path, arrays, batch, 3, options_of("rnnt", activation="relu"))
-        wanted = listed(arrays, batch, "return", device="cpu", **options)
-        with scheduled():
-            found = listed(arrays, batch, "return", device="cuda", **options)
-        assert [str(one.error) for one in found] == [str(one.error) for one in wanted]
-        assert any(one.error for one in found) and not all(one.error for one in found)
-        assert lists_as_bytes(found) == lists_as_bytes(wanted)
+        check_refused(arrays, batch, **with_models(tmp_path, arrays, batch, 3, options_of("rnnt", activation="relu")))
 
 
 def test_the_engine():
@@ -230,20 +215,13 @@ def test_memory_counts_models_of_the_decoder(tmp_path):
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_the_host_can_end_it(precision, tmp_path):
-    """After an interrupt the decoder goes on, with the same bytes."""
     options = with_models(tmp_path, small("rnnt"), BATCH, 3, options_of("rnnt", precision=precision))
     trees = options.pop("boost")
 
-    def decode_after_an_interrupt(gpu):
-        decoder = TransducerDecoder.from_arrays(small("rnnt"), device="cuda", **options)
-        wanted = lists_as_bytes(decoder.decode(BATCH, boost=trees, nbest=4))
-        gpu.send_while_kernels_run([0])
-        with gpu.interrupted(), pytest.raises(KeyboardInterrupt):
-            decoder.decode(BATCH, boost=trees)
-        assert lists_as_bytes(decoder.decode(BATCH, boost=trees, nbest=4)) == wanted
+    def decode(decoder):
+        return lists_as_bytes(decoder.decode(BATCH, boost=trees, nbest=4))
 
-    with scheduled(shape=Shape("many"), **ROOMY) as gpu:
-        decode_after_an_interrupt(gpu)
+    check_interrupted(small("rnnt"), decode, Shape("many"), used=True, figures=ROOMY, **options)
 
 
 @pytest.mark.parametrize("kernel", ["kept", "many"])

@@ -1,7 +1,6 @@
 """What must not change the bytes: threads, batch order and split, padding, chunks, loops, vector units, reruns."""
 
 import pickle
-import threading
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from arcbeam import TransducerDecoder
 from arcbeam.transducer._transducer import available_kernels
 from arcbeam.transducer.decoder import FrameLoopingDecoder
 from tests.hypothesis_examples import examples
-from tests.processes import interrupted, of_a_child
+from tests.processes import in_threads, interrupted, of_a_child
 from tests.transducer.networks import on_unit, random_arrays, random_frames
 
 SHAPES = {
@@ -181,17 +180,7 @@ def test_ctrl_c_ends_a_decode_and_the_decoder_goes_on(kind, batch, answer, loop)
 
 def test_python_threads_take_turns(kind, batch, answer):
     one = make(kind)
-    found = [None] * 4
-
-    def work(i):
-        found[i] = as_bytes(one.decode(batch))
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [answer] * 4
+    assert in_threads(*[lambda: as_bytes(one.decode(batch))] * 4) == [answer] * 4
 
 
 def test_empty_batch_and_zero_frames(kind):

@@ -32,6 +32,13 @@ def arrays_of(kind):
     return random_arrays(6, blank=12, blank_bias=2.0, **shape)
 
 
+def stateless():
+    """Weights of a stateless network under icefall's names."""
+    arrays = random_arrays(6, layers=0, context=2, groups=3, blank_bias=2.0)
+    del arrays["convolution_bias"]
+    return icefall_names(arrays)
+
+
 def decoded(decoder):
     found = decoder.decode(FRAMES)
     assert sum(len(h.tokens) for h in found) > 5
@@ -259,10 +266,8 @@ def test_wrong_shapes_are_said_of_the_keys_of_icefall(key, spoil):
 def test_decoders_of_files_are_pickled_without_them(tmp_path):
     pytest.importorskip("yaml", reason="the package pyyaml reads a model's configuration")
     path = nemo_file(tmp_path / "m.nemo", TDT_CONFIG, nemo_names(arrays_of("tdt")))
-    arrays = random_arrays(6, layers=0, context=2, groups=3, blank_bias=2.0)
-    del arrays["convolution_bias"]
     checkpoint = tmp_path / "m.pt"
-    checkpoint.write_bytes(torch_file({"model": icefall_names(arrays)}))
+    checkpoint.write_bytes(torch_file({"model": stateless()}))
     for file, make in ((path, TransducerDecoder.from_nemo), (checkpoint, TransducerDecoder.from_icefall)):
         decoder = make(file, device="cpu", threads=1)
         wanted, data = decoded(decoder), pickle.dumps(decoder)
@@ -293,9 +298,7 @@ def test_icefall(tmp_path, context):
 
 
 def test_icefall_weights_with_scales():
-    arrays = random_arrays(6, layers=0, context=2, groups=3, blank_bias=2.0)
-    del arrays["convolution_bias"]
-    weights = icefall_names(arrays)
+    weights = stateless()
     scales = {
         "decoder.embedding.weight": "decoder.embedding.scale",
         "decoder.conv.weight": "decoder.conv.weight_scale",

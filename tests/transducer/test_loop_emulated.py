@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arcbeam import CudaError, TransducerDecoder
+from arcbeam import TransducerDecoder
 from arcbeam.gpu.tuned import transducer_plan
 from arcbeam.transducer import ConfidenceMethod
 from arcbeam.transducer._transducer import multiply
 from arcbeam.transducer.decoder import FrameLoopingDecoder
 from tests.hypothesis_examples import examples
 from tests.simt.build import POLICIES, schedules
-from tests.transducer.emulated_gpu import Shape, scheduled
-from tests.transducer.equality import same
+from tests.transducer.emulated_gpu import Shape, check_blocks_apart, check_interrupted, scheduled
+from tests.transducer.equality import as_bytes, same
 from tests.transducer.networks import NETWORKS, cases, random_arrays, random_frames
 
 BATCH = [random_frames(i, n) for i, n in enumerate((9, 0, 1, 17))]
@@ -216,38 +216,18 @@ def test_frames_and_logits_that_are_not_finite(kernel):
     same(found[1:], wanted[1:])
 
 
+def decode(decoder):
+    return as_bytes(decoder.decode(BATCH))
+
+
 @pytest.mark.parametrize("kernel", ["kept", "many"])
 def test_the_host_can_end_it(kernel):
-    """What was there before the launch ended is not a result."""
-
-    def decode_after_an_interrupt(gpu):
-        gpu.send_while_kernels_run([0])
-        decoder = TransducerDecoder.from_arrays(arrays_of("rnnt"), device="cuda", **options_of("rnnt"))
-        with gpu.interrupted(), pytest.raises(KeyboardInterrupt):
-            decoder.decode(BATCH)
-        same(decoder.decode(BATCH), wanted)
-
-    wanted = TransducerDecoder.from_arrays(arrays_of("rnnt"), device="cpu", **options_of("rnnt")).decode(BATCH)
-    with scheduled(shape=Shape(kernel, room=64)) as gpu:
-        decode_after_an_interrupt(gpu)
+    check_interrupted(arrays_of("rnnt"), decode, Shape(kernel, room=64), **options_of("rnnt"))
 
 
 @pytest.mark.parametrize("kernel", ["kept", "many"])
 def test_blocks_that_do_not_all_run(kernel):
-    """A block alone waits at the barrier, gives up and says so; those that come later leave at once."""
-
-    def decode_without_blocks(gpu):
-        decoder = TransducerDecoder.from_arrays(arrays_of("rnnt"), device="cuda", **options_of("rnnt"))
-        gpu.schedule["resident"] = 1
-        said = "the 3 blocks of a transducer kernel on cuda:0 have not run at the same time"
-        with pytest.raises(CudaError, match=said):
-            decoder.decode(BATCH)
-        gpu.schedule["resident"] = 0
-        same(decoder.decode(BATCH), wanted)
-
-    wanted = TransducerDecoder.from_arrays(arrays_of("rnnt"), device="cpu", **options_of("rnnt")).decode(BATCH)
-    with scheduled(shape=Shape(kernel), PATIENCE_CYCLES=5000) as gpu:
-        decode_without_blocks(gpu)
+    check_blocks_apart(arrays_of("rnnt"), decode, Shape(kernel), 5000, **options_of("rnnt"))
 
 
 @pytest.mark.parametrize("kind", ["rnnt", "stateless"])

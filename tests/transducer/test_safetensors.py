@@ -8,17 +8,10 @@ import numpy as np
 import pytest
 
 from arcbeam import FormatError, MissingDependencyError, TransducerDecoder
-from tests.transducer.archives import icefall_names, nemo_names, torch_file
-from tests.transducer.networks import random_arrays
-from tests.transducer.test_loaders import arrays_of, decoded
+from tests.transducer.archives import nemo_names, torch_file
+from tests.transducer.test_loaders import arrays_of, decoded, stateless
 
 numpy_files = pytest.importorskip("safetensors.numpy", reason="the package safetensors writes and reads the files")
-
-
-def stateless():
-    arrays = random_arrays(6, layers=0, context=2, groups=3, blank_bias=2.0)
-    del arrays["convolution_bias"]
-    return icefall_names(arrays)
 
 
 def contiguous(weights):

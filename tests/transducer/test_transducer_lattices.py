@@ -12,6 +12,7 @@ import arcbeam
 from arcbeam import CapacityError, GraphError, InputError, LanguageModel, TransducerDecoder, UnsupportedError
 from arcbeam.core.pieces import join_pieces
 from arcbeam.ctc.lattice import word_lattice
+from tests.lattice.oracle import edit_distance
 from tests.transducer import beam_oracle
 from tests.transducer.beam_searches import DURATIONS, INF, PREDICTIONS
 from tests.transducer.networks import random_arrays, random_frames
@@ -72,27 +73,18 @@ def test_oracle_and_minimum_bayes_risk(seed):
     total = beam_oracle.log_sum([score for scores in texts.values() for score in scores])
     posteriors = {words: math.exp(beam_oracle.log_sum(scores) - total) for words, scores in texts.items()}
     for reference in (max(texts, key=len), ("ab", "c", "x"), ()):
-        errors = min(edits(words, reference) for words in texts)
+        errors = min(edit_distance(words, reference) for words in texts)
         for one in (lattice, lattice.whole_words()):
             found = one.oracle_wer(list(reference))
-            assert found.errors == errors == edits(tuple(found.words), reference)
+            assert found.errors == errors == edit_distance(tuple(found.words), reference)
     mbr = lattice.whole_words().mbr
     words = tuple(word.word for word in mbr.words)
 
     def risk(words):
-        return sum(posterior * edits(words, other) for other, posterior in posteriors.items())
+        return sum(posterior * edit_distance(words, other) for other, posterior in posteriors.items())
 
     assert risk(words) <= mbr.errors + 1e-3  # which the algorithm bounds from above, and lowers from the best path on
     assert mbr.errors <= risk(words_of(lattice)) + 1e-3
-
-
-def edits(a, b):
-    row = list(range(len(b) + 1))
-    for i, x in enumerate(a, 1):
-        before, row[0] = row[0], i
-        for j, y in enumerate(b, 1):
-            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (x != y))
-    return row[-1]
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,11 @@
 """Words of transducers: their texts, times and confidences; in streams each is put together once."""
 
+import functools
 import io
 import json
 import math
 import pickle
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from arcbeam.transducer.growing_words import GrowingWords
 from arcbeam.transducer.text import detokenizer
 from arcbeam.words import Word
 from tests.hypothesis_examples import examples
+from tests.processes import in_threads
 from tests.transducer.networks import random_arrays, random_frames
 from tests.transducer.test_transducer_streams import ARRAYS, BATCH, PIECES, in_chunks
 
@@ -333,20 +334,14 @@ def test_threads_that_look_at_once():
     one = decoder_of()
     stream = one.stream()
     partials = [stream.decode_chunk(BATCH[0][at : at + 3]) for at in range(0, 60, 3)]
-    want = [decoder_of().stream().decode_chunk(BATCH[0][: partial.num_frames]).words for partial in partials]
-    found = {}
+    alone = [decoder_of().stream().decode_chunk(BATCH[0][: one.num_frames]) for one in partials]
+    want = {i: (one.words, one.num_stable) for i, one in enumerate(alone)}
 
     def read(turn):
         order = np.random.default_rng(turn).permutation(len(partials))
-        found[turn] = {int(i): (partials[i].words, partials[i].num_stable) for i in order}
+        return {int(i): (partials[i].words, partials[i].num_stable) for i in order}
 
-    threads = [threading.Thread(target=read, args=(turn,)) for turn in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for each in found.values():
-        assert [each[i][0] for i in range(len(partials))] == want
+    assert in_threads(*(functools.partial(read, turn) for turn in range(4))) == [want] * 4
 
 
 def test_tokenizers_that_do_not_say_what_a_token_adds():
