@@ -1,4 +1,5 @@
 // The door for tests in Python: one C function.
+#include <cstring>
 #include <exception>
 
 #include "runtime.hpp"

@@ -1,5 +1,6 @@
 #include "hazards.hpp"
 
+#include <cstring>
 
 namespace arcbeam::emulator {
 namespace {

@@ -1,8 +1,10 @@
 // The emulated device while one kernel runs: its threads, blocks and clusters, and who may run next.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fiber.hpp"

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace arcbeam::simt {
 enum class Scope : std::uint8_t;
