@@ -10,7 +10,7 @@ from arcbeam.cli import demo
 from arcbeam.recipe import cache
 from arcbeam.report.score import Score
 from tests.front.models import write_arpa
-from tests.report.test_score import distance
+from tests.lattice.oracle import edit_distance
 
 pytest.importorskip("kaldifst")
 
@@ -34,7 +34,7 @@ def references():
 
 
 def word_errors(references, transcripts):
-    errors = sum(distance(said.split(), transcripts[name].split()) for name, said in references.items())
+    errors = sum(edit_distance(said.split(), transcripts[name].split()) for name, said in references.items())
     return errors, sum(len(said.split()) for said in references.values())
 
 

@@ -71,6 +71,25 @@ def test_words_of_one_token_without_a_model():
     assert str(decoder.decode(lasting("天天-天地地地人人--", tokens))) == "天 天 地人"
 
 
+@pytest.mark.parametrize("extra", [0, 1100])
+def test_lists_of_words_of_one_token(extra):
+    """A token that lasts is its word once in lists and confidences, too; of many tokens a decoder warns instead."""
+    tokens, words = ["天", "地", "<blank>", *(f"t{at}" for at in range(extra))], ["天", "地"]
+    frames = lasting("天天天-地地-", tokens)
+    few, compact = (arcbeam.ctc_decoder(tokens, words=words, topology=given) for given in (None, "compact"))
+    with pytest.warns(UserWarning, match="topology normal, got compact, .*--topology normal"):
+        found = compact.decode(frames, nbest=2, confidence=True)
+    assert [entry.text for entry in found.nbest] == ["天 地", "天 天 地"] and found.confidence < 0.6
+    assert few.graph.meta["topology"] == ("compact" if extra else "normal")
+    if not extra:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = few.decode(frames, nbest=2, confidence=True, mbr=True)
+        assert found.text == found.mbr.text == "天 地" and found.nbest[1].posterior < 0.05 and found.confidence > 0.9
+    with pytest.raises(ValueError, match="topology: expected one of"):
+        arcbeam.ctc_decoder(tokens, words=words, topology="ctc")
+
+
 def test_lists_of_a_greedy_graph():
     """A label that lasts is in them twice, of which a decoder warns; not with the topology normal, and few tokens."""
     tokens = ["a", "b", "<blank>"]
@@ -241,11 +260,15 @@ def test_words_in_another_case(tmp_path):
         arcbeam.ctc_decoder(LABELS, lexicon=lexicon)
 
 
-def test_most_words_cannot_be_spelled(tmp_path):
-    foreign = write_arpa(tmp_path / "foreign.arpa", ["cab", "dad", "ünd", "öder", "ßo"])
-    with pytest.warns(UserWarning, match=r"foreign.arpa: 2 words can be written; left out are 3 words .*lexicon="):
-        decoder = arcbeam.ctc_decoder(LABELS, foreign)
-    assert str(decoder.decode(SPOKEN)) == "cab dad"
+@pytest.mark.parametrize("foreign", [["ünd"], ["ünd", "öder", "ßo"]])
+def test_words_that_cannot_be_spelled(tmp_path, foreign):
+    path = write_arpa(tmp_path / "foreign.arpa", ["cab", "dad", *foreign])
+    for _ in range(2):  # built, and from the cache
+        with pytest.warns(
+            UserWarning, match=rf"2 words can be written; left out are {len(foreign)} word.*'ünd'.*lexicon="
+        ):
+            decoder = arcbeam.ctc_decoder(LABELS, path)
+        assert str(decoder.decode(SPOKEN)) == "cab dad"
 
 
 @pytest.mark.parametrize(

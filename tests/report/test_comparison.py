@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from arcbeam.report.comparison import compare
 from arcbeam.report.results import read_results
-from tests.report.test_score import TEXT, distance
+from tests.lattice.oracle import edit_distance
+from tests.report.test_score import TEXT
 
 
 def compared(*results):
@@ -26,13 +27,13 @@ def test_errors_alignments_and_the_oracle(utterances):
     score, figures, results = compared(*utterances)
     for (reference, text, *others), result in zip(utterances, results, strict=True):
         for found, one in ((text, result), *zip(others, result["nbest"], strict=True)):
-            assert one["errors"] == distance(reference.split(), found.split()) == len(one["signs"].replace("=", ""))
+            assert one["errors"] == edit_distance(reference.split(), found.split()) == len(one["signs"].replace("=", ""))
             assert len(one["signs"].replace("I", "")) == len(reference.split())
             assert len(one["signs"].replace("D", "")) == len(found.split())
     totals = figures["score"]
     assert totals["errors"] == score.errors == sum(result["errors"] for result in results)
     assert totals["oracle_errors"] == sum(
-        min(distance(r.split(), one.split()) for one in rest) for r, *rest in utterances
+        min(edit_distance(r.split(), one.split()) for one in rest) for r, *rest in utterances
     )
     assert sum(one["count"] for one in figures["confusions"]) == score.errors
     assert [sum(one[key] for one in figures["lengths"]) for key in ("utterances", "errors", "words")] == [

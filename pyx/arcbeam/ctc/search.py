@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from arcbeam.arrays.bad_values import check_errors
@@ -17,6 +18,7 @@ from arcbeam.ctc.boost.boosts import Boosts, compiled_for
 from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
 from arcbeam.ctc.results import Outputs, Paths, Results
 from arcbeam.ctc.stats import DecodeStats
+from arcbeam.graph.spelling import repeats_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,8 +74,20 @@ class BeamSearch:
         self.check_outputs(outputs)
         return DecodeCall(boost, outputs, self.method(frame_confidence), cuda_stream, errors, logits)
 
+    @cached_property
+    def _repeats_words(self) -> bool:
+        return repeats_words(self.graph)
+
     def check_outputs(self, outputs: Outputs) -> None:
-        """Warns of lattices of a graph in which a label that lasts is also the same label twice, at no cost."""
+        """Warns of graphs in which a label that lasts is also the same label, or word, twice."""
+        if outputs.needs_lattices and self._repeats_words:
+            warn(
+                "nbest, confidence, mbr, lattice: expected a graph of the topology normal, got "
+                f"{self.graph.meta['topology']}, which also reads a word of one token that lasts as the same word "
+                "several times: such entries are in its lists, and confidences are too small; Graph.build(..., "
+                "topology='normal'), or --topology normal, has no such paths, and as many arcs more as the square of "
+                "the number of tokens"
+            )
         if outputs.needs_lattices and self.graph.meta.get("topology") == "greedy":
             warn(
                 "nbest, confidence, mbr, lattice: expected a graph of the topology normal, got a greedy one, which "

@@ -47,6 +47,7 @@ def ctc_decoder(
     words: StrPath | Iterable[str] | None = None,
     blank: str | int | None = None,
     word_delimiter: str | None = None,
+    topology: str | None = None,
     cache: bool = True,
     language_model: LargeModel | StrPath | None = None,
     **options: Unpack[DecoderKeywords],
@@ -77,6 +78,10 @@ def ctc_decoder(
         format says, or the usual name that is among the tokens.
     word_delimiter : str, optional
         The token between words, or the mark that begins a word's first piece. By default the usual one that is there.
+    topology : str, optional
+        That of the graph, as of `Graph.build`. By default ``"normal"`` if words of one token may follow each other
+        with no token between and there are at most 1,100 tokens, else ``"compact"``. Without `lm`, `lexicon` and
+        `words` as of `Graph.greedy`: ``"normal"`` for up to 300 tokens, else ``"greedy"``.
     cache : bool
         Whether to keep the graph, and to load one that was kept.
     language_model : LanguageModel, KenLM or path, optional
@@ -106,7 +111,8 @@ def ctc_decoder(
     Warns
     -----
     UserWarning
-        The blank, or how words are cut into pieces, had to be guessed; or the graph could not be kept.
+        The blank, or how words are cut into pieces, had to be guessed; words of `lm` cannot be spelled; or the graph
+        could not be kept.
 
     Examples
     --------
@@ -115,7 +121,7 @@ def ctc_decoder(
     """
     check_bool("cache", cache)
     model = read_tokens(tokens, blank)
-    graph = graph_of(Parts(model, table_of(model, blank), lm, lexicon, words, word_delimiter), cache)
+    graph = graph_of(Parts(model, table_of(model, blank), lm, lexicon, words, word_delimiter, topology), cache)
     if options.get("frame_shift") is None:
         options["frame_shift"] = model.frame_shift
     if language_model is None:

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 GIVE_LEXICON = "give lexicon=, lines 'word token token ...'"
 KIND = "ctc"  # of a graph in the cache
-MOST_NORMAL = 300  # columns up to which greedy graphs are of the topology normal, whose arcs grow by their square
+# Columns up to which greedy graphs, and those with words of one token, are of the topology normal, whose arcs grow by
+# the square of the columns.
+MOST_NORMAL_GREEDY, MOST_NORMAL = 300, 1100
 EQUAL = -0.000848  # log10 of the probability of every word where there is no language model: a cost of 2^-9
 FEWEST_LETTERS, LETTERS_SHARE = 3, 0.9  # by which a language model over letters is recognised
 
@@ -46,6 +48,7 @@ class Parts:
     lexicon: StrPath | Lexicon | None
     words: StrPath | Iterable[str] | None
     word_delimiter: str | None
+    topology: str | None
 
 
 def graph_of(parts: Parts, use_cache: bool) -> Graph:
@@ -54,8 +57,8 @@ def graph_of(parts: Parts, use_cache: bool) -> Graph:
         raise ValueError("expected lexicon or words, got both: a lexicon already lists its words")
     separator = _separator(parts)
     if parts.lm is None and parts.lexicon is None and parts.words is None:
-        topology = "normal" if len(parts.table) <= MOST_NORMAL else "greedy"
-        return Graph.greedy(with_marked_starts(parts.table), separator=separator, topology=topology)
+        topology = "normal" if len(parts.table) <= MOST_NORMAL_GREEDY else "greedy"
+        return Graph.greedy(with_marked_starts(parts.table), separator=separator, topology=parts.topology or topology)
     check_lexicon(parts.lexicon)
     arpa = None if parts.lm is None else _checked(arpa_of(parts.lm))
     if isinstance(parts.words, str) and "\n" in parts.words:
@@ -75,8 +78,10 @@ def graph_of(parts: Parts, use_cache: bool) -> Graph:
         _warn_of_unwritten("words", graph)
     elif parts.lexicon is not None:
         _warn_of_unwritten("lexicon", graph)
-    elif arpa is not None and separator is not None:
-        _warn_of_letters(os.fsdecode(arpa), graph)
+    elif arpa is not None:
+        _warn_of_left_out(os.fsdecode(arpa), graph)
+        if separator is not None:
+            _warn_of_letters(os.fsdecode(arpa), graph)
     return graph
 
 
@@ -135,7 +140,7 @@ def _checked(arpa: StrPath) -> StrPath:
 def _key(parts: Parts, separator: str | None, arpa: StrPath | None) -> str:
     """The graph's key in the cache, by the content of all parts."""
     cutter = parts.model.cutter
-    said: list[Any] = [parts.table.tokens, parts.table.blank, separator, cutter and cutter.identity]
+    said: list[Any] = [parts.table.tokens, parts.table.blank, separator, cutter and cutter.identity, parts.topology]
     files: list[StrPath] = []
     if arpa is None:
         said.append(EQUAL)
@@ -157,7 +162,9 @@ def _built(parts: Parts, separator: str | None, arpa: StrPath | None) -> Graph:
         if arpa is None:
             arpa = os.path.join(folder, "equal.arpa")
             _write_equal(arpa, lexicon.words)
-        return Graph.build(parts.table, lexicon, arpa, progress=progress)
+        is_normal = lexicon.repeats_words and len(parts.table) <= MOST_NORMAL
+        topology = parts.topology or ("normal" if is_normal else "compact")
+        return Graph.build(parts.table, lexicon, arpa, topology=topology, progress=progress)
 
 
 def _lexicon(parts: Parts, separator: str | None, arpa: StrPath | None) -> Lexicon:
@@ -179,16 +186,12 @@ def _lexicon(parts: Parts, separator: str | None, arpa: StrPath | None) -> Lexic
     source = "words" if arpa is None or parts.words is not None else os.fsdecode(arpa)
     try:
         if cutter is not None:
-            lexicon = Lexicon.cut(words, cutter.cut, table, separator)
-        else:
-            lexicon = Lexicon.spell(words, table, None if column is None else separator)
+            return Lexicon.cut(words, cutter.cut, table, separator)
+        return Lexicon.spell(words, table, None if column is None else separator)
     except FormatError:
         raise
     except ValueError as error:
         raise ValueError(f"{source}: {error}; or {GIVE_LEXICON}") from None
-    if parts.words is None and sum(lexicon.skipped.values()) > len(lexicon):
-        warn(f"{source}: {len(lexicon):,} words can be written; left out are {lexicon.tell_skipped()}: {GIVE_LEXICON}")
-    return lexicon
 
 
 def _warn_of_lost(given: StrPath | Iterable[str], graph: Graph) -> None:
@@ -199,6 +202,14 @@ def _warn_of_lost(given: StrPath | Iterable[str], graph: Graph) -> None:
     if lost := [word for word in words if word not in symbols]:
         phrase = "; of a phrase give each word" if any(len(word.split()) > 1 for word in lost) else ""
         warn(f"words: the graph lacks {few(lost)}, which cannot be spelled in the tokens{phrase}; or {GIVE_LEXICON}")
+
+
+def _warn_of_left_out(source: str, graph: Graph) -> None:
+    """Warns of words of the language model that the tokens cannot spell, also if the graph was cached."""
+    assert graph.word_symbols is not None
+    if left_out := graph.meta.get("lexicon_left_out"):
+        count = len(graph.word_symbols) - 1
+        warn(f"{source}: {count:,} words can be written; left out are {left_out}: {GIVE_LEXICON}")
 
 
 def _warn_of_unwritten(source: str, graph: Graph) -> None:

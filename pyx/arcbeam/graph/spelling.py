@@ -35,6 +35,14 @@ def unspelled_words(words: npt.NDArray[np.uint32], pronunciations: Pronunciation
     return np.setdiff1d(written_words(words), pronunciations.words)
 
 
+def repeats_words(graph: "CompiledGraph") -> bool:
+    """Whether a word of one token that lasts is also that word several times: the topology has no blank between."""
+    spelled = graph.pronunciations
+    if graph.meta.get("topology") not in ("compact", "eesen") or graph.meta.get("separator_rule", "none") != "none":
+        return False
+    return graph.join == "pieces" or (spelled is not None and bool((np.diff(spelled.offsets) == 1).any()))
+
+
 def usual_separator(tokens: "TokenTable") -> str | None:
     """The usual separator or mark of words among the tokens; None where there is none, or several may be meant."""
     from arcbeam.recipe.separators import find_separator

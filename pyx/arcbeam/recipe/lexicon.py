@@ -92,6 +92,11 @@ class Lexicon:
         )
 
     @property
+    def repeats_words(self) -> bool:
+        """Whether words of one token may follow each other with no token between: one that lasts may be many."""
+        return self.separator_column is None and bool((np.diff(self.offsets) == 1).any())
+
+    @property
     def num_pronunciations(self) -> int:
         """Pronunciations of all words."""
         return len(self.word_index)

@@ -237,6 +237,8 @@ def _closed_vocabulary(
             f"{shortened(lexicon.words[0])}{hint}"
         )
     meta["lexicon_skipped"] = sum(lexicon.skipped.values())
+    if skipped:
+        meta["lexicon_left_out"] = skipped
     mark_prefixes = bool(meta["words_by_last_token"] or meta["epsilon_free"])
     has_slot = slot_cost is not None
     arrays, labels = make_lexicon_fst(lexicon, len(table), model.words_in_lm, rule, mark_prefixes, has_slot)
