@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder
-from arcbeam.arrays.batches import InputSpec, as_inputs
+from arcbeam.arrays.batches import InputSpec, as_inputs, one_or_many
+from tests.cuda_host.exporters import Exporter
 from tests.decode import graphs
+from tests.decode.equality import same
 
 
 class Foreign:
@@ -29,6 +31,16 @@ def test_memory_is_shared(dtype):
     utterances = as_inputs(Foreign(array), Foreign(np.array([3, 2])), InputSpec(4, True))
     assert utterances.table[:, 0].tolist() == [array[0].ctypes.data, array[1].ctypes.data]
     assert utterances.table[:, 2].tolist() == [3, 2]
+
+
+def test_one_array_is_one_utterance():
+    logp = graphs.random_log_probs(0, 20)
+    logp.flags.writeable = False
+    decoder = CtcDecoder(graphs.random_graph(1, states=200), device="cpu")
+    same([decoder.decode(Foreign(logp)), decoder.decode(Foreign(logp), 7)], decoder.decode([logp, logp[:7]]))
+    there = Exporter((20, 4), device=(2, 0))
+    assert one_or_many(Foreign(there), None)[2]
+    assert (there.streams, there.released) == ([-1], 1), "no stream has to wait for a shape"
 
 
 def odd(kind):
