@@ -120,6 +120,13 @@ def test_torch():
         (got,) = decoder.decode(batch, torch.tensor([20]))
         assert got.arcs.tobytes() == wanted.arcs.tobytes()
     assert decoder.decode([tensor.half()])[0].score == decoder.decode([logp.astype(np.float16)])[0].score
+    negated = torch.complex(torch.zeros_like(tensor), -tensor.detach()).conj().imag
+    assert negated.is_neg()
+    for batch in ([negated], negated[None], [negated.contiguous(), negated]):
+        same(decoder.decode(batch)[-1:], [wanted])
+    stream = decoder.stream()
+    stream.decode_chunk(negated)
+    assert stream.finish().score == pytest.approx(wanted.score)
     nested = torch.nested.nested_tensor([tensor.detach(), tensor.detach()[:5]], layout=torch.strided)
     for other in (tensor.to("meta"), [tensor.to("meta")], nested, tensor.detach().to_sparse()):
         with pytest.raises(TypeError, match=r"^log_probs.*: expected (an array in CPU memory|float32 or float16)"):

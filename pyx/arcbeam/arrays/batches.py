@@ -244,6 +244,11 @@ def rounded(array: Any) -> Any:
         return array.astype(np.float32)
 
 
+def resolved(array: Any) -> Any:
+    """The array itself; a copy of a tensor whose values torch negates as it reads them, because DLPack hides that."""
+    return array.resolve_neg() if getattr(array, "is_neg", bool)() else array
+
+
 def one_or_many(batch: Any, lengths: Any) -> tuple[Any, Any, bool]:
     """A batch, its lengths, and whether it was one array of two dimensions, which becomes a batch of one."""
     if isinstance(batch, (list, tuple)) or _dimensions(batch) != 2:
