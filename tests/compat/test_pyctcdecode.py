@@ -1,10 +1,12 @@
 """The decoder under pyctcdecode's names: its answers, its labels, its folders, and what it refuses."""
 
 import json
+import lzma
 import pickle
 import shutil
 import sys
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -228,11 +230,22 @@ def test_a_saved_decoder_is_the_same(arpa, tmp_path, monkeypatch):
         ours.BeamSearchDecoderCTC.load_from_hf_hub("some/one")
 
     (tmp_path / "saved" / "language_model" / "more.txt").touch()
-    with pytest.raises(FormatError, match=r"expected attrs.json, unigrams.txt and one model .* got .*more.txt"):
+    with pytest.raises(FormatError, match=r"expected attrs.json, unigrams.txt and the file of one model, got .*more"):
         ours.BeamSearchDecoderCTC.load_from_dir(tmp_path / "saved")
     shutil.move(tmp_path / "saved" / "language_model", tmp_path / "saved" / "other")
     with pytest.raises(FormatError, match=r"expected alphabet.json, and language_model if there is more"):
         ours.BeamSearchDecoderCTC.load_from_dir(tmp_path / "saved")
+
+
+@needs_kenlm
+@pytest.mark.parametrize("name", ["3.arpa.xz", "lm.lm"])
+def test_a_saved_model_may_have_any_name(arpa, tmp_path, name):
+    text = Path(arpa).read_bytes()
+    (tmp_path / name).write_bytes(lzma.compress(text) if name.endswith(".xz") else text)
+    decoder = ours.build_ctcdecoder(LETTERS, str(tmp_path / name), WORDS[:4])
+    decoder.save_to_dir(tmp_path / "saved")
+    loaded = ours.BeamSearchDecoderCTC.load_from_dir(tmp_path / "saved")
+    assert loaded.decode_beams(logits(9)) == decoder.decode_beams(logits(9))
 
 
 @needs_kenlm

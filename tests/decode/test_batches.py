@@ -282,6 +282,9 @@ def test_wrong_options_and_batches(decoder):
     assert [list(found) for found in decoder.decode_batches(([], []))] == [[], []]
     with pytest.raises(ValueError, match=r"expected \(log_probs, lengths\), got a tuple of 5; give utterances as a"):
         list(decoder.decode_batches([tuple(BATCHES[0])]))
+    for one in (log_probs[0], (log_probs[0], [3])):
+        with pytest.raises(ValueError, match=r"got one utterance .*, as in decode_batches\(\[\[log_probs\]\]\)$"):
+            list(decoder.decode_batches([one]))
     with pytest.raises(TypeError, match="unknown option lengths: expected one of batches, boost"):
         decoder.decode_batches(BATCHES, lengths=[1])
 

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder
-from arcbeam.arrays.batches import InputSpec, as_inputs
+from arcbeam.arrays.batches import InputSpec, as_inputs, one_or_many
+from tests.cuda_host.exporters import Exporter
 from tests.decode import graphs
+from tests.decode.equality import same
 
 
 class Foreign:
@@ -29,6 +31,16 @@ def test_memory_is_shared(dtype):
     utterances = as_inputs(Foreign(array), Foreign(np.array([3, 2])), InputSpec(4, True))
     assert utterances.table[:, 0].tolist() == [array[0].ctypes.data, array[1].ctypes.data]
     assert utterances.table[:, 2].tolist() == [3, 2]
+
+
+def test_one_array_is_one_utterance():
+    logp = graphs.random_log_probs(0, 20)
+    logp.flags.writeable = False
+    decoder = CtcDecoder(graphs.random_graph(1, states=200), device="cpu")
+    same([decoder.decode(Foreign(logp)), decoder.decode(Foreign(logp), 7)], decoder.decode([logp, logp[:7]]))
+    there = Exporter((20, 4), device=(2, 0))
+    assert one_or_many(Foreign(there), None)[2]
+    assert (there.streams, there.released) == ([-1], 1), "no stream has to wait for a shape"
 
 
 def odd(kind):
@@ -108,6 +120,13 @@ def test_torch():
         (got,) = decoder.decode(batch, torch.tensor([20]))
         assert got.arcs.tobytes() == wanted.arcs.tobytes()
     assert decoder.decode([tensor.half()])[0].score == decoder.decode([logp.astype(np.float16)])[0].score
+    negated = torch.complex(torch.zeros_like(tensor), -tensor.detach()).conj().imag
+    assert negated.is_neg()
+    for batch in ([negated], negated[None], [negated.contiguous(), negated]):
+        same(decoder.decode(batch)[-1:], [wanted])
+    stream = decoder.stream()
+    stream.decode_chunk(negated)
+    assert stream.finish().score == pytest.approx(wanted.score)
     nested = torch.nested.nested_tensor([tensor.detach(), tensor.detach()[:5]], layout=torch.strided)
     for other in (tensor.to("meta"), [tensor.to("meta")], nested, tensor.detach().to_sparse()):
         with pytest.raises(TypeError, match=r"^log_probs.*: expected (an array in CPU memory|float32 or float16)"):

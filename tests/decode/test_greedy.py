@@ -83,6 +83,15 @@ def test_pieces_and_separators():
     assert found.text == "hii|ih"
 
 
+@pytest.mark.parametrize("blank", ["<eps>", 0])
+def test_the_blank_may_be_called_as_epsilon_is(blank):
+    graph = Graph.greedy(["<eps>", "a", "b"], blank=blank)
+    assert list(graph.word_symbols) == ["<epsilon>", "<eps>", "a", "b"]
+    log_probs = np.log(np.full((6, 3), 0.1, np.float32))
+    log_probs[range(6), [0, 1, 1, 0, 1, 2]] = 0
+    assert CtcDecoder(graph, device="cpu", threads=1).decode(log_probs).text == "aab"
+
+
 @pytest.mark.parametrize(
     ("tokens", "options", "message"),
     [

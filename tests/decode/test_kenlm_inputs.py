@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import pickle
+from codecs import BOM_UTF8
 
 import numpy as np
 import pytest
@@ -45,6 +46,12 @@ def test_by_hand(model, arpa):
     assert found.text == "the cat"
     assert found.rescoring_score == pytest.approx(large + 3.5, abs=1e-5)
     assert decode(graph(), large=KenLM(arpa)).score == found.score
+
+
+def test_a_byte_order_mark_is_no_text(arpa, tmp_path):
+    marked = tmp_path / "marked.arpa"
+    marked.write_bytes(BOM_UTF8 + arpa.read_bytes())
+    assert KenLM(marked).score("the cat") == KenLM(arpa).score("the cat")
 
 
 def test_one_object_serves_the_baseline_and_the_search(arpa):

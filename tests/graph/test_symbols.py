@@ -179,7 +179,8 @@ def test_blank_by_name_and_by_column(tmp_path):
     [
         ("", None, "expected tokens, got an empty file"),
         ("a 1\n<blk> 2\n", None, "ids start at 1 .* the column of 'a' may be 0 or 1"),
-        ("<eps> 0\na 1\n", None, "ambiguous whether '<eps>' is the blank"),
+        ("<eps> 0\na 1\n", None, "ambiguous whether '<eps>' is the blank; name the blank, such as blank='<eps>'"),
+        ("<eps> 0\na 1\n", 0, "ambiguous whether '<eps>' is the blank"),
         ("<blk> 0\n<pad> 1\n", None, r"'<blk>' \(column 0\) and '<pad>' \(column 1\) both look like the blank"),
         ("a 0\nb 1\n", "<blk>", "'<blk>' is not among the 2 tokens"),
         ("a 0\nb 1\n", 2, "the blank's column is 2; expected 0 to 1, because there are 2 tokens: is the line"),

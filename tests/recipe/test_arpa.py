@@ -1,14 +1,18 @@
+import gzip
 import itertools
 import math
+from codecs import BOM_UTF8
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from arcbeam import LanguageModel, TokenTable
 from arcbeam.core.errors import FormatError
 from arcbeam.lm._arpa import ArpaReader
 from arcbeam.recipe.language_model import read_language_model
+from arcbeam.recipe.word_lists import read_words, words_of_arpa
 from tests.hypothesis_examples import examples
 from tests.recipe.definitions import Model, follow, strings
 
@@ -136,6 +140,19 @@ def test_bad_file_says_where(tmp_path, text, line, message):
     # A count that is wrong shows where the section ends; a duplicate when it is sorted, with its own line.
     where = "" if line is None else f", line {line}"
     assert f"lm.arpa{where}: " in str(caught.value)
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path):
+    text = GOOD.partition("\n")[2].encode()  # from \\data\\ on
+    assert read(tmp_path, BOM_UTF8 + text).digest == read(tmp_path, text).digest
+    path = tmp_path / "marked.arpa.gz"
+    path.write_bytes(gzip.compress(BOM_UTF8 + text))
+    assert words_of_arpa(path) == ["a", "b"]
+    assert LanguageModel.build(path, progress=False).order == 3
+    path.write_bytes(BOM_UTF8 + text)
+    for other in (read_words, TokenTable.read):
+        with pytest.raises(FormatError, match="got an ARPA language model"):
+            other(path)
 
 
 def test_kenlm_binary_is_named(tmp_path):

@@ -273,7 +273,8 @@ def test_one_array_is_one_utterance():
     same([decoder.decode(FRAMES, 31)], [half])
     same(decoder.decode(np.stack([FRAMES] * 2), np.arange(60) < np.array([[60], [31]])), [wanted, half])
     first = decoder.decode(FRAMES[:31])
-    same([decoder.decode(FRAMES[31:], state=[first.state])], decoder.decode([FRAMES[31:]], state=[half.state]))
+    for state in (first.state, [first.state]):
+        same([decoder.decode(FRAMES[31:], state=state)], decoder.decode([FRAMES[31:]], state=[half.state]))
     assert str(wanted) == wanted.text != ""
     without = TransducerDecoder.from_arrays(ARRAYS, 12, threads=1).decode(FRAMES)
     assert str(without) == repr(without) == f"TransducerHypothesis({len(wanted.tokens)} tokens)"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from arcbeam.arrays._dlpack import Import
 from arcbeam.arrays._log_softmax import log_softmax
 from arcbeam.arrays._plain_rows import even_rows, plain_rows
 from arcbeam.arrays.engine import Table
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 FLOAT_TYPES = (np.dtype(np.float32), np.dtype(np.float16))
 LOG_PROBS = "log-probs"
 ROUNDED_TYPES = ("float64", "bfloat16")  # that are rounded to float32
+HOST_MEMORY = (1, 3)  # DLPack's types of plain and of pinned memory
 
 
 @dataclass(frozen=True)
@@ -220,7 +222,7 @@ def _from_dlpack(item: Any, name: str, values: str) -> np.ndarray:
     except (RuntimeError, BufferError, ValueError) as error:  # such as a tensor of torch without values
         got = type(item).__name__
         raise TypeError(f"{name}: expected an array in CPU memory, got {got} ({error})") from None
-    if int(kind) not in (1, 3):  # plain and pinned host memory
+    if int(kind) not in HOST_MEMORY:
         raise TypeError(f"{name}: expected an array in CPU memory, got DLPack device type {int(kind)}; copy it first")
     if getattr(item, "requires_grad", False):
         item = item.detach()
@@ -242,6 +244,11 @@ def rounded(array: Any) -> Any:
         return array.astype(np.float32)
 
 
+def resolved(array: Any) -> Any:
+    """The array itself; a copy of a tensor whose values torch negates as it reads them, because DLPack hides that."""
+    return array.resolve_neg() if getattr(array, "is_neg", bool)() else array
+
+
 def one_or_many(batch: Any, lengths: Any) -> tuple[Any, Any, bool]:
     """A batch, its lengths, and whether it was one array of two dimensions, which becomes a batch of one."""
     if isinstance(batch, (list, tuple)) or _dimensions(batch) != 2:
@@ -253,7 +260,7 @@ def one_or_many(batch: Any, lengths: Any) -> tuple[Any, Any, bool]:
 
 
 def _dimensions(array: Any) -> int | None:
-    """How many an array has, if it says so."""
+    """How many an array has, if it says so: by its shape, or by DLPack."""
     try:
         shape = getattr(array, "shape", None)
     except RuntimeError:  # of a nested tensor of torch, which has none
@@ -261,6 +268,12 @@ def _dimensions(array: Any) -> int | None:
     if shape is None:  # a tensor of torch that requires grad has a shape, and refuses its interface
         interface = getattr(array, "__cuda_array_interface__", None)
         shape = interface.get("shape") if isinstance(interface, dict) else None
+    if not isinstance(shape, tuple) and hasattr(array, "__dlpack__"):
+        try:
+            on_host = int(array.__dlpack_device__()[0]) in HOST_MEMORY
+            shape = np.from_dlpack(array).shape if on_host else Import(array.__dlpack__(stream=-1)).shape
+        except (AttributeError, RuntimeError, BufferError, TypeError, ValueError):  # which are raised where it is read
+            return None
     return len(shape) if isinstance(shape, tuple) else None
 
 

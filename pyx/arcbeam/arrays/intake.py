@@ -11,7 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.arrays.bad_values import fault_of_log_probs, log_prob_errors
-from arcbeam.arrays.batches import Inputs, InputSpec, as_copy, as_inputs, as_log_probs, host_width, table_of
+from arcbeam.arrays.batches import (
+    Inputs,
+    InputSpec,
+    as_copy,
+    as_inputs,
+    as_log_probs,
+    host_width,
+    resolved,
+    table_of,
+)
 from arcbeam.arrays.engine import Bad, Engine
 from arcbeam.arrays.input_warnings import InputWarnings, LogitsCheck, TimeFirstCheck
 from arcbeam.arrays.on_device import as_device_inputs, device_width, is_on_device, refuse_capture
@@ -31,6 +40,7 @@ def take_batch(batch: Any, lengths: Any, spec: InputSpec, engine: Engine[..., An
     _refuse_stream(spec, cuda_stream)
     if reader is not None:
         refuse_capture(reader)
+    batch = [*map(resolved, batch)] if isinstance(batch, (list, tuple)) else resolved(batch)
     return as_inputs(batch, lengths, spec)
 
 
@@ -126,7 +136,7 @@ def kept_chunk(
         copy = taken.rows(0, 0, taken.columns)
     else:
         _refuse_stream(spec, cuda_stream)
-        copy = as_copy(chunk, spec)
+        copy = as_copy(resolved(chunk), spec)
     frames, columns = copy.shape
     is_long = frames > max_frames
     return KeptChunk(copy, frames, columns, True, is_long, fault_of(copy) if is_long else None)

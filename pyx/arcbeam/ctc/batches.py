@@ -9,6 +9,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict
 
+from arcbeam.arrays.batches import one_or_many
+
 if TYPE_CHECKING:
     from arcbeam.core.confidence import ConfidenceMethod
     from arcbeam.ctc.boost.boosts import Boosts
@@ -74,14 +76,18 @@ def _are_lengths(lengths: Any) -> bool:
 
 
 def log_probs_and_lengths(batch: Any) -> tuple[Any, Any]:
-    """(log_probs, lengths) of what `decode` takes: a tuple of these, or log_probs alone; ValueError for another one."""
-    if not isinstance(batch, tuple):
-        return batch, None
-    if len(batch) != 2:
+    """(log_probs, lengths) of a batch: a tuple of these, or log_probs alone; ValueError for another one."""
+    if isinstance(batch, tuple) and len(batch) != 2:
         raise ValueError(
             f"batches: expected (log_probs, lengths), got a tuple of {len(batch)}; give utterances as a list"
         )
-    return batch
+    log_probs, lengths = batch if isinstance(batch, tuple) else (batch, None)
+    if one_or_many(log_probs, lengths)[2]:
+        raise ValueError(
+            "batches: expected lists of utterances, or arrays [batch, frames, columns], got one utterance [frames, "
+            "columns]; give each as a list, as in decode_batches([[log_probs]])"
+        )
+    return log_probs, lengths
 
 
 def pipelined(

@@ -333,9 +333,9 @@ class CtcDecoder(AligningDecoder, StreamingDecoder, Fixed):
         Parameters
         ----------
         batches : iterable
-            Each is what :meth:`decode` takes as `log_probs`, or a tuple ``(log_probs, lengths)``; utterances come in a
-            list, because a tuple is always such a pair. The thread that iterates pulls a batch and decodes it; its
-            arrays may be written again when the next one is pulled.
+            Each is a batch that :meth:`decode` takes as `log_probs`, or a tuple ``(log_probs, lengths)``; utterances
+            come in a list, because a tuple is always such a pair. The thread that iterates pulls a batch and decodes
+            it; its arrays may be written again when the next one is pulled.
         boost : Boost, optional
             For all utterances of all batches.
         nbest, confidence, lattice, mbr, frame_confidence, cuda_stream, errors, logits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import lzma
 import os
 import zlib
@@ -48,9 +49,14 @@ KALDI_NAME = 256
 """The bytes in which the name of the first utterance of a binary archive ends."""
 
 
+def begins_arpa(head: bytes) -> bool:
+    """Whether a file with these first bytes is an ARPA, with or without a byte order mark."""
+    return head[:BEGINNING].removeprefix(codecs.BOM_UTF8).lstrip().startswith(ARPA)
+
+
 def known_kind(head: bytes) -> str | None:
     """A name for a file with these first bytes, with its article; None for one of no known kind."""
-    if head.lstrip().startswith(ARPA):
+    if begins_arpa(head):
         return "an ARPA language model: give it as lm= (--lm), or to LanguageModel.build (build-lm)"
     if b" \0B" in head[:KALDI_NAME]:
         return "an archive of Kaldi (ark:FILE)"

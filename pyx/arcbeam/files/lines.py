@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from arcbeam.core.errors import FormatError
-from arcbeam.files.kinds import ARPA, BEGINNING, kind_of, not_text
+from arcbeam.files.kinds import BEGINNING, begins_arpa, kind_of, not_text
 
 MOST_OF_A_PIPE = 64 << 20
 """The most bytes that are read of what has no size, such as a pipe, which may never end."""
@@ -31,7 +31,7 @@ def read_text(path: str | os.PathLike[str]) -> bytes:
 
 def refuse_arpa(path: str | os.PathLike[str], data: bytes) -> None:
     """FormatError for a text file that is an ARPA, whose lines would be errors of another kind of file."""
-    if data[:BEGINNING].lstrip().startswith(ARPA):
+    if begins_arpa(data):
         raise FormatError(f"{os.fspath(path)}: expected another kind of text file, got {kind_of(data[:BEGINNING])}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import lzma
 import os
@@ -92,9 +93,11 @@ class PackedFile:
         return data
 
     def blocks(self, size: int = BLOCK) -> Iterator[bytes]:
-        """The rest of the content in blocks."""
+        """The rest of the content of a text in blocks, without a byte order mark."""
+        mark = codecs.BOM_UTF8
         while block := self.read(size):
-            yield block
+            yield block.removeprefix(mark)
+            mark = b""
 
     def close(self) -> None:
         """Closes the file."""
@@ -108,6 +111,6 @@ class PackedFile:
 
 
 def blocks(path: str | os.PathLike[str], max_bytes: int | str | None = None) -> Iterator[bytes]:
-    """The content of a file in blocks; see `PackedFile`."""
+    """The content of a text in blocks, without a byte order mark; see `PackedFile`."""
     with PackedFile(path, max_bytes) as file:
         yield from file.blocks()

@@ -53,14 +53,14 @@ class TokenTable:
             UTF-8 text. A line with only an id after white space names the token " ".
         blank
             The blank's token or column. None: the usual name that is there (``<blank>``, ``<blk>``, ``<b>``, ``<pad>``,
-            ``[PAD]``, ...).
+            ``[PAD]``, ...). ``"<eps>"``: the first form's line ``<eps> 0`` is the blank, and the column is the id.
 
         Raises
         ------
         FormatError
             The file can be read in more than one way (ids that start at 1; ``<eps> 0`` without a token with a usual
-            name of the blank, so that ``<eps>`` may be the blank; several such tokens), or in none. The message names
-            the line if there is one.
+            name of the blank, so that ``<eps>`` may be the blank, also if column 0 is given; several such tokens), or
+            in none. The message names the line if there is one.
         OSError
             The file cannot be read.
         """
@@ -105,11 +105,12 @@ class TokenTable:
         tokens = drop_disambiguation(list(symbols)) if with_ids else list(symbols)
         if tokens[0] in EPSILON_NAMES and blank != tokens[0]:
             tokens = drop_epsilon(tokens)
-            if blank is None and not any(token.lower() in BLANK_NAMES for token in tokens):
+            if blank in (None, 0) and not any(token.lower() in BLANK_NAMES for token in tokens):
                 raise FormatError(
                     f"{path}: it has {numbered[0][1]!r} with id 0 and no token with a usual name of the "
-                    f"blank, so it is ambiguous whether {numbered[0][1]!r} is the blank; name the blank. (If the "
-                    "file has the words of a graph, the tables of words and tokens are swapped.)"
+                    f"blank, so it is ambiguous whether {numbered[0][1]!r} is the blank; name the blank, such as "
+                    f"blank={numbered[0][1]!r} (--blank). (If the file has the words of a graph, the tables of words "
+                    "and tokens are swapped.)"
                 )
         try:
             return cls.from_list(tokens, blank)

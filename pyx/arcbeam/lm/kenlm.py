@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import math
 import os
@@ -234,10 +235,10 @@ def _load(file: Path, path: Path, libraries: Sequence[str]) -> KenLmModel:
 
 
 def _plain(path: Path, folder: Path, max_bytes: int | str | None) -> Path:
-    """The file itself, or its decompressed text in a folder: KenLM may have been built without a decompressor."""
+    """The file itself, or its text in a folder: KenLM takes no byte order mark, and may have no decompressor."""
     with path.open("rb") as file:
         head = file.read(8)
-    if not head.startswith(_COMPRESSED):
+    if not head.startswith((*_COMPRESSED, codecs.BOM_UTF8)):
         return path
     plain = folder / "model.arpa"
     with plain.open("wb") as file:

@@ -38,8 +38,6 @@ def _check_length(line: bytes, path: str | os.PathLike[str], number: int) -> Non
 
 def _decoded(line: bytes, path: str | os.PathLike[str], number: int) -> str:
     _check_length(line, path, number)
-    if number == 1 and line.startswith(b"\xef\xbb\xbf"):
-        line = line[3:]
     try:
         return line.removesuffix(b"\r").decode()
     except UnicodeDecodeError as error:

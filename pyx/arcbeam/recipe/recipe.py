@@ -138,11 +138,17 @@ def greedy_fields(
         "start": arcs.start,
         "finals": arcs.finals,
         "tokens": table,
-        "word_symbols": ["<eps>", *table.tokens],
+        "word_symbols": _labels(table),
         "join": "pieces",
         "separator": separator_of(table, separator),
         "meta": {"topology": topology},
     }
+
+
+def _labels(table: TokenTable) -> list[str]:
+    """The names of the labels: that of epsilon, which is another one if the blank is called <eps>, and the tokens."""
+    is_taken = table.blank is not None and table.tokens[table.blank] == "<eps>"
+    return ["<epsilon>" if is_taken else "<eps>", *table.tokens]
 
 
 def _warn_of_another_blank(table: TokenTable) -> None:
@@ -340,7 +346,7 @@ def _open_vocabulary(
     reporter.begin("compose", "composing T o G")
     fst = algebra.compose(algebra.topology_reader(topology, labels.unmark()), fst)
     reporter.say("compose", f"T o G: {fst.num_states:,} states")
-    return fst, {"word_symbols": SymbolTable.from_list(["<eps>", *table.tokens])}
+    return fst, {"word_symbols": SymbolTable.from_list(_labels(table))}
 
 
 def _report_model(
@@ -401,7 +407,7 @@ def _write_tables(openfst: StrPath, tokens: TokenTable, words: SymbolTable) -> N
     from arcbeam.graph.symbols import SymbolTable
 
     stem = os.path.splitext(openfst)[0]
-    SymbolTable.from_list(["<eps>", *tokens.tokens]).write(f"{stem}.tokens.txt")
+    SymbolTable.from_list(_labels(tokens)).write(f"{stem}.tokens.txt")
     words.write(f"{stem}.words.txt")
 
 

@@ -108,7 +108,7 @@ class SearchingDecoder(HasStreams):
         self,
         encoder_output: Any,
         lengths: Any = None,
-        state: Sequence[TransducerState | None] | None = None,
+        state: TransducerState | Sequence[TransducerState | None] | None = None,
         *,
         boost: Boosts = None,
         cuda_stream: Any = None,
@@ -123,7 +123,7 @@ class SearchingDecoder(HasStreams):
         self,
         encoder_output: Any,
         lengths: Any = None,
-        state: Sequence[TransducerState | None] | None = None,
+        state: TransducerState | Sequence[TransducerState | None] | None = None,
         *,
         boost: Boosts = None,
         cuda_stream: Any = None,
@@ -143,9 +143,9 @@ class SearchingDecoder(HasStreams):
             there, of anything with DLPack or ``__cuda_array_interface__``, and copies none.
         lengths : int, sequence or array of int [batch], or mask [batch, frames]; optional
             Frames of each utterance; the frames beyond are not read. A mask is 1 for these and 0 for those after them.
-        state : sequence of TransducerState or None, one for each utterance, optional
+        state : TransducerState, or sequence of TransducerState or None, one for each utterance; optional
             The ``state`` of the hypotheses of the chunks before; None at the start of a stream. Chunks of any size
-            give the same bytes as one piece.
+            give the same bytes as one piece. One state goes with one array [frames, features].
         boost : BoostingTree, or sequence of BoostingTree or None, one for each utterance, optional
             Phrases that are made likelier. A stream keeps the tree that it began with.
         cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
@@ -201,9 +201,10 @@ class SearchingDecoder(HasStreams):
         check_lattice(self.options, lattice)
         check_state(self.options, state)
         encoder_output, lengths, is_one = one_or_many(encoder_output, lengths)
+        states: Any = [state] if is_one and isinstance(state, TransducerState) else state  # which the search checks
         inputs = take_batch(encoder_output, lengths, self._search.spec, self._search.engine, cuda_stream)
         self._check_axes(inputs.arrays, lengths)
-        found = self._search.decode(inputs, state, boost, errors, nbest, confidence, lattice)
+        found = self._search.decode(inputs, states, boost, errors, nbest, confidence, lattice)
         return found[0] if is_one else [*found]
 
     @lists_options()

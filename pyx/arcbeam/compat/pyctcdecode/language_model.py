@@ -19,7 +19,6 @@ from arcbeam.lm.kenlm import KenLM, case_hint
 from arcbeam.lm.loading import as_kenlm
 
 ATTRIBUTES, UNIGRAMS = "attrs.json", "unigrams.txt"
-ENDINGS = (".arpa", ".bin", ".binary")
 FEWEST_KNOWN = 0.1  # share of the unigrams that a model must have for no warning
 WEIGHTS = ("alpha", "beta", "unk_score_offset", "score_boundary")
 
@@ -154,9 +153,9 @@ class LanguageModel:
         """
         names = sorted(name for name in os.listdir(filepath) if not name.startswith((".", "__")))
         models = [name for name in names if name not in (ATTRIBUTES, UNIGRAMS)]
-        if len(names) != 3 or len(models) != 1 or os.path.splitext(models[0])[1] not in ENDINGS:
+        if len(names) != 3 or len(models) != 1:
             raise FormatError(
-                f"{os.fspath(filepath)}: expected {ATTRIBUTES}, {UNIGRAMS} and one model ({', '.join(ENDINGS)}), got "
+                f"{os.fspath(filepath)}: expected {ATTRIBUTES}, {UNIGRAMS} and the file of one model, got "
                 f"{', '.join(names) or 'an empty folder'}"
             )
         files = {"json_attrs": ATTRIBUTES, "unigrams": UNIGRAMS, "kenlm": models[0]}
