@@ -14,9 +14,8 @@ WIDE = "17 / 10,000"
 class Pair:
     """Speech decoded a second by both, in times of its own length; the ratio; and how accurate each is.
 
-    ours, peers : percents, of which less is better; None where the answers were compared instead
-    equal : percent of the answers that are the same
-    compared : what was compared for it
+    ours, peers : percents, of which less is better; None where they were not measured
+    equal : percent of the results that are the same, or of the best of lists; None where they were not compared
     """
 
     rtfx: float
@@ -24,15 +23,23 @@ class Pair:
     ratio: float
     ours: float | None = None
     peers: float | None = None
-    equal: float = 100.0
-    compared: str = "results"
+    equal: float | None = None
 
 
 def _beside(row: Mapping[str, Any]) -> Pair:
     """A row that has both decoders."""
-    return Pair(
-        row["rtfx"], row["peer_rtfx"], row["ratio"], row.get("wer"), row.get("peer_wer"), row.get("equal", 100.0)
-    )
+    return Pair(row["rtfx"], row["peer_rtfx"], row["ratio"], row.get("wer"), row.get("peer_wer"), _equal(row))
+
+
+def _equal(row: Mapping[str, Any]) -> float | None:
+    """Percent of the results that are the same: as the row says, or as "54 of 60", or as "264 equal, 2 ties"."""
+    if "same" in row:
+        equal, of = map(int, row["same"].split(" of "))
+        return 100 * equal / of
+    if "answers" in row:
+        counts = {kind: int(count) for count, kind in (part.split(" ", 1) for part in row["answers"].split(", "))}
+        return 100 * counts.get("equal", 0) / sum(counts.values())
+    return row.get("equal")
 
 
 def _of_decoders(ours: str, peer: str, error: str = "wer") -> Callable[[list[Any]], Pair | None]:
@@ -44,24 +51,20 @@ def _of_decoders(ours: str, peer: str, error: str = "wer") -> Callable[[list[Any
         a, b = by_name.get(ours), by_name.get(peer)
         if not a or not b:
             return None
-        return Pair(a["rtfx"], b["rtfx"], a.get("ratio") or a["rtfx"] / b["rtfx"], a[error], b[error])
+        return Pair(a["rtfx"], b["rtfx"], a.get("ratio") or a["rtfx"] / b["rtfx"], a[error], b[error], _equal(a))
 
     return pair
 
 
-def _flashlight(rows: list[Any]) -> Pair | None:
-    """A row says how many of the utterances have equal answers, and in how many two paths have the same score."""
-    if not rows:
-        return None
-    equal, ties = (int(part.split()[0]) for part in rows[0]["answers"].split(", "))
-    return Pair(rows[0]["rtfx"], rows[0]["peer_rtfx"], rows[0]["ratio"], equal=100 * equal / (equal + ties))
+def _graph_search(beam: float) -> Callable[[list[Any]], Pair | None]:
+    """The graph search at a beam, and pyctcdecode with its default of 100 beams."""
 
+    def pair(rows: list[Any]) -> Pair | None:
+        return _of_decoders("CtcDecoder", PYCTC)(
+            [row for row in rows if row.get("beam") == beam or row.get("width") == 100]
+        )
 
-def _graph_search(rows: list[Any]) -> Pair | None:
-    """The graph search at beam 12, and pyctcdecode with its default of 100 beams."""
-    return _of_decoders("CtcDecoder", PYCTC)(
-        [row for row in rows if row.get("beam") == 12.0 or row.get("width") == 100]
-    )
+    return pair
 
 
 def _first(rows: list[Any]) -> Pair | None:
@@ -88,14 +91,14 @@ def _lists_of_a_beam(rows: list[Any]) -> Pair | None:
         if row.get("peer_lists_ms"):
             speech = row["rtfx"] * row["ms"]
             rtfx = [speech / row[key] for key in ("lists_ms", "peer_lists_ms")]
-            return Pair(*rtfx, row["lists_ratio"], equal=row["equal"], compared="best results")
+            return Pair(*rtfx, row["lists_ratio"], equal=row["equal"])
     return None
 
 
 def _torch(rows: list[Any]) -> Pair | None:
     by_name = {row["contender"]: row for row in rows if row["batch"] == 1}
     ours, torch = by_name.get("arcbeam, label-looping"), by_name.get("torch")
-    return Pair(ours["rtfx"], torch["rtfx"], ours["ratio"]) if ours and torch else None
+    return Pair(ours["rtfx"], torch["rtfx"], ours["ratio"], equal=100.0) if ours and torch else None  # or it had failed
 
 
 @dataclass(frozen=True)
@@ -120,52 +123,58 @@ class Task:
 RIVA, KALDI, PYCTC = "riva-asrlib-decoder", "kaldi-decoder", "pyctcdecode"
 FLASHLIGHT, SHERPA = "flashlight-text", "sherpa-onnx"
 TASKS = (
-    Task("words", "512 pieces, a 3-gram, batches of 264", RIVA, "gpu_riva", True,
+    Task("words", "512 pieces, a 3-gram, beam 17, batches of 264", RIVA, "gpu_riva", True,
          {"graph": "spm512-3gram", "search": WIDE}, readme=True),
-    Task("words", "letters, a 3-gram, batches of 264", RIVA, "gpu_riva", True,
+    Task("words", "letters, a 3-gram, beam 17, batches of 264", RIVA, "gpu_riva", True,
          {"graph": "char-3gram", "search": WIDE}, readme=True),
-    Task("words", "letters, 688 utterances of 4 s at once", RIVA, "gpu_letters", True,
+    Task("words", "letters, a 3-gram, beam 17, 688 utterances of 4 s at once", RIVA, "gpu_letters", True,
          {"measure": "best path", "utterances": 688, "search": WIDE}),
-    Task("words", "512 pieces, a 3-gram, one utterance alone", RIVA, "gpu_single", True,
+    Task("words", "512 pieces, a 3-gram, beam 17, one utterance alone", RIVA, "gpu_single", True,
          {"graph": "spm512-3gram", "search": WIDE, "kind": "short"}),
-    Task("words", "letters, a 3-gram, one utterance alone", RIVA, "gpu_single", True,
+    Task("words", "letters, a 3-gram, beam 17, one utterance alone", RIVA, "gpu_single", True,
          {"graph": "char-3gram", "search": WIDE, "kind": "short"}, readme=True),
-    Task("partial results, every 0.4 s", "letters, a 3-gram, 256 streams", RIVA, "gpu_streams", True,
+    Task("partial results, every 0.4 s", "letters, a 3-gram, beam 12, 256 streams", RIVA, "gpu_streams", True,
          {"graph": "char-3gram", "streams": 256}, readme=True),
-    Task("partial results, every 0.4 s", "512 pieces, a 3-gram, 256 streams", RIVA, "gpu_streams", True,
+    Task("partial results, every 0.4 s", "512 pieces, a 3-gram, beam 17, 256 streams", RIVA, "gpu_streams", True,
          {"graph": "spm512-3gram", "streams": 256}),
-    Task("10-best lists with confidences", "512 pieces, a 3-gram", RIVA, "gpu_lattice", True,
+    Task("10-best lists with confidences", "512 pieces, a 3-gram, beam 17", RIVA, "gpu_lattice", True,
          {"graph": "spm512-3gram", "search": WIDE}, _lists, "WER of the best of ten", readme=True),
-    Task("pieces, no lexicon", "512 pieces, a 5-gram of them", "NeMo's CTC beam search", "gpu_nemo", True,
+    Task("pieces, no lexicon", "512 pieces, a 5-gram of them, beam 5", "NeMo's CTC beam search", "gpu_nemo", True,
          {}, _fastest_peer, readme=True),
     Task("RNN-T, greedy", "batches of 128, float32", "NeMo's label-looping", "gpu_ll24", True,
          {"model": "RNN-T", "precision": "float32", "batch": 128}, readme=True),
     Task("TDT, greedy", "batches of 128, float32", "NeMo's label-looping", "gpu_ll24", True,
          {"model": "TDT", "precision": "float32", "batch": 128}, readme=True),
-    Task("RNN-T, n-best lists", "batches of 128, float32, a beam", "NeMo's malsd_batch", "gpu_transducer_beam", True,
+    Task("RNN-T, n-best lists", "batches of 128, float32, beam 4", "NeMo's malsd_batch", "gpu_transducer_beam", True,
          {"model": "RNN-T", "precision": "float32", "batch": 128, "beam": 4.0}, _lists_of_a_beam, readme=True),
-    Task("TDT, n-best lists", "batches of 128, float32, a beam", "NeMo's malsd_batch", "gpu_transducer_beam", True,
+    Task("TDT, n-best lists", "batches of 128, float32, beam 4", "NeMo's malsd_batch", "gpu_transducer_beam", True,
          {"model": "TDT", "precision": "float32", "batch": 128, "beam": 4.0}, _lists_of_a_beam, readme=True),
-    Task("words", "512 pieces, a 3-gram", KALDI, "faster_decoder", False,
+    Task("words", "512 pieces, a 3-gram, beam 17", KALDI, "faster_decoder", False,
          {"graph": "spm512-3gram", "search": WIDE}, readme=True),
-    Task("words", "letters, a 3-gram", KALDI, "faster_decoder", False, {"graph": "char-3gram", "search": WIDE}),
-    Task("words", "letters, a 3-gram", PYCTC, "compat_pyctcdecode", False, {"labels": "letters"}, _graph_search,
-         readme=True),
-    Task("words", "512 pieces, a 3-gram", PYCTC, "compat_pyctcdecode", False, {"labels": "512 pieces"}, _graph_search),
+    Task("words", "letters, a 3-gram, beam 17", KALDI, "faster_decoder", False,
+         {"graph": "char-3gram", "search": WIDE}),
+    Task("words", "letters, a 3-gram, beam 12", PYCTC, "compat_pyctcdecode", False, {"labels": "letters"},
+         _graph_search(12.0), readme=True),
+    Task("words", "letters, a 3-gram, beam 17", PYCTC, "compat_pyctcdecode", False, {"labels": "letters"},
+         _graph_search(17.0)),
+    Task("words", "512 pieces, a 3-gram, beam 12", PYCTC, "compat_pyctcdecode", False, {"labels": "512 pieces"},
+         _graph_search(12.0)),
+    Task("words", "512 pieces, a 3-gram, beam 17", PYCTC, "compat_pyctcdecode", False, {"labels": "512 pieces"},
+         _graph_search(17.0)),
     Task("words, pyctcdecode's search", "letters, a 3-gram, beam width 100", PYCTC, "compat_pyctcdecode", False,
          {"labels": "letters", "width": 100}, _of_decoders("arcbeam.compat.pyctcdecode", PYCTC)),
     Task("words, pyctcdecode's search", "512 pieces, a 3-gram, beam width 100", PYCTC, "compat_pyctcdecode", False,
          {"labels": "512 pieces", "width": 100}, _of_decoders("arcbeam.compat.pyctcdecode", PYCTC)),
     Task("words, Flashlight's search", "letters, a 3-gram, beam size 500", FLASHLIGHT, "baseline_speed", False,
-         {"lexicon": "letters", "beam_size": 500}, _flashlight, readme=True),
+         {"lexicon": "letters", "beam_size": 500}, readme=True),
     Task("10-best lists", "letters, a 3-gram", PYCTC, "nbest_peers", False, {},
          _of_decoders("arcbeam, beam 7, scale 1.75", f"{PYCTC}, 100 beams", "oracle_10"), "WER of the best of ten"),
-    Task("1,000 boosted words an utterance", "letters, a 3-gram", PYCTC, "boost_rare_words", False,
+    Task("1,000 boosted words an utterance", "letters, a 3-gram, beam 12", PYCTC, "boost_rare_words", False,
          {"why": "timed", "score": 10.0},
          _of_decoders("arcbeam, beam 12", f"{PYCTC}, tuned")),
-    Task("RNN-T, beam search", "utterance after utterance", SHERPA, "transducer_beam_sherpa", False,
+    Task("RNN-T, beam search", "4 hypotheses, utterance after utterance", SHERPA, "transducer_beam_sherpa", False,
          {"model": "RNN-T", "most": 4}, _of_decoders("arcbeam", SHERPA), readme=True),
-    Task("TDT, beam search", "utterance after utterance", SHERPA, "transducer_beam_sherpa", False,
+    Task("TDT, beam search", "4 hypotheses, utterance after utterance", SHERPA, "transducer_beam_sherpa", False,
          {"model": "TDT", "most": 4}, _of_decoders("arcbeam", SHERPA)),
     Task("RNN-T, greedy", "utterance after utterance", "a loop in PyTorch", "ll24_cpu", False,
          {"model": "RNN-T"}, _torch),
@@ -178,16 +187,16 @@ COLUMNS = [
     Column("RTFx of arcbeam", "rtfx", "{:,.0f}"),
     Column("RTFx of the peer", "peer_rtfx"),
     Column("ratio", "ratio", "{:.1f}"),
+    Column("same results", "equal", "{:.1f} %"),
     Column("as accurate?", "accuracy"),
     Column("measured", "measured"),
 ]
 
 
 def accuracy(pair: Pair, what: str) -> str:
-    """Whether the peer is no better, with the figures."""
+    """Whether the peer is no better, with the figures; nothing where no error rates were measured."""
     if pair.ours is None or pair.peers is None:
-        what = pair.compared
-        return f"the same {what}" if pair.equal == 100 else f"{pair.equal:.1f} % of the {what} are the same"
+        return "yes: the same" if pair.equal == 100 else ""
     more = round(pair.ours, 2) - round(pair.peers, 2)
     said = "yes" if more <= 0 else f"{more:.2f} points worse"
     return f"{said}: {what} {pair.ours:.2f} %, the peer's {pair.peers:.2f} %"
@@ -208,6 +217,7 @@ def rows(measured: list[Result], link: Callable[[str], str]) -> Iterator[Row]:
                 "peer": task.peer,
                 "peer_rtfx": f"{task.peer} {pair.peer_rtfx:,.0f}",
                 "ratio": pair.ratio,
+                "equal": pair.equal,
                 "accuracy": accuracy(pair, task.accuracy),
                 "measured": f"[{result.day_and_commit}]({link(task.experiment)})",
                 "readme": task.readme,

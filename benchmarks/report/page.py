@@ -14,10 +14,12 @@ HEADING = "# Benchmarks\n"
 COMPARED = """\
 RTFx is seconds of speech decoded in one second. Both decoders of a row read the same input (log-probs or, for
 transducers, encoder output) in one run, on one GPU or on one core, in alternating turns, except that riva's streams
-and single utterances are timed after arcbeam's. riva and NeMo's CTC beam search are shown with the fastest of the
-settings that were tried, pyctcdecode with its default beam width of 100. For whole utterances riva returns words with
-times and confidences, arcbeam only text. Each row was measured at the commit that it names and does not include later
-changes; the linked table has every setting, the spread, the machine and the versions.
+and single utterances are timed after arcbeam's. The default beam is 17. riva and NeMo's CTC beam search are shown with
+the fastest of the settings that were tried, pyctcdecode with its default beam width of 100. For whole utterances riva
+returns words with times and confidences, arcbeam only text. *Same results* is the share of utterances with the same
+text or tokens, of lists with the same best ones; it is empty where they were not compared. Each row was measured at the
+commit that it names and does not include later changes; the linked table has every setting, the spread, the machine and
+the versions.
 
 Log-probs of letters come from QuartzNet 15x5 on read speech; those of pieces are synthesised from text, with a greedy
 WER of about 8 %. Transducers on a GPU have networks of the published size with synthetic weights."""

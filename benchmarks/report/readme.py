@@ -11,6 +11,7 @@ COLUMNS = [
     Column("on", "device"),
     Column("compared with", "peer"),
     Column("times as fast", "ratio", "{:.1f}"),
+    Column("same results", "equal", "{:.1f} %"),
     Column("as accurate?", "accuracy"),
 ]
 

@@ -46,7 +46,7 @@ def test_a_row_is_of_the_task_and_of_its_latest_run(tmp_path):
     decoders = [
         {"labels": "letters", "decoder": "pyctcdecode", "width": 20, "rtfx": 900.0, "wer": 3.5},
         {"labels": "letters", "decoder": "pyctcdecode", "width": 100, "rtfx": 779.3, "wer": 3.46},
-        {"labels": "letters", "decoder": "CtcDecoder", "beam": 12.0, "rtfx": 1718.3, "wer": 3.56},
+        {"labels": "letters", "decoder": "CtcDecoder", "beam": 12.0, "rtfx": 1718.3, "wer": 3.56, "same": "54 of 60"},
         {"labels": "letters", "decoder": "CtcDecoder", "beam": 17.0, "rtfx": 718.3, "wer": 3.46},
     ]
     measured = [
@@ -54,20 +54,22 @@ def test_a_row_is_of_the_task_and_of_its_latest_run(tmp_path):
         result(tmp_path, "gpu_riva", [riva[1] | {"rtfx": 1.0}], "h100", time="2026-11-20 05:00 UTC"),
         result(tmp_path, "compat_pyctcdecode", decoders, "cpu"),
     ]
-    riva, pyctcdecode = compared(measured)
+    riva, pyctcdecode, at_17 = compared(measured)
     assert riva == {
         "task": "words",
-        "data": "512 pieces, a 3-gram, batches of 264",
+        "data": "512 pieces, a 3-gram, beam 17, batches of 264",
         "device": "H200",
         "rtfx": 52111.9,
         "peer": "riva-asrlib-decoder",
         "peer_rtfx": "riva-asrlib-decoder 7,112",
         "ratio": 7.3,
+        "equal": None,
         "accuracy": "yes: WER 3.56 %, the peer's 3.57 %",
         "measured": "[2026-11-21, commit c7d62ca](gpu_riva.md)",
         "readme": True,
     }
-    assert (pyctcdecode["device"], pyctcdecode["ratio"]) == ("one core", 1718.3 / 779.3)
+    assert (pyctcdecode["device"], pyctcdecode["ratio"], pyctcdecode["equal"]) == ("one core", 1718.3 / 779.3, 90.0)
+    assert (at_17["ratio"], at_17["equal"]) == (718.3 / 779.3, None)
     assert pyctcdecode["accuracy"] == "0.10 points worse: WER 3.56 %, the peer's 3.46 %"
     assert compared([result(tmp_path, "gpu_riva", RIVA)]) == []
 

@@ -27,7 +27,8 @@ def test_errors_alignments_and_the_oracle(utterances):
     score, figures, results = compared(*utterances)
     for (reference, text, *others), result in zip(utterances, results, strict=True):
         for found, one in ((text, result), *zip(others, result["nbest"], strict=True)):
-            assert one["errors"] == edit_distance(reference.split(), found.split()) == len(one["signs"].replace("=", ""))
+            errors = edit_distance(reference.split(), found.split())
+            assert one["errors"] == errors == len(one["signs"].replace("=", ""))
             assert len(one["signs"].replace("I", "")) == len(reference.split())
             assert len(one["signs"].replace("D", "")) == len(found.split())
     totals = figures["score"]
