@@ -105,7 +105,13 @@ def test_a_job_that_has_ended_is_not_done_again(speech, undisturbed, tmp_path):
     assert (code, said) == (0, "note: words is complete, with 104 utterances: nothing is left to do\n")
     assert (tmp_path / "words").stat().st_mtime_ns == before.st_mtime_ns
     assert without_journal(outputs(tmp_path)) == undisturbed[tuple(options)][0]
-    (tmp_path / "words").unlink()  # then it is
+    whole = (tmp_path / "words").read_bytes()
+    (tmp_path / "words").write_bytes(b"x" * len(whole))  # which is not noticed
+    assert "nothing is left to do" in run(tmp_path, *arguments(speech, *options, "--resume"))[1]
+    (tmp_path / "words").write_bytes(whole + b"x\n")  # then it is
+    assert run(tmp_path, *arguments(speech, *options, "--resume"))[0] == 0
+    assert without_journal(outputs(tmp_path)) == undisturbed[tuple(options)][0]
+    (tmp_path / "words").unlink()  # and then, too
     assert run(tmp_path, *arguments(speech, *options, "--resume"))[0] == 0
     assert without_journal(outputs(tmp_path)) == undisturbed[tuple(options)][0]
 
