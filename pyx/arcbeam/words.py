@@ -70,6 +70,11 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def is_field(name: str) -> bool:
+    """Whether a name fits into a line whose fields are separated by spaces: it is not empty, and has no white space."""
+    return name.split() == [name]
+
+
 def ctm_lines(name: str, words: Iterable[Word]) -> str:
     """Lines of NIST's CTM: a word each, with its seconds and, if it has one, its confidence."""
     lines = []

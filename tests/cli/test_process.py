@@ -67,6 +67,28 @@ def test_reader_that_goes_away(files, tmp_path):
         assert process.wait(60) == 141
 
 
+@pytest.mark.parametrize(
+    ("arguments", "closed", "code", "printed", "said"),
+    [
+        ("decode graph.arc in.npz -o out.txt", ">&-", 0, "", "wrote out.txt: 3 utterances\n"),
+        ("decode graph.arc in.npz -o out.txt", "<&- 2>&-", 0, "", ""),
+        ("decode graph.arc in.npz", ">&-", 1, "", "error: standard output: expected a file, a pipe or a terminal"),
+        ("decode graph.arc in.npz", "2>&-", 0, "one ah bee\ntwo sea sea\nthree\n", ""),
+        ("decode graph.arc ark:-", "<&-", 1, "", "error: standard input: expected a file, a pipe or a terminal"),
+        ("stream graph.arc -", "<&-", 1, "", "error: standard input: expected a file, a pipe or a terminal"),
+        ("info graph.arc", ">&-", 1, "", "error: standard output: expected a file, a pipe or a terminal"),
+        ("--version", ">&-", 1, "", "error: standard output: expected a file, a pipe or a terminal"),
+        ("decode gone.arc in.npz", "2>&-", 1, "", ""),
+    ],
+)
+def test_closed_streams(files, arguments, closed, code, printed, said):
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, *arguments.split()]
+    result = subprocess.run(command, cwd=files, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+    assert (result.returncode, result.stdout) == (code, printed) and result.stderr.startswith(said)
+    assert bool(result.stderr) == bool(said)
+    assert not arguments.endswith("out.txt") or (files / "out.txt").read_text() == "one ah bee\ntwo sea sea\nthree\n"
+
+
 def test_interrupt(files, tmp_path):
     fifo = tmp_path / "never.scp"
     os.mkfifo(fifo)

@@ -183,6 +183,7 @@ def test_boosts(command, here):
         (["audio/one.wav", "--channel", "1"], "audio/one.wav: expected a channel from 0 to 0 or 'mean'"),
         (["short.wav"], "short.wav: expected a recording of at least 0.025 s"),
         (["gone.jsonl"], "gone.jsonl: No such file or directory"),
+        (["my talk.wav", "-f", "ctm"], "my talk.wav: expected a name without spaces for --format ctm"),
         (["list.jsonl"], "list.jsonl, line 1: expected an audio file, got gone.wav, where there is none"),
         (["list.jsonl", "-f", "json", "-o", "list.jsonl"], "--output: list.jsonl is one of the files to read"),
     ],
@@ -193,6 +194,7 @@ def test_bad_files_are_told_in_one_line(command, here, arguments, message):
     (here.folder / "text.wav").write_text("no audio")
     (here.folder / "list.jsonl").write_text('{"audio_filepath": "gone.wav"}\n')
     soundfile.write(here.folder / "seven.wav", np.zeros((4000, 7)), tones.RATE)
+    soundfile.write(here.folder / "my talk.wav", np.zeros(4000), tones.RATE)
     soundfile.write(here.folder / "short.wav", np.zeros(100), tones.RATE)
     result = command(*arguments)
     assert result.exit_code == 1 and message in " ".join(result.stderr.split()), result.output

@@ -293,6 +293,7 @@ def test_words_of_the_callers_that_are_lost(tmp_path):
     (tmp_path / "words.txt").write_text("cab\nDad\n")
     for words, message in [
         (["cab", "dad", "cab dad"], r"words: the graph lacks 'cab dad', which .*of a phrase give each word"),
+        (["<eps>", "<s>", "cab"], r"words: the graph lacks '<eps>', '<s>', which cannot be spelled"),
         (tmp_path / "words.txt", r"words: the graph lacks 'Dad', which cannot be spelled .*; or give lexicon="),
     ]:
         for _ in range(2):  # the second graph comes from the cache

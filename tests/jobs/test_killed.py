@@ -4,10 +4,14 @@ import os
 import random
 import signal
 import time
+from datetime import datetime
 from functools import partial
+from pathlib import Path
 
 import pytest
 
+from arcbeam.core.errors import FormatError
+from arcbeam.jobs.journal import Journal, Position, started_with
 from tests.jobs.conftest import command, killed_at_rename, often, outputs, run
 
 FORMATS = (
@@ -101,7 +105,13 @@ def test_a_job_that_has_ended_is_not_done_again(speech, undisturbed, tmp_path):
     assert (code, said) == (0, "note: words is complete, with 104 utterances: nothing is left to do\n")
     assert (tmp_path / "words").stat().st_mtime_ns == before.st_mtime_ns
     assert without_journal(outputs(tmp_path)) == undisturbed[tuple(options)][0]
-    (tmp_path / "words").unlink()  # then it is
+    whole = (tmp_path / "words").read_bytes()
+    (tmp_path / "words").write_bytes(b"x" * len(whole))  # which is not noticed
+    assert "nothing is left to do" in run(tmp_path, *arguments(speech, *options, "--resume"))[1]
+    (tmp_path / "words").write_bytes(whole + b"x\n")  # then it is
+    assert run(tmp_path, *arguments(speech, *options, "--resume"))[0] == 0
+    assert without_journal(outputs(tmp_path)) == undisturbed[tuple(options)][0]
+    (tmp_path / "words").unlink()  # and then, too
     assert run(tmp_path, *arguments(speech, *options, "--resume"))[0] == 0
     assert without_journal(outputs(tmp_path)) == undisturbed[tuple(options)][0]
 
@@ -140,6 +150,23 @@ def test_alignments_of_some(speech, tmp_path):
     assert without_journal(outputs(tmp_path)) == wanted
 
 
+def test_a_refusal_has_times_that_can_be_read(tmp_path):
+    text = str(tmp_path / "text.txt")
+    Path(text).touch()
+
+    def journal(nanoseconds, **options):
+        os.utime(text, ns=(0, nanoseconds))
+        return Journal(str(tmp_path / "out"), started_with({"text": [text], **options}, ["text"], []))
+
+    journal(1_800_000_000_000_000_000, shard=None, boost=[]).write(Position())
+    with pytest.raises(FormatError) as caught:
+        journal(1_800_000_000_000_000_007, shard="1/2", boost=["a"]).read()
+    day = datetime.fromtimestamp(1_800_000_000)
+    assert f"text.txt of 0 bytes, changed at {day}.000000007, and was " in str(caught.value)
+    assert f"text.txt of 0 bytes, changed at {day}.000000000; " in str(caught.value)
+    assert "--shard is 1/2, and was not given; --boost is a, and was not given. " in str(caught.value)
+
+
 def test_other_options_or_inputs_are_refused(speech, tmp_path):
     stopped(speech, tmp_path)
     before = outputs(tmp_path)
@@ -147,7 +174,7 @@ def test_other_options_or_inputs_are_refused(speech, tmp_path):
         (["--beam", "3"], "others: --beam is 3.0, and was 17.0."),
         (["-f", "json"], "others: --format is json, and was text."),
         ([str(speech / "log_probs.npz")], "others: the number of inputs is 2, and was 1; input 2 is "),
-        (["--shard", "1/2"], "others: --shard is 1/2, and was None."),
+        (["--shard", "1/2"], "others: --shard is 1/2, and was not given."),
     ):
         code, said = run(tmp_path, *arguments(speech, *options, "--resume"))
         assert code == 1 and said.startswith("error: words.journal: expected the options and inputs"), said

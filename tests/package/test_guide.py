@@ -460,15 +460,19 @@ def test_serving_streams(there, speech, capsys, monkeypatch):
 
 def test_lattices(there, demo_data, speech, capsys):
     arcbeam.LanguageModel.build(demo_data / "novels.3gram.arpa.xz").save("4gram.lm")
-    names = {}
+    names, of_kaldi = {}, {}
     *first, prune = examples("guide/lattices.md")
-    for code in [*first, *examples("guide/lattices-of-kaldi.md"), *examples("guide/lattice-rescoring.md"), prune]:
+    for code in first:
+        run("lattices.md", code, names)
+    for code in examples("guide/lattices-of-kaldi.md"):
+        run("lattices-of-kaldi.md", code, of_kaldi)
+    for code in [*examples("guide/lattice-rescoring.md"), prune]:
         run("lattices.md", code.replace("what was said", speech[1][0]), names)
     assert names["errors"] == 0 and " ".join(names["words"]) == speech[1][0]
     assert 0 < names["small"].num_links <= names["lattice"].num_links
-    assert names["fst"].num_states == names["lattice"].num_tokens
+    assert of_kaldi["fst"].num_states == names["lattice"].num_tokens
     assert names["rescored"].rescoring_scores.any() and names["rescored"].text in capsys.readouterr().out
-    assert names["best"].words.tolist() == names["hypothesis"].word_ids.tolist()
+    assert of_kaldi["best"].words.tolist() == names["hypothesis"].word_ids.tolist()
     assert dict(arcbeam.read_lattices("one.scp")) == {"utterance": names["found"]}
     assert dict(arcbeam.read_lattices("one.txt")) == {"utterance": names["found"]}
     assert names["later"].best_path(acoustic_scale=1.5).text == names["rescored"].text
@@ -703,7 +707,7 @@ def test_transducers(here, demo_data, capsys):
     assert printed == [(name, text) for name, _, _, text in lists]
     assert firsts["0880"][0] == "1.000" and firsts["cards-002"][1] == "four queen of cloves"
 
-    run("transducer-boosting.md", boost, names)
+    run("transducer-boosting.md", boost, names := {})
     better = ["four queen of clubs", "eight of spades four of clubs seven of hearts"]
     both = names["decoder"].decode(
         [names["utterances"][name] for name in ("cards-002", "cards-005")], boost=names["tree"]

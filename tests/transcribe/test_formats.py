@@ -1,5 +1,6 @@
 """What is written of a transcript, read back by independent readers where they are installed."""
 
+import dataclasses
 import json
 import re
 from itertools import pairwise
@@ -43,11 +44,13 @@ def test_json():
 
 
 def test_ctm():
-    assert TALK.render("ctm").splitlines() == [
+    assert dataclasses.replace(TALK, id="my_talk").render("ctm").splitlines() == [
         "my_talk 1 0.500 0.140 it 0.988", "my_talk 1 0.700 0.200 is 1.000", 'my_talk 1 1.000 0.500 "said" 0.250',
         "my_talk 1 3605.040 0.460 a<b", "my_talk 1 3605.500 0.100 &", "my_talk 1 3605.700 0.300 \u00e9\u4e2d_-->",
     ]  # fmt: skip
     assert NOTHING.render("ctm") == ""
+    with pytest.raises(ValueError, match="expected an id without spaces for 'ctm', got 'my talk'; use 'json', or"):
+        TALK.render("ctm")
 
 
 def test_srt_by_hand():

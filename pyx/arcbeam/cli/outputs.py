@@ -20,7 +20,7 @@ from arcbeam.core.errors import FormatError
 from arcbeam.core.json_lines import ctc_fields, json_line
 from arcbeam.files.kaldi_specifiers import written
 from arcbeam.files.writing import PARTIAL, beside, writing
-from arcbeam.words import ctm_lines, one_line
+from arcbeam.words import ctm_lines, is_field, one_line
 
 if TYPE_CHECKING:
     from arcbeam.ctc.align.alignment import Alignment
@@ -246,7 +246,7 @@ def is_pipe(path: str) -> bool:
 def check_ids(batch: Iterable["Utterance"], format: Format, lattices: bool = False) -> None:
     """Fail on utterance ids that are empty or contain white space, if what is written has no room for them."""
     for utterance in batch:
-        if utterance.id.split() == [utterance.id]:
+        if is_field(utterance.id):
             continue
         if format is not Format.json:
             where, instead = f"the format {format.value}", "use --format json"

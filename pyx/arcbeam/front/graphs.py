@@ -199,7 +199,7 @@ def _warn_of_lost(given: StrPath | Iterable[str], graph: Graph) -> None:
     assert graph.word_symbols is not None
     words = list(dict.fromkeys(read_words(given) if isinstance(given, (str, os.PathLike)) else given))
     symbols = graph.word_symbols
-    if lost := [word for word in words if word not in symbols]:
+    if lost := [word for word in words if word not in symbols or symbols.id(word) == 0]:  # 0 is epsilon
         phrase = "; of a phrase give each word" if any(len(word.split()) > 1 for word in lost) else ""
         warn(f"words: the graph lacks {few(lost)}, which cannot be spelled in the tokens{phrase}; or {GIVE_LEXICON}")
 

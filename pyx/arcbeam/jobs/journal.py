@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
@@ -15,6 +17,8 @@ from arcbeam.files.writing import beside, writing
 VERSION = 1
 SHOWN = 3  # differences that a message names
 ABSENT = "not there"  # an input that only one of two runs has
+NOT_GIVEN = ("None", "")  # values of an option that was not given, and of a list without entries
+CHANGED = re.compile(r"changed at (\d+)")
 MOST = 100  # inputs that a journal names one by one; of more it has so many groups
 
 
@@ -60,7 +64,7 @@ class Journal:
             ) from error
         names = [name for name in {**before, **self._with} if before.get(name) != self._with.get(name)]
         if names:
-            now, then = ({name: with_.get(name, ABSENT) for name in names} for with_ in (self._with, before))
+            now, then = ({name: _told(with_.get(name, ABSENT)) for name in names} for with_ in (self._with, before))
             shown = "; ".join(f"{name} is {now[name]}, and was {then[name]}" for name in names[:SHOWN])
             more = f"; and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
             raise FormatError(
@@ -96,6 +100,16 @@ def started_with(options: Mapping[str, Any], files: Iterable[str], inputs: Itera
         group = names[at : at + size]
         found[f"input {at + 1:,}"] = _file(group[0]) if size == 1 else _files(group)
     return found
+
+
+def _told(value: str) -> str:
+    """A value for the reader of a message, with local dates and times in place of numbers of nanoseconds."""
+
+    def date(found: re.Match[str]) -> str:
+        seconds, rest = divmod(int(found[1]), 10**9)
+        return f"changed at {datetime.fromtimestamp(seconds)}.{rest:09}"
+
+    return "not given" if value in NOT_GIVEN else CHANGED.sub(date, value)
 
 
 def _files(paths: list[str]) -> str:

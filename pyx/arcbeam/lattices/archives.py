@@ -21,6 +21,7 @@ from arcbeam.graph.inputs import Words, as_words
 from arcbeam.graph.symbols import SymbolTable
 from arcbeam.lattices import kaldi_binary, kaldi_text
 from arcbeam.lattices.kaldi_lattice import KaldiLattice
+from arcbeam.words import is_field
 
 StrPath: TypeAlias = str | os.PathLike[str]
 
@@ -169,7 +170,7 @@ def _check_entry(utterance: Any, lattice: Any) -> None:
             f"lattices: expected a lattice for {utterance!r}, such as hypothesis.lattice of "
             f"decode(..., lattice=True), got {type(lattice).__name__}"
         )
-    if not isinstance(utterance, str) or not utterance or len(utterance.split()) != 1 or utterance.strip() != utterance:
+    if not isinstance(utterance, str) or not is_field(utterance):
         raise ValueError(f"lattices: expected names of utterances without white space, got {utterance!r}")
 
 

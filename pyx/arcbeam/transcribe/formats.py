@@ -10,7 +10,7 @@ from arcbeam.core.json_lines import json_line
 from arcbeam.textgrid import textgrid
 from arcbeam.transcribe.segment import Segment
 from arcbeam.transcribe.subtitles import Subtitle, SubtitleRules, make_subtitles
-from arcbeam.words import Word, ctm_lines, one_line
+from arcbeam.words import Word, ctm_lines, is_field, one_line
 
 
 class _Transcript(Protocol):
@@ -46,7 +46,12 @@ def _json(transcript: _Transcript, _: SubtitleRules) -> str:
 
 
 def _ctm(transcript: _Transcript, _: SubtitleRules) -> str:
-    return ctm_lines(one_line(transcript.id).replace(" ", "_"), transcript.words)
+    if not is_field(transcript.id):
+        raise ValueError(
+            f"format: expected an id without spaces for 'ctm', got {transcript.id!r}; use 'json', or a copy with "
+            "another id: dataclasses.replace(transcript, id=...)"
+        )
+    return ctm_lines(transcript.id, transcript.words)
 
 
 def _srt(transcript: _Transcript, rules: SubtitleRules) -> str:

@@ -82,7 +82,7 @@ class Transcript(Formatted):
         Raises
         ------
         ValueError
-            Another format.
+            Another format, or CTM of a transcript whose id is empty or contains a space.
         """
         return rendered(self, format, subtitles)
 

@@ -12,6 +12,7 @@ from arcbeam.cli.console import Failure
 from arcbeam.cli.outputs import STDOUT, Output, open_output
 from arcbeam.cli.terminal import note
 from arcbeam.files.writing import file_in, replacing_text
+from arcbeam.words import is_field
 
 if TYPE_CHECKING:
     from arcbeam.jobs.job import Job
@@ -58,7 +59,13 @@ def is_folder(output: str) -> bool:
 
 
 def check_place(output: str, format: Format, recordings: "Sequence[Recording]") -> None:
-    """Fails on a file that has no room for all recordings, or on a folder with a file that is read."""
+    """Fails on what has no room for all recordings or for their names, or on a folder with a file that is read."""
+    for recording in recordings:
+        if format is Format.ctm and not is_field(recording.id):
+            raise Failure(
+                f"{recording.path}: expected a name without spaces for --format ctm, got {recording.id!r}; use "
+                '--format json, or give a manifest with an "id" for each recording'
+            )
     if not is_folder(output):
         if format in OF_ONE and len(recordings) > 1:
             raise typer.BadParameter(
