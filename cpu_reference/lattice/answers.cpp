@@ -26,7 +26,12 @@ void Answerer::decode(const std::vector<Query>& batch, const std::vector<std::si
             return;
         }
         if (batch[member].lattice->num_tokens() > 0) {
-            answer(batch[member], answers[member]);
+            try {
+                answer(batch[member], cancel, answers[member]);
+            } catch (const Cancelled&) {
+                answers[member] = {};
+                return;
+            }
         }
         if (nbest_.bytes() > kMostKept) {
             nbest_ = {};
@@ -38,7 +43,7 @@ void Answerer::decode(const std::vector<Query>& batch, const std::vector<std::si
     }
 }
 
-void Answerer::answer(const Query& query, Answer& answer) {
+void Answerer::answer(const Query& query, const std::atomic<bool>& cancel, Answer& answer) {
     const Lattice& lattice = *query.lattice;
     const AnswerOptions& options = *query.options;
     words_of_links(lattice, query.words, words_);
@@ -46,7 +51,7 @@ void Answerer::answer(const Query& query, Answer& answer) {
     if (options.nbest > 0) {
         sum_backward(lattice, weights_, sums_);
         const Scaled total = sums_[0];
-        nbest_(lattice, words_.data(), weights_, total, options.nbest, options.step_limit, answer.nbest);
+        nbest_(lattice, words_.data(), weights_, total, options.nbest, options.step_limit, answer.nbest, cancel);
         answer.costs.swap(answer.nbest.excesses);
         for (double& cost : answer.costs) {
             cost = lattice.total_cost + cost;

@@ -64,7 +64,7 @@ class Answerer {
   private:
     static constexpr std::size_t kMostKept = std::size_t{64} << 20U;  // bytes of a search
 
-    void answer(const Query& query, Answer& answer);
+    void answer(const Query& query, const std::atomic<bool>& cancel, Answer& answer);
     static void read_labels(const Query& query, Answer& answer);
 
     std::vector<std::uint32_t> words_;  // [links]

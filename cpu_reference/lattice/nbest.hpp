@@ -24,6 +24,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -46,14 +47,20 @@ struct Nbest {
     [[nodiscard]] std::size_t size() const { return excesses.size(); }
 };
 
+struct Cancelled {};  // thrown by a search that another thread has cancelled
+
+inline const std::atomic<bool> kNeverCancelled{false};
+
 class NbestSearch {
   public:
     // Weights and words are as long as the lattice's links. Buffers are kept from call to call.
     void operator()(const Lattice& lattice, const std::uint32_t* words, const Weights& weights, const Scaled& total,
-                    std::uint32_t n, std::uint64_t step_limit, Nbest& found) {
+                    std::uint32_t n, std::uint64_t step_limit, Nbest& found,
+                    const std::atomic<bool>& cancel = kNeverCancelled) {
         lattice_ = &lattice;
         words_ = words;
         n_ = n;
+        cancel_ = &cancel;
         steps_ = 0;
         search(step_limit);
         choose(found);
@@ -92,6 +99,12 @@ class NbestSearch {
         Scaled weight;
     };
 
+    void stop_if_cancelled() const {
+        if (*cancel_) {
+            throw Cancelled{};
+        }
+    }
+
     // Whether the search has taken too many steps, or keeps too much: an item has 24 bytes, a suffix up to 32.
     [[nodiscard]] bool is_beyond(std::uint64_t step_limit, std::size_t kept) const {
         return steps_ > step_limit || kept > step_limit / 4U || kept > kMostKept;
@@ -106,6 +119,7 @@ class NbestSearch {
         on_best_.clear();
         truncated_ = false;
         for (std::uint32_t token = lattice.num_tokens(); token-- > 0;) {
+            stop_if_cancelled();
             if (!truncated_ && is_beyond(step_limit, items_.size() + suffixes_.size())) {
                 truncated_ = true;
                 on_best_.assign(lattice.num_tokens(), 0);
@@ -252,6 +266,7 @@ class NbestSearch {
         const List list = lists_[0];
         found.links.reserve((list.end - list.begin + 1U) * (lattice_->best.size() + 1U));
         for (std::uint32_t i = list.begin; i < list.end && chosen_.size() < n_; ++i) {
+            stop_if_cancelled();
             if (items_[i].suffix != hypothesis) {
                 found.excesses.push_back(items_[i].excess);
                 chosen_.push_back(items_[i].suffix);
@@ -289,6 +304,7 @@ class NbestSearch {
         sums_.clear();
         steps_ = 0;
         for (std::uint32_t token = lattice.num_tokens(); token-- > 0;) {
+            stop_if_cancelled();
             if (is_beyond(step_limit, sums_.size())) {
                 sum_best_alignments(total, weights, found);
                 return;
@@ -350,6 +366,7 @@ class NbestSearch {
     void sum_best_alignments(const Scaled& total, const Weights& weights, Nbest& found) const {
         found.truncated = true;
         for (std::size_t entry = 0; entry < found.size(); ++entry) {
+            stop_if_cancelled();
             Scaled weight{1.0, 0};
             std::uint32_t end = 0;
             for (std::uint32_t i = found.first_link[entry]; i < found.first_link[entry + 1]; ++i) {
@@ -363,6 +380,7 @@ class NbestSearch {
 
     const Lattice* lattice_ = nullptr;
     const std::uint32_t* words_ = nullptr;
+    const std::atomic<bool>* cancel_ = nullptr;
     std::size_t n_ = 0;
     std::uint64_t steps_ = 0;
     double bound_ = 0.0;  // an excess that n distinct sequences are known not to exceed

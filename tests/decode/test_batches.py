@@ -387,3 +387,15 @@ def test_answers_that_are_cancelled_end_early(decoder):
     thread.join(PATIENCE_S)
     found.append(engine.answers(lattices, request))
     assert [entries < 3000 * 3 for entries in (one.first_entry[-1] for one in found)] == [True, True]
+
+
+def test_a_list_that_is_cancelled_ends_early(decoder):
+    [one] = decoder.decode([random_log_probs(3, 1000, 12)], lattice=True)
+    engine, found = made(threads=1)._search.reader.new_engine(), []
+    request = AnswerRequest(nbest=100_000, confidence=True)  # which takes twelve seconds
+    thread = threading.Thread(target=lambda: found.append(engine.answers(one._results.lattices.lattices, request)))
+    thread.start()
+    thread.join(0.2)
+    engine.cancel()
+    thread.join(PATIENCE_S)
+    assert found[0].first_entry[-1] == 0

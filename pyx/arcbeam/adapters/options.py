@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 SHARED = {"device", "threads", "frame_shift"}  # options of decoders of both kinds
-OF_GRAPHS = {"lm", "lexicon", "words", "blank", "word_delimiter", "language_model"}  # of `ctc_decoder`; None: not given
+# Options of `ctc_decoder`; None: not given.
+OF_GRAPHS = {"lm", "lexicon", "words", "blank", "word_delimiter", "topology", "language_model"}
 
 
 def default_device(model: Any, options: Any) -> None:

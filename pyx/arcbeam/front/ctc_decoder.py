@@ -32,6 +32,7 @@ class CtcDecoderKeywords(DecoderKeywords, total=False):
     lexicon: StrPath | Lexicon | None
     words: StrPath | Iterable[str] | None
     word_delimiter: str | None
+    topology: str | None
     cache: bool
     language_model: LargeModel | StrPath | None
 
