@@ -5,7 +5,6 @@
 //      every such candidate with its slot also to `links` (lattice.hpp)
 #pragma once
 
-
 #include "decode/slot_table.hpp"
 #include "decode/tokens.hpp"
 

@@ -2,7 +2,6 @@
 // `Models` is one of the classes of models.hpp.
 #pragma once
 
-
 #include "decode/lane.hpp"
 #include "decode/lookup.hpp"
 #include "decode/models.hpp"
