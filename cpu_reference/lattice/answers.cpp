@@ -30,6 +30,7 @@ void Answerer::decode(const std::vector<Query>& batch, const std::vector<std::si
                 answer(batch[member], cancel, answers[member]);
             } catch (const Cancelled&) {
                 answers[member] = {};
+                nbest_ = {};
                 return;
             }
         }
