@@ -13,7 +13,7 @@ from arcbeam.graph.openfst import input_labels, write_vector
 
 
 def write_openfst(graph: "arcbeam.Graph", path: str | Path) -> None:
-    """Writes ``graph`` to ``path``, in some 30 bytes of memory an arc."""
+    """Writes ``graph`` to ``path``, by way of arrays of all arcs."""
     sources = np.repeat(np.arange(graph.num_states), np.diff(graph.states["first_arc"].astype(np.int64)))
     labels = input_labels(graph.columns)
     targets = graph.targets

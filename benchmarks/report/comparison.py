@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks.harness.registry import Column, Row
 from benchmarks.report.results import Result, latest
 
-WIDE = "17 / 10,000"
+WIDE, NARROW = "17 / 10,000", "12 / 5,000"  # beam / max_active
 
 
 @dataclass(frozen=True)
@@ -134,13 +134,13 @@ TASKS = (
     Task("words", "letters, a 3-gram, beam 17, one utterance alone", RIVA, "gpu_single", True,
          {"graph": "char-3gram", "search": WIDE, "kind": "short"}, readme=True),
     Task("partial results, every 0.4 s", "letters, a 3-gram, beam 12, 256 streams", RIVA, "gpu_streams", True,
-         {"graph": "char-3gram", "streams": 256}, readme=True),
+         {"graph": "char-3gram", "search": NARROW, "streams": 256}, readme=True),
     Task("partial results, every 0.4 s", "512 pieces, a 3-gram, beam 17, 256 streams", RIVA, "gpu_streams", True,
-         {"graph": "spm512-3gram", "streams": 256}),
+         {"graph": "spm512-3gram", "search": WIDE, "streams": 256}),
     Task("10-best lists with confidences", "512 pieces, a 3-gram, beam 17", RIVA, "gpu_lattice", True,
          {"graph": "spm512-3gram", "search": WIDE}, _lists, "WER of the best of ten", readme=True),
     Task("pieces, no lexicon", "512 pieces, a 5-gram of them, beam 5", "NeMo's CTC beam search", "gpu_nemo", True,
-         {}, _fastest_peer, readme=True),
+         {"search": "5 / 200"}, _fastest_peer, readme=True),
     Task("RNN-T, greedy", "batches of 128, float32", "NeMo's label-looping", "gpu_ll24", True,
          {"model": "RNN-T", "precision": "float32", "batch": 128}, readme=True),
     Task("TDT, greedy", "batches of 128, float32", "NeMo's label-looping", "gpu_ll24", True,
